@@ -1,0 +1,132 @@
+//! What a call will touch, said before it runs.
+//!
+//! Effects are the currency between tools, policy, sandbox and audit. A path effect carries both
+//! the path as it was written and the canonical one it denotes, because a rule that denies must
+//! match on either and a rule that allows must match on both.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// Where a canonical path lies, seen from the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Whereabouts {
+    /// Beneath one of the workspace roots.
+    Workspace,
+    /// In the folder that holds this session's own oversized results.
+    Spill,
+    /// Anywhere else.
+    Outside,
+}
+
+/// A path whose meaning is settled: no `..`, link or `~` is left in [`TargetPath::canonical`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TargetPath {
+    written: String,
+    canonical: PathBuf,
+    whereabouts: Whereabouts,
+}
+
+impl TargetPath {
+    /// Binds a path as written to what it denotes. Only whoever resolved it should call this.
+    pub fn new(written: impl Into<String>, canonical: PathBuf, whereabouts: Whereabouts) -> Self {
+        Self { written: written.into(), canonical, whereabouts }
+    }
+
+    /// The path as the caller wrote it.
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// The absolute path it denotes, links resolved.
+    pub fn canonical(&self) -> &Path {
+        &self.canonical
+    }
+
+    /// Where it lies, seen from the workspace.
+    pub fn whereabouts(&self) -> Whereabouts {
+        self.whereabouts
+    }
+}
+
+/// One thing a call does to the world.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "target", rename_all = "snake_case")]
+pub enum Effect {
+    /// Reads a file, a folder's entries or everything beneath a folder.
+    Read(TargetPath),
+    /// Creates or changes a file.
+    Write(TargetPath),
+    /// Removes a file.
+    Delete(TargetPath),
+    /// Runs a command.
+    Exec(String),
+    /// Talks to a host.
+    Net(String),
+    /// Uses a tool of an MCP server.
+    Mcp {
+        /// Alias of the server.
+        server: String,
+        /// The server's own name for the tool.
+        tool: String,
+    },
+    /// Puts a question to the person.
+    Ask,
+    /// Changes state that zero keeps itself, such as a task list.
+    State(String),
+}
+
+impl Effect {
+    /// Stable word for audit rows and rules.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "read",
+            Self::Write(_) => "write",
+            Self::Delete(_) => "delete",
+            Self::Exec(_) => "exec",
+            Self::Net(_) => "net",
+            Self::Mcp { .. } => "mcp",
+            Self::Ask => "ask",
+            Self::State(_) => "state",
+        }
+    }
+
+    /// The path this effect is about, if it is about one.
+    pub fn path(&self) -> Option<&TargetPath> {
+        match self {
+            Self::Read(path) | Self::Write(path) | Self::Delete(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// True when it stays in what the workspace's owner handed over: reads of the workspace or of
+    /// the session's own results, questions, and zero's own state.
+    pub fn is_contained(&self) -> bool {
+        match self {
+            Self::Read(path) => path.whereabouts() != Whereabouts::Outside,
+            Self::Write(path) | Self::Delete(path) => path.whereabouts() == Whereabouts::Workspace,
+            Self::Ask | Self::State(_) => true,
+            Self::Exec(_) | Self::Net(_) | Self::Mcp { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(path) => write!(f, "read {}", path.canonical().display()),
+            Self::Write(path) => write!(f, "write {}", path.canonical().display()),
+            Self::Delete(path) => write!(f, "delete {}", path.canonical().display()),
+            Self::Exec(command) => write!(f, "run `{command}`"),
+            Self::Net(host) => write!(f, "connect to {host}"),
+            Self::Mcp { server, tool } => write!(f, "use `{tool}` of MCP server `{server}`"),
+            Self::Ask => f.write_str("ask you"),
+            Self::State(what) => write!(f, "change {what}"),
+        }
+    }
+}
+
+/// All effects of one call.
+pub type Effects = Vec<Effect>;

@@ -1,0 +1,111 @@
+//! Identifiers of sessions, runs and calls.
+//!
+//! They end up in file names, audit rows and protocol frames, so each is short, printable ASCII
+//! without separators of paths. Making a fresh one needs randomness, which is the caller's: this
+//! crate only turns given bits into an id.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A text that cannot be an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{}` is not an id: use 1 to {ID_LEN_MAX} ASCII letters, digits, `_`, `-`, `.` or `:`, starting with a letter or digit",
+    .text.escape_debug()
+)]
+pub struct InvalidId {
+    text: String,
+}
+
+/// Longest id accepted, in bytes.
+pub const ID_LEN_MAX: usize = 128;
+
+fn checked(text: String) -> Result<String, InvalidId> {
+    let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let all_allowed = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b));
+    if starts_well && all_allowed && text.len() <= ID_LEN_MAX {
+        Ok(text)
+    } else {
+        Err(InvalidId { text })
+    }
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Checks `text` and wraps it.
+            pub fn new(text: impl Into<String>) -> Result<Self, InvalidId> {
+                checked(text.into()).map(Self)
+            }
+
+            /// An id made of 96 random bits that the caller brings.
+            pub fn from_bits(bits: u128) -> Self {
+                Self(format!(concat!($prefix, "_{:024x}"), bits & ((1 << 96) - 1)))
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                checked(text).map(Self)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// One conversation with its own transcript, grants and files read.
+    SessionId, "sess"
+);
+id!(
+    /// One prompt being answered within a session.
+    RunId, "run"
+);
+id!(
+    /// One use of one tool.
+    CallId, "call"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_ids_pass_their_own_check() {
+        let id = CallId::from_bits(u128::MAX);
+        assert_eq!(id.as_str(), "call_ffffffffffffffffffffffff");
+        assert_eq!(CallId::new(id.as_str()), Ok(id));
+    }
+
+    #[test]
+    fn ids_cannot_leave_a_folder_or_a_line() {
+        for bad in ["", "../x", ".hidden", "a/b", "a\nb", "a b", &"a".repeat(129)] {
+            assert!(SessionId::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(SessionId::new("agent:main:main").is_ok());
+    }
+}

@@ -1,0 +1,291 @@
+//! Every bound of a host, with its unit.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::TimeoutClass;
+
+/// A number of bytes that prints and parses with its unit. Units are decimal: 1 MB is 1,000,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(u64);
+
+impl ByteSize {
+    /// A number of plain bytes.
+    pub const fn bytes(count: u64) -> Self {
+        Self(count)
+    }
+
+    /// Thousands of bytes.
+    pub const fn kilobytes(count: u64) -> Self {
+        Self(count * 1_000)
+    }
+
+    /// Millions of bytes.
+    pub const fn megabytes(count: u64) -> Self {
+        Self(count * 1_000_000)
+    }
+
+    /// The plain number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The plain number, for indexing; saturates where a pointer is narrower.
+    pub fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, name) in [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")] {
+            if self.0 >= unit {
+                let tenths = self.0 / (unit / 10);
+                return match tenths % 10 {
+                    0 => write!(f, "{} {name}", tenths / 10),
+                    tenth => write!(f, "{}.{tenth} {name}", tenths / 10),
+                };
+            }
+        }
+        write!(f, "{} B", self.0)
+    }
+}
+
+/// A text that is no amount of anything.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {wanted}")]
+pub struct InvalidAmount {
+    text: String,
+    wanted: &'static str,
+}
+
+/// Splits `12 MB` into 12 and `mb`; the unit may be missing.
+fn number_and_unit(text: &str) -> Option<(u64, String)> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number = text[..digits].parse().ok()?;
+    Some((number, text[digits..].trim().to_ascii_lowercase()))
+}
+
+impl FromStr for ByteSize {
+    type Err = InvalidAmount;
+
+    fn from_str(text: &str) -> Result<Self, InvalidAmount> {
+        let invalid =
+            || InvalidAmount { text: text.to_owned(), wanted: "a size such as `500 KB` or `10 MB`" };
+        let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
+        let factor = match unit.as_str() {
+            "" | "b" => 1,
+            "k" | "kb" => 1_000,
+            "m" | "mb" => 1_000_000,
+            "g" | "gb" => 1_000_000_000,
+            _ => return Err(invalid()),
+        };
+        number.checked_mul(factor).map(Self).ok_or_else(invalid)
+    }
+}
+
+/// Parses a duration such as `30 s`, `250ms` or `2 m`.
+pub fn parse_duration(text: &str) -> Result<Duration, InvalidAmount> {
+    let invalid =
+        || InvalidAmount { text: text.to_owned(), wanted: "a time such as `250 ms`, `30 s` or `2 m`" };
+    let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
+    let factor_ms: u64 = match unit.as_str() {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(invalid()),
+    };
+    number.checked_mul(factor_ms).map(Duration::from_millis).ok_or_else(invalid)
+}
+
+/// The bounds of one host. [`Limits::default`] holds the documented values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Deadline of a tool that works on one file or folder.
+    pub file_timeout: Duration,
+    /// Deadline of a search.
+    pub search_timeout: Duration,
+    /// Deadline of a command.
+    pub command_timeout: Duration,
+    /// Deadline of a call to an MCP server.
+    pub mcp_timeout: Duration,
+    /// How long a call that was told to stop may take to say what became of it.
+    pub stop_grace: Duration,
+    /// Most text a result may put before the model; the rest goes to a file.
+    pub model_output_bytes_max: ByteSize,
+    /// Most a result may hold in all.
+    pub result_bytes_max: ByteSize,
+    /// Largest file that is read whole or changed.
+    pub file_bytes_max: ByteSize,
+    /// Largest input of a call.
+    pub input_bytes_max: ByteSize,
+    /// Calls that may run at once in one session.
+    pub session_calls_max: usize,
+    /// Calls that may run at once in the whole host.
+    pub host_calls_max: usize,
+    /// Calls that may wait for a place.
+    pub queue_calls_max: usize,
+    /// Attempts at an idempotent call that fails for a passing reason, the first included.
+    pub attempts_max: u32,
+    /// Failures of a tool in a row that open its circuit.
+    pub breaker_failures_max: u32,
+    /// How long an open circuit stays open before one call may try again.
+    pub breaker_pause: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            file_timeout: Duration::from_secs(30),
+            search_timeout: Duration::from_secs(60),
+            command_timeout: Duration::from_secs(120),
+            mcp_timeout: Duration::from_secs(120),
+            stop_grace: Duration::from_millis(500),
+            model_output_bytes_max: ByteSize::kilobytes(50),
+            result_bytes_max: ByteSize::megabytes(10),
+            file_bytes_max: ByteSize::megabytes(100),
+            input_bytes_max: ByteSize::megabytes(16),
+            session_calls_max: 8,
+            host_calls_max: 32,
+            queue_calls_max: 256,
+            attempts_max: 3,
+            breaker_failures_max: 5,
+            breaker_pause: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why a limit could not be set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidLimit {
+    /// No limit has that name.
+    #[error("there is no limit `{name}`; the limits are {}", Limits::NAMES.join(", "))]
+    UnknownName {
+        /// The name given.
+        name: String,
+    },
+    /// The value has the wrong form.
+    #[error("limit `{name}`: {source}")]
+    Value {
+        /// The limit.
+        name: String,
+        /// What is wrong with its value.
+        source: InvalidAmount,
+    },
+    /// Nothing could run under the value.
+    #[error("limit `{name}` must be more than zero")]
+    Zero {
+        /// The limit.
+        name: String,
+    },
+}
+
+impl Limits {
+    /// Names that [`Limits::set`] knows.
+    pub const NAMES: &[&str] = &[
+        "file-timeout",
+        "search-timeout",
+        "command-timeout",
+        "mcp-timeout",
+        "model-output",
+        "result",
+        "file-size",
+        "session-calls",
+        "host-calls",
+        "queue-calls",
+    ];
+
+    /// Sets one limit from its name and a value with its unit, as settings and flags give it.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidLimit> {
+        let wrong = |source| InvalidLimit::Value { name: name.to_owned(), source };
+        let time = || parse_duration(value).map_err(wrong);
+        let size = || value.parse::<ByteSize>().map_err(wrong);
+        let count = || {
+            value.trim().parse::<usize>().map_err(|_| {
+                wrong(InvalidAmount { text: value.to_owned(), wanted: "a whole number" })
+            })
+        };
+        let zero = match name {
+            "file-timeout" => store(&mut self.file_timeout, time()?),
+            "search-timeout" => store(&mut self.search_timeout, time()?),
+            "command-timeout" => store(&mut self.command_timeout, time()?),
+            "mcp-timeout" => store(&mut self.mcp_timeout, time()?),
+            "model-output" => store(&mut self.model_output_bytes_max, size()?),
+            "result" => store(&mut self.result_bytes_max, size()?),
+            "file-size" => store(&mut self.file_bytes_max, size()?),
+            "session-calls" => store(&mut self.session_calls_max, count()?),
+            "host-calls" => store(&mut self.host_calls_max, count()?),
+            "queue-calls" => store(&mut self.queue_calls_max, count()?),
+            _ => return Err(InvalidLimit::UnknownName { name: name.to_owned() }),
+        };
+        if zero { Err(InvalidLimit::Zero { name: name.to_owned() }) } else { Ok(()) }
+    }
+
+    /// The deadline of a class of tools.
+    pub fn timeout(&self, class: TimeoutClass) -> Duration {
+        match class {
+            TimeoutClass::File => self.file_timeout,
+            TimeoutClass::Search => self.search_timeout,
+            TimeoutClass::Command => self.command_timeout,
+            TimeoutClass::Mcp => self.mcp_timeout,
+        }
+    }
+}
+
+/// Keeps `value` unless it is zero, and says whether it was.
+fn store<T: PartialEq + ZeroValue>(slot: &mut T, value: T) -> bool {
+    let zero = value == T::ZERO;
+    if !zero {
+        *slot = value;
+    }
+    zero
+}
+
+trait ZeroValue {
+    const ZERO: Self;
+}
+
+impl ZeroValue for Duration {
+    const ZERO: Self = Duration::ZERO;
+}
+
+impl ZeroValue for ByteSize {
+    const ZERO: Self = ByteSize(0);
+}
+
+impl ZeroValue for usize {
+    const ZERO: Self = 0;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_print_and_parse_with_their_unit() {
+        for (text, bytes) in [("10 MB", 10_000_000), ("50 KB", 50_000), ("1.5 MB", 1_500_000), ("7 B", 7)]
+        {
+            assert_eq!(ByteSize::bytes(bytes).to_string(), text);
+        }
+        assert_eq!("10mb".parse(), Ok(ByteSize::megabytes(10)));
+        assert_eq!("512".parse(), Ok(ByteSize::bytes(512)));
+        for bad in ["", "MB", "-1", "1 XB", "99999999999 GB", "1.5 MB"] {
+            assert!(bad.parse::<ByteSize>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_set_by_name_and_never_to_zero() {
+        let mut limits = Limits::default();
+        limits.set("file-timeout", "250 ms").expect("a known limit");
+        assert_eq!(limits.timeout(TimeoutClass::File), Duration::from_millis(250));
+        assert!(matches!(limits.set("file-timeout", "0s"), Err(InvalidLimit::Zero { .. })));
+        assert!(matches!(limits.set("file-timeout", "soon"), Err(InvalidLimit::Value { .. })));
+        assert!(matches!(limits.set("speed", "1"), Err(InvalidLimit::UnknownName { .. })));
+        assert_eq!(limits.file_timeout, Duration::from_millis(250));
+    }
+}

@@ -1,0 +1,132 @@
+//! What a call gives back: for the model, for the person, for programs.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// One piece of what the model gets. Dialects decide how each is written down.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Plain text.
+    Text(String),
+    /// Lines of a file. Some dialects number them, some do not.
+    Lines {
+        /// Number of the first line, counted from 1.
+        first: u64,
+        /// The lines, joined by `\n`, without a trailing one.
+        text: String,
+        /// What the model must know about this page: where to go on, what was cut.
+        note: Option<String>,
+    },
+    /// Search hits: `file`, line number, text of the line.
+    Matches {
+        /// The hits, in the order they are shown.
+        hits: Vec<Hit>,
+        /// Whether to show line numbers.
+        numbered: bool,
+        /// What was left out, if anything.
+        note: Option<String>,
+    },
+    /// A changed file.
+    Diff {
+        /// One line that says what was done.
+        summary: String,
+        /// The change.
+        diff: FileDiff,
+    },
+    /// A picture.
+    Image {
+        /// Media type.
+        mime: String,
+        /// The bytes, in base64.
+        data: String,
+    },
+    /// Sound.
+    Audio {
+        /// Media type.
+        mime: String,
+        /// The bytes, in base64.
+        data: String,
+    },
+    /// Any other document, such as a PDF.
+    Resource {
+        /// Where it is.
+        uri: String,
+        /// Media type.
+        mime: String,
+        /// The bytes, in base64.
+        data: String,
+    },
+}
+
+/// One line that a search shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hit {
+    /// The file, as a path the model can pass on.
+    pub file: String,
+    /// Number of the line, counted from 1.
+    pub line: u64,
+    /// The line without its ending.
+    pub text: String,
+    /// Whether the line matched or only surrounds a match.
+    pub is_match: bool,
+}
+
+/// A change to one file, complete enough for any face to draw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileDiff {
+    /// The file, as a path the model can pass on.
+    pub path: String,
+    /// Unified hunks with three lines of context, without file headers.
+    pub unified: String,
+    /// The text before; `None` for a new file.
+    pub old_text: Option<String>,
+    /// The text after; `None` for a removed file.
+    pub new_text: Option<String>,
+    /// True when the texts hold only the part that changed, because the file is large.
+    pub partial: bool,
+}
+
+/// What the person sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Display {
+    /// Text with Markdown.
+    Markdown {
+        /// The text.
+        text: String,
+    },
+    /// A changed file.
+    Diff(FileDiff),
+}
+
+impl Display {
+    /// A text for the person.
+    pub fn markdown(text: impl Into<String>) -> Self {
+        Self::Markdown { text: text.into() }
+    }
+}
+
+/// A place in a file that the call touched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Location {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Line, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+}
+
+/// What a call gives back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResult {
+    /// For the model.
+    pub content: Vec<Content>,
+    /// For the person.
+    pub display: Display,
+    /// For programs; fits the tool's output schema.
+    pub structured: Value,
+    /// Places touched.
+    pub locations: Vec<Location>,
+}

@@ -1,0 +1,85 @@
+//! Failures of the operating system, in words that say what to do next.
+
+use std::io;
+
+use rustix::io::Errno;
+use zero_core::{ErrorType, Reason, ToolError};
+
+/// Turns a failed file operation into an error for the caller. `verb` completes "could not …".
+pub fn from_io(verb: &str, path: &str, source: &io::Error) -> ToolError {
+    let errno = source.raw_os_error().map(Errno::from_raw_os_error);
+    let (error_type, reason, advice) = classify(errno, source.kind());
+    let message = format!("could not {verb} `{path}`: {}{advice}", plain(source));
+    ToolError::new(error_type, reason, message).with("file", path)
+}
+
+/// The same for an errno that rustix handed back.
+pub fn from_errno(verb: &str, path: &str, source: Errno) -> ToolError {
+    from_io(verb, path, &io::Error::from(source))
+}
+
+/// The system's own words without Rust's "(os error 2)".
+fn plain(source: &io::Error) -> String {
+    let text = source.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+fn classify(errno: Option<Errno>, kind: io::ErrorKind) -> (ErrorType, Reason, &'static str) {
+    use ErrorType::{ExecutionFailed, InvalidInput, NotFound, PermissionDenied};
+    match errno {
+        Some(Errno::NOENT) => (NotFound, Reason::Io, ""),
+        Some(Errno::ACCESS | Errno::PERM) => {
+            (PermissionDenied, Reason::AccessDenied, "; check the owner and mode of the file and its folder")
+        }
+        Some(Errno::ROFS) => {
+            (ExecutionFailed, Reason::ReadOnly, "; nothing was changed, choose a folder that can be written")
+        }
+        Some(Errno::NOSPC | Errno::DQUOT) => {
+            (ExecutionFailed, Reason::DiskFull, "; nothing was changed, free some room and try again")
+        }
+        Some(Errno::FBIG) => (ExecutionFailed, Reason::TooLarge, "; nothing was changed"),
+        Some(Errno::ISDIR) => (InvalidInput, Reason::IsDirectory, "; name a file"),
+        Some(Errno::NOTDIR) => (InvalidInput, Reason::NotDirectory, "; part of the path is a file"),
+        Some(Errno::LOOP) => {
+            (InvalidInput, Reason::BadPath, "; a link stands where none was before, try again")
+        }
+        Some(Errno::NAMETOOLONG) => (InvalidInput, Reason::BadPath, ""),
+        Some(Errno::INVAL) if kind == io::ErrorKind::InvalidFilename => {
+            (InvalidInput, Reason::BadPath, "")
+        }
+        Some(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::STALE | Errno::TXTBSY) => {
+            (ExecutionFailed, Reason::Transient, "; try again")
+        }
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
+            (ExecutionFailed, Reason::ResourceExhausted, "; try again with fewer calls at once")
+        }
+        _ => (ExecutionFailed, Reason::Io, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(errno: Errno, error_type: ErrorType, reason: Reason) {
+        let error = from_errno("write", "a", errno);
+        assert_eq!((error.error_type, error.reason()), (error_type, Some(reason)), "{error}");
+    }
+
+    #[test]
+    fn each_failure_gets_its_kind() {
+        check(Errno::NOENT, ErrorType::NotFound, Reason::Io);
+        check(Errno::ACCESS, ErrorType::PermissionDenied, Reason::AccessDenied);
+        check(Errno::NOSPC, ErrorType::ExecutionFailed, Reason::DiskFull);
+        check(Errno::ROFS, ErrorType::ExecutionFailed, Reason::ReadOnly);
+        check(Errno::INTR, ErrorType::ExecutionFailed, Reason::Transient);
+        let error = from_errno("write", "a", Errno::NOSPC);
+        assert_eq!(
+            error.message,
+            "could not write `a`: no space left on device; nothing was changed, free some room and try again"
+        );
+    }
+}

@@ -1,0 +1,22 @@
+//! The hands: the only crate that opens a person's files.
+//!
+//! A [`Workspace`] turns a path someone wrote into a [`Located`] handle whose meaning is settled
+//! before anyone decides about it, and a [`Journal`] is the one way to change what a handle points
+//! at. Nothing above this crate opens, renames or removes a file by name, which is what lets the
+//! claims about links, races, torn writes and undo be stated and attacked in one place.
+//!
+//! Not here: which paths are allowed (policy), what is read or written (tools).
+
+pub mod beneath;
+pub mod canonical;
+pub mod file_error;
+pub mod journal;
+pub mod located;
+pub mod metadata;
+pub mod state_dir;
+pub mod workspace;
+
+pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Snapshot};
+pub use located::{DirEntry, FileFacts, FileType, Located};
+pub use state_dir::StateDir;
+pub use workspace::{LastLink, Workspace};

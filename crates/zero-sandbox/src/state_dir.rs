@@ -1,0 +1,111 @@
+//! zero's own folder: audit log, journal, oversized results. Private to its owner.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A folder of zero's own state, made with mode 0700, whose files are made with mode 0600.
+#[derive(Clone, Debug)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+#[expect(clippy::disallowed_methods, reason = "zero's own files, never a path someone else named")]
+impl StateDir {
+    /// Takes `path` as the folder; it is made when first needed.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A folder within this one.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        debug_assert!(!name.contains('/') && name != "..", "a child is one component");
+        Self { path: self.path.join(name) }
+    }
+
+    /// Makes the folder and those above it.
+    pub fn create(&self) -> io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path)
+    }
+
+    /// Opens a file for appending, making it and the folder when needed.
+    pub fn append(&self, name: &str) -> io::Result<File> {
+        self.create()?;
+        OpenOptions::new().append(true).create(true).mode(0o600).open(self.path.join(name))
+    }
+
+    /// Makes a file that must not exist yet.
+    pub fn create_new(&self, name: &str) -> io::Result<File> {
+        self.create()?;
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.path.join(name))
+    }
+
+    /// Opens a file for locking, making it when needed.
+    pub fn lock_file(&self, name: &str) -> io::Result<File> {
+        self.create()?;
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.path.join(name))
+    }
+
+    /// Opens a file for reading.
+    pub fn open(&self, name: &str) -> io::Result<File> {
+        File::open(self.path.join(name))
+    }
+
+    /// Gives a file another name, replacing what had it.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    /// Removes a file; one that is already gone is no error.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        match std::fs::remove_file(self.path.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the folder with all it holds; one that is already gone is no error.
+    pub fn remove_all(&self) -> io::Result<()> {
+        match std::fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes what was created or renamed here survive a power cut.
+    pub fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    /// Names of what the folder holds, sorted; empty when there is no folder.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        let listing = match std::fs::read_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            listing => listing?,
+        };
+        let mut names = Vec::new();
+        for entry in listing {
+            names.extend(entry?.file_name().into_string());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Size of a file in here, in bytes.
+    pub fn size(&self, name: &str) -> io::Result<u64> {
+        Ok(std::fs::symlink_metadata(self.path.join(name))?.len())
+    }
+
+    /// How long ago a file or folder in here was last changed.
+    pub fn age(&self, name: &str) -> io::Result<std::time::Duration> {
+        let modified = std::fs::symlink_metadata(self.path.join(name))?.modified()?;
+        Ok(modified.elapsed().unwrap_or_default())
+    }
+}

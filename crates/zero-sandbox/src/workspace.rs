@@ -1,0 +1,242 @@
+//! The folders a host works in, and the one way from a written path to a handle.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use zero_core::{Reason, TargetPath, ToolError, Whereabouts};
+
+use crate::canonical::{self, CanonicalError, Last, PATH_BYTES_MAX};
+use crate::file_error;
+use crate::located::Located;
+
+/// Whether a path that ends in a link means the link or what it points at.
+pub use crate::canonical::Last as LastLink;
+
+/// A folder held open. Its handle outlives renames; its path is canonical.
+#[derive(Debug)]
+pub(crate) struct Root {
+    pub(crate) path: PathBuf,
+    pub(crate) dir: OwnedFd,
+}
+
+impl Root {
+    fn open(path: &Path) -> Result<Self, ToolError> {
+        let shown = path.display().to_string();
+        let found = canonical::canonicalise(Path::new("/"), path, Last::Follow)
+            .map_err(|error| bad_path(&shown, &error))?;
+        if !found.missing.is_empty() {
+            let message = format!("workspace folder `{shown}` does not exist; create it or name another");
+            return Err(ToolError::not_found(Reason::BadPath, message).with("file", shown));
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(&found.existing, flags, Mode::empty())
+            .map_err(|errno| file_error::from_errno("open the workspace folder", &shown, errno))?;
+        Ok(Self { path: found.existing, dir })
+    }
+}
+
+/// The folders a host works in. Relative paths start in the first of them.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    roots: Arc<[Root]>,
+    /// Where this session's oversized results lie: readable, never writable.
+    spill: Option<Arc<Root>>,
+    /// What everything else is opened from, once somebody allowed it.
+    system: Arc<Root>,
+    home: Option<PathBuf>,
+}
+
+impl Workspace {
+    /// Opens the folders. `home` is what `~` means; without it `~` is refused.
+    pub fn open(roots: &[PathBuf], home: Option<PathBuf>) -> Result<Self, ToolError> {
+        if roots.is_empty() {
+            return Err(ToolError::invalid(Reason::BadPath, "a workspace needs at least one folder"));
+        }
+        let roots: Vec<Root> = roots.iter().map(|root| Root::open(root)).collect::<Result<_, _>>()?;
+        let system = Arc::new(Root::open(Path::new("/"))?);
+        Ok(Self { roots: roots.into(), spill: None, system, home })
+    }
+
+    /// The same workspace for a session whose oversized results lie in `folder`, which must exist.
+    pub fn with_spill(&self, folder: &Path) -> Result<Self, ToolError> {
+        Ok(Self { spill: Some(Arc::new(Root::open(folder)?)), ..self.clone() })
+    }
+
+    /// Canonical path of the first folder, where relative paths start.
+    pub fn cwd(&self) -> &Path {
+        &self.roots[0].path
+    }
+
+    /// Canonical paths of all folders.
+    pub fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(|root| root.path.as_path())
+    }
+
+    /// A canonical path as it is shown to people and models, and as they can pass it back:
+    /// relative to the first folder when it lies there, absolute otherwise.
+    pub fn shown(&self, canonical: &Path) -> String {
+        match canonical.strip_prefix(self.cwd()) {
+            Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
+            Ok(relative) => relative.to_string_lossy().into_owned(),
+            Err(_) => canonical.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Settles what `written` denotes and opens the folder it lies in.
+    ///
+    /// Everything that can make a path lie happens here, once: `~`, `..`, links, upper and lower
+    /// case, composed characters. What comes back cannot change its meaning any more.
+    pub fn locate(&self, written: &str, last: LastLink) -> Result<Located, ToolError> {
+        let path = self.expand(written)?;
+        // Below a root only the rest is looked up: the root's own path is settled and held open.
+        let (start, below) = match self.roots.iter().find_map(|root| {
+            path.strip_prefix(&root.path).ok().map(|below| (root.path.as_path(), below))
+        }) {
+            Some(found) => found,
+            None => (Path::new("/"), path.as_path()),
+        };
+        let found = canonical::canonicalise(start, below, last)
+            .map_err(|error| bad_path(written, &error))?;
+        let mut canonical = found.existing.clone();
+        canonical.extend(&found.missing);
+        let (root, whereabouts) = self.root_of(&canonical);
+        let target = TargetPath::new(written, canonical, whereabouts);
+        let shown = self.shown(target.canonical());
+        Located::open(root, target, shown, &found.existing, found.missing)
+    }
+
+    /// Turns what was written into an absolute path; links are not looked at yet.
+    fn expand(&self, written: &str) -> Result<PathBuf, ToolError> {
+        let refuse = |why: String| Err(ToolError::invalid(Reason::BadPath, why).with("file", written));
+        if written.is_empty() {
+            return refuse("the path is empty; name a file or folder".to_owned());
+        }
+        if written.contains('\0') {
+            return refuse("the path contains a NUL character".to_owned());
+        }
+        if written.len() > PATH_BYTES_MAX {
+            return refuse(format!("the path is longer than {PATH_BYTES_MAX} bytes"));
+        }
+        if let Some(rest) = written.strip_prefix('~') {
+            let below_home = rest.strip_prefix('/').or(rest.is_empty().then_some(rest));
+            return match (below_home, &self.home) {
+                (Some(below), Some(home)) => Ok(home.join(below)),
+                (Some(_), None) => refuse("`~` has no meaning here: no home folder is set".to_owned()),
+                // `~x` is another person's home to a shell and a plain name to the kernel.
+                (None, _) => refuse(format!("`{written}` is ambiguous; write `./{written}` or a full path")),
+            };
+        }
+        Ok(self.cwd().join(written))
+    }
+
+    fn root_of(&self, canonical: &Path) -> (&Root, Whereabouts) {
+        let innermost = self
+            .roots
+            .iter()
+            .filter(|root| canonical.starts_with(&root.path))
+            .max_by_key(|root| root.path.as_os_str().len());
+        if let Some(root) = innermost {
+            return (root, Whereabouts::Workspace);
+        }
+        match &self.spill {
+            Some(spill) if canonical.starts_with(&spill.path) => (spill, Whereabouts::Spill),
+            _ => (&self.system, Whereabouts::Outside),
+        }
+    }
+}
+
+fn bad_path(written: &str, error: &CanonicalError) -> ToolError {
+    match error {
+        CanonicalError::System(errno) => file_error::from_errno("look up", written, *errno),
+        CanonicalError::MagicLink => {
+            ToolError::invalid(Reason::SpecialFile, format!("`{written}`: {error}; name the real path"))
+                .with("file", written)
+        }
+        CanonicalError::TooManyLinks | CanonicalError::DotsBelowMissing => {
+            ToolError::invalid(Reason::BadPath, format!("`{written}` has no meaning: {error}"))
+                .with("file", written)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    struct Fixture {
+        temp: tempfile::TempDir,
+        workspace: Workspace,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let temp = tempfile::tempdir().unwrap();
+            for folder in ["one/sub", "two", "home", "elsewhere"] {
+                std::fs::create_dir_all(temp.path().join(folder)).unwrap();
+            }
+            std::fs::write(temp.path().join("elsewhere/secret"), "s").unwrap();
+            symlink("../elsewhere", temp.path().join("one/leak")).unwrap();
+            symlink("../two", temp.path().join("one/other")).unwrap();
+            let roots = [temp.path().join("one"), temp.path().join("two")];
+            let workspace = Workspace::open(&roots, Some(temp.path().join("home"))).unwrap();
+            Self { temp, workspace }
+        }
+
+        #[track_caller]
+        fn check(&self, written: &str, expected: &str) {
+            let base = self.temp.path().canonicalize().unwrap();
+            let shown = match self.workspace.locate(written, LastLink::Follow) {
+                Ok(located) => {
+                    let target = located.target();
+                    let path = target.canonical().strip_prefix(&base).unwrap_or(target.canonical());
+                    format!("{:?} {}", target.whereabouts(), path.display())
+                }
+                Err(error) => format!("{:?}", error.reason().unwrap()),
+            };
+            assert_eq!(shown, expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn every_path_is_judged_by_what_it_denotes() {
+        let f = Fixture::new();
+        f.check("sub/new.txt", "Workspace one/sub/new.txt");
+        f.check("../two/x", "Workspace two/x");
+        f.check("other/x", "Workspace two/x");
+        f.check("leak/secret", "Outside elsewhere/secret");
+        f.check("../elsewhere/secret", "Outside elsewhere/secret");
+        f.check("~/notes", "Outside home/notes");
+        f.check("/etc/hostname", "Outside /etc/hostname");
+        f.check("/proc/self/root/etc/passwd", "SpecialFile");
+        f.check("/proc/self/environ", "SpecialFile");
+        f.check("~root/x", "BadPath");
+        f.check("", "BadPath");
+        f.check("a\0b", "BadPath");
+    }
+
+    #[test]
+    fn a_sibling_with_the_roots_name_as_prefix_is_outside() {
+        let f = Fixture::new();
+        std::fs::create_dir(f.temp.path().join("one-more")).unwrap();
+        f.check("../one-more/x", "Outside one-more/x");
+    }
+
+    #[test]
+    fn the_spill_folder_is_a_place_of_its_own() {
+        let f = Fixture::new();
+        let spill = f.temp.path().join("elsewhere");
+        let workspace = f.workspace.with_spill(&spill).unwrap();
+        let located = workspace.locate(spill.join("secret").to_str().unwrap(), LastLink::Follow).unwrap();
+        assert_eq!(located.target().whereabouts(), Whereabouts::Spill);
+    }
+
+    #[test]
+    fn a_missing_workspace_is_said() {
+        let error = Workspace::open(&[PathBuf::from("/nonexistent/x")], None).unwrap_err();
+        assert!(error.message.contains("does not exist"), "{error}");
+    }
+}
