@@ -1,1 +1,40 @@
+//! The one path every tool call takes, whoever asked for it.
+//!
+//! `resolve → validate → describe → effects → authorize → admit → execute → bound → record →
+//! deliver`, in that order, always: see [`pipeline`]. Faces arrive at [`ToolHost::call`] with a
+//! [`zero_core::ToolCall`] and leave with a [`Report`]. No other road leads to a tool, which is
+//! what lets a security property be stated once and tested once.
+//!
+//! Not here: the tools themselves, rule syntax, files and the kernel, any protocol.
 
+pub mod admission;
+pub mod approver;
+pub mod audit;
+pub mod bound;
+pub mod breaker;
+pub mod context;
+pub mod dialect;
+pub mod execute;
+pub mod host;
+pub mod metrics;
+pub mod nearest;
+pub mod observer;
+pub mod pipeline;
+pub mod policy;
+pub mod redact;
+pub mod registry;
+pub mod schema;
+pub mod seen_files;
+pub mod session;
+pub mod tool;
+
+pub use approver::{Answer, Approver, Question};
+pub use context::CallContext;
+pub use dialect::{Dialect, DialectName};
+pub use host::{HostConfig, ToolHost};
+pub use observer::{CallEvent, Observer};
+pub use pipeline::{Outcome, Report};
+pub use policy::{Decision, Policy, RiskPolicy, Verdict};
+pub use registry::{Registry, RegistryChange};
+pub use session::Session;
+pub use tool::{About, AnyTool, Description, Tool, ToolReply, erase};

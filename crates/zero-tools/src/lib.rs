@@ -1,1 +1,16 @@
+//! The canonical tools, one file each.
+//!
+//! A tool turns checked arguments into a plan (paths located, patterns compiled), says what the
+//! plan will touch, and runs it. It never asks, spawns or times itself, and reaches files only
+//! through the handles its plan located: the pipeline and the workspace do the rest.
 
+use std::sync::Arc;
+
+use zero_runtime::AnyTool;
+
+pub mod text;
+
+/// The tools that come with zero.
+pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
+    vec![]
+}

@@ -1,0 +1,110 @@
+//! How many calls run at once, and how many may wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use zero_core::{Limits, Reason, ToolError};
+
+/// A place among the running calls, held by whoever works for the call. The last one to let go
+/// frees it.
+#[derive(Clone, Debug)]
+pub struct Permit {
+    _held: Arc<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    _session: OwnedSemaphorePermit,
+    _host: OwnedSemaphorePermit,
+    running: Arc<AtomicUsize>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A session's share of the host.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    places: Arc<Semaphore>,
+}
+
+/// The host's places.
+#[derive(Debug)]
+pub struct Admission {
+    places: Arc<Semaphore>,
+    session_calls_max: usize,
+    queue_calls_max: usize,
+    waiting: AtomicUsize,
+    running: Arc<AtomicUsize>,
+}
+
+impl Admission {
+    /// Places as the limits say.
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(limits.host_calls_max)),
+            session_calls_max: limits.session_calls_max,
+            queue_calls_max: limits.queue_calls_max,
+            waiting: AtomicUsize::new(0),
+            running: Arc::default(),
+        }
+    }
+
+    /// A new session's share.
+    pub fn lane(&self) -> Lane {
+        Lane { places: Arc::new(Semaphore::new(self.session_calls_max)) }
+    }
+
+    /// Calls waiting for a place.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Calls that hold a place.
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a place. The session's comes first, so that one busy session cannot hold places
+    /// of the host while it waits for its own.
+    pub async fn admit(&self, lane: &Lane, cancel: &CancellationToken) -> Result<Permit, ToolError> {
+        let _waiting = self.enter_queue()?;
+        let places = async {
+            let session = Arc::clone(&lane.places).acquire_owned().await.ok()?;
+            let host = Arc::clone(&self.places).acquire_owned().await.ok()?;
+            Some((session, host))
+        };
+        let places = tokio::select! {
+            biased;
+            () = cancel.cancelled() => None,
+            places = places => places,
+        };
+        let (session, host) = places.ok_or_else(ToolError::cancelled)?;
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let held = Held { _session: session, _host: host, running: Arc::clone(&self.running) };
+        Ok(Permit { _held: Arc::new(held) })
+    }
+
+    fn enter_queue(&self) -> Result<Waiting<'_>, ToolError> {
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(&self.waiting);
+        if before >= self.queue_calls_max {
+            let message = format!("{before} calls are waiting already; try again when some have finished");
+            return Err(ToolError::failed(Reason::QueueFull, message).with("queue_depth", before));
+        }
+        Ok(waiting)
+    }
+}
+
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

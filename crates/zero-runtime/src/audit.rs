@@ -1,0 +1,163 @@
+//! One line for every call, on every way out.
+//!
+//! The log is JSON lines, one file a day, private to its owner. A row is cleaned of secrets before
+//! it is written, and it is written with a single append, so rows of several processes do not mix.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use zero_sandbox::StateDir;
+
+/// Longest row read back, in bytes; a longer one is damage.
+const ROW_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// One call, as it is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// When the call came in, in UTC.
+    pub time: Timestamp,
+    /// The call.
+    pub call: String,
+    /// The session, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The workspace's first folder.
+    pub workspace: String,
+    /// The tool by its canonical name, or as asked for when there is none.
+    pub tool: String,
+    /// The name the caller used, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_as: Option<String>,
+    /// The dialect the caller spoke.
+    pub dialect: String,
+    /// What it was to do, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The input, cleaned and shortened.
+    pub input: Value,
+    /// What it was to touch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<AuditEffect>,
+    /// How it was judged; absent when it never came so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<AuditDecision>,
+    /// `ok`, `error`, `denied`, `cancelled`, `timeout` or `panic`.
+    pub status: String,
+    /// The kind of its error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<String>,
+    /// The error's reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The error's message, cleaned and shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How long it took, in microseconds, waiting included.
+    pub duration_us: u64,
+    /// Calls that were waiting when it was admitted.
+    #[serde(default)]
+    pub queue_depth: usize,
+    /// How often it was tried, when more than once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// The tool that stood in for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+}
+
+/// One effect, as it is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AuditEffect {
+    /// What kind of effect.
+    pub kind: String,
+    /// On what.
+    pub target: String,
+}
+
+/// How a call was judged, as it is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AuditDecision {
+    /// `allow`, `ask` or `deny`.
+    pub verdict: String,
+    /// Why.
+    pub reason: String,
+    /// The rule that decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Who was asked, and what they said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<String>,
+}
+
+/// The log.
+#[derive(Debug)]
+pub struct Audit {
+    dir: StateDir,
+    today: Mutex<Option<(Date, File)>>,
+}
+
+impl Audit {
+    /// The log kept under `state`.
+    pub fn new(state: &StateDir) -> Self {
+        Self { dir: state.child("audit"), today: Mutex::new(None) }
+    }
+
+    /// Makes sure that a row can be written. A call whose trace would be lost is not made.
+    pub fn ready(&self, now: Timestamp) -> io::Result<()> {
+        self.with_file(now, |_| Ok(()))
+    }
+
+    /// Writes a row.
+    pub fn write(&self, row: &AuditRow) -> io::Result<()> {
+        let mut line = serde_json::to_vec(row)?;
+        line.push(b'\n');
+        self.with_file(row.time, |file| file.write_all(&line))
+    }
+
+    fn with_file(&self, now: Timestamp, work: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        let date = now.to_zoned(TimeZone::UTC).date();
+        let mut today = self.today.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(&*today, Some((open, _)) if *open == date) {
+            *today = Some((date, self.dir.append(&format!("{date}.jsonl"))?));
+        }
+        match &mut *today {
+            Some((_, file)) => work(file),
+            None => Ok(()),
+        }
+    }
+
+    /// Days that have rows, oldest first.
+    pub fn days(&self) -> io::Result<Vec<String>> {
+        let names = self.dir.names()?;
+        Ok(names.into_iter().filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned)).collect())
+    }
+
+    /// Reads the rows of a day, oldest first, and hands each on until `each` returns false. Returns
+    /// how many lines could not be read.
+    pub fn read_day(&self, day: &str, mut each: impl FnMut(AuditRow) -> bool) -> io::Result<usize> {
+        let mut reader = BufReader::new(self.dir.open(&format!("{day}.jsonl"))?);
+        let mut damaged = 0;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let count = io::Read::take(&mut reader, ROW_BYTES_MAX).read_until(b'\n', &mut line)?;
+            if count == 0 {
+                return Ok(damaged);
+            }
+            match serde_json::from_slice(&line) {
+                Ok(row) => {
+                    if !each(row) {
+                        return Ok(damaged);
+                    }
+                }
+                Err(_) => damaged += 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a running tool can reach: only what was granted.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use zero_core::{CallId, Limits, Reason, ToolError, ToolName};
+use zero_sandbox::{ChangeNote, Journal, Workspace};
+
+use crate::admission::Permit;
+use crate::observer::{CallEvent, Observer};
+use crate::seen_files::SeenFiles;
+
+/// What a running tool can reach. Cheap to clone.
+#[derive(Clone)]
+pub struct CallContext {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    call: CallId,
+    tool: ToolName,
+    workspace: Workspace,
+    journal: Journal,
+    limits: Arc<Limits>,
+    cancel: CancellationToken,
+    seen: Option<Arc<SeenFiles>>,
+    observer: Option<Arc<dyn Observer>>,
+    permit: Option<Permit>,
+}
+
+/// The parts of a [`CallContext`].
+pub(crate) struct Parts {
+    pub(crate) call: CallId,
+    pub(crate) tool: ToolName,
+    pub(crate) workspace: Workspace,
+    pub(crate) journal: Journal,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) seen: Option<Arc<SeenFiles>>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) permit: Option<Permit>,
+}
+
+impl CallContext {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { call, tool, workspace, journal, limits, cancel, seen, observer, permit } = parts;
+        let inner = Inner { call, tool, workspace, journal, limits, cancel, seen, observer, permit };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The call being made.
+    pub fn call(&self) -> &CallId {
+        &self.inner.call
+    }
+
+    /// The folders this host works in.
+    pub fn workspace(&self) -> &Workspace {
+        &self.inner.workspace
+    }
+
+    /// The one way to change a file.
+    pub fn journal(&self) -> &Journal {
+        &self.inner.journal
+    }
+
+    /// How this call signs a change.
+    pub fn change_note(&self) -> ChangeNote {
+        ChangeNote { tool: self.inner.tool.to_string(), call: self.inner.call.to_string() }
+    }
+
+    /// The bounds of this host.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    /// The files this session has seen; `None` for a call without a session.
+    pub fn seen(&self) -> Option<&SeenFiles> {
+        self.inner.seen.as_deref()
+    }
+
+    /// True once the call should stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.inner.cancel.is_cancelled()
+    }
+
+    /// Fails once the call should stop; loops call it now and then.
+    pub fn check_cancelled(&self) -> Result<(), ToolError> {
+        if self.is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
+    }
+
+    /// Completes when the call should stop.
+    pub async fn cancelled(&self) {
+        self.inner.cancel.cancelled().await;
+    }
+
+    /// Tells whoever watches how far the call is.
+    pub fn progress(&self, message: impl Into<String>) {
+        if let Some(observer) = &self.inner.observer {
+            observer.event(&CallEvent::Progress { call: self.inner.call.clone(), message: message.into() });
+        }
+    }
+
+    /// Runs work that blocks, off the async threads.
+    ///
+    /// The call's place in the queue is held until the work really ends, also when the call was
+    /// given up before: otherwise a hanging disk could pile up threads without bound.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let cx = self.clone();
+        let span = tracing::Span::current();
+        let handle = tokio::task::spawn_blocking(move || {
+            let _held = cx.inner.permit.clone();
+            span.in_scope(|| work(&cx))
+        });
+        match handle.await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                // Carried on to where every panic of a tool is caught and counted.
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(ToolError::failed(Reason::Cancelled, "zero is shutting down")),
+            },
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One tool, every dialect: the names and shapes each platform's models were trained on.
+//!
+//! A dialect is a table. Each line maps a platform's tool onto a canonical one, field by field,
+//! and the schema the model sees is made from the same line, so the two cannot drift apart. Code
+//! is left only for how a platform writes results down ([`render`]).
+
+mod acp;
+mod opencode;
+mod qwen;
+pub mod render;
+mod table;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use zero_core::{ToolResult, Violation};
+
+pub use self::render::Rendered;
+use self::table::Line;
+use crate::registry::{Registered, Registry};
+use crate::schema::InputSchema;
+
+/// Source name of the tools that come with zero.
+pub const BUILTIN: &str = "builtin";
+
+/// The dialects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DialectName {
+    /// zero's own: the tools as they are.
+    Canonical,
+    /// `read_file`, `edit_file`, …
+    Acp,
+    /// `read_file`, `read_many_files`, `grep_search`, …
+    Qwen,
+    /// `read`, `edit`, `grep`, …
+    Opencode,
+}
+
+impl DialectName {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Canonical, Self::Acp, Self::Qwen, Self::Opencode];
+
+    /// The name as people write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Canonical => "canonical",
+            Self::Acp => "acp",
+            Self::Qwen => "qwen",
+            Self::Opencode => "opencode",
+        }
+    }
+}
+
+impl fmt::Display for DialectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no dialect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no dialect `{0}`; the dialects are canonical, acp, qwen and opencode")]
+pub struct UnknownDialect(String);
+
+impl FromStr for DialectName {
+    type Err = UnknownDialect;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDialect> {
+        Self::ALL.into_iter().find(|name| name.as_str() == text).ok_or_else(|| UnknownDialect(text.to_owned()))
+    }
+}
+
+/// A tool as a dialect offers it.
+pub struct Offered {
+    /// Its name in the dialect.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// Its input schema in the dialect.
+    pub input_schema: Value,
+    /// The tool itself.
+    pub registered: Arc<Registered>,
+}
+
+/// A two-way mapping of names and shapes onto canonical tools.
+pub struct Dialect {
+    name: DialectName,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    line: &'static Line,
+    input: InputSchema,
+}
+
+impl Dialect {
+    /// The dialect of that name.
+    pub fn new(name: DialectName) -> Self {
+        let lines: &'static [Line] = match name {
+            DialectName::Canonical => &[],
+            DialectName::Acp => acp::LINES,
+            DialectName::Qwen => qwen::LINES,
+            DialectName::Opencode => opencode::LINES,
+        };
+        let entries = lines.iter().map(|line| Entry { line, input: InputSchema::new(line.schema()) }).collect();
+        Self { name, entries }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> DialectName {
+        self.name
+    }
+
+    /// The tool a name means in this dialect. Tools from elsewhere keep their names everywhere;
+    /// zero's own answer only to the names the dialect gives them.
+    pub fn resolve(&self, registry: &Registry, name: &str) -> Option<Arc<Registered>> {
+        match self.entry(name) {
+            Some(entry) => registry.get(entry.line.canonical),
+            None => registry.get(name).filter(|tool| self.keeps_name(tool)),
+        }
+    }
+
+    /// The names it offers, as far as the registry has the tools.
+    pub fn names(&self, registry: &Registry) -> Vec<String> {
+        self.offered(registry).into_iter().map(|tool| tool.name).collect()
+    }
+
+    /// The tools it offers.
+    pub fn offered(&self, registry: &Registry) -> Vec<Offered> {
+        let mapped = self.entries.iter().filter_map(|entry| {
+            let registered = registry.get(entry.line.canonical)?;
+            Some(Offered {
+                name: entry.line.name.to_owned(),
+                description: entry.line.about.to_owned(),
+                input_schema: entry.input.as_value().clone(),
+                registered,
+            })
+        });
+        let kept = registry.list().into_iter().filter(|tool| self.keeps_name(tool)).map(|registered| {
+            let spec = registered.tool.spec();
+            Offered {
+                name: spec.name.to_string(),
+                description: spec.description.clone(),
+                input_schema: spec.input_schema.clone(),
+                registered,
+            }
+        });
+        mapped.chain(kept).collect()
+    }
+
+    /// Checks an input against the dialect's own schema and turns it into the canonical one.
+    pub fn to_canonical(&self, name: &str, tool: &Registered, input: Value) -> Result<Value, Vec<Violation>> {
+        let Some(entry) = self.entry(name) else { return tool.input.check(input) };
+        let Value::Object(fields) = entry.input.check(input)? else { return tool.input.check(Value::Null) };
+        let canonical = entry.line.to_canonical(fields);
+        tool.input.check(Value::Object(canonical)).map_err(|violations| entry.line.in_their_words(violations))
+    }
+
+    /// Writes a result down as this dialect does.
+    pub fn render(&self, name: &str, result: &ToolResult) -> Rendered {
+        let done = self.entry(name).and_then(|entry| entry.line.done);
+        render::render(self.name, done, result)
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.line.name == name)
+    }
+
+    fn keeps_name(&self, tool: &Registered) -> bool {
+        self.name == DialectName::Canonical || tool.source != BUILTIN
+    }
+}
+
+/// The fields of an object.
+type Fields = Map<String, Value>;

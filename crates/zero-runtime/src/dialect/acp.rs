@@ -1,0 +1,67 @@
+//! `read_file`, `write_file`, `edit_file`: the names of editors' agents.
+
+use super::table::Shape::{Edits, Text};
+use super::table::{Fixed, Line, optional, required};
+
+const PATH: &str = "Path to the file relative to workspace root";
+
+pub(super) const LINES: &[Line] = &[
+    Line {
+        name: "read_file",
+        canonical: "Read",
+        about: "Read the contents of a file from the workspace",
+        fields: &[required("path", "file_path", Text, PATH)],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "write_file",
+        canonical: "Write",
+        about: "Create a file or replace its whole content",
+        fields: &[
+            required("path", "file_path", Text, PATH),
+            required("content", "content", Text, "The whole new content of the file"),
+        ],
+        fixed: &[],
+        done: Some("File written successfully"),
+    },
+    Line {
+        name: "list_directory",
+        canonical: "LS",
+        about: "List the files and folders in a folder; folders end in a slash",
+        fields: &[required("path", "path", Text, "Path to the folder relative to workspace root")],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "search_files",
+        canonical: "Grep",
+        about: "Search file contents with a regular expression; returns path:line: text for each match",
+        fields: &[
+            required("query", "pattern", Text, "Regular expression to search for"),
+            optional("path", "path", Text, "Folder or file to search; the workspace root when absent"),
+            optional("includePattern", "glob", Text, "Only search files whose name matches this glob, such as *.ts"),
+        ],
+        fixed: &[("output_mode", Fixed::Text("content")), ("-n", Fixed::Yes)],
+        done: None,
+    },
+    Line {
+        name: "edit_file",
+        canonical: "Edit",
+        about: "Edit a file with one or more replacements or insertions; either all of them are made or none",
+        fields: &[
+            required("path", "file_path", Text, PATH),
+            required("edits", "edits", Edits, "The edits, made in this order"),
+        ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "delete_file",
+        canonical: "Delete",
+        about: "Delete a file",
+        fields: &[required("path", "file_path", Text, PATH)],
+        fixed: &[],
+        done: None,
+    },
+];

@@ -1,0 +1,80 @@
+//! `read`, `edit`, `grep`: the names of OpenCode.
+
+use super::table::Shape::{Flag, Number, Text, Texts};
+use super::table::{Fixed, Line, optional, required};
+
+const PATH: &str = "Path to the file";
+
+pub(super) const LINES: &[Line] = &[
+    Line {
+        name: "read",
+        canonical: "Read",
+        about: "Read a file, or part of it",
+        fields: &[
+            required("path", "file_path", Text, PATH),
+            optional("limit", "limit", Number, "How many lines to read"),
+            optional("line", "offset", Number, "The line to start from, counted from 1"),
+        ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "write",
+        canonical: "Write",
+        about: "Create a file or replace its whole content",
+        fields: &[
+            required("path", "file_path", Text, PATH),
+            required("content", "content", Text, "The whole new content of the file"),
+        ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "edit",
+        canonical: "Edit",
+        about: "Replace text in a file. oldString must match exactly and occur once, unless replaceAll is set",
+        fields: &[
+            required("path", "file_path", Text, PATH),
+            required("oldString", "old_string", Text, "The exact text to replace"),
+            required("newString", "new_string", Text, "The text to put in its place"),
+            optional("replaceAll", "replace_all", Flag, "Replace every occurrence"),
+        ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "list",
+        canonical: "LS",
+        about: "List the files and folders in a folder",
+        fields: &[
+            optional("path", "path", Text, "Path to the folder; the workspace root when absent"),
+            optional("ignore", "ignore", Texts, "Globs of names to leave out"),
+        ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "glob",
+        canonical: "Glob",
+        about: "Find files whose path matches a glob such as src/**/*.ts",
+        fields: &[
+            required("pattern", "pattern", Text, "The glob to match"),
+            optional("path", "path", Text, "The folder to search in; the workspace root when absent"),
+        ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "grep",
+        canonical: "Grep",
+        about: "Search file contents with a regular expression",
+        fields: &[
+            required("pattern", "pattern", Text, "The regular expression to search for"),
+            optional("path", "path", Text, "File or folder to search in; the workspace root when absent"),
+            optional("include", "glob", Text, "Only search files that match this glob, such as *.{ts,tsx}"),
+            optional("exclude", "exclude", Texts, "Leave out files that match any of these globs"),
+        ],
+        fixed: &[("output_mode", Fixed::Text("content")), ("-n", Fixed::Yes)],
+        done: None,
+    },
+];

@@ -1,0 +1,150 @@
+//! The form of a dialect's table.
+
+use serde_json::{Value, json};
+use zero_core::Violation;
+
+use super::Fields;
+
+/// One tool of a dialect.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// Its name in the dialect.
+    pub(super) name: &'static str,
+    /// The canonical tool it is.
+    pub(super) canonical: &'static str,
+    /// What it does, for the model.
+    pub(super) about: &'static str,
+    /// Its fields.
+    pub(super) fields: &'static [Field],
+    /// Canonical fields that are always set.
+    pub(super) fixed: &'static [(&'static str, Fixed)],
+    /// What the platform says instead of showing a change that was made.
+    pub(super) done: Option<&'static str>,
+}
+
+/// A value that is always set.
+#[derive(Debug)]
+pub(super) enum Fixed {
+    Text(&'static str),
+    Yes,
+}
+
+/// One field of a tool of a dialect.
+#[derive(Debug)]
+pub(super) struct Field {
+    theirs: &'static str,
+    ours: &'static str,
+    shape: Shape,
+    required: bool,
+    about: &'static str,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    Text,
+    Flag,
+    /// A count, declared as `integer`.
+    Count,
+    /// A count, declared as `number`.
+    Number,
+    /// A line number that the platform counts from zero.
+    LineFromZero,
+    Texts,
+    Edits,
+}
+
+/// A field that must be there.
+pub(super) const fn required(theirs: &'static str, ours: &'static str, shape: Shape, about: &'static str) -> Field {
+    Field { theirs, ours, shape, required: true, about }
+}
+
+/// A field that may be left out.
+pub(super) const fn optional(theirs: &'static str, ours: &'static str, shape: Shape, about: &'static str) -> Field {
+    Field { theirs, ours, shape, required: false, about }
+}
+
+impl Line {
+    /// The schema the model sees.
+    pub(super) fn schema(&self) -> Value {
+        let mut properties = Fields::new();
+        for field in self.fields {
+            let mut schema = field.shape.schema();
+            if let Some(schema) = schema.as_object_mut() {
+                schema.insert("description".to_owned(), field.about.into());
+            }
+            properties.insert(field.theirs.to_owned(), schema);
+        }
+        let required: Vec<&str> = self.fields.iter().filter(|field| field.required).map(|field| field.theirs).collect();
+        json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })
+    }
+
+    /// Turns fields that fit the schema into canonical ones.
+    pub(super) fn to_canonical(&self, mut theirs: Fields) -> Fields {
+        let mut ours = Fields::new();
+        for field in self.fields {
+            if let Some(value) = theirs.remove(field.theirs) {
+                ours.insert(field.ours.to_owned(), field.shape.to_canonical(value));
+            }
+        }
+        for (name, value) in self.fixed {
+            let value = match value {
+                Fixed::Text(text) => Value::from(*text),
+                Fixed::Yes => Value::from(true),
+            };
+            ours.insert((*name).to_owned(), value);
+        }
+        ours
+    }
+
+    /// Says violations of the canonical schema in the caller's field names.
+    pub(super) fn in_their_words(&self, mut violations: Vec<Violation>) -> Vec<Violation> {
+        for violation in &mut violations {
+            for field in self.fields {
+                if let Some(rest) = violation.pointer.strip_prefix(&format!("/{}", field.ours))
+                    && (rest.is_empty() || rest.starts_with('/'))
+                {
+                    violation.pointer = format!("/{}{rest}", field.theirs);
+                    break;
+                }
+            }
+        }
+        violations
+    }
+}
+
+impl Shape {
+    fn schema(self) -> Value {
+        match self {
+            Self::Text => json!({"type": "string"}),
+            Self::Flag => json!({"type": "boolean"}),
+            Self::Count => json!({"type": "integer", "minimum": 1}),
+            Self::Number => json!({"type": "number", "minimum": 1}),
+            Self::LineFromZero => json!({"type": "integer", "minimum": 0}),
+            Self::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Self::Edits => json!({"type": "array", "minItems": 1, "items": {
+                "type": "object",
+                "properties": {
+                    "type": {"type": "string", "enum": ["replace", "insert"], "description": "`replace` a text or `insert` one before a line"},
+                    "oldText": {"type": "string", "description": "For replace: the exact text to replace; it must occur once"},
+                    "newText": {"type": "string", "description": "The text to put there"},
+                    "line": {"type": "integer", "minimum": 1, "description": "For insert: the line to put the text before, counted from 1; one past the last line appends"},
+                },
+                "required": ["type", "newText"],
+                "additionalProperties": false,
+            }}),
+        }
+    }
+
+    fn to_canonical(self, value: Value) -> Value {
+        match self {
+            Self::LineFromZero => value.as_u64().map_or(value, |line| line.saturating_add(1).into()),
+            Self::Text | Self::Flag | Self::Count | Self::Number | Self::Texts | Self::Edits => value,
+        }
+    }
+}

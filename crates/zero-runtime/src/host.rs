@@ -1,0 +1,134 @@
+//! A host: the tools, the judge and the bounds of one workspace.
+
+use std::sync::Arc;
+
+use zero_core::{CallId, Limits, SessionId, ToolError};
+use zero_sandbox::{Journal, StateDir, Workspace};
+
+use crate::admission::Admission;
+use crate::approver::Approver;
+use crate::audit::Audit;
+use crate::breaker::Breakers;
+use crate::metrics::Metrics;
+use crate::observer::Observer;
+use crate::policy::{Policy, RiskPolicy};
+use crate::registry::Registry;
+use crate::session::Session;
+
+/// What a host is made of.
+pub struct HostConfig {
+    /// The folders it works in.
+    pub workspace: Workspace,
+    /// Where it keeps its own state.
+    pub state: StateDir,
+    /// Its bounds.
+    pub limits: Limits,
+    /// Its judge.
+    pub policy: Arc<dyn Policy>,
+    /// How to reach the person; without one, what would be asked is denied.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// Who watches its calls.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// How a person would allow what was denied for want of an approver, for the message.
+    pub how_to_allow: String,
+}
+
+impl HostConfig {
+    /// A host that judges by risk and reaches nobody.
+    pub fn new(workspace: Workspace, state: StateDir) -> Self {
+        Self {
+            workspace,
+            state,
+            limits: Limits::default(),
+            policy: Arc::new(RiskPolicy),
+            approver: None,
+            observer: None,
+            how_to_allow: "run it where somebody can be asked".to_owned(),
+        }
+    }
+}
+
+/// The tools, the judge and the bounds of one workspace. See [`crate::pipeline`] for what a call
+/// goes through.
+pub struct ToolHost {
+    pub(crate) registry: Registry,
+    pub(crate) workspace: Workspace,
+    pub(crate) state: StateDir,
+    pub(crate) journal: Journal,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) approver: Option<Arc<dyn Approver>>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) how_to_allow: String,
+    pub(crate) admission: Admission,
+    pub(crate) breakers: Breakers,
+    pub(crate) audit: Audit,
+    pub(crate) metrics: Metrics,
+}
+
+impl ToolHost {
+    /// A host without tools.
+    pub fn new(config: HostConfig) -> Self {
+        let HostConfig { workspace, state, limits, policy, approver, observer, how_to_allow } = config;
+        Self {
+            registry: Registry::default(),
+            journal: Journal::new(&state, workspace.clone(), limits.file_bytes_max),
+            admission: Admission::new(&limits),
+            breakers: Breakers::new(&limits),
+            audit: Audit::new(&state),
+            metrics: Metrics::default(),
+            limits: Arc::new(limits),
+            workspace,
+            state,
+            policy,
+            approver,
+            observer,
+            how_to_allow,
+        }
+    }
+
+    /// Its tools.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Its counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Calls waiting for a place.
+    pub fn queue_depth(&self) -> usize {
+        self.admission.waiting()
+    }
+
+    /// Calls that hold a place.
+    pub fn in_flight(&self) -> usize {
+        self.admission.running()
+    }
+
+    /// The recorded changes of its workspace.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Its log.
+    pub fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
+    /// Starts a session.
+    pub fn open_session(&self, id: SessionId) -> Result<Session, ToolError> {
+        Session::open(id, &self.state, &self.workspace, self.admission.lane())
+    }
+
+    /// A session for single calls: it remembers nothing, and its results outlive it.
+    pub fn one_shot(&self) -> Result<Session, ToolError> {
+        Session::one_shot(&self.state, &self.workspace, self.admission.lane())
+    }
+}
+
+/// A fresh id for a call.
+pub fn new_call_id() -> CallId {
+    CallId::from_bits(fastrand::u128(..))
+}

@@ -1,0 +1,46 @@
+//! Who watches calls while they run.
+
+use zero_core::{CallId, Kind, Location, ToolName};
+
+/// One thing that happened to a call. `Ended` comes exactly once, and last.
+#[derive(Clone, Debug)]
+pub enum CallEvent {
+    /// The call is understood and will be judged.
+    Described {
+        /// The call.
+        call: CallId,
+        /// The tool, canonically.
+        tool: ToolName,
+        /// What it will do.
+        title: String,
+        /// How to picture it.
+        kind: Kind,
+        /// Places it is about.
+        locations: Vec<Location>,
+    },
+    /// It was allowed, has a place, and runs.
+    Started {
+        /// The call.
+        call: CallId,
+    },
+    /// It has something to say before it ends.
+    Progress {
+        /// The call.
+        call: CallId,
+        /// What it says.
+        message: String,
+    },
+    /// It is over.
+    Ended {
+        /// The call.
+        call: CallId,
+        /// `ok`, `error`, `denied`, `cancelled`, `timeout` or `panic`.
+        status: &'static str,
+    },
+}
+
+/// Watches calls. Must return at once: it is called from the path of the call.
+pub trait Observer: Send + Sync {
+    /// Something happened.
+    fn event(&self, event: &CallEvent);
+}

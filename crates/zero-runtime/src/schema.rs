@@ -1,0 +1,387 @@
+//! Input schemas: derived from types, trimmed for models, checked with every violation at once.
+
+use std::sync::OnceLock;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+use zero_core::Violation;
+
+use crate::nearest::nearest;
+
+/// Most violations reported of one input.
+const VIOLATIONS_MAX: usize = 20;
+/// Longest quotation of a wrong value, in characters.
+const QUOTE_CHARS_MAX: usize = 60;
+/// Deepest nesting of an input.
+pub const DEPTH_MAX: usize = 64;
+
+/// The JSON Schema 2020-12 of a type, as small as it can be: models pay for every word of it.
+pub fn of<T: JsonSchema>() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    trim(&mut schema);
+    schema
+}
+
+/// Takes the description off a schema: it is the tool's, not the input object's.
+pub fn take_description(schema: &mut Value) -> String {
+    let description = schema.as_object_mut().and_then(|schema| schema.shift_remove("description"));
+    description.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// Drops what only a Rust reader needs, and the `null` of optional fields: absent says the same.
+fn trim(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            object.shift_remove("title");
+            if object.get("format").is_some_and(|f| f.as_str().is_some_and(is_number_format)) {
+                object.shift_remove("format");
+            }
+            if object.get("default").is_some_and(Value::is_null) {
+                object.shift_remove("default");
+            }
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = &types[..] {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            unwrap_nullable(object);
+            object.values_mut().for_each(trim);
+        }
+        Value::Array(items) => items.iter_mut().for_each(trim),
+        _ => {}
+    }
+}
+
+fn is_number_format(format: &str) -> bool {
+    format.starts_with("uint") || format.starts_with("int") || format == "double"
+}
+
+/// `anyOf: [X, null]` is how an optional enum comes out; it becomes X.
+fn unwrap_nullable(object: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = object.get_mut("anyOf") else { return };
+    choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
+    if choices.len() == 1
+        && let Some(Value::Object(only)) = choices.pop()
+    {
+        object.shift_remove("anyOf");
+        for (key, value) in only {
+            object.entry(key).or_insert(value);
+        }
+    }
+}
+
+/// A schema with its checker, which is built when first used.
+#[derive(Debug)]
+pub struct InputSchema {
+    schema: Value,
+    validator: OnceLock<Result<jsonschema::Validator, String>>,
+}
+
+impl InputSchema {
+    /// Wraps a schema.
+    pub fn new(schema: Value) -> Self {
+        Self { schema, validator: OnceLock::new() }
+    }
+
+    /// The schema itself.
+    pub fn as_value(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Checks `input` and returns it in the form tools take: optional fields that are null are
+    /// dropped, whole numbers written as `3.0` become `3`.
+    pub fn check(&self, mut input: Value) -> Result<Value, Vec<Violation>> {
+        if depth_exceeds(&input, DEPTH_MAX) {
+            return Err(vec![violation("", format!("nesting of at most {DEPTH_MAX} levels"), "deeper nesting")]);
+        }
+        normalise(&mut input, &self.schema);
+        let validator = self.validator.get_or_init(|| {
+            jsonschema::options()
+                .with_draft(jsonschema::Draft::Draft202012)
+                .build(&self.schema)
+                .map_err(|error| error.to_string())
+        });
+        let validator = match validator {
+            Ok(validator) => validator,
+            Err(error) => return Err(vec![violation("", format!("a tool with a valid schema ({error})"), "a broken one")]),
+        };
+        if validator.is_valid(&input) {
+            return Ok(input);
+        }
+        let mut violations: Vec<Violation> = validator
+            .iter_errors(&input)
+            .flat_map(|error| self.explain(&error))
+            .take(VIOLATIONS_MAX)
+            .collect();
+        violations.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+        Err(violations)
+    }
+
+    /// One entry per wrong place; an unknown field and a missing field are places of their own.
+    fn explain(&self, error: &jsonschema::ValidationError<'_>) -> Vec<Violation> {
+        let pointer = error.instance_path().as_str();
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                let schema = schema_at(&self.schema, pointer);
+                let known: Vec<&str> = schema
+                    .and_then(|schema| schema.get("properties")?.as_object())
+                    .map(|properties| properties.keys().map(String::as_str).collect())
+                    .unwrap_or_default();
+                unexpected.iter().map(|field| unknown_field(pointer, field, &known)).collect()
+            }
+            ValidationErrorKind::Required { property } => {
+                let field = property.as_str().unwrap_or_default();
+                let wanted = schema_at(&self.schema, pointer)
+                    .and_then(|schema| schema.get("properties")?.get(field))
+                    .map_or_else(|| "a value".to_owned(), expectation);
+                vec![violation(&join(pointer, field), wanted, "nothing (the field is required)")]
+            }
+            kind => {
+                let wanted = match kind {
+                    ValidationErrorKind::Type { kind: TypeKind::Single(name) } => article(&name.to_string()),
+                    _ => schema_at(&self.schema, pointer).map_or_else(|| error.to_string(), expectation),
+                };
+                vec![violation(pointer, wanted, &quote(error.instance()))]
+            }
+        }
+    }
+}
+
+fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> Violation {
+    let nearest = nearest(field, known.iter().copied(), 1).pop();
+    let expected = match known {
+        [] => "no fields".to_owned(),
+        known => format!("one of {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+    };
+    let found = format!("unknown field `{}`", shorten(field));
+    Violation { pointer: join(pointer, field), expected, found, nearest }
+}
+
+fn violation(pointer: &str, expected: impl Into<String>, found: &str) -> Violation {
+    Violation { pointer: pointer.to_owned(), expected: expected.into(), found: found.to_owned(), nearest: None }
+}
+
+/// Appends a field to a JSON pointer.
+fn join(pointer: &str, field: &str) -> String {
+    format!("{pointer}/{}", field.replace('~', "~0").replace('/', "~1"))
+}
+
+/// The part of a schema that speaks of the value at `pointer`.
+fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(1).try_fold(schema, |schema, step| {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        match schema.get("properties").and_then(|properties| properties.get(&step)) {
+            Some(found) => Some(found),
+            None => schema.get("items"),
+        }
+    })
+}
+
+/// What a schema wants, in words.
+fn expectation(schema: &Value) -> String {
+    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+        let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
+        return format!("one of {}", choices.join(", "));
+    }
+    if let Some(choices) = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array) {
+        let mut words: Vec<String> = choices.iter().map(expectation).collect();
+        words.dedup();
+        return words.join(" or ");
+    }
+    if let Some(constant) = schema.get("const") {
+        return constant.to_string();
+    }
+    let mut words = schema.get("type").and_then(Value::as_str).map_or_else(|| "another value".to_owned(), article);
+    let bounds = [
+        ("minimum", "at least"),
+        ("maximum", "at most"),
+        ("minLength", "with a length of at least"),
+        ("maxLength", "with a length of at most"),
+        ("minItems", "with a length of at least"),
+        ("maxItems", "with a length of at most"),
+    ];
+    let mut joiner = " ";
+    for (key, phrase) in bounds {
+        if let Some(bound) = schema.get(key) {
+            words.push_str(&format!("{joiner}{phrase} {bound}"));
+            joiner = " and ";
+        }
+    }
+    words
+}
+
+fn article(type_name: &str) -> String {
+    match type_name {
+        "integer" => "a whole number".to_owned(),
+        "boolean" => "true or false".to_owned(),
+        "array" | "object" => format!("an {type_name}"),
+        other => format!("a {other}"),
+    }
+}
+
+fn quote(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".to_owned(),
+        Value::Array(items) => format!("an array of {}", items.len()),
+        other => shorten(&other.to_string()),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(QUOTE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn depth_exceeds(value: &Value, left: usize) -> bool {
+    match value {
+        Value::Array(items) => left == 0 || items.iter().any(|item| depth_exceeds(item, left - 1)),
+        Value::Object(fields) => left == 0 || fields.values().any(|field| depth_exceeds(field, left - 1)),
+        _ => false,
+    }
+}
+
+/// Brings an input into the form tools take; see [`InputSchema::check`].
+fn normalise(value: &mut Value, schema: &Value) {
+    if schema.get("type").is_some_and(|name| name == "integer" || name == "number")
+        && let Some(float) = value.as_f64().filter(|_| value.is_f64())
+        && float.fract() == 0.0
+        && float.abs() < 9e15
+    {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53, checked above")]
+        {
+            *value = if float < 0.0 { Value::from(float as i64) } else { Value::from(float as u64) };
+        }
+    }
+    match value {
+        Value::Object(fields) => {
+            let required = schema.get("required").and_then(Value::as_array);
+            let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|n| n == name));
+            let properties = schema.get("properties");
+            fields.retain(|name, field| {
+                let known = properties.is_some_and(|properties| properties.get(name).is_some());
+                !(field.is_null() && known && !is_required(name))
+            });
+            for (name, field) in fields.iter_mut() {
+                if let Some(schema) = properties.and_then(|properties| properties.get(name)) {
+                    normalise(field, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| normalise(item, schema));
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use serde_json::json;
+
+    fn schema() -> InputSchema {
+        InputSchema::new(json!({
+            "type": "object",
+            "properties": {
+                "file_path": {"type": "string"},
+                "limit": {"type": "integer", "minimum": 1},
+                "mode": {"type": "string", "enum": ["content", "count"]},
+                "edits": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {"text": {"type": "string"}},
+                    "required": ["text"],
+                    "additionalProperties": false
+                }}
+            },
+            "required": ["file_path"],
+            "additionalProperties": false
+        }))
+    }
+
+    #[track_caller]
+    fn check(input: Value, expected: &[&str]) {
+        let violations = schema().check(input).err().unwrap_or_default();
+        let shown: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn every_violation_is_reported_with_its_place() {
+        check(json!({"file_path": "a"}), &[]);
+        check(
+            json!({"filePath": "a", "limit": 0, "mode": "all"}),
+            &[
+                "/filePath: expected one of `file_path`, `limit`, `mode`, `edits`, found unknown field `filePath` (did you mean `file_path`?)",
+                "/file_path: expected a string, found nothing (the field is required)",
+                "/limit: expected a whole number at least 1, found 0",
+                "/mode: expected one of \"content\", \"count\", found \"all\"",
+            ],
+        );
+        check(
+            json!({"file_path": 3, "edits": [{"text": "a"}, {"txt": "b"}]}),
+            &[
+                "/edits/1/text: expected a string, found nothing (the field is required)",
+                "/edits/1/txt: expected one of `text`, found unknown field `txt` (did you mean `text`?)",
+                "/file_path: expected a string, found 3",
+            ],
+        );
+        check(json!([1]), &["the input: expected an object, found an array of 1"]);
+    }
+
+    #[test]
+    fn null_and_whole_floats_are_understood() {
+        let input = schema().check(json!({"file_path": "a", "limit": 3.0, "mode": null})).unwrap();
+        assert_eq!(input, json!({"file_path": "a", "limit": 3}));
+        check(json!({"file_path": null}), &["/file_path: expected a string, found null"]);
+        check(json!({"file_path": "a", "limit": 1.5}), &["/limit: expected a whole number, found 1.5"]);
+    }
+
+    #[test]
+    fn a_deep_input_is_refused_before_anything_recurses_into_it() {
+        let mut deep = json!(1);
+        for _ in 0..1_000 {
+            deep = json!([deep]);
+        }
+        let violations = schema().check(deep).unwrap_err();
+        assert_eq!(violations[0].expected, "nesting of at most 64 levels");
+    }
+
+    #[test]
+    fn derived_schemas_are_small() {
+        /// Says something.
+        #[derive(JsonSchema, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        struct Args {
+            /// How often.
+            times: Option<u32>,
+            text: String,
+        }
+        let mut schema = of::<Args>();
+        assert_eq!(take_description(&mut schema), "Says something.");
+        assert_eq!(
+            schema,
+            json!({
+                "type": "object",
+                "properties": {
+                    "times": {"description": "How often.", "type": "integer", "minimum": 0},
+                    "text": {"type": "string"}
+                },
+                "additionalProperties": false,
+                "required": ["text"]
+            })
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Which files a session has seen, and in which state.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use zero_core::{Reason, ToolError};
+use zero_sandbox::journal::sha256;
+use zero_sandbox::{FileFacts, Snapshot};
+
+/// Files remembered per session; the longest unseen are forgotten first.
+const FILES_MAX: usize = 10_000;
+
+/// Which files a session has seen, and in which state: what a model has not seen it must not
+/// overwrite.
+#[derive(Debug, Default)]
+pub struct SeenFiles {
+    files: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    clock: u64,
+    by_path: HashMap<PathBuf, Sight>,
+}
+
+#[derive(Clone, Debug)]
+struct Sight {
+    facts: FileFacts,
+    /// Known when all of it was read; then a mere touch does not make the file stale.
+    sha256: Option<String>,
+    at: u64,
+}
+
+/// What a session knows of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// It was never seen.
+    Unseen,
+    /// It is as it was last seen.
+    Fresh,
+    /// It changed since it was last seen.
+    Stale,
+}
+
+impl SeenFiles {
+    /// Remembers a file as it is now. `bytes` is all of it, where all of it was seen.
+    pub fn saw(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>) {
+        let mut seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.clock += 1;
+        let sight = Sight { facts, sha256: bytes.map(sha256), at: seen.clock };
+        seen.by_path.insert(path.to_owned(), sight);
+        if seen.by_path.len() > FILES_MAX {
+            // Dropping a tenth at once keeps the cost of this scan away from every call.
+            let cutoff = seen.clock - (FILES_MAX as u64) * 9 / 10;
+            seen.by_path.retain(|_, sight| sight.at > cutoff);
+        }
+    }
+
+    /// Forgets a file that is gone.
+    pub fn forget(&self, path: &Path) {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).by_path.remove(path);
+    }
+
+    /// How what stands at `path` now compares with what was seen.
+    pub fn freshness(&self, path: &Path, now: &Snapshot) -> Freshness {
+        let seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sight) = seen.by_path.get(path) else { return Freshness::Unseen };
+        let Snapshot::File { bytes, facts } = now else { return Freshness::Stale };
+        let same = match &sight.sha256 {
+            Some(hash) => *hash == sha256(bytes),
+            None => sight.facts == *facts,
+        };
+        if same { Freshness::Fresh } else { Freshness::Stale }
+    }
+}
+
+/// The error for a file that must be read first.
+pub fn stale_file(shown: &str, freshness: Freshness) -> ToolError {
+    let message = match freshness {
+        Freshness::Unseen => format!("`{shown}` exists but was not read in this session; read it before you change it"),
+        Freshness::Fresh | Freshness::Stale => {
+            format!("`{shown}` changed since it was last read; read it again before you change it")
+        }
+    };
+    ToolError::invalid(Reason::StaleFile, message).with("file", shown)
+}

@@ -1,0 +1,94 @@
+//! What a host remembers from one call to the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zero_core::{SessionId, ToolError};
+use zero_sandbox::{StateDir, Workspace, file_error};
+
+use crate::admission::Lane;
+use crate::seen_files::SeenFiles;
+
+/// How long the oversized results of calls without a session are kept.
+const ONE_SHOT_SPILL_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Folder of the oversized results of calls without a session.
+const ONE_SHOT: &str = "calls";
+
+/// What a host remembers from one call to the next. Its oversized results go when it ends.
+pub struct Session {
+    id: Option<SessionId>,
+    seen: Option<Arc<SeenFiles>>,
+    spill: StateDir,
+    workspace: Workspace,
+    pub(crate) lane: Lane,
+}
+
+impl Session {
+    pub(crate) fn open(
+        id: SessionId,
+        state: &StateDir,
+        workspace: &Workspace,
+        lane: Lane,
+    ) -> Result<Self, ToolError> {
+        let spill = state.child("spill").child(id.as_str());
+        let seen = Some(Arc::new(SeenFiles::default()));
+        Self::with_spill(Some(id), seen, spill, workspace, lane)
+    }
+
+    /// A session for single calls: it remembers nothing, and its results outlive it.
+    pub(crate) fn one_shot(state: &StateDir, workspace: &Workspace, lane: Lane) -> Result<Self, ToolError> {
+        let session = Self::with_spill(None, None, state.child("spill").child(ONE_SHOT), workspace, lane)?;
+        session.drop_old_results();
+        Ok(session)
+    }
+
+    fn with_spill(
+        id: Option<SessionId>,
+        seen: Option<Arc<SeenFiles>>,
+        spill: StateDir,
+        workspace: &Workspace,
+        lane: Lane,
+    ) -> Result<Self, ToolError> {
+        let shown = spill.path().display().to_string();
+        spill.create().map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
+        let workspace = workspace.with_spill(spill.path())?;
+        Ok(Self { id, seen, spill, workspace, lane })
+    }
+
+    /// Its id; `None` for single calls.
+    pub fn id(&self) -> Option<&SessionId> {
+        self.id.as_ref()
+    }
+
+    /// The files it has seen; `None` for single calls.
+    pub fn seen(&self) -> Option<&Arc<SeenFiles>> {
+        self.seen.as_ref()
+    }
+
+    /// The workspace as this session sees it: its own results are readable.
+    pub fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    /// Where results too large for the model go.
+    pub(crate) fn spill(&self) -> &StateDir {
+        &self.spill
+    }
+
+    fn drop_old_results(&self) {
+        for name in self.spill.names().unwrap_or_default() {
+            if self.spill.age(&name).is_ok_and(|age| age > ONE_SHOT_SPILL_AGE_MAX) {
+                let _ = self.spill.remove(&name);
+            }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.id.is_some() {
+            // What cannot be removed now stays private in zero's own folder.
+            let _ = self.spill.remove_all();
+        }
+    }
+}

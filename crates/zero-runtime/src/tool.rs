@@ -1,0 +1,204 @@
+//! What a tool is: typed where it is written, erased where it is called.
+//!
+//! A call is planned before it is judged. Planning turns arguments into handles (paths settled,
+//! patterns compiled), and everything after it, the description, the effects, the run, works on
+//! that plan. So what was judged is what runs: nothing is parsed or resolved a second time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use zero_core::result::{Content, Display, Location, ToolResult};
+use zero_core::{Category, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, ToolName, ToolSpec};
+use zero_sandbox::Workspace;
+
+use crate::context::CallContext;
+use crate::schema;
+
+/// A future that can be stored.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a tool says about itself besides its name and its types.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Name for people.
+    pub display_name: &'static str,
+    /// The shelf it stands on.
+    pub category: Category,
+    /// How an editor should picture it.
+    pub kind: Kind,
+    /// Risk before the arguments are looked at.
+    pub risk: Risk,
+    /// Which deadline it works under.
+    pub timeout_class: TimeoutClass,
+    /// Whether running it twice is the same as running it once.
+    pub idempotent: bool,
+    /// A tool that takes the same input and can stand in when this one fails by itself.
+    pub fallback: Option<&'static str>,
+}
+
+/// What a call will do, for a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// One line, such as ``Edit `src/main.rs` ``.
+    pub title: String,
+    /// Places it is about.
+    pub locations: Vec<Location>,
+}
+
+/// What a run gives back, before it is bounded and rendered.
+#[derive(Debug)]
+pub struct ToolReply<O> {
+    /// For the model.
+    pub content: Vec<Content>,
+    /// For the person.
+    pub display: Display,
+    /// For programs.
+    pub output: O,
+    /// Places touched.
+    pub locations: Vec<Location>,
+}
+
+/// A tool. Its `Args` doc comment is the model's description of it; write it for that reader.
+///
+/// A tool never asks, spawns, or times itself, and opens nothing but what its plan located.
+pub trait Tool: Send + Sync + 'static {
+    /// The arguments; the input schema is derived from them.
+    type Args: DeserializeOwned + JsonSchema + Send;
+    /// The structured result; the output schema is derived from it.
+    type Output: Serialize + JsonSchema + Send;
+    /// The arguments with everything settled that can be settled before anyone decides.
+    type Plan: Send + Sync + 'static;
+    /// Canonical name.
+    const NAME: &'static str;
+
+    /// What it says about itself.
+    fn about(&self) -> About;
+
+    /// Settles the arguments: paths to handles, patterns to matchers. Changes nothing.
+    fn plan(&self, args: Self::Args, workspace: &Workspace) -> Result<Self::Plan, ToolError>;
+
+    /// What the call will do, for a person.
+    fn describe(&self, plan: &Self::Plan) -> Description;
+
+    /// What the call will touch. Policy, sandbox and audit see this.
+    fn effects(&self, plan: &Self::Plan) -> Effects;
+
+    /// What a person should see before they answer; made only when one is asked.
+    fn preview(&self, _plan: &Self::Plan, _cx: &CallContext) -> Option<Display> {
+        None
+    }
+
+    /// Does it. May be called again with the same plan when the tool is idempotent.
+    fn run(
+        &self,
+        plan: Arc<Self::Plan>,
+        cx: CallContext,
+    ) -> impl Future<Output = Result<ToolReply<Self::Output>, ToolError>> + Send;
+}
+
+/// A tool whose types are gone. Remote tools implement this directly.
+pub trait AnyTool: Send + Sync {
+    /// What it says about itself.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Settles an input that fits the schema.
+    fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError>;
+}
+
+/// A planned call whose types are gone.
+pub trait AnyPlan: Send + Sync {
+    /// What the call will do, for a person.
+    fn describe(&self) -> Description;
+
+    /// What the call will touch.
+    fn effects(&self) -> Effects;
+
+    /// What a person should see before they answer.
+    fn preview(&self, cx: &CallContext) -> Option<Display>;
+
+    /// Does it.
+    fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>>;
+}
+
+/// Takes a tool's types away so that it can be registered.
+///
+/// Panics when the tool's name is no tool name: that is a mistake in the program, seen at once.
+#[expect(clippy::expect_used, reason = "a tool's name is a constant; a wrong one cannot reach a user")]
+pub fn erase<T: Tool>(tool: T) -> Arc<dyn AnyTool> {
+    let about = tool.about();
+    let mut input_schema = schema::of::<T::Args>();
+    let description = schema::take_description(&mut input_schema);
+    let spec = ToolSpec {
+        name: ToolName::new(T::NAME).expect("a valid tool name"),
+        display_name: about.display_name.to_owned(),
+        description,
+        input_schema,
+        output_schema: schema::of::<T::Output>(),
+        category: about.category,
+        kind: about.kind,
+        risk: about.risk,
+        timeout_class: about.timeout_class,
+        idempotent: about.idempotent,
+        fallback: about.fallback.map(|name| ToolName::new(name).expect("a valid tool name")),
+    };
+    Arc::new(Erased { tool: Arc::new(tool), spec })
+}
+
+struct Erased<T> {
+    tool: Arc<T>,
+    spec: ToolSpec,
+}
+
+struct ErasedPlan<T: Tool> {
+    tool: Arc<T>,
+    plan: Arc<T::Plan>,
+}
+
+impl<T: Tool> AnyTool for Erased<T> {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {
+        let args = serde_json::from_value(input).map_err(|error| {
+            ToolError::invalid(Reason::SchemaViolation, format!("the input does not fit: {error}"))
+        })?;
+        let plan = Arc::new(self.tool.plan(args, workspace)?);
+        Ok(Box::new(ErasedPlan { tool: Arc::clone(&self.tool), plan }))
+    }
+}
+
+impl<T: Tool> AnyPlan for ErasedPlan<T> {
+    fn describe(&self) -> Description {
+        self.tool.describe(&self.plan)
+    }
+
+    fn effects(&self) -> Effects {
+        self.tool.effects(&self.plan)
+    }
+
+    fn preview(&self, cx: &CallContext) -> Option<Display> {
+        self.tool.preview(&self.plan, cx)
+    }
+
+    fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
+        let (tool, plan) = (Arc::clone(&self.tool), Arc::clone(&self.plan));
+        Box::pin(async move {
+            let reply = tool.run(plan, cx).await?;
+            let structured = serde_json::to_value(&reply.output).map_err(|error| {
+                ToolError::failed(Reason::Panic, format!("the result could not be written down: {error}"))
+            })?;
+            Ok(ToolResult {
+                content: reply.content,
+                display: reply.display,
+                structured,
+                locations: reply.locations,
+            })
+        })
+    }
+}

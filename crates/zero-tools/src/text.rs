@@ -1,0 +1,1 @@
+//! Text files: which encoding they have, and how to read and write it.
