@@ -145,7 +145,7 @@ pub(crate) fn json_len(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
+    #![expect(clippy::disallowed_methods, reason = "tests")]
     use super::*;
     use zero_core::Display;
 

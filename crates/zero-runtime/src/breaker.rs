@@ -100,7 +100,6 @@ impl Breakers {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[tokio::test(start_paused = true)]

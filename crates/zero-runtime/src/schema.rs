@@ -287,7 +287,6 @@ fn normalise(value: &mut Value, schema: &Value) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use serde_json::json;
 

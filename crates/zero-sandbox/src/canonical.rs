@@ -201,7 +201,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = (OsString, u64)> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests set up real files")]
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
     use std::os::unix::fs::symlink;
 

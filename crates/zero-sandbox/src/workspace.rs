@@ -163,7 +163,7 @@ fn bad_path(written: &str, error: &CanonicalError) -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests set up real files")]
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
     use std::os::unix::fs::symlink;
 
