@@ -129,7 +129,11 @@ pub struct ToolError {
 
 impl ToolError {
     /// An error without the tool's name, which the pipeline fills in.
-    pub fn new(error_type: ErrorType, reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(
+        error_type: ErrorType,
+        reason: Reason,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
         let mut details = Map::new();
         details.insert("reason".to_owned(), serde_json::to_value(reason).unwrap_or_default());
         Self { tool: String::new(), error_type, message: message.into().into_owned(), details }

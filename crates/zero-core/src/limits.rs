@@ -72,8 +72,10 @@ impl FromStr for ByteSize {
     type Err = InvalidAmount;
 
     fn from_str(text: &str) -> Result<Self, InvalidAmount> {
-        let invalid =
-            || InvalidAmount { text: text.to_owned(), wanted: "a size such as `500 KB` or `10 MB`" };
+        let invalid = || InvalidAmount {
+            text: text.to_owned(),
+            wanted: "a size such as `500 KB` or `10 MB`",
+        };
         let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
         let factor = match unit.as_str() {
             "" | "b" => 1,
@@ -88,8 +90,10 @@ impl FromStr for ByteSize {
 
 /// Parses a duration such as `30 s`, `250ms` or `2 m`.
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidAmount> {
-    let invalid =
-        || InvalidAmount { text: text.to_owned(), wanted: "a time such as `250 ms`, `30 s` or `2 m`" };
+    let invalid = || InvalidAmount {
+        text: text.to_owned(),
+        wanted: "a time such as `250 ms`, `30 s` or `2 m`",
+    };
     let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
     let factor_ms: u64 = match unit.as_str() {
         "ms" => 1,
@@ -267,7 +271,8 @@ mod tests {
 
     #[test]
     fn sizes_print_and_parse_with_their_unit() {
-        for (text, bytes) in [("10 MB", 10_000_000), ("50 KB", 50_000), ("1.5 MB", 1_500_000), ("7 B", 7)]
+        for (text, bytes) in
+            [("10 MB", 10_000_000), ("50 KB", 50_000), ("1.5 MB", 1_500_000), ("7 B", 7)]
         {
             assert_eq!(ByteSize::bytes(bytes).to_string(), text);
         }

@@ -72,7 +72,11 @@ impl Admission {
 
     /// Waits for a place. The session's comes first, so that one busy session cannot hold places
     /// of the host while it waits for its own.
-    pub async fn admit(&self, lane: &Lane, cancel: &CancellationToken) -> Result<Permit, ToolError> {
+    pub async fn admit(
+        &self,
+        lane: &Lane,
+        cancel: &CancellationToken,
+    ) -> Result<Permit, ToolError> {
         let _waiting = self.enter_queue()?;
         let places = async {
             let session = Arc::clone(&lane.places).acquire_owned().await.ok()?;
@@ -94,7 +98,8 @@ impl Admission {
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(&self.waiting);
         if before >= self.queue_calls_max {
-            let message = format!("{before} calls are waiting already; try again when some have finished");
+            let message =
+                format!("{before} calls are waiting already; try again when some have finished");
             return Err(ToolError::failed(Reason::QueueFull, message).with("queue_depth", before));
         }
         Ok(waiting)

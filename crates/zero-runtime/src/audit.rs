@@ -120,7 +120,11 @@ impl Audit {
         self.with_file(row.time, |file| file.write_all(&line))
     }
 
-    fn with_file(&self, now: Timestamp, work: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    fn with_file(
+        &self,
+        now: Timestamp,
+        work: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
         let date = now.to_zoned(TimeZone::UTC).date();
         let mut today = self.today.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(&*today, Some((open, _)) if *open == date) {
@@ -135,7 +139,10 @@ impl Audit {
     /// Days that have rows, oldest first.
     pub fn days(&self) -> io::Result<Vec<String>> {
         let names = self.dir.names()?;
-        Ok(names.into_iter().filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned)).collect())
+        Ok(names
+            .into_iter()
+            .filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned))
+            .collect())
     }
 
     /// Reads the rows of a day, oldest first, and hands each on until `each` returns false. Returns

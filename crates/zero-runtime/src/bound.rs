@@ -27,7 +27,9 @@ pub(crate) fn bound(
                 let spilled = save(&write_hits(hits, *numbered));
                 let missing = cut_hits(hits, cap);
                 let line = format!("{missing} lines in the middle left out; {spilled}");
-                *note = Some(note.take().map_or_else(|| line.clone(), |note| format!("{note}\n{line}")));
+                *note = Some(
+                    note.take().map_or_else(|| line.clone(), |note| format!("{note}\n{line}")),
+                );
             }
             Content::Diff { diff, .. } if diff.unified.len() > cap => {
                 diff.unified = cut_text(&diff.unified, cap, &save(&diff.unified));
@@ -66,8 +68,12 @@ impl Spilled {
 impl std::fmt::Display for Spilled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
-            Some((path, false)) => write!(f, "all of it is in {path}, use Read on that file with offset and limit"),
-            Some((path, true)) => write!(f, "as much as may be kept is in {path}, use Read on that file"),
+            Some((path, false)) => {
+                write!(f, "all of it is in {path}, use Read on that file with offset and limit")
+            }
+            Some((path, true)) => {
+                write!(f, "as much as may be kept is in {path}, use Read on that file")
+            }
             None => f.write_str("the rest could not be kept, ask for less at once"),
         }
     }
@@ -127,9 +133,12 @@ fn content_len(content: &Content) -> usize {
         Content::Matches { hits, .. } => hits_len(hits),
         Content::Diff { diff, .. } => {
             let texts = [&diff.old_text, &diff.new_text];
-            diff.unified.len() + texts.iter().map(|text| text.as_ref().map_or(0, String::len)).sum::<usize>()
+            diff.unified.len()
+                + texts.iter().map(|text| text.as_ref().map_or(0, String::len)).sum::<usize>()
         }
-        Content::Image { data, .. } | Content::Audio { data, .. } | Content::Resource { data, .. } => data.len(),
+        Content::Image { data, .. }
+        | Content::Audio { data, .. }
+        | Content::Resource { data, .. } => data.len(),
     }
 }
 
@@ -138,7 +147,9 @@ pub(crate) fn json_len(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,
         Value::Array(items) => 2 + items.iter().map(|item| json_len(item) + 1).sum::<usize>(),
-        Value::Object(fields) => 2 + fields.iter().map(|(name, field)| name.len() + json_len(field) + 4).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(name, field)| name.len() + json_len(field) + 4).sum::<usize>()
+        }
         _ => 8,
     }
 }
@@ -150,7 +161,12 @@ mod tests {
     use zero_core::Display;
 
     fn result(content: Content) -> ToolResult {
-        ToolResult { content: vec![content], display: Display::markdown(""), structured: Value::Null, locations: vec![] }
+        ToolResult {
+            content: vec![content],
+            display: Display::markdown(""),
+            structured: Value::Null,
+            locations: vec![],
+        }
     }
 
     fn bounded(content: Content) -> (Result<ToolResult, ToolError>, tempfile::TempDir) {
@@ -174,17 +190,28 @@ mod tests {
         let file = temp.path().join("c1-0.txt");
         assert!(text.contains(file.to_str().unwrap()));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), long);
-        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &std::fs::metadata(&file).unwrap().permissions(),
+        );
         assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]
     fn hits_are_cut_whole() {
         let hit = |n| Hit { file: "a".into(), line: n, text: format!("line {n}"), is_match: true };
-        let (result, _temp) = bounded(Content::Matches { hits: (1..=50).map(hit).collect(), numbered: true, note: None });
-        let Content::Matches { hits, note, .. } = &result.unwrap().content[0] else { panic!("matches") };
+        let (result, _temp) = bounded(Content::Matches {
+            hits: (1..=50).map(hit).collect(),
+            numbered: true,
+            note: None,
+        });
+        let Content::Matches { hits, note, .. } = &result.unwrap().content[0] else {
+            panic!("matches")
+        };
         assert_eq!((hits[0].line, hits.last().unwrap().line), (1, 50));
-        assert!(note.as_ref().unwrap().contains("lines in the middle left out; all of it is in"), "{note:?}");
+        assert!(
+            note.as_ref().unwrap().contains("lines in the middle left out; all of it is in"),
+            "{note:?}"
+        );
     }
 
     #[test]

@@ -18,10 +18,16 @@ pub struct Breakers {
 
 #[derive(Debug)]
 enum Circuit {
-    Closed { failures: u32 },
-    Open { since: Instant },
+    Closed {
+        failures: u32,
+    },
+    Open {
+        since: Instant,
+    },
     /// One call is trying.
-    HalfOpen { since: Instant },
+    HalfOpen {
+        since: Instant,
+    },
 }
 
 /// How a call that was let through ended, as far as its tool is concerned.
@@ -38,7 +44,11 @@ pub enum Health {
 impl Breakers {
     /// Circuits as the limits say, all closed.
     pub fn new(limits: &Limits) -> Self {
-        Self { failures_max: limits.breaker_failures_max, pause: limits.breaker_pause, circuits: Mutex::default() }
+        Self {
+            failures_max: limits.breaker_failures_max,
+            pause: limits.breaker_pause,
+            circuits: Mutex::default(),
+        }
     }
 
     /// Lets a call through, or says when to try again.
@@ -77,7 +87,9 @@ impl Breakers {
             (Health::Unwell, Some(circuit)) => {
                 *circuit = match circuit {
                     Circuit::Closed { failures } => self.after_failures(*failures + 1),
-                    Circuit::Open { .. } | Circuit::HalfOpen { .. } => Circuit::Open { since: Instant::now() },
+                    Circuit::Open { .. } | Circuit::HalfOpen { .. } => {
+                        Circuit::Open { since: Instant::now() }
+                    }
                 };
             }
             // A probe that proved nothing: the next call may probe at once.
@@ -121,7 +133,10 @@ mod tests {
         tokio::time::advance(limits.breaker_pause).await;
         assert!(breakers.check(&tool).is_ok());
         breakers.learn(&tool, Health::Well);
-        assert!(breakers.check(&tool).is_ok() && breakers.check(&tool).is_ok(), "a good probe closes it");
+        assert!(
+            breakers.check(&tool).is_ok() && breakers.check(&tool).is_ok(),
+            "a good probe closes it"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -43,8 +43,10 @@ pub(crate) struct Parts {
 
 impl CallContext {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { call, tool, workspace, journal, limits, cancel, seen, observer, permit } = parts;
-        let inner = Inner { call, tool, workspace, journal, limits, cancel, seen, observer, permit };
+        let Parts { call, tool, workspace, journal, limits, cancel, seen, observer, permit } =
+            parts;
+        let inner =
+            Inner { call, tool, workspace, journal, limits, cancel, seen, observer, permit };
         Self { inner: Arc::new(inner) }
     }
 
@@ -96,7 +98,10 @@ impl CallContext {
     /// Tells whoever watches how far the call is.
     pub fn progress(&self, message: impl Into<String>) {
         if let Some(observer) = &self.inner.observer {
-            observer.event(&CallEvent::Progress { call: self.inner.call.clone(), message: message.into() });
+            observer.event(&CallEvent::Progress {
+                call: self.inner.call.clone(),
+                message: message.into(),
+            });
         }
     }
 

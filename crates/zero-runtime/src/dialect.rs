@@ -68,7 +68,10 @@ impl FromStr for DialectName {
     type Err = UnknownDialect;
 
     fn from_str(text: &str) -> Result<Self, UnknownDialect> {
-        Self::ALL.into_iter().find(|name| name.as_str() == text).ok_or_else(|| UnknownDialect(text.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|name| name.as_str() == text)
+            .ok_or_else(|| UnknownDialect(text.to_owned()))
     }
 }
 
@@ -104,7 +107,10 @@ impl Dialect {
             DialectName::Qwen => qwen::LINES,
             DialectName::Opencode => opencode::LINES,
         };
-        let entries = lines.iter().map(|line| Entry { line, input: InputSchema::new(line.schema()) }).collect();
+        let entries = lines
+            .iter()
+            .map(|line| Entry { line, input: InputSchema::new(line.schema()) })
+            .collect();
         Self { name, entries }
     }
 
@@ -138,24 +144,34 @@ impl Dialect {
                 registered,
             })
         });
-        let kept = registry.list().into_iter().filter(|tool| self.keeps_name(tool)).map(|registered| {
-            let spec = registered.tool.spec();
-            Offered {
-                name: spec.name.to_string(),
-                description: spec.description.clone(),
-                input_schema: spec.input_schema.clone(),
-                registered,
-            }
-        });
+        let kept =
+            registry.list().into_iter().filter(|tool| self.keeps_name(tool)).map(|registered| {
+                let spec = registered.tool.spec();
+                Offered {
+                    name: spec.name.to_string(),
+                    description: spec.description.clone(),
+                    input_schema: spec.input_schema.clone(),
+                    registered,
+                }
+            });
         mapped.chain(kept).collect()
     }
 
     /// Checks an input against the dialect's own schema and turns it into the canonical one.
-    pub fn to_canonical(&self, name: &str, tool: &Registered, input: Value) -> Result<Value, Vec<Violation>> {
+    pub fn to_canonical(
+        &self,
+        name: &str,
+        tool: &Registered,
+        input: Value,
+    ) -> Result<Value, Vec<Violation>> {
         let Some(entry) = self.entry(name) else { return tool.input.check(input) };
-        let Value::Object(fields) = entry.input.check(input)? else { return tool.input.check(Value::Null) };
+        let Value::Object(fields) = entry.input.check(input)? else {
+            return tool.input.check(Value::Null);
+        };
         let canonical = entry.line.to_canonical(fields);
-        tool.input.check(Value::Object(canonical)).map_err(|violations| entry.line.in_their_words(violations))
+        tool.input
+            .check(Value::Object(canonical))
+            .map_err(|violations| entry.line.in_their_words(violations))
     }
 
     /// Writes a result down as this dialect does.

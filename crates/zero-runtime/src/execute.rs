@@ -36,7 +36,8 @@ pub(crate) async fn run(
     let mut attempt = 1;
     loop {
         let outcome = once(plan, cx, caller, stop, deadline, terms).await;
-        let transient = outcome.as_ref().is_err_and(|error| error.reason() == Some(Reason::Transient));
+        let transient =
+            outcome.as_ref().is_err_and(|error| error.reason() == Some(Reason::Transient));
         if !transient || attempt >= terms.attempts_max {
             return (outcome, attempt);
         }
@@ -90,8 +91,10 @@ fn timed_out(limit: Duration) -> ToolError {
         format!("{} ms", limit.as_millis())
     };
     let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let message = format!("stopped after {shown} without finishing; ask for less at once or raise the limit");
-    ToolError::new(ErrorType::Timeout, Reason::ResourceExhausted, message).with("limit_ms", limit_ms)
+    let message =
+        format!("stopped after {shown} without finishing; ask for less at once or raise the limit");
+    ToolError::new(ErrorType::Timeout, Reason::ResourceExhausted, message)
+        .with("limit_ms", limit_ms)
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> ToolError {
@@ -101,5 +104,6 @@ fn panicked(panic: &(dyn Any + Send)) -> ToolError {
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
     tracing::error!(panic = %crate::redact::short_text(&what), "a tool panicked");
-    ToolError::failed(Reason::Panic, "the tool has a bug and stopped; please report it").with("panic", what)
+    ToolError::failed(Reason::Panic, "the tool has a bug and stopped; please report it")
+        .with("panic", what)
 }

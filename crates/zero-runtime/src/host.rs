@@ -69,7 +69,8 @@ pub struct ToolHost {
 impl ToolHost {
     /// A host without tools.
     pub fn new(config: HostConfig) -> Self {
-        let HostConfig { workspace, state, limits, policy, approver, observer, how_to_allow } = config;
+        let HostConfig { workspace, state, limits, policy, approver, observer, how_to_allow } =
+            config;
         Self {
             registry: Registry::default(),
             journal: Journal::new(&state, workspace.clone(), limits.file_bytes_max),

@@ -99,7 +99,10 @@ impl Default for Buckets {
     }
 }
 
-fn buckets_as_list<S: serde::Serializer>(buckets: &Buckets, serializer: S) -> Result<S::Ok, S::Error> {
+fn buckets_as_list<S: serde::Serializer>(
+    buckets: &Buckets,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let used = buckets.0.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
     serializer.collect_seq(&buckets.0[..used])
 }
@@ -205,7 +208,13 @@ mod tests {
         for n in 0..TOOLS_MAX + 50 {
             let tool = format!("t{n}");
             let duration = Duration::ZERO;
-            metrics.count(&Sample { tool: &tool, status: Status::Ok, error_type: None, duration, queue_depth: 0 });
+            metrics.count(&Sample {
+                tool: &tool,
+                status: Status::Ok,
+                error_type: None,
+                duration,
+                queue_depth: 0,
+            });
         }
         let tools = metrics.tools();
         assert_eq!((tools.len(), tools["(other)"].calls), (TOOLS_MAX + 1, 50));

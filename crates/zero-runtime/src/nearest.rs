@@ -1,15 +1,21 @@
 //! "Did you mean": the known names closest to a wrong one.
 
 /// Up to `max` of `known` that look like `wanted`, closest first; ones that do not are left out.
-pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>, max: usize) -> Vec<String> {
+pub fn nearest<'a>(
+    wanted: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    max: usize,
+) -> Vec<String> {
     let folded = fold(wanted);
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
         .filter_map(|name| {
             let candidate = fold(name);
             // A part of a name is a better hint than its spelling is.
-            let contains = !folded.is_empty() && (candidate.contains(&folded) || folded.contains(&candidate));
-            let score = strsim::jaro_winkler(&folded, &candidate) + if contains { 1.0 } else { 0.0 };
+            let contains =
+                !folded.is_empty() && (candidate.contains(&folded) || folded.contains(&candidate));
+            let score =
+                strsim::jaro_winkler(&folded, &candidate) + if contains { 1.0 } else { 0.0 };
             (score >= 0.75).then_some((score, name))
         })
         .collect();

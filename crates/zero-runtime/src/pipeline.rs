@@ -12,7 +12,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use zero_core::{ByteSize, Effect, Effects, ErrorType, Reason, ToolCall, ToolError, ToolName, ToolResult};
+use zero_core::{
+    ByteSize, Effect, Effects, ErrorType, Reason, ToolCall, ToolError, ToolName, ToolResult,
+};
 
 use crate::approver::{Answer, Question};
 use crate::audit::{AuditDecision, AuditEffect, AuditRow};
@@ -62,7 +64,8 @@ impl ToolHost {
         call: ToolCall,
         cancel: &CancellationToken,
     ) -> Report {
-        let span = tracing::info_span!("tool_call", tool = tracing::field::Empty, call_id = %call.id);
+        let span =
+            tracing::info_span!("tool_call", tool = tracing::field::Empty, call_id = %call.id);
         let mut ledger = Ledger::new(self, session, dialect, &call);
         let asked = call.tool.clone();
         let outcome = async {
@@ -120,16 +123,24 @@ impl ToolHost {
                 [] => format!("known are {}", names.join(", ")),
                 near => format!("did you mean {}?", near.join(", ")),
             };
-            let shown: String = name.chars().take(ToolName::LEN_MAX).flat_map(char::escape_debug).collect();
-            ToolError::not_found(Reason::UnknownTool, format!("there is no tool `{shown}`; {hint}")).with("nearest", near)
+            let shown: String =
+                name.chars().take(ToolName::LEN_MAX).flat_map(char::escape_debug).collect();
+            ToolError::not_found(Reason::UnknownTool, format!("there is no tool `{shown}`; {hint}"))
+                .with("nearest", near)
         })
     }
 
     /// Step 2: every violation at once, in the caller's own words; then the canonical input.
-    fn validate(&self, dialect: &Dialect, tool: &Registered, call: &ToolCall) -> Result<Value, ToolError> {
+    fn validate(
+        &self,
+        dialect: &Dialect,
+        tool: &Registered,
+        call: &ToolCall,
+    ) -> Result<Value, ToolError> {
         let (size, most) = (json_len(&call.input), self.limits.input_bytes_max);
         if size > most.as_usize() {
-            let message = format!("the input has {}, more than {most}", ByteSize::bytes(size as u64));
+            let message =
+                format!("the input has {}, more than {most}", ByteSize::bytes(size as u64));
             return Err(ToolError::invalid(Reason::TooLarge, message));
         }
         dialect
@@ -212,7 +223,8 @@ impl ToolHost {
             answered: None,
         });
         let denied = |reason, message: String| {
-            let error = ToolError::new(ErrorType::PermissionDenied, reason, message).with("risk", spec.risk.word());
+            let error = ToolError::new(ErrorType::PermissionDenied, reason, message)
+                .with("risk", spec.risk.word());
             match &decision.rule {
                 Some(rule) => error.with("matched_rule", rule.as_str()),
                 None => error,
@@ -221,7 +233,9 @@ impl ToolHost {
         let title = &description.title;
         match decision.verdict {
             Verdict::Allow => return Ok(()),
-            Verdict::Deny => return Err(denied(Reason::Denied, format!("{title}: denied, {}", decision.reason))),
+            Verdict::Deny => {
+                return Err(denied(Reason::Denied, format!("{title}: denied, {}", decision.reason)));
+            }
             Verdict::Ask => {}
         }
         let Some(approver) = &self.approver else {
@@ -252,7 +266,8 @@ impl ToolHost {
         match answer {
             Answer::AllowOnce => Ok(()),
             Answer::Reject => {
-                let message = format!("{title}: rejected by the person; ask what they would rather have");
+                let message =
+                    format!("{title}: rejected by the person; ask what they would rather have");
                 Err(denied(Reason::Rejected, message))
             }
         }
@@ -338,7 +353,10 @@ impl<'a> Ledger<'a> {
         self.row.title = Some(redact::short_text(&description.title));
         self.row.effects = effects
             .iter()
-            .map(|effect| AuditEffect { kind: effect.kind().to_owned(), target: redact::short_text(&target(effect)) })
+            .map(|effect| AuditEffect {
+                kind: effect.kind().to_owned(),
+                target: redact::short_text(&target(effect)),
+            })
             .collect();
         self.tell(|call| CallEvent::Described {
             call,
@@ -399,17 +417,21 @@ fn status_of(error: &ToolError) -> Status {
         (ErrorType::Timeout, _) => Status::Timeout,
         (_, Some(Reason::Cancelled)) => Status::Cancelled,
         (_, Some(Reason::Panic)) => Status::Panic,
-        (ErrorType::PermissionDenied, Some(Reason::Denied | Reason::NoApprover | Reason::Rejected)) => Status::Denied,
+        (
+            ErrorType::PermissionDenied,
+            Some(Reason::Denied | Reason::NoApprover | Reason::Rejected),
+        ) => Status::Denied,
         _ => Status::Error,
     }
 }
 
 fn target(effect: &Effect) -> String {
     match effect {
-        Effect::Read(path) | Effect::Write(path) | Effect::Delete(path) => path.canonical().display().to_string(),
+        Effect::Read(path) | Effect::Write(path) | Effect::Delete(path) => {
+            path.canonical().display().to_string()
+        }
         Effect::Exec(text) | Effect::Net(text) | Effect::State(text) => text.clone(),
         Effect::Mcp { server, tool } => format!("{server}/{tool}"),
         Effect::Ask => String::new(),
     }
 }
-

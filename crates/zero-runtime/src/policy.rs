@@ -60,7 +60,9 @@ impl Policy for RiskPolicy {
         let stray = request.effects.iter().find(|effect| !effect.is_contained());
         let (verdict, reason) = match (risk, stray) {
             (Risk::Low, None) => (Verdict::Allow, "low risk inside the workspace".to_owned()),
-            (_, Some(effect)) => (Verdict::Ask, format!("it would {effect}, which is outside the workspace")),
+            (_, Some(effect)) => {
+                (Verdict::Ask, format!("it would {effect}, which is outside the workspace"))
+            }
             (risk, None) => (Verdict::Ask, format!("its risk is {risk}")),
         };
         Decision { verdict, reason, rule: None }

@@ -77,12 +77,16 @@ fn take_out(shape: &Regex, text: &str) -> String {
 pub fn value(value: &Value) -> Value {
     match value {
         Value::String(long) => Value::String(short_text(long)),
-        Value::Array(items) => Value::Array(items.iter().take(ITEMS_MAX).map(self::value).collect()),
+        Value::Array(items) => {
+            Value::Array(items.iter().take(ITEMS_MAX).map(self::value).collect())
+        }
         Value::Object(fields) => {
             let clean = |(name, field): (&String, &Value)| {
                 let secret = FIELDS.as_ref().is_some_and(|fields| fields.is_match(name));
                 let clean = match field {
-                    Value::String(_) | Value::Number(_) if secret => Value::String(REDACTED.to_owned()),
+                    Value::String(_) | Value::Number(_) if secret => {
+                        Value::String(REDACTED.to_owned())
+                    }
                     other => self::value(other),
                 };
                 (name.clone(), clean)
@@ -124,18 +128,30 @@ mod tests {
         check("use sk-ant-api03-abcdefghijklmnopqrstuv now", "use [redacted] now");
         check("ghp_0123456789abcdefghij0123", "[redacted]");
         check("AKIAIOSFODNN7EXAMPLE", "[redacted]");
-        check("curl -H 'Authorization: Bearer abcdef123456'", "curl -H 'Authorization: Bearer [redacted]'");
+        check(
+            "curl -H 'Authorization: Bearer abcdef123456'",
+            "curl -H 'Authorization: Bearer [redacted]'",
+        );
         check("DB_PASSWORD=hunter22 make", "DB_PASSWORD=[redacted] make");
         check("mysql --password hunter22", "mysql --password [redacted]");
         check(r#"{"api_key": "abcd1234"}"#, r#"{"api_key": "[redacted]"}"#);
         check("git clone https://me:pa55@host/x", "git clone https://me:[redacted]@host/x");
-        check("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nrest", "[redacted]\nrest");
+        check(
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nrest",
+            "[redacted]\nrest",
+        );
         check("-----BEGIN PRIVATE KEY-----\nMIIE", "[redacted]");
     }
 
     #[test]
     fn ordinary_text_stays() {
-        for plain in ["fn token_count(&self) -> usize", "src/tokens.rs", "a sketch of the tasks", "risk-free", "let x = 1;"] {
+        for plain in [
+            "fn token_count(&self) -> usize",
+            "src/tokens.rs",
+            "a sketch of the tasks",
+            "risk-free",
+            "let x = 1;",
+        ] {
             check(plain, plain);
         }
     }
@@ -151,7 +167,11 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_and_no_half_secret_is_left() {
-        let long = format!("{}{}", "x".repeat(TEXT_BYTES_MAX - 10), " sk-abcdefghijklmnopqrstuvwxyz0123456789");
+        let long = format!(
+            "{}{}",
+            "x".repeat(TEXT_BYTES_MAX - 10),
+            " sk-abcdefghijklmnopqrstuvwxyz0123456789"
+        );
         let short = short_text(&long);
         assert!(!short.contains("sk-"), "{short}");
         assert!(short_text(&"é".repeat(5_000)).ends_with("… (10000 bytes in all)"));

@@ -114,7 +114,13 @@ impl Registry {
 
     /// All tools, by name.
     pub fn list(&self) -> Vec<Arc<Registered>> {
-        self.tools.read().unwrap_or_else(PoisonError::into_inner).by_name.values().cloned().collect()
+        self.tools
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .by_name
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// Counts the changes so far.
@@ -127,12 +133,19 @@ impl Registry {
         self.changes.subscribe()
     }
 
-    fn announce(&self, state: &mut Tools, source: &str, added: Vec<ToolName>, removed: Vec<ToolName>) {
+    fn announce(
+        &self,
+        state: &mut Tools,
+        source: &str,
+        added: Vec<ToolName>,
+        removed: Vec<ToolName>,
+    ) {
         if added.is_empty() && removed.is_empty() {
             return;
         }
         state.version += 1;
-        let change = RegistryChange { version: state.version, source: source.to_owned(), added, removed };
+        let change =
+            RegistryChange { version: state.version, source: source.to_owned(), added, removed };
         // Nobody listening is fine.
         let _ = self.changes.send(change);
     }

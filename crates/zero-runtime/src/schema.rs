@@ -99,7 +99,11 @@ impl InputSchema {
     /// dropped, whole numbers written as `3.0` become `3`.
     pub fn check(&self, mut input: Value) -> Result<Value, Vec<Violation>> {
         if depth_exceeds(&input, DEPTH_MAX) {
-            return Err(vec![violation("", format!("nesting of at most {DEPTH_MAX} levels"), "deeper nesting")]);
+            return Err(vec![violation(
+                "",
+                format!("nesting of at most {DEPTH_MAX} levels"),
+                "deeper nesting",
+            )]);
         }
         normalise(&mut input, &self.schema);
         let validator = self.validator.get_or_init(|| {
@@ -110,7 +114,13 @@ impl InputSchema {
         });
         let validator = match validator {
             Ok(validator) => validator,
-            Err(error) => return Err(vec![violation("", format!("a tool with a valid schema ({error})"), "a broken one")]),
+            Err(error) => {
+                return Err(vec![violation(
+                    "",
+                    format!("a tool with a valid schema ({error})"),
+                    "a broken one",
+                )]);
+            }
         };
         if validator.is_valid(&input) {
             return Ok(input);
@@ -145,8 +155,11 @@ impl InputSchema {
             }
             kind => {
                 let wanted = match kind {
-                    ValidationErrorKind::Type { kind: TypeKind::Single(name) } => article(&name.to_string()),
-                    _ => schema_at(&self.schema, pointer).map_or_else(|| error.to_string(), expectation),
+                    ValidationErrorKind::Type { kind: TypeKind::Single(name) } => {
+                        article(&name.to_string())
+                    }
+                    _ => schema_at(&self.schema, pointer)
+                        .map_or_else(|| error.to_string(), expectation),
                 };
                 vec![violation(pointer, wanted, &quote(error.instance()))]
             }
@@ -158,14 +171,22 @@ fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> Violation {
     let nearest = nearest(field, known.iter().copied(), 1).pop();
     let expected = match known {
         [] => "no fields".to_owned(),
-        known => format!("one of {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+        known => format!(
+            "one of {}",
+            known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        ),
     };
     let found = format!("unknown field `{}`", shorten(field));
     Violation { pointer: join(pointer, field), expected, found, nearest }
 }
 
 fn violation(pointer: &str, expected: impl Into<String>, found: &str) -> Violation {
-    Violation { pointer: pointer.to_owned(), expected: expected.into(), found: found.to_owned(), nearest: None }
+    Violation {
+        pointer: pointer.to_owned(),
+        expected: expected.into(),
+        found: found.to_owned(),
+        nearest: None,
+    }
 }
 
 /// Appends a field to a JSON pointer.
@@ -190,7 +211,9 @@ fn expectation(schema: &Value) -> String {
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
         return format!("one of {}", choices.join(", "));
     }
-    if let Some(choices) = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array) {
+    if let Some(choices) =
+        schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array)
+    {
         let mut words: Vec<String> = choices.iter().map(expectation).collect();
         words.dedup();
         return words.join(" or ");
@@ -198,7 +221,10 @@ fn expectation(schema: &Value) -> String {
     if let Some(constant) = schema.get("const") {
         return constant.to_string();
     }
-    let mut words = schema.get("type").and_then(Value::as_str).map_or_else(|| "another value".to_owned(), article);
+    let mut words = schema
+        .get("type")
+        .and_then(Value::as_str)
+        .map_or_else(|| "another value".to_owned(), article);
     let bounds = [
         ("minimum", "at least"),
         ("maximum", "at most"),
@@ -244,7 +270,9 @@ fn shorten(text: &str) -> String {
 fn depth_exceeds(value: &Value, left: usize) -> bool {
     match value {
         Value::Array(items) => left == 0 || items.iter().any(|item| depth_exceeds(item, left - 1)),
-        Value::Object(fields) => left == 0 || fields.values().any(|field| depth_exceeds(field, left - 1)),
+        Value::Object(fields) => {
+            left == 0 || fields.values().any(|field| depth_exceeds(field, left - 1))
+        }
         _ => false,
     }
 }
@@ -258,13 +286,15 @@ fn normalise(value: &mut Value, schema: &Value) {
     {
         #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53, checked above")]
         {
-            *value = if float < 0.0 { Value::from(float as i64) } else { Value::from(float as u64) };
+            *value =
+                if float < 0.0 { Value::from(float as i64) } else { Value::from(float as u64) };
         }
     }
     match value {
         Value::Object(fields) => {
             let required = schema.get("required").and_then(Value::as_array);
-            let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|n| n == name));
+            let is_required =
+                |name: &str| required.is_some_and(|names| names.iter().any(|n| n == name));
             let properties = schema.get("properties");
             fields.retain(|name, field| {
                 let known = properties.is_some_and(|properties| properties.get(name).is_some());
@@ -344,7 +374,10 @@ mod tests {
         let input = schema().check(json!({"file_path": "a", "limit": 3.0, "mode": null})).unwrap();
         assert_eq!(input, json!({"file_path": "a", "limit": 3}));
         check(json!({"file_path": null}), &["/file_path: expected a string, found null"]);
-        check(json!({"file_path": "a", "limit": 1.5}), &["/limit: expected a whole number, found 1.5"]);
+        check(
+            json!({"file_path": "a", "limit": 1.5}),
+            &["/limit: expected a whole number, found 1.5"],
+        );
     }
 
     #[test]

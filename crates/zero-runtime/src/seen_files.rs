@@ -78,7 +78,9 @@ impl SeenFiles {
 /// The error for a file that must be read first.
 pub fn stale_file(shown: &str, freshness: Freshness) -> ToolError {
     let message = match freshness {
-        Freshness::Unseen => format!("`{shown}` exists but was not read in this session; read it before you change it"),
+        Freshness::Unseen => format!(
+            "`{shown}` exists but was not read in this session; read it before you change it"
+        ),
         Freshness::Fresh | Freshness::Stale => {
             format!("`{shown}` changed since it was last read; read it again before you change it")
         }

@@ -36,8 +36,13 @@ impl Session {
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.
-    pub(crate) fn one_shot(state: &StateDir, workspace: &Workspace, lane: Lane) -> Result<Self, ToolError> {
-        let session = Self::with_spill(None, None, state.child("spill").child(ONE_SHOT), workspace, lane)?;
+    pub(crate) fn one_shot(
+        state: &StateDir,
+        workspace: &Workspace,
+        lane: Lane,
+    ) -> Result<Self, ToolError> {
+        let session =
+            Self::with_spill(None, None, state.child("spill").child(ONE_SHOT), workspace, lane)?;
         session.drop_old_results();
         Ok(session)
     }
@@ -50,7 +55,9 @@ impl Session {
         lane: Lane,
     ) -> Result<Self, ToolError> {
         let shown = spill.path().display().to_string();
-        spill.create().map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
+        spill
+            .create()
+            .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = workspace.with_spill(spill.path())?;
         Ok(Self { id, seen, spill, workspace, lane })
     }

@@ -13,7 +13,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zero_core::result::{Content, Display, Location, ToolResult};
-use zero_core::{Category, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, ToolName, ToolSpec};
+use zero_core::{
+    Category, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, ToolName, ToolSpec,
+};
 use zero_sandbox::Workspace;
 
 use crate::context::CallContext;
@@ -128,7 +130,10 @@ pub trait AnyPlan: Send + Sync {
 /// Takes a tool's types away so that it can be registered.
 ///
 /// Panics when the tool's name is no tool name: that is a mistake in the program, seen at once.
-#[expect(clippy::expect_used, reason = "a tool's name is a constant; a wrong one cannot reach a user")]
+#[expect(
+    clippy::expect_used,
+    reason = "a tool's name is a constant; a wrong one cannot reach a user"
+)]
 pub fn erase<T: Tool>(tool: T) -> Arc<dyn AnyTool> {
     let about = tool.about();
     let mut input_schema = schema::of::<T::Args>();
@@ -191,7 +196,10 @@ impl<T: Tool> AnyPlan for ErasedPlan<T> {
         Box::pin(async move {
             let reply = tool.run(plan, cx).await?;
             let structured = serde_json::to_value(&reply.output).map_err(|error| {
-                ToolError::failed(Reason::Panic, format!("the result could not be written down: {error}"))
+                ToolError::failed(
+                    Reason::Panic,
+                    format!("the result could not be written down: {error}"),
+                )
             })?;
             Ok(ToolResult {
                 content: reply.content,

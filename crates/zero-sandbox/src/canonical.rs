@@ -88,7 +88,11 @@ pub fn canonicalise(start: &Path, below: &Path, last: Last) -> Result<Canonical,
     Ok(Canonical { existing: here, missing: Vec::new() })
 }
 
-fn missing(here: PathBuf, name: OsString, todo: VecDeque<OsString>) -> Result<Canonical, CanonicalError> {
+fn missing(
+    here: PathBuf,
+    name: OsString,
+    todo: VecDeque<OsString>,
+) -> Result<Canonical, CanonicalError> {
     let missing: Vec<OsString> = std::iter::once(name).chain(todo).collect();
     if missing.iter().any(|name| name == "..") {
         return Err(CanonicalError::DotsBelowMissing);
@@ -175,8 +179,9 @@ fn swap_case(byte: u8) -> u8 {
 fn unicode_twin(folder: &Path, name: &OsStr) -> Option<OsString> {
     let wanted = name.to_str().filter(|name| !name.is_ascii() || name.contains(' '))?;
     let wanted = folded(wanted);
-    let mut twins =
-        entries(folder).map(|(entry, _)| entry).filter(|entry| entry.to_str().is_some_and(|e| folded(e) == wanted));
+    let mut twins = entries(folder)
+        .map(|(entry, _)| entry)
+        .filter(|entry| entry.to_str().is_some_and(|e| folded(e) == wanted));
     let twin = twins.next()?;
     twins.next().is_none().then_some(twin)
 }

@@ -30,15 +30,21 @@ fn classify(errno: Option<Errno>, kind: io::ErrorKind) -> (ErrorType, Reason, &'
     use ErrorType::{ExecutionFailed, InvalidInput, NotFound, PermissionDenied};
     match errno {
         Some(Errno::NOENT) => (NotFound, Reason::Io, ""),
-        Some(Errno::ACCESS | Errno::PERM) => {
-            (PermissionDenied, Reason::AccessDenied, "; check the owner and mode of the file and its folder")
-        }
-        Some(Errno::ROFS) => {
-            (ExecutionFailed, Reason::ReadOnly, "; nothing was changed, choose a folder that can be written")
-        }
-        Some(Errno::NOSPC | Errno::DQUOT) => {
-            (ExecutionFailed, Reason::DiskFull, "; nothing was changed, free some room and try again")
-        }
+        Some(Errno::ACCESS | Errno::PERM) => (
+            PermissionDenied,
+            Reason::AccessDenied,
+            "; check the owner and mode of the file and its folder",
+        ),
+        Some(Errno::ROFS) => (
+            ExecutionFailed,
+            Reason::ReadOnly,
+            "; nothing was changed, choose a folder that can be written",
+        ),
+        Some(Errno::NOSPC | Errno::DQUOT) => (
+            ExecutionFailed,
+            Reason::DiskFull,
+            "; nothing was changed, free some room and try again",
+        ),
         Some(Errno::FBIG) => (ExecutionFailed, Reason::TooLarge, "; nothing was changed"),
         Some(Errno::ISDIR) => (InvalidInput, Reason::IsDirectory, "; name a file"),
         Some(Errno::NOTDIR) => (InvalidInput, Reason::NotDirectory, "; part of the path is a file"),

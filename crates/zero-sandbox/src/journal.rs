@@ -235,19 +235,35 @@ impl Journal {
                     "`{}` was changed again after change {id}; undo the later changes first, or pass --yes to restore it all the same",
                     target.shown()
                 );
-                return Err(ToolError::new(ErrorType::PermissionDenied, Reason::StaleFile, message).with("id", id));
+                return Err(ToolError::new(
+                    ErrorType::PermissionDenied,
+                    Reason::StaleFile,
+                    message,
+                )
+                .with("id", id));
             }
             EntryState::NotApplied | EntryState::Undone => {
-                let message = format!("`{}` is already as it was before change {id}", target.shown());
+                let message =
+                    format!("`{}` is already as it was before change {id}", target.shown());
                 return Err(ToolError::invalid(Reason::NoChange, message).with("id", id));
             }
         }
         let note = ChangeNote { tool: "undo".to_owned(), call: record.call.clone() };
         let applied = match &record.before {
-            Side::Absent => self.apply(&target, &note, Some(id), always, now, stat, Change::Remove)?,
+            Side::Absent => {
+                self.apply(&target, &note, Some(id), always, now, stat, Change::Remove)?
+            }
             Side::File { sha256: expected, attributes, .. } => {
                 let bytes = self.blob(id, expected)?;
-                let applied = self.apply(&target, &note, Some(id), always, now, stat, Change::Replace(bytes))?;
+                let applied = self.apply(
+                    &target,
+                    &note,
+                    Some(id),
+                    always,
+                    now,
+                    stat,
+                    Change::Replace(bytes),
+                )?;
                 if let Some(attributes) = attributes {
                     restore_attributes(&target, *attributes)?;
                 }
@@ -271,7 +287,9 @@ impl Journal {
     pub fn newest(&self) -> Result<Option<Entry>, ToolError> {
         for id in self.ids()?.into_iter().rev() {
             let entry = self.entry(id)?;
-            if entry.undoes.is_none() && matches!(entry.state, EntryState::Applied | EntryState::ChangedSince) {
+            if entry.undoes.is_none()
+                && matches!(entry.state, EntryState::Applied | EntryState::ChangedSince)
+            {
                 return Ok(Some(entry));
             }
         }
@@ -313,16 +331,26 @@ impl Journal {
     pub fn recover(&self) -> Result<usize, ToolError> {
         let mut removed = 0;
         for name in self.entries.names().map_err(|e| self.journal_error("list", &e))? {
-            let Some(id) = name.strip_suffix(".pending").and_then(|id| id.parse().ok()) else { continue };
+            let Some(id) = name.strip_suffix(".pending").and_then(|id| id.parse().ok()) else {
+                continue;
+            };
             match self.record(id) {
                 Ok(record) if process_is_alive(record.pid) => continue,
                 Ok(record) => {
                     if let Ok(target) = self.target_of(&record.path.to_path()) {
-                        let _ = rustix::fs::unlinkat(target.folder(), temp_name(record.pid, id), AtFlags::empty());
+                        let _ = rustix::fs::unlinkat(
+                            target.folder(),
+                            temp_name(record.pid, id),
+                            AtFlags::empty(),
+                        );
                     }
                 }
                 // No record: the crash came before the file was touched.
-                Err(_) if self.entries.age(&name).is_ok_and(|age| age < Duration::from_secs(60)) => continue,
+                Err(_)
+                    if self.entries.age(&name).is_ok_and(|age| age < Duration::from_secs(60)) =>
+                {
+                    continue;
+                }
                 Err(_) => {
                     let _ = self.entries.remove(&format!("{id}.before"));
                 }
@@ -341,7 +369,10 @@ impl Journal {
         let target = self.workspace.locate(text, LastLink::Keep)?;
         // The journal speaks of canonical paths. One that now leads elsewhere is not that file.
         if target.path() != path {
-            let message = format!("`{text}` now leads to `{}`; nothing was restored", target.path().display());
+            let message = format!(
+                "`{text}` now leads to `{}`; nothing was restored",
+                target.path().display()
+            );
             return Err(ToolError::failed(Reason::StaleFile, message));
         }
         Ok(target)
@@ -354,7 +385,9 @@ impl Journal {
         match facts.file_type {
             FileType::Symlink => {
                 let points_at = rustix::fs::readlinkat(target.folder(), &target.name, Vec::new())
-                    .map_err(|errno| file_error::from_errno("read the link", target.shown(), errno))?;
+                    .map_err(|errno| {
+                    file_error::from_errno("read the link", target.shown(), errno)
+                })?;
                 let points_at = PathBuf::from(OsStr::from_bytes(points_at.as_bytes()));
                 Ok((Snapshot::Symlink { target: points_at }, Some(stat)))
             }
@@ -388,7 +421,9 @@ impl Journal {
         let done = still_wanted().and_then(|()| {
             unchanged(target, stat.as_ref())?;
             match &change {
-                Change::Replace(bytes) => self.write(target, pending.id, bytes, stat.as_ref()).map(Some),
+                Change::Replace(bytes) => {
+                    self.write(target, pending.id, bytes, stat.as_ref()).map(Some)
+                }
                 Change::Remove => remove(target).map(|()| None),
             }
         });
@@ -488,7 +523,11 @@ impl Journal {
 
     /// The change did not happen: leaves no trace of it.
     fn forget(&self, target: &Located, record: &Record) {
-        let _ = rustix::fs::unlinkat(target.folder(), temp_name(record.pid, record.id), AtFlags::empty());
+        let _ = rustix::fs::unlinkat(
+            target.folder(),
+            temp_name(record.pid, record.id),
+            AtFlags::empty(),
+        );
         self.remove_entry(record.id);
     }
 
@@ -509,16 +548,20 @@ impl Journal {
             made.as_fd()
         };
         let temp = temp_name(std::process::id(), id);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // 0666 lets the person's umask decide for a new file; an old file's mode is put back below.
         let mode = if old.is_some() { 0o600 } else { 0o666 };
         let result = (|| {
             let mut file: File =
-                rustix::fs::openat(folder, &temp, flags, Mode::from_raw_mode(mode)).map_err(fail)?.into();
+                rustix::fs::openat(folder, &temp, flags, Mode::from_raw_mode(mode))
+                    .map_err(fail)?
+                    .into();
             file.write_all(bytes).map_err(|e| fail_io(&e))?;
             if let Some(old) = old {
                 let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-                if let Ok(original) = rustix::fs::openat(folder, &target.name, read, Mode::empty()) {
+                if let Ok(original) = rustix::fs::openat(folder, &target.name, read, Mode::empty())
+                {
                     metadata::copy_xattrs(original, &file);
                 }
                 Attributes::of(old).apply(&file).map_err(fail)?;
@@ -552,7 +595,9 @@ impl Journal {
         let record = self.begin(target, note, Some(id), &now, stat.as_ref(), after)?;
         let temp = temp_name(record.pid, record.id);
         let restored = rustix::fs::symlinkat(points_at, target.folder(), &temp)
-            .and_then(|()| rustix::fs::renameat(target.folder(), &temp, target.folder(), &target.name))
+            .and_then(|()| {
+                rustix::fs::renameat(target.folder(), &temp, target.folder(), &target.name)
+            })
             .and_then(|()| sync_folder(target.folder()));
         match restored {
             Ok(()) => {
@@ -567,9 +612,14 @@ impl Journal {
     }
 
     /// Waits until nobody else changes the same file through zero, in this process or another.
-    fn lock(&self, path: &Path, still_wanted: &impl Fn() -> Result<(), ToolError>) -> Result<File, ToolError> {
+    fn lock(
+        &self,
+        path: &Path,
+        still_wanted: &impl Fn() -> Result<(), ToolError>,
+    ) -> Result<File, ToolError> {
         let shard = Sha256::digest(path.as_os_str().as_bytes())[0] % LOCK_SHARDS;
-        let lock = self.locks.lock_file(&shard.to_string()).map_err(|e| self.journal_error("lock", &e))?;
+        let lock =
+            self.locks.lock_file(&shard.to_string()).map_err(|e| self.journal_error("lock", &e))?;
         let mut waited = Duration::ZERO;
         loop {
             match lock.try_lock() {
@@ -580,10 +630,15 @@ impl Journal {
                     waited += LOCK_POLL;
                 }
                 Err(std::fs::TryLockError::WouldBlock) => {
-                    let message = format!("`{}` is being changed by somebody else; try again", path.display());
+                    let message = format!(
+                        "`{}` is being changed by somebody else; try again",
+                        path.display()
+                    );
                     return Err(ToolError::failed(Reason::Transient, message));
                 }
-                Err(std::fs::TryLockError::Error(error)) => return Err(self.journal_error("lock", &error)),
+                Err(std::fs::TryLockError::Error(error)) => {
+                    return Err(self.journal_error("lock", &error));
+                }
             }
         }
     }
@@ -602,13 +657,19 @@ impl Journal {
 
     fn record(&self, id: u64) -> Result<Record, ToolError> {
         let mut text = String::new();
-        let read = self.entries.open(&format!("{id}.json")).and_then(|mut f| f.read_to_string(&mut text));
+        let read =
+            self.entries.open(&format!("{id}.json")).and_then(|mut f| f.read_to_string(&mut text));
         match read {
             Ok(_) => serde_json::from_str(&text).map_err(|error| {
-                ToolError::failed(Reason::Io, format!("change {id} in the journal is damaged: {error}"))
+                ToolError::failed(
+                    Reason::Io,
+                    format!("change {id} in the journal is damaged: {error}"),
+                )
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let message = format!("there is no change {id} in the journal; `zero undo --list` shows them");
+                let message = format!(
+                    "there is no change {id} in the journal; `zero undo --list` shows them"
+                );
                 Err(ToolError::not_found(Reason::Io, message).with("id", id))
             }
             Err(error) => Err(self.journal_error("read", &error)),
@@ -623,7 +684,8 @@ impl Journal {
             .and_then(|mut file| file.read_to_end(&mut bytes))
             .map_err(|e| self.journal_error("read", &e))?;
         if sha256(&bytes) != expected {
-            let message = format!("what the journal kept for change {id} is damaged; nothing was restored");
+            let message =
+                format!("what the journal kept for change {id} is damaged; nothing was restored");
             return Err(ToolError::failed(Reason::Io, message));
         }
         Ok(bytes)
@@ -699,7 +761,8 @@ fn check_size(shown: &str, size: u64, max: ByteSize) -> Result<(), ToolError> {
     if size <= max.get() {
         return Ok(());
     }
-    let message = format!("`{shown}` has {}; files over {max} are not changed", ByteSize::bytes(size));
+    let message =
+        format!("`{shown}` has {}; files over {max} are not changed", ByteSize::bytes(size));
     Err(ToolError::invalid(Reason::TooLarge, message).with("file", shown))
 }
 
@@ -719,7 +782,8 @@ fn unchanged(target: &Located, seen: Option<&Stat>) -> Result<(), ToolError> {
     if now.as_ref().map(FileFacts::of) == seen.map(FileFacts::of) {
         return Ok(());
     }
-    let message = format!("`{}` was changed by somebody else in this moment; read it again", target.shown());
+    let message =
+        format!("`{}` was changed by somebody else in this moment; read it again", target.shown());
     Err(ToolError::failed(Reason::StaleFile, message).with("file", target.shown()))
 }
 
@@ -779,7 +843,9 @@ fn remove_made_folders(target: &Located) {
 
 fn restore_attributes(target: &Located, attributes: Attributes) -> Result<(), ToolError> {
     let file = target.open_file()?;
-    attributes.apply(&file).map_err(|errno| file_error::from_errno("restore the mode of", target.shown(), errno))
+    attributes
+        .apply(&file)
+        .map_err(|errno| file_error::from_errno("restore the mode of", target.shown(), errno))
 }
 
 fn sync_folder(folder: impl AsFd) -> Result<(), Errno> {

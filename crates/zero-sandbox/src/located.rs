@@ -164,11 +164,13 @@ impl Located {
             Some(other) => return Err(wrong_type(&self.shown, other)),
             None => return Err(self.not_found()),
         }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file: File = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
             .map_err(|errno| file_error::from_errno("open", &self.shown, errno))?
             .into();
-        let facts = FileFacts::of_file(&file).map_err(|e| file_error::from_io("look up", &self.shown, &e))?;
+        let facts = FileFacts::of_file(&file)
+            .map_err(|e| file_error::from_io("look up", &self.shown, &e))?;
         match facts.file_type {
             FileType::File => Ok(file),
             other => Err(wrong_type(&self.shown, other)),
@@ -181,7 +183,8 @@ impl Located {
             Some(FileType::Directory) => {}
             Some(FileType::File | FileType::Symlink) => {
                 let message = format!("`{}` is a file; name a folder", self.shown);
-                return Err(ToolError::invalid(Reason::NotDirectory, message).with("file", self.shown.as_str()));
+                return Err(ToolError::invalid(Reason::NotDirectory, message)
+                    .with("file", self.shown.as_str()));
             }
             Some(FileType::Special) => return Err(wrong_type(&self.shown, FileType::Special)),
             None => return Err(self.not_found()),
@@ -209,7 +212,9 @@ impl Located {
     /// The path shown for a name that stands beside this one.
     pub fn shown_sibling(&self, name: &str) -> String {
         match Path::new(&self.shown).parent() {
-            Some(parent) if self.missing_folders.is_empty() => parent.join(name).display().to_string(),
+            Some(parent) if self.missing_folders.is_empty() => {
+                parent.join(name).display().to_string()
+            }
             _ => name.to_owned(),
         }
     }
@@ -268,7 +273,9 @@ impl Folder {
 
     /// What is known of something beneath this folder.
     pub fn facts_beneath(&self, relative: &Path) -> Option<FileFacts> {
-        rustix::fs::statat(&self.dir, relative, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| FileFacts::of(&stat))
+        rustix::fs::statat(&self.dir, relative, AtFlags::SYMLINK_NOFOLLOW)
+            .ok()
+            .map(|stat| FileFacts::of(&stat))
     }
 }
 
@@ -285,7 +292,9 @@ fn folder_flags() -> OFlags {
 fn refuse_procfs(folder: &OwnedFd, shown: &str) -> Result<(), ToolError> {
     #[cfg(target_os = "linux")]
     if rustix::fs::fstatfs(folder).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC) {
-        let message = format!("`{shown}` is the kernel's view of processes, not a file; use a command to look at it");
+        let message = format!(
+            "`{shown}` is the kernel's view of processes, not a file; use a command to look at it"
+        );
         return Err(ToolError::invalid(Reason::SpecialFile, message).with("file", shown));
     }
     let _ = (folder, shown);
@@ -294,11 +303,15 @@ fn refuse_procfs(folder: &OwnedFd, shown: &str) -> Result<(), ToolError> {
 
 fn wrong_type(shown: &str, found: FileType) -> ToolError {
     let (reason, message) = match found {
-        FileType::Directory => (Reason::IsDirectory, format!("`{shown}` is a folder; list it with LS or name a file in it")),
+        FileType::Directory => (
+            Reason::IsDirectory,
+            format!("`{shown}` is a folder; list it with LS or name a file in it"),
+        ),
         FileType::Symlink => (Reason::BadPath, format!("`{shown}` is a link")),
-        FileType::File | FileType::Special => {
-            (Reason::SpecialFile, format!("`{shown}` is a pipe, socket or device, not a file; it was not opened"))
-        }
+        FileType::File | FileType::Special => (
+            Reason::SpecialFile,
+            format!("`{shown}` is a pipe, socket or device, not a file; it was not opened"),
+        ),
     };
     ToolError::invalid(reason, message).with("file", shown)
 }

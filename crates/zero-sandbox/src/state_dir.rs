@@ -50,7 +50,12 @@ impl StateDir {
     /// Opens a file for locking, making it when needed.
     pub fn lock_file(&self, name: &str) -> io::Result<File> {
         self.create()?;
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.path.join(name))
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.path.join(name))
     }
 
     /// Opens a file for reading.

@@ -27,7 +27,8 @@ impl Root {
         let found = canonical::canonicalise(Path::new("/"), path, Last::Follow)
             .map_err(|error| bad_path(&shown, &error))?;
         if !found.missing.is_empty() {
-            let message = format!("workspace folder `{shown}` does not exist; create it or name another");
+            let message =
+                format!("workspace folder `{shown}` does not exist; create it or name another");
             return Err(ToolError::not_found(Reason::BadPath, message).with("file", shown));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -52,9 +53,13 @@ impl Workspace {
     /// Opens the folders. `home` is what `~` means; without it `~` is refused.
     pub fn open(roots: &[PathBuf], home: Option<PathBuf>) -> Result<Self, ToolError> {
         if roots.is_empty() {
-            return Err(ToolError::invalid(Reason::BadPath, "a workspace needs at least one folder"));
+            return Err(ToolError::invalid(
+                Reason::BadPath,
+                "a workspace needs at least one folder",
+            ));
         }
-        let roots: Vec<Root> = roots.iter().map(|root| Root::open(root)).collect::<Result<_, _>>()?;
+        let roots: Vec<Root> =
+            roots.iter().map(|root| Root::open(root)).collect::<Result<_, _>>()?;
         let system = Arc::new(Root::open(Path::new("/"))?);
         Ok(Self { roots: roots.into(), spill: None, system, home })
     }
@@ -109,7 +114,8 @@ impl Workspace {
 
     /// Turns what was written into an absolute path; links are not looked at yet.
     fn expand(&self, written: &str) -> Result<PathBuf, ToolError> {
-        let refuse = |why: String| Err(ToolError::invalid(Reason::BadPath, why).with("file", written));
+        let refuse =
+            |why: String| Err(ToolError::invalid(Reason::BadPath, why).with("file", written));
         if written.is_empty() {
             return refuse("the path is empty; name a file or folder".to_owned());
         }
@@ -123,9 +129,13 @@ impl Workspace {
             let below_home = rest.strip_prefix('/').or(rest.is_empty().then_some(rest));
             return match (below_home, &self.home) {
                 (Some(below), Some(home)) => Ok(home.join(below)),
-                (Some(_), None) => refuse("`~` has no meaning here: no home folder is set".to_owned()),
+                (Some(_), None) => {
+                    refuse("`~` has no meaning here: no home folder is set".to_owned())
+                }
                 // `~x` is another person's home to a shell and a plain name to the kernel.
-                (None, _) => refuse(format!("`{written}` is ambiguous; write `./{written}` or a full path")),
+                (None, _) => {
+                    refuse(format!("`{written}` is ambiguous; write `./{written}` or a full path"))
+                }
             };
         }
         Ok(self.cwd().join(written))
@@ -150,10 +160,11 @@ impl Workspace {
 fn bad_path(written: &str, error: &CanonicalError) -> ToolError {
     match error {
         CanonicalError::System(errno) => file_error::from_errno("look up", written, *errno),
-        CanonicalError::MagicLink => {
-            ToolError::invalid(Reason::SpecialFile, format!("`{written}`: {error}; name the real path"))
-                .with("file", written)
-        }
+        CanonicalError::MagicLink => ToolError::invalid(
+            Reason::SpecialFile,
+            format!("`{written}`: {error}; name the real path"),
+        )
+        .with("file", written),
         CanonicalError::TooManyLinks | CanonicalError::DotsBelowMissing => {
             ToolError::invalid(Reason::BadPath, format!("`{written}` has no meaning: {error}"))
                 .with("file", written)
@@ -230,7 +241,8 @@ mod tests {
         let f = Fixture::new();
         let spill = f.temp.path().join("elsewhere");
         let workspace = f.workspace.with_spill(&spill).unwrap();
-        let located = workspace.locate(spill.join("secret").to_str().unwrap(), LastLink::Follow).unwrap();
+        let located =
+            workspace.locate(spill.join("secret").to_str().unwrap(), LastLink::Follow).unwrap();
         assert_eq!(located.target().whereabouts(), Whereabouts::Spill);
     }
 

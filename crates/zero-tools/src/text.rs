@@ -1,1 +1,246 @@
 //! Text files: which encoding they have, and how to read and write it.
+//!
+//! A file keeps its encoding and its byte order mark through every change. Whether a file is text
+//! at all is decided by its content, never by its name.
+
+use std::borrow::Cow;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+
+/// How much of a file is looked at to tell its encoding, in bytes.
+pub const SAMPLE_BYTES_MAX: usize = 64 * 1024;
+/// Share of control characters above which a file is not text.
+const CONTROL_SHARE_MAX: f64 = 0.1;
+
+/// How a text file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextEncoding {
+    encoding: &'static Encoding,
+    bom: bool,
+}
+
+/// A character that an encoding cannot write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{character}` (line {line}) cannot be written in {encoding}")]
+pub struct Unencodable {
+    /// The character.
+    pub character: char,
+    /// The line it stands in, counted from 1.
+    pub line: usize,
+    /// The encoding.
+    pub encoding: &'static str,
+}
+
+impl TextEncoding {
+    /// What new files are written in.
+    pub const UTF_8: Self = Self { encoding: UTF_8, bom: false };
+
+    /// Tells the encoding from the beginning of a file; `None` means it is not text. `complete`
+    /// says that `sample` is all of it.
+    pub fn detect(sample: &[u8], complete: bool) -> Option<Self> {
+        // UTF-32 begins like UTF-16; nobody writes it, and calling it binary loses nothing.
+        if sample.starts_with(&[0xFF, 0xFE, 0, 0]) || sample.starts_with(&[0, 0, 0xFE, 0xFF]) {
+            return None;
+        }
+        if let Some((encoding, _)) = Encoding::for_bom(sample) {
+            return Some(Self { encoding, bom: true });
+        }
+        if sample.contains(&0) {
+            return utf16_without_mark(sample);
+        }
+        if too_many_controls(sample) {
+            return None;
+        }
+        let encoding = match std::str::from_utf8(sample) {
+            Ok(_) => UTF_8,
+            // The sample may end in the middle of a character.
+            Err(error) if error.error_len().is_none() && !complete => UTF_8,
+            Err(_) if mostly_utf8(sample) => UTF_8,
+            Err(_) => {
+                let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+                detector.feed(sample, complete);
+                detector.guess(None, Utf8Detection::Deny)
+            }
+        };
+        Some(Self { encoding, bom: false })
+    }
+
+    /// The encoding as people call it.
+    pub fn name(self) -> Cow<'static, str> {
+        match self.bom {
+            true => format!("{} with a byte order mark", self.encoding.name()).into(),
+            false => self.encoding.name().into(),
+        }
+    }
+
+    /// True for UTF-8, with or without a mark.
+    pub fn is_utf8(self) -> bool {
+        self.encoding == UTF_8
+    }
+
+    /// The mark a file in this encoding starts with; empty when it has none.
+    pub fn mark(self) -> &'static [u8] {
+        match (self.bom, self.encoding) {
+            (false, _) => b"",
+            (true, encoding) if encoding == UTF_16LE => b"\xFF\xFE",
+            (true, encoding) if encoding == UTF_16BE => b"\xFE\xFF",
+            (true, _) => b"\xEF\xBB\xBF",
+        }
+    }
+
+    /// A decoder that turns the file, mark left out, into UTF-8 piece by piece.
+    pub fn decoder(self) -> encoding_rs::Decoder {
+        self.encoding.new_decoder_without_bom_handling()
+    }
+
+    /// All of a file as text, without its mark; what is no character becomes U+FFFD.
+    pub fn decode(self, bytes: &[u8]) -> String {
+        let body = bytes.strip_prefix(self.mark()).unwrap_or(bytes);
+        self.encoding.decode_without_bom_handling(body).0.into_owned()
+    }
+
+    /// A text as this encoding writes it, mark included.
+    pub fn encode(self, text: &str) -> Result<Vec<u8>, Unencodable> {
+        let mut bytes = self.mark().to_vec();
+        if self.encoding == UTF_16LE {
+            bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
+        } else if self.encoding == UTF_16BE {
+            bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes));
+        } else {
+            let (encoded, _, failed) = self.encoding.encode(text);
+            if failed {
+                return Err(self.first_unencodable(text));
+            }
+            bytes.extend_from_slice(&encoded);
+        }
+        Ok(bytes)
+    }
+
+    fn first_unencodable(self, text: &str) -> Unencodable {
+        let mut line = 1;
+        for character in text.chars() {
+            if self.encoding.encode(character.encode_utf8(&mut [0; 4])).2 {
+                return Unencodable { character, line, encoding: self.encoding.name() };
+            }
+            line += usize::from(character == '\n');
+        }
+        Unencodable { character: char::REPLACEMENT_CHARACTER, line, encoding: self.encoding.name() }
+    }
+}
+
+/// Text in UTF-16 without a mark has a zero in nearly every second byte, always on the same side.
+fn utf16_without_mark(sample: &[u8]) -> Option<TextEncoding> {
+    let pairs = sample.chunks_exact(2);
+    let (count, mut high_zeros, mut low_zeros) = (pairs.len(), 0, 0);
+    for pair in pairs {
+        low_zeros += usize::from(pair[0] == 0);
+        high_zeros += usize::from(pair[1] == 0);
+    }
+    let nearly_all = |zeros: usize| count >= 2 && zeros * 10 >= count * 7;
+    let encoding = match (high_zeros, low_zeros) {
+        (high, 0) if nearly_all(high) => UTF_16LE,
+        (0, low) if nearly_all(low) => UTF_16BE,
+        _ => return None,
+    };
+    let text = encoding.decode_without_bom_handling(&sample[..count * 2]).0;
+    (!too_many_controls(text.as_bytes())).then_some(TextEncoding { encoding, bom: false })
+}
+
+fn too_many_controls(sample: &[u8]) -> bool {
+    // Tab to carriage return, escape and backspace occur in honest text.
+    let is_control =
+        |byte: &&u8| (**byte < 0x20 && !matches!(**byte, 8..=13 | 27)) || **byte == 0x7F;
+    let controls = sample.iter().filter(is_control).count();
+    controls as f64 > sample.len() as f64 * CONTROL_SHARE_MAX
+}
+
+/// UTF-8 with a few bytes gone bad is still UTF-8: reading it as anything else would garble all of
+/// the characters that are right.
+fn mostly_utf8(sample: &[u8]) -> bool {
+    let (mut good, mut bad) = (0_usize, 0_usize);
+    for chunk in sample.utf8_chunks() {
+        good += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
+        bad += usize::from(!chunk.invalid().is_empty());
+    }
+    good > bad * 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], expected: Option<&str>) {
+        let found = TextEncoding::detect(bytes, true).map(|encoding| encoding.name().into_owned());
+        assert_eq!(found.as_deref(), expected, "{bytes:?}");
+    }
+
+    fn utf16(text: &str) -> Vec<u8> {
+        text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn encodings_are_told_by_content() {
+        check(b"", Some("UTF-8"));
+        check("plain é 漢".as_bytes(), Some("UTF-8"));
+        check(b"\xEF\xBB\xBFmarked", Some("UTF-8 with a byte order mark"));
+        check(b"\xFF\xFEa\0b\0", Some("UTF-16LE with a byte order mark"));
+        check(b"\xFE\xFF\0a\0b", Some("UTF-16BE with a byte order mark"));
+        check(&utf16("plain text without a mark\r\n"), Some("UTF-16LE"));
+        check(b"caf\xE9 cr\xE8me br\xFBl\xE9e", Some("windows-1252"));
+        check(
+            "日本語のテキストです。"
+                .chars()
+                .flat_map(|c| {
+                    encoding_rs::SHIFT_JIS.encode(c.encode_utf8(&mut [0; 4])).0.into_owned()
+                })
+                .collect::<Vec<_>>()
+                .as_slice(),
+            Some("Shift_JIS"),
+        );
+        check("ééééééééé\u{1b}[0m".as_bytes(), Some("UTF-8"));
+        check(b"\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xFF", Some("UTF-8"));
+    }
+
+    #[test]
+    fn what_is_not_text_is_said_to_be() {
+        check(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0", None);
+        check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", None);
+        check(b"a\0b", None);
+        check(&[1, 2, 3, 4, 5, 6, 7, 1, 2, 3], None);
+        check(b"\xFF\xFE\0\0a\0\0\0", None);
+    }
+
+    #[test]
+    fn a_sample_may_end_within_a_character() {
+        let cut = &"aé".as_bytes()[..2];
+        assert_eq!(TextEncoding::detect(cut, false), Some(TextEncoding::UTF_8));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named() {
+        let encoding = TextEncoding::detect(b"caf\xE9 cr\xE8me br\xFBl\xE9e", true).unwrap();
+        assert_eq!(encoding.encode("ok €").unwrap(), b"ok \x80");
+        let error = encoding.encode("ok\n漢").unwrap_err();
+        assert_eq!(error.to_string(), "`漢` (line 2) cannot be written in windows-1252");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_reads_back(text in "[a-zé漢\r\n\t ]{0,80}", mark in proptest::bool::ANY) {
+            for encoding in [UTF_8, UTF_16LE, UTF_16BE] {
+                let encoding = TextEncoding { encoding, bom: mark };
+                let bytes = encoding.encode(&text).unwrap();
+                proptest::prop_assert_eq!(encoding.decode(&bytes), &text[..]);
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            if let Some(encoding) = TextEncoding::detect(&bytes, true) {
+                let _ = encoding.encode(&encoding.decode(&bytes));
+            }
+        }
+    }
+}

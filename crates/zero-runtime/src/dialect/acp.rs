@@ -39,8 +39,18 @@ pub(super) const LINES: &[Line] = &[
         about: "Search file contents with a regular expression; returns path:line: text for each match",
         fields: &[
             required("query", "pattern", Text, "Regular expression to search for"),
-            optional("path", "path", Text, "Folder or file to search; the workspace root when absent"),
-            optional("includePattern", "glob", Text, "Only search files whose name matches this glob, such as *.ts"),
+            optional(
+                "path",
+                "path",
+                Text,
+                "Folder or file to search; the workspace root when absent",
+            ),
+            optional(
+                "includePattern",
+                "glob",
+                Text,
+                "Only search files whose name matches this glob, such as *.ts",
+            ),
         ],
         fixed: &[("output_mode", Fixed::Text("content")), ("-n", Fixed::Yes)],
         done: None,

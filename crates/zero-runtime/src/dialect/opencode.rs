@@ -59,7 +59,12 @@ pub(super) const LINES: &[Line] = &[
         about: "Find files whose path matches a glob such as src/**/*.ts",
         fields: &[
             required("pattern", "pattern", Text, "The glob to match"),
-            optional("path", "path", Text, "The folder to search in; the workspace root when absent"),
+            optional(
+                "path",
+                "path",
+                Text,
+                "The folder to search in; the workspace root when absent",
+            ),
         ],
         fixed: &[],
         done: None,
@@ -70,8 +75,18 @@ pub(super) const LINES: &[Line] = &[
         about: "Search file contents with a regular expression",
         fields: &[
             required("pattern", "pattern", Text, "The regular expression to search for"),
-            optional("path", "path", Text, "File or folder to search in; the workspace root when absent"),
-            optional("include", "glob", Text, "Only search files that match this glob, such as *.{ts,tsx}"),
+            optional(
+                "path",
+                "path",
+                Text,
+                "File or folder to search in; the workspace root when absent",
+            ),
+            optional(
+                "include",
+                "glob",
+                Text,
+                "Only search files that match this glob, such as *.{ts,tsx}",
+            ),
             optional("exclude", "exclude", Texts, "Leave out files that match any of these globs"),
         ],
         fixed: &[("output_mode", Fixed::Text("content")), ("-n", Fixed::Yes)],

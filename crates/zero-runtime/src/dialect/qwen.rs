@@ -65,7 +65,12 @@ pub(super) const LINES: &[Line] = &[
         about: "Finds files whose path matches a glob such as src/**/*.ts",
         fields: &[
             required("pattern", "pattern", Text, "The glob to match against"),
-            optional("path", "path", Text, "The folder to search in; the workspace root when absent"),
+            optional(
+                "path",
+                "path",
+                Text,
+                "The folder to search in; the workspace root when absent",
+            ),
         ],
         fixed: &[],
         done: None,
@@ -76,7 +81,12 @@ pub(super) const LINES: &[Line] = &[
         about: "Searches file contents with a regular expression",
         fields: &[
             required("pattern", "pattern", Text, "The regular expression to search for"),
-            optional("path", "path", Text, "File or folder to search in; the workspace root when absent"),
+            optional(
+                "path",
+                "path",
+                Text,
+                "File or folder to search in; the workspace root when absent",
+            ),
             optional("glob", "glob", Text, "Only search files that match this glob, such as *.js"),
             optional("limit", "head_limit", Count, "Show only the first so many matches"),
         ],

@@ -62,7 +62,9 @@ fn one(dialect: DialectName, content: &Content) -> Vec<Value> {
         }
         Content::Diff { summary, diff } => vec![change(dialect, summary, diff)],
         Content::Image { mime, data } => vec![image(dialect, mime, data)],
-        Content::Audio { mime, data } => vec![json!({"type": "audio", "mimeType": mime, "data": data})],
+        Content::Audio { mime, data } => {
+            vec![json!({"type": "audio", "mimeType": mime, "data": data})]
+        }
         Content::Resource { uri, mime, data } => vec![resource(dialect, uri, mime, data)],
     }
 }
@@ -71,13 +73,17 @@ fn text(dialect: DialectName, text: String) -> Value {
     match dialect {
         DialectName::Canonical | DialectName::Acp => json!({"type": "text", "text": text}),
         DialectName::Qwen => json!({"text": text}),
-        DialectName::Opencode => json!({"type": "content", "content": {"type": "text", "text": text}}),
+        DialectName::Opencode => {
+            json!({"type": "content", "content": {"type": "text", "text": text}})
+        }
     }
 }
 
 fn change(dialect: DialectName, summary: &str, diff: &FileDiff) -> Value {
     match dialect {
-        DialectName::Canonical | DialectName::Qwen => text(dialect, format!("{summary}\n{}", diff.unified)),
+        DialectName::Canonical | DialectName::Qwen => {
+            text(dialect, format!("{summary}\n{}", diff.unified))
+        }
         DialectName::Acp => json!({"type": "diff", "path": diff.path, "diff": diff.unified}),
         DialectName::Opencode => {
             json!({"type": "diff", "path": diff.path, "oldText": diff.old_text, "newText": diff.new_text})
@@ -98,7 +104,8 @@ fn image(dialect: DialectName, mime: &str, data: &str) -> Value {
 }
 
 fn resource(dialect: DialectName, uri: &str, mime: &str, data: &str) -> Value {
-    let plain = json!({"type": "resource", "resource": {"uri": uri, "mimeType": mime, "blob": data}});
+    let plain =
+        json!({"type": "resource", "resource": {"uri": uri, "mimeType": mime, "blob": data}});
     match dialect {
         DialectName::Canonical | DialectName::Acp => plain,
         DialectName::Qwen => json!({"inlineData": {"mimeType": mime, "data": data}}),
@@ -121,8 +128,10 @@ pub fn number_lines(first: u64, lines: &str) -> String {
 
 /// `path:line: text`, the text without its indentation.
 fn spaced_hits(hits: &[Hit]) -> String {
-    let lines: Vec<String> =
-        hits.iter().map(|hit| format!("{}:{}: {}", hit.file, hit.line, hit.text.trim_start())).collect();
+    let lines: Vec<String> = hits
+        .iter()
+        .map(|hit| format!("{}:{}: {}", hit.file, hit.line, hit.text.trim_start()))
+        .collect();
     lines.join("\n")
 }
 

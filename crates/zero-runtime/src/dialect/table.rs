@@ -55,12 +55,22 @@ pub(super) enum Shape {
 }
 
 /// A field that must be there.
-pub(super) const fn required(theirs: &'static str, ours: &'static str, shape: Shape, about: &'static str) -> Field {
+pub(super) const fn required(
+    theirs: &'static str,
+    ours: &'static str,
+    shape: Shape,
+    about: &'static str,
+) -> Field {
     Field { theirs, ours, shape, required: true, about }
 }
 
 /// A field that may be left out.
-pub(super) const fn optional(theirs: &'static str, ours: &'static str, shape: Shape, about: &'static str) -> Field {
+pub(super) const fn optional(
+    theirs: &'static str,
+    ours: &'static str,
+    shape: Shape,
+    about: &'static str,
+) -> Field {
     Field { theirs, ours, shape, required: false, about }
 }
 
@@ -75,7 +85,8 @@ impl Line {
             }
             properties.insert(field.theirs.to_owned(), schema);
         }
-        let required: Vec<&str> = self.fields.iter().filter(|field| field.required).map(|field| field.theirs).collect();
+        let required: Vec<&str> =
+            self.fields.iter().filter(|field| field.required).map(|field| field.theirs).collect();
         json!({
             "type": "object",
             "properties": properties,
@@ -143,8 +154,12 @@ impl Shape {
 
     fn to_canonical(self, value: Value) -> Value {
         match self {
-            Self::LineFromZero => value.as_u64().map_or(value, |line| line.saturating_add(1).into()),
-            Self::Text | Self::Flag | Self::Count | Self::Number | Self::Texts | Self::Edits => value,
+            Self::LineFromZero => {
+                value.as_u64().map_or(value, |line| line.saturating_add(1).into())
+            }
+            Self::Text | Self::Flag | Self::Count | Self::Number | Self::Texts | Self::Edits => {
+                value
+            }
         }
     }
 }
