@@ -103,7 +103,8 @@ fn panicked(panic: &(dyn Any + Send)) -> ToolError {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
-    tracing::error!(panic = %crate::redact::short_text(&what), "a tool panicked");
+    let what = crate::redact::short_text(&what);
+    tracing::error!(panic = %what, "a tool panicked");
     ToolError::failed(Reason::Panic, "the tool has a bug and stopped; please report it")
         .with("panic", what)
 }

@@ -234,7 +234,10 @@ impl ToolHost {
         match decision.verdict {
             Verdict::Allow => return Ok(()),
             Verdict::Deny => {
-                return Err(denied(Reason::Denied, format!("{title}: denied, {}", decision.reason)));
+                return Err(denied(
+                    Reason::Denied,
+                    format!("{title}: denied, {}", decision.reason),
+                ));
             }
             Verdict::Ask => {}
         }

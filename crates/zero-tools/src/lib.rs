@@ -6,11 +6,16 @@
 
 use std::sync::Arc;
 
-use zero_runtime::AnyTool;
+use zero_runtime::{AnyTool, erase};
 
+pub mod delete;
+pub mod diff;
+pub mod edit;
+pub mod previewed;
 pub mod text;
+pub mod write;
 
 /// The tools that come with zero.
 pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
-    vec![]
+    vec![erase(write::Write), erase(edit::Edit), erase(delete::Delete)]
 }

@@ -1,0 +1,136 @@
+//! Removes a file.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::result::Content;
+use zero_core::{
+    ByteSize, Category, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
+    ToolError,
+};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::{Change, FileType, LastLink, Located, Snapshot, Workspace};
+
+use crate::diff::file_diff;
+use crate::previewed::Previewed;
+use crate::text::TextEncoding;
+
+/// Deletes one file or link; a link's target stays. Folders are not deleted. The person can bring
+/// the file back with `zero undo`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteArgs {
+    /// Path of the file, absolute or relative to the workspace.
+    file_path: String,
+}
+
+/// That it is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DeleteOutput {
+    success: bool,
+}
+
+/// A removal whose place is settled.
+#[derive(Debug)]
+pub struct DeletePlan {
+    file: Located,
+    previewed: Previewed,
+}
+
+/// Removes a file.
+pub struct Delete;
+
+impl Tool for Delete {
+    type Args = DeleteArgs;
+    type Output = DeleteOutput;
+    type Plan = DeletePlan;
+    const NAME: &'static str = "Delete";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Delete File",
+            category: Category::File,
+            kind: Kind::Delete,
+            risk: Risk::Critical,
+            timeout_class: TimeoutClass::File,
+            idempotent: false,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: DeleteArgs, workspace: &Workspace) -> Result<DeletePlan, ToolError> {
+        let file = workspace.locate(&args.file_path, LastLink::Keep)?;
+        match file.facts()?.map(|facts| facts.file_type) {
+            Some(FileType::File | FileType::Symlink) => {
+                Ok(DeletePlan { file, previewed: Previewed::default() })
+            }
+            Some(FileType::Directory) => {
+                let message =
+                    format!("`{}` is a folder; Delete removes single files", file.shown());
+                Err(ToolError::invalid(Reason::IsDirectory, message).with("file", file.shown()))
+            }
+            Some(FileType::Special) => {
+                let message =
+                    format!("`{}` is a pipe, socket or device; it was left alone", file.shown());
+                Err(ToolError::invalid(Reason::SpecialFile, message).with("file", file.shown()))
+            }
+            None => Err(file.not_found()),
+        }
+    }
+
+    fn describe(&self, plan: &DeletePlan) -> Description {
+        let locations = vec![Location { path: plan.file.path().to_owned(), line: None }];
+        Description { title: format!("Delete `{}`", plan.file.shown()), locations }
+    }
+
+    fn effects(&self, plan: &DeletePlan) -> Effects {
+        vec![Effect::Delete(plan.file.target().clone())]
+    }
+
+    fn preview(&self, plan: &DeletePlan, cx: &CallContext) -> Option<Display> {
+        let before = cx.journal().read(&plan.file).ok()?;
+        plan.previewed.remember(&before);
+        let Snapshot::File { bytes, .. } = before else { return None };
+        let text = TextEncoding::detect(&bytes, true)?.decode(&bytes);
+        Some(Display::Diff(file_diff(plan.file.shown(), Some(&text), None)))
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<DeletePlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<DeleteOutput>, ToolError> {
+        cx.blocking(move |cx| delete(&plan, cx)).await
+    }
+}
+
+fn delete(plan: &DeletePlan, cx: &CallContext) -> Result<ToolReply<DeleteOutput>, ToolError> {
+    let shown = plan.file.shown();
+    let applied = cx.journal().change(
+        &plan.file,
+        &cx.change_note(),
+        || cx.check_cancelled(),
+        |before| {
+            plan.previewed.check(before, shown)?;
+            match before {
+                Snapshot::Absent => Err(plan.file.not_found()),
+                Snapshot::File { .. } | Snapshot::Symlink { .. } => Ok(Change::Remove),
+            }
+        },
+    )?;
+    if let Some(seen) = cx.seen() {
+        seen.forget(plan.file.path());
+    }
+    let what = match &applied.before {
+        Snapshot::File { bytes, .. } => ByteSize::bytes(bytes.len() as u64).to_string(),
+        _ => "a link".to_owned(),
+    };
+    let summary = format!("Deleted {shown} ({what})");
+    Ok(ToolReply {
+        content: vec![Content::Text(summary.clone())],
+        display: Display::markdown(format!("{summary}; `zero undo {}` brings it back", applied.id)),
+        output: DeleteOutput { success: true },
+        locations: vec![Location { path: plan.file.path().to_owned(), line: None }],
+    })
+}

@@ -1,0 +1,151 @@
+//! What changed in a file, as every face can draw it.
+
+use std::time::Duration;
+
+use similar::TextDiff;
+use zero_core::FileDiff;
+
+/// Time a diff may take; after that it is coarser, never wrong.
+const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
+/// Lines shown around a change.
+const CONTEXT_LINES: usize = 3;
+/// Most text carried whole beside the hunks, in bytes.
+const WHOLE_TEXT_BYTES_MAX: usize = 1_000_000;
+
+/// The change from `old` to `new`; `None` is a file that does not exist.
+pub fn file_diff(path: &str, old: Option<&str>, new: Option<&str>) -> FileDiff {
+    let (before, after) = (old.unwrap_or_default(), new.unwrap_or_default());
+    // Most changes to a large file touch little of it: only the part that differs is compared.
+    let (start, old_end, new_end) = changed_lines(before, after);
+    let unified = unified(before, after, start, old_end, new_end);
+    let partial = before.len() + after.len() > WHOLE_TEXT_BYTES_MAX;
+    let (old_text, new_text) = match partial {
+        false => (old, new),
+        true => (old.map(|_| &before[start..old_end]), new.map(|_| &after[start..new_end])),
+    };
+    FileDiff {
+        path: path.to_owned(),
+        unified,
+        old_text: old_text.map(str::to_owned),
+        new_text: new_text.map(str::to_owned),
+        partial,
+    }
+}
+
+/// Where the texts first differ and where they last do, on line boundaries.
+fn changed_lines(old: &str, new: &str) -> (usize, usize, usize) {
+    let pairs = old.split_inclusive('\n').zip(new.split_inclusive('\n'));
+    let start: usize = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len()).sum();
+    let pairs =
+        old[start..].split_inclusive('\n').rev().zip(new[start..].split_inclusive('\n').rev());
+    let tail: usize = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len()).sum();
+    (start, old.len() - tail, new.len() - tail)
+}
+
+/// Hunks of the changed part with their context, numbered as in the whole files.
+fn unified(old: &str, new: &str, start: usize, old_end: usize, new_end: usize) -> String {
+    let context_start = lines_back(old, start, CONTEXT_LINES);
+    let (old_stop, new_stop) =
+        (lines_on(old, old_end, CONTEXT_LINES), lines_on(new, new_end, CONTEXT_LINES));
+    let first_line = old[..context_start].bytes().filter(|byte| *byte == b'\n').count();
+    let (old_part, new_part) = (&old[context_start..old_stop], &new[context_start..new_stop]);
+    let diff = TextDiff::configure().timeout(DIFF_TIME_MAX).diff_lines(old_part, new_part);
+    let mut text = String::new();
+    for hunk in diff.unified_diff().context_radius(CONTEXT_LINES).iter_hunks() {
+        let hunk = hunk.to_string();
+        let (header, body) = hunk.split_once('\n').unwrap_or((&hunk, ""));
+        text.push_str(&shift_header(header, first_line));
+        text.push('\n');
+        text.push_str(body);
+    }
+    text.truncate(text.trim_end_matches('\n').len());
+    text
+}
+
+/// `@@ -1,3 +1,4 @@` moved down by `lines`.
+fn shift_header(header: &str, lines: usize) -> String {
+    let shift = |range: &str| {
+        let (sign, numbers) = range.split_at(1);
+        let (first, rest) =
+            numbers.split_once(',').map_or((numbers, String::new()), |(f, c)| (f, format!(",{c}")));
+        match first.parse::<usize>() {
+            Ok(first) => format!("{sign}{}{rest}", first + lines),
+            Err(_) => range.to_owned(),
+        }
+    };
+    header
+        .split(' ')
+        .map(|word| {
+            if word.starts_with(['-', '+']) && word.len() > 1 {
+                shift(word)
+            } else {
+                word.to_owned()
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The start of the line `lines` lines above the one that starts at `at`.
+fn lines_back(text: &str, at: usize, lines: usize) -> usize {
+    let mut at = at;
+    for _ in 0..lines {
+        if at == 0 {
+            break;
+        }
+        at = text[..at - 1].rfind('\n').map_or(0, |end| end + 1);
+    }
+    at
+}
+
+/// The end of the line `lines` lines below `at`.
+fn lines_on(text: &str, at: usize, lines: usize) -> usize {
+    let mut at = at;
+    for _ in 0..lines {
+        at = text[at..].find('\n').map_or(text.len(), |end| at + end + 1);
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(old: &str, new: &str, unified: &str) {
+        assert_eq!(file_diff("f", Some(old), Some(new)).unified, unified);
+    }
+
+    #[test]
+    fn hunks_are_numbered_as_in_the_file() {
+        let numbers =
+            |range: std::ops::Range<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
+        check(
+            &numbers(1..21),
+            &numbers(1..21).replace("10\n", "ten\n"),
+            "@@ -7,7 +7,7 @@\n 7\n 8\n 9\n-10\n+ten\n 11\n 12\n 13",
+        );
+        check("a\n", "a\nb\n", "@@ -1 +1,2 @@\n a\n+b");
+        check("a\nb\n", "b\n", "@@ -1,2 +1 @@\n-a\n b");
+        check("x\nsame\n", "y\nsame\n", "@@ -1,2 +1,2 @@\n-x\n+y\n same");
+        check("a\na\na\n", "a\na\n", "@@ -1,3 +1,2 @@\n a\n a\n-a");
+        check("same", "same", "");
+    }
+
+    proptest::proptest! {
+        /// Cutting the common head and tail away must not change what a reader of the diff learns.
+        #[test]
+        fn the_cut_diff_says_what_the_whole_diff_says(old in "[ab\n]{0,40}", new in "[ab\n]{0,40}") {
+            let (start, old_end, new_end) = changed_lines(&old, &new);
+            proptest::prop_assert_eq!(&old[..start], &new[..start]);
+            proptest::prop_assert_eq!(&old[old_end..], &new[new_end..]);
+            proptest::prop_assert!(start <= old_end && start <= new_end);
+            let removed_minus_added = |text: &str| text.lines().fold(0_i64, |sum, line| {
+                sum + i64::from(line.starts_with('-')) - i64::from(line.starts_with('+'))
+            });
+            let lines = |text: &str| text.lines().count() as i64;
+            let diff = file_diff("f", Some(&old), Some(&new)).unified;
+            proptest::prop_assert_eq!(removed_minus_added(&diff), lines(&old) - lines(&new), "{}", diff);
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! Edits as a pure function from text to text.
+//!
+//! A replacement must name text that is there exactly once. Where it is not there to the letter,
+//! a few differences that carry no meaning are forgiven, in a fixed order, and the caller is told:
+//! line endings, white space at line ends, typographic punctuation. Nothing else is guessed.
+
+use memchr::memmem;
+
+/// Largest text in which differences are forgiven; a larger one must match to the letter.
+const FOLD_BYTES_MAX: usize = 2_000_000;
+/// Most places listed when a text is there more than once.
+const PLACES_MAX: usize = 20;
+
+/// One edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditOp {
+    /// Puts `new` where `old` is.
+    Replace {
+        /// The text to find.
+        old: String,
+        /// The text to put there.
+        new: String,
+        /// Every place instead of the only one.
+        all: bool,
+    },
+    /// Puts a text before a line.
+    Insert {
+        /// The line, counted from 1; one past the last appends.
+        line: u64,
+        /// The text; it becomes lines of its own.
+        text: String,
+    },
+}
+
+/// What was forgiven to find a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tolerance {
+    /// Nothing: it matched to the letter.
+    Exact,
+    /// `\r\n` and `\n` are the same.
+    LineEndings,
+    /// Spaces and tabs at line ends do not count, either.
+    TrailingSpace,
+    /// Typographic quotes, dashes and spaces are their plain forms, too.
+    Punctuation,
+}
+
+impl Tolerance {
+    const LADDER: [Self; 4] =
+        [Self::Exact, Self::LineEndings, Self::TrailingSpace, Self::Punctuation];
+
+    /// What to tell the caller; `None` when there is nothing to tell.
+    pub fn note(self) -> Option<&'static str> {
+        match self {
+            // Nobody sees line endings; that they are kept is what people expect.
+            Self::Exact | Self::LineEndings => None,
+            Self::TrailingSpace => Some("matched although white space at line ends differs"),
+            Self::Punctuation => {
+                Some("matched although quotes, dashes or spaces differ typographically")
+            }
+        }
+    }
+}
+
+/// What became of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// The text after all edits.
+    pub text: Vec<u8>,
+    /// Places replaced or inserted at.
+    pub replacements: u64,
+    /// The most that was forgiven.
+    pub tolerance: Tolerance,
+}
+
+/// Why an edit cannot be made. Lines are counted from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditProblem {
+    /// The text to replace is empty.
+    EmptyOld,
+    /// The replacement is what it replaces.
+    SameText,
+    /// The text is not there.
+    NoMatch,
+    /// The text is there more than once, starting in these lines.
+    Ambiguous {
+        /// The first of them.
+        lines: Vec<usize>,
+        /// How many there are.
+        count: usize,
+    },
+    /// There is no such line.
+    NoSuchLine {
+        /// The line asked for.
+        line: u64,
+        /// The highest line that can be asked for.
+        highest: u64,
+    },
+}
+
+/// Makes all edits in order, each on the result of the one before; or none, naming the one (from 0)
+/// that cannot be made.
+pub fn apply(text: &[u8], edits: &[EditOp]) -> Result<Edited, (usize, EditProblem)> {
+    let mut edited = Edited { text: text.to_vec(), replacements: 0, tolerance: Tolerance::Exact };
+    for (index, edit) in edits.iter().enumerate() {
+        let (text, count, tolerance) = match edit {
+            EditOp::Replace { old, new, all } => replace(&edited.text, old, new, *all),
+            EditOp::Insert { line, text } => {
+                insert(&edited.text, *line, text).map(|text| (text, 1, Tolerance::Exact))
+            }
+        }
+        .map_err(|problem| (index, problem))?;
+        edited.text = text;
+        edited.replacements += count;
+        edited.tolerance = edited.tolerance.max(tolerance);
+    }
+    Ok(edited)
+}
+
+fn replace(
+    text: &[u8],
+    old: &str,
+    new: &str,
+    all: bool,
+) -> Result<(Vec<u8>, u64, Tolerance), EditProblem> {
+    if old.is_empty() {
+        return Err(EditProblem::EmptyOld);
+    }
+    if old == new {
+        return Err(EditProblem::SameText);
+    }
+    let (places, tolerance) = find(text, old).ok_or(EditProblem::NoMatch)?;
+    if places.len() > 1 && !all {
+        let lines =
+            places.iter().take(PLACES_MAX).map(|place| line_of(text, place.start)).collect();
+        return Err(EditProblem::Ambiguous { lines, count: places.len() });
+    }
+    let mut result = Vec::with_capacity(text.len() + new.len());
+    let mut end = 0;
+    for place in &places {
+        result.extend_from_slice(&text[end..place.start]);
+        result.extend_from_slice(&with_endings(new, ending_at(text, place), tolerance));
+        end = place.end;
+    }
+    result.extend_from_slice(&text[end..]);
+    Ok((result, places.len() as u64, tolerance))
+}
+
+type Place = std::ops::Range<usize>;
+
+/// All places of `old`, by the least forgiving comparison that finds any.
+fn find(text: &[u8], old: &str) -> Option<(Vec<Place>, Tolerance)> {
+    Tolerance::LADDER.into_iter().find_map(|tolerance| {
+        let places: Vec<Place> = if tolerance == Tolerance::Exact {
+            let finder = memmem::Finder::new(old.as_bytes());
+            finder.find_iter(text).map(|start| start..start + old.len()).collect()
+        } else if text.len() <= FOLD_BYTES_MAX {
+            let (text, old) =
+                (Folded::new(text, tolerance), Folded::new(old.as_bytes(), tolerance));
+            text.places_of(&old)
+        } else {
+            Vec::new()
+        };
+        (!places.is_empty()).then_some((places, tolerance))
+    })
+}
+
+/// A text without what a tolerance forgives, and where each of its bytes came from.
+struct Folded {
+    bytes: Vec<u8>,
+    origins: Vec<Place>,
+}
+
+impl Folded {
+    fn new(text: &[u8], tolerance: Tolerance) -> Self {
+        let mut folded =
+            Self { bytes: Vec::with_capacity(text.len()), origins: Vec::with_capacity(text.len()) };
+        let mut at = 0;
+        while at < text.len() {
+            let skipped = forgiven_at(&text[at..], tolerance);
+            if skipped > 0 {
+                at += skipped;
+                continue;
+            }
+            let (byte, length) = plain_form(&text[at..], tolerance);
+            folded.bytes.push(byte);
+            folded.origins.push(at..at + length);
+            at += length;
+        }
+        folded
+    }
+
+    fn places_of(&self, wanted: &Self) -> Vec<Place> {
+        if wanted.bytes.is_empty() {
+            return Vec::new();
+        }
+        let finder = memmem::Finder::new(&wanted.bytes);
+        let last = wanted.bytes.len() - 1;
+        finder
+            .find_iter(&self.bytes)
+            .map(|start| self.origins[start].start..self.origins[start + last].end)
+            .collect()
+    }
+}
+
+/// How many bytes at the start of `rest` do not count.
+fn forgiven_at(rest: &[u8], tolerance: Tolerance) -> usize {
+    if tolerance == Tolerance::LineEndings {
+        return usize::from(rest.starts_with(b"\r\n"));
+    }
+    let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
+    let ends_line = rest.get(blank).is_none_or(|byte| *byte == b'\n');
+    if ends_line { blank } else { 0 }
+}
+
+/// The plain form of the character at the start of `rest`, and how long the character is.
+fn plain_form(rest: &[u8], tolerance: Tolerance) -> (u8, usize) {
+    const FORMS: &[(&[char], u8)] = &[
+        (&['\u{2018}', '\u{2019}', '\u{201A}', '\u{201B}'], b'\''),
+        (&['\u{201C}', '\u{201D}', '\u{201E}', '\u{201F}'], b'"'),
+        (
+            &['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2212}'],
+            b'-',
+        ),
+        (
+            &['\u{00A0}', '\u{2002}', '\u{2003}', '\u{2009}', '\u{200A}', '\u{202F}', '\u{3000}'],
+            b' ',
+        ),
+    ];
+    if tolerance == Tolerance::Punctuation && !rest[0].is_ascii() {
+        let head = &rest[..rest.len().min(4)];
+        let first = head.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next());
+        if let Some(first) = first
+            && let Some((_, plain)) =
+                FORMS.iter().find(|(characters, _)| characters.contains(&first))
+        {
+            return (*plain, first.len_utf8());
+        }
+    }
+    (rest[0], 1)
+}
+
+/// How lines end around a place: within it, else where it stands, else above.
+fn ending_at(text: &[u8], place: &Place) -> &'static str {
+    let ends_crlf = |newline: usize| newline > 0 && text[newline - 1] == b'\r';
+    let within = memchr::memchr(b'\n', &text[place.clone()]).map(|at| place.start + at);
+    let newline = within
+        .or_else(|| memchr::memchr(b'\n', &text[place.end..]).map(|at| place.end + at))
+        .or_else(|| memchr::memrchr(b'\n', &text[..place.start]));
+    if newline.is_some_and(ends_crlf) { "\r\n" } else { "\n" }
+}
+
+/// A new text with the line endings of the place it goes to. What was found to the letter keeps
+/// endings that were written out; only bare newlines follow the file.
+fn with_endings(new: &str, ending: &str, tolerance: Tolerance) -> Vec<u8> {
+    let plain = match (ending, tolerance) {
+        ("\r\n", _) => new.replace("\r\n", "\n").replace('\n', "\r\n"),
+        (_, Tolerance::Exact) => new.to_owned(),
+        _ => new.replace("\r\n", "\n"),
+    };
+    plain.into_bytes()
+}
+
+fn insert(text: &[u8], line: u64, new: &str) -> Result<Vec<u8>, EditProblem> {
+    let starts = || std::iter::once(0).chain(memchr::memchr_iter(b'\n', text).map(|at| at + 1));
+    let ends_open = text.last().is_some_and(|byte| *byte != b'\n');
+    // A text that ends its last line has one more start than it has lines: the place to append.
+    let highest = starts().count() as u64 + u64::from(ends_open);
+    let index = line.checked_sub(1).filter(|_| line <= highest);
+    let Some(index) = index.and_then(|index| usize::try_from(index).ok()) else {
+        return Err(EditProblem::NoSuchLine { line, highest });
+    };
+    let at = starts().nth(index).unwrap_or(text.len());
+    let ending = ending_at(text, &(at..at));
+    let mut new = with_endings(new, ending, Tolerance::LineEndings);
+    if at == text.len() && ends_open {
+        new.splice(0..0, ending.bytes());
+    } else if !new.ends_with(b"\n") {
+        new.extend_from_slice(ending.as_bytes());
+    }
+    Ok([&text[..at], &new, &text[at..]].concat())
+}
+
+/// The line a byte stands in, counted from 1.
+fn line_of(text: &[u8], at: usize) -> usize {
+    memchr::memchr_iter(b'\n', &text[..at]).count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(old: &str, new: &str) -> EditOp {
+        EditOp::Replace { old: old.to_owned(), new: new.to_owned(), all: false }
+    }
+
+    fn put_all(old: &str, new: &str) -> EditOp {
+        EditOp::Replace { old: old.to_owned(), new: new.to_owned(), all: true }
+    }
+
+    fn line(line: u64, text: &str) -> EditOp {
+        EditOp::Insert { line, text: text.to_owned() }
+    }
+
+    #[track_caller]
+    fn check(text: &str, edits: &[EditOp], expected: &str) {
+        let edited = apply(text.as_bytes(), edits).expect("an edit that can be made");
+        assert_eq!(String::from_utf8_lossy(&edited.text), expected, "{text:?} {edits:?}");
+    }
+
+    #[track_caller]
+    fn refuse(text: &str, edits: &[EditOp], expected: EditProblem) {
+        assert_eq!(apply(text.as_bytes(), edits).map_err(|(_, problem)| problem), Err(expected));
+    }
+
+    #[test]
+    fn a_text_is_replaced_where_it_is_alone() {
+        check("a b c", &[put("b", "x")], "a x c");
+        check("a a", &[put_all("a", "b")], "b b");
+        check("one\ntwo\n", &[put("one\n", "")], "two\n");
+        refuse("a", &[put("b", "c")], EditProblem::NoMatch);
+        refuse("a", &[put("", "c")], EditProblem::EmptyOld);
+        refuse("a", &[put("a", "a")], EditProblem::SameText);
+        refuse(
+            "a\na\n\na",
+            &[put("a", "b")],
+            EditProblem::Ambiguous { lines: vec![1, 2, 4], count: 3 },
+        );
+    }
+
+    #[test]
+    fn line_endings_follow_the_place() {
+        check("a\r\nb\r\nc\r\n", &[put("a\nb", "x\ny\nz")], "x\r\ny\r\nz\r\nc\r\n");
+        check("a\r\nb\nc\n", &[put("b", "x\ny")], "a\r\nx\ny\nc\n");
+        check("a\r\nb\nc\n", &[put("a", "x\ny")], "x\r\ny\r\nb\nc\n");
+        check("a\nb\n", &[put("a\r\nb", "x\r\ny")], "x\ny\n");
+        check("a\r\nb", &[put("b", "x\ny")], "a\r\nx\r\ny");
+    }
+
+    #[test]
+    fn small_differences_are_forgiven_and_told() {
+        let edited = apply(b"if x {  \n\ty\n}\n", &[put("if x {\n\ty", "z")]).expect("forgiven");
+        assert_eq!(
+            (&edited.text[..], edited.tolerance),
+            (&b"z\n}\n"[..], Tolerance::TrailingSpace)
+        );
+        let edited = apply("say \u{201C}hi\u{201D} – now".as_bytes(), &[put("\"hi\" -", "x")])
+            .expect("forgiven");
+        assert_eq!(
+            (&edited.text[..], edited.tolerance),
+            (&b"say x now"[..], Tolerance::Punctuation)
+        );
+        // Indentation carries meaning.
+        refuse("  a\n  b\n", &[put("a\nb", "x")], EditProblem::NoMatch);
+    }
+
+    #[test]
+    fn texts_are_inserted_before_lines() {
+        check("a\nb\n", &[line(1, "x")], "x\na\nb\n");
+        check("a\nb\n", &[line(2, "x\n")], "a\nx\nb\n");
+        check("a\nb\n", &[line(3, "x")], "a\nb\nx\n");
+        check("a\nb", &[line(3, "x")], "a\nb\nx");
+        check("a\r\nb\r\n", &[line(2, "x\ny")], "a\r\nx\r\ny\r\nb\r\n");
+        check("", &[line(1, "x")], "x\n");
+        refuse("a\nb\n", &[line(4, "x")], EditProblem::NoSuchLine { line: 4, highest: 3 });
+        refuse("a\nb", &[line(4, "x")], EditProblem::NoSuchLine { line: 4, highest: 3 });
+        refuse("", &[line(2, "x")], EditProblem::NoSuchLine { line: 2, highest: 1 });
+        refuse("a", &[line(0, "x")], EditProblem::NoSuchLine { line: 0, highest: 2 });
+    }
+
+    #[test]
+    fn edits_see_each_other_and_come_all_or_none() {
+        check("a\n", &[put("a", "b"), put("b", "c"), line(1, "z")], "z\nc\n");
+        assert_eq!(apply(b"a\n", &[put("a", "b"), put("a", "c")]), Err((1, EditProblem::NoMatch)));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_stay() {
+        let edited = apply(b"\xFF\xFE a \xC3", &[put("a", "b")]).expect("found");
+        assert_eq!(edited.text, b"\xFF\xFE b \xC3");
+    }
+
+    proptest::proptest! {
+        /// What is around a replaced text is untouched to the byte, whatever was forgiven.
+        #[test]
+        fn untouched_bytes_stay(
+            head in proptest::collection::vec(proptest::num::u8::ANY, 0..60),
+            tail in proptest::collection::vec(proptest::num::u8::ANY, 0..60),
+            new in "[xyz\r\n]{0,10}",
+        ) {
+            let text = [&head[..], b"\nNEEDLE\n", &tail[..]].concat();
+            match apply(&text, &[put("NEEDLE", &new)]) {
+                Ok(edited) => {
+                    proptest::prop_assert!(edited.text.starts_with(&[&head[..], b"\n"].concat()));
+                    proptest::prop_assert!(edited.text.ends_with(&[b"\n", &tail[..]].concat()));
+                }
+                Err((_, EditProblem::Ambiguous { .. })) => {}
+                Err(other) => proptest::prop_assert!(false, "{:?}", other),
+            }
+        }
+
+        #[test]
+        fn no_edit_panics(text in "[ab \t\r\n“–é]{0,60}", old in "[ab \r\n\"-]{0,8}", new in "[ab\r\n]{0,8}", at in 0..12_u64) {
+            let _ = apply(text.as_bytes(), &[put_all(&old, &new), line(at, &new), put(&old, "c")]);
+        }
+
+        /// Replacing something by a mark that is nowhere else, and the mark by it, changes nothing.
+        #[test]
+        fn an_edit_can_be_taken_back(text in "[ab\n]{1,60}", from in 0..40_usize, to in 1..20_usize) {
+            let from = from.min(text.len() - 1);
+            let old = &text[from..(from + to).min(text.len())];
+            if let Ok(edited) = apply(text.as_bytes(), &[put(old, "#")]) {
+                let back = apply(&edited.text, &[put("#", old)]).expect("the mark is there once");
+                proptest::prop_assert_eq!(back.text, text.as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Creates a file or replaces all of it.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::result::Content;
+use zero_core::{
+    Category, Display, Effect, Effects, FileDiff, Kind, Location, Reason, Risk, TimeoutClass,
+    ToolError,
+};
+use zero_runtime::seen_files::{Freshness, stale_file};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
+
+use crate::diff::file_diff;
+use crate::previewed::Previewed;
+use crate::text::TextEncoding;
+
+/// Backup names tried before giving up.
+const BACKUPS_MAX: u32 = 100;
+
+/// Creates a file, or replaces the whole content of one. Missing folders are made. A file that
+/// exists must have been read before; to change part of it, use Edit.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteArgs {
+    /// Path of the file, absolute or relative to the workspace.
+    file_path: String,
+    /// The whole new content.
+    content: String,
+    /// Keep what stood there before beside it, as `NAME.bak`.
+    #[serde(default)]
+    backup: bool,
+}
+
+/// What was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WriteOutput {
+    success: bool,
+    /// Bytes on disk, in the file's own encoding.
+    bytes_written: u64,
+}
+
+/// A write whose place is settled.
+#[derive(Debug)]
+pub struct WritePlan {
+    file: Located,
+    content: String,
+    backup: Option<Located>,
+    previewed: Previewed,
+}
+
+/// Creates a file or replaces all of it.
+pub struct Write;
+
+impl Tool for Write {
+    type Args = WriteArgs;
+    type Output = WriteOutput;
+    type Plan = WritePlan;
+    const NAME: &'static str = "Write";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Write File",
+            category: Category::File,
+            kind: Kind::Edit,
+            risk: Risk::Medium,
+            timeout_class: TimeoutClass::File,
+            idempotent: false,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: WriteArgs, workspace: &Workspace) -> Result<WritePlan, ToolError> {
+        let file = workspace.locate(&args.file_path, LastLink::Follow)?;
+        let backup = if args.backup { free_backup(&file, workspace)? } else { None };
+        Ok(WritePlan { file, content: args.content, backup, previewed: Previewed::default() })
+    }
+
+    fn describe(&self, plan: &WritePlan) -> Description {
+        let locations = vec![Location { path: plan.file.path().to_owned(), line: None }];
+        Description { title: format!("Write `{}`", plan.file.shown()), locations }
+    }
+
+    fn effects(&self, plan: &WritePlan) -> Effects {
+        let files = std::iter::once(&plan.file).chain(&plan.backup);
+        files.map(|file| Effect::Write(file.target().clone())).collect()
+    }
+
+    fn preview(&self, plan: &WritePlan, cx: &CallContext) -> Option<Display> {
+        let before = cx.journal().read(&plan.file).ok()?;
+        plan.previewed.remember(&before);
+        let written = encode(&before, &plan.content, plan.file.shown()).ok()?;
+        Some(Display::Diff(diff(&plan.file, &before, &written)))
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<WritePlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<WriteOutput>, ToolError> {
+        cx.blocking(move |cx| write(&plan, cx)).await
+    }
+}
+
+/// A text as it will stand on disk.
+struct Written {
+    bytes: Vec<u8>,
+    text: String,
+    /// What is worth saying about how it was written.
+    note: String,
+}
+
+fn write(plan: &WritePlan, cx: &CallContext) -> Result<ToolReply<WriteOutput>, ToolError> {
+    let shown = plan.file.shown();
+    if let Some(backup) = &plan.backup {
+        keep_backup(plan, backup, cx)?;
+    }
+    let mut written = None;
+    let applied = cx.journal().change(
+        &plan.file,
+        &cx.change_note(),
+        || cx.check_cancelled(),
+        |before| {
+            plan.previewed.check(before, shown)?;
+            must_be_fresh(plan, cx, before)?;
+            let new = encode(before, &plan.content, shown)?;
+            let bytes = new.bytes.clone();
+            written = Some(new);
+            Ok(Change::Replace(bytes))
+        },
+    )?;
+    let written = written.ok_or_else(|| ToolError::failed(Reason::Io, "nothing was written"))?;
+    if let (Some(seen), Some(facts)) = (cx.seen(), applied.after) {
+        seen.saw(plan.file.path(), facts, Some(&written.bytes));
+    }
+    let bytes_written = written.bytes.len() as u64;
+    let diff = diff(&plan.file, &applied.before, &written);
+    let kind = if applied.before == Snapshot::Absent { "new file" } else { "replaced" };
+    let mut summary = format!("Wrote {bytes_written} bytes to {shown} ({kind}){}", written.note);
+    if let (Some(backup), Snapshot::File { .. }) = (&plan.backup, &applied.before) {
+        summary.push_str(&format!("; the earlier content is in {}", backup.shown()));
+    }
+    Ok(ToolReply {
+        content: vec![content(summary, &diff)],
+        display: Display::Diff(diff),
+        output: WriteOutput { success: true, bytes_written },
+        locations: vec![Location { path: plan.file.path().to_owned(), line: None }],
+    })
+}
+
+/// Puts what stands there now beside it, before anything is changed.
+fn keep_backup(plan: &WritePlan, backup: &Located, cx: &CallContext) -> Result<(), ToolError> {
+    let before = cx.journal().read(&plan.file)?;
+    must_be_fresh(plan, cx, &before)?;
+    if let Snapshot::File { bytes, .. } = before {
+        let keep = |_: &Snapshot| Ok(Change::Replace(bytes));
+        cx.journal().change(backup, &cx.change_note(), || cx.check_cancelled(), keep)?;
+    }
+    Ok(())
+}
+
+/// The model wrote a new file itself; only a change to an old one is worth showing again.
+fn content(summary: String, diff: &FileDiff) -> Content {
+    let shown = if diff.old_text.is_some() { diff.unified.clone() } else { String::new() };
+    Content::Diff { summary, diff: FileDiff { unified: shown, ..diff.clone() } }
+}
+
+fn must_be_fresh(plan: &WritePlan, cx: &CallContext, before: &Snapshot) -> Result<(), ToolError> {
+    let Some(seen) = cx.seen().filter(|_| *before != Snapshot::Absent) else { return Ok(()) };
+    match seen.freshness(plan.file.path(), before) {
+        Freshness::Fresh => Ok(()),
+        other => Err(stale_file(plan.file.shown(), other)),
+    }
+}
+
+/// The content in the encoding, and with the line endings, of the file it replaces.
+fn encode(before: &Snapshot, content: &str, shown: &str) -> Result<Written, ToolError> {
+    let old = match before {
+        Snapshot::File { bytes, .. } if !bytes.is_empty() => Some(bytes),
+        _ => None,
+    };
+    let encoding =
+        old.and_then(|bytes| TextEncoding::detect(bytes, true)).unwrap_or(TextEncoding::UTF_8);
+    let mut text = content.to_owned();
+    let mut note = String::new();
+    if old.is_some_and(|bytes| all_crlf(&encoding.decode(bytes)))
+        && !text.contains('\r')
+        && text.contains('\n')
+    {
+        text = text.replace('\n', "\r\n");
+        note.push_str("; its CRLF line endings were kept");
+    }
+    if encoding != TextEncoding::UTF_8 {
+        note.push_str(&format!("; its encoding, {}, was kept", encoding.name()));
+    }
+    let bytes = encoding.encode(&text).map_err(|error| {
+        let message = format!("`{shown}`: {error}, which is the file's encoding; leave the character out, or delete the file first to start afresh in UTF-8");
+        ToolError::invalid(Reason::Encoding, message).with("file", shown)
+    })?;
+    Ok(Written { bytes, text, note })
+}
+
+fn all_crlf(text: &str) -> bool {
+    let newlines = text.matches('\n').count();
+    newlines > 0 && text.matches("\r\n").count() == newlines
+}
+
+fn diff(file: &Located, before: &Snapshot, written: &Written) -> FileDiff {
+    let old = match before {
+        Snapshot::File { bytes, .. } => Some(match TextEncoding::detect(bytes, true) {
+            Some(encoding) => encoding.decode(bytes),
+            None => format!("(binary, {} bytes)\n", bytes.len()),
+        }),
+        _ => None,
+    };
+    file_diff(file.shown(), old.as_deref(), Some(&written.text))
+}
+
+/// The first free name among `NAME.bak`, `NAME.bak1`, …; `None` when there is nothing to keep.
+fn free_backup(file: &Located, workspace: &Workspace) -> Result<Option<Located>, ToolError> {
+    if file.facts()?.is_none() {
+        return Ok(None);
+    }
+    for number in 0..BACKUPS_MAX {
+        let suffix = if number == 0 { String::new() } else { number.to_string() };
+        let path = format!("{}.bak{suffix}", file.path().display());
+        let backup = workspace.locate(&path, LastLink::Keep)?;
+        if backup.facts()?.is_none() {
+            return Ok(Some(backup));
+        }
+    }
+    let message = format!(
+        "`{}` has {BACKUPS_MAX} backups already; remove some or write without one",
+        file.shown()
+    );
+    Err(ToolError::invalid(Reason::TooLarge, message).with("file", file.shown()))
+}
