@@ -242,14 +242,18 @@ fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, Tool
     })
 }
 
-/// A text that is there once proves that the model knows it; a line number proves nothing. A file
-/// that was read and has changed since is refused either way.
+/// A text that is there once proves that whoever named it knows it, and replacing it is the same
+/// change whatever happened elsewhere in the file. A line number proves nothing.
+fn by_line(plan: &EditPlan) -> bool {
+    plan.edits.iter().any(|edit| matches!(edit, EditOp::Insert { .. }))
+}
+
+/// A file that was read and has changed since is refused, whichever way it is edited.
 fn must_be_fresh(plan: &EditPlan, cx: &CallContext, before: &Snapshot) -> Result<(), ToolError> {
     let Some(seen) = cx.seen() else { return Ok(()) };
-    let by_line = plan.edits.iter().any(|edit| matches!(edit, EditOp::Insert { .. }));
     match seen.freshness(plan.file.path(), before) {
         Freshness::Fresh => Ok(()),
-        Freshness::Unseen if !by_line => Ok(()),
+        Freshness::Unseen if !by_line(plan) => Ok(()),
         other => Err(stale_file(plan.file.shown(), other)),
     }
 }

@@ -1,0 +1,104 @@
+//! A host with all tools in a temp folder, with somebody who says yes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zero_core::{SessionId, ToolCall, ToolError};
+use zero_runtime::host::new_call_id;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Answer, Approver, Dialect, DialectName, HostConfig, Outcome, Question, Session, ToolHost};
+use zero_sandbox::{Journal, StateDir, Workspace};
+
+struct Yes;
+
+impl Approver for Yes {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::AllowOnce))
+    }
+}
+
+/// A host with all tools in a temp folder.
+pub(crate) struct Fixture {
+    temp: tempfile::TempDir,
+    pub(crate) host: ToolHost,
+    session: Session,
+}
+
+impl Fixture {
+    /// Single calls without memory.
+    pub(crate) fn one_shot() -> Self {
+        Self::build(|host| host.one_shot())
+    }
+
+    /// Calls of one session.
+    pub(crate) fn session() -> Self {
+        Self::build(|host| host.open_session(SessionId::new("test").unwrap()))
+    }
+
+    fn build(open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::create_dir(temp.path().join("work")).unwrap();
+        let workspace = Workspace::open(&[temp.path().join("work")], None).unwrap();
+        let state = StateDir::new(temp.path().join("state"));
+        let host = ToolHost::new(HostConfig { approver: Some(Arc::new(Yes)), ..HostConfig::new(workspace, state) });
+        host.registry().add("builtin", zero_tools::builtin()).unwrap();
+        let session = open(&host).unwrap();
+        Self { temp, host, session }
+    }
+
+    /// Where a file of the workspace is.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().join("work").join(name)
+    }
+
+    /// The folder beside the workspace.
+    pub(crate) fn outside(&self) -> &Path {
+        self.temp.path()
+    }
+
+    pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        String::from_utf8(self.bytes(name)).unwrap()
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        self.host.journal()
+    }
+
+    pub(crate) async fn speak(&self, dialect: DialectName, tool: &str, input: Value) -> Result<Outcome, ToolError> {
+        let call = ToolCall { id: new_call_id(), session: None, tool: tool.to_owned(), input, timeout: None };
+        self.host.call(&self.session, &Dialect::new(dialect), call, &CancellationToken::new()).await.outcome
+    }
+
+    /// Makes a call in the canonical dialect.
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<Outcome, ToolError> {
+        self.speak(DialectName::Canonical, tool, input).await
+    }
+
+    /// Makes a call that must fail, and returns `reason: message`.
+    pub(crate) async fn fail(&self, tool: &str, input: Value) -> String {
+        let error = self.call(tool, input).await.unwrap_err();
+        format!("{}: {}", error.details["reason"].as_str().unwrap(), error.message)
+    }
+}
+
+/// The first piece of content as text.
+pub(crate) fn said(outcome: &Outcome) -> String {
+    outcome.rendered.content[0]["text"].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,6 @@
+//! The canonical tools, used through the whole path as a face would.
+#![expect(clippy::disallowed_methods, reason = "tests set up and look at real files")]
+
+mod changes;
+mod fixture;
+mod undo;

@@ -1,0 +1,108 @@
+//! The way back from every change.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use serde_json::json;
+use zero_sandbox::EntryState;
+use zero_sandbox::journal::Conflicts;
+
+use crate::fixture::Fixture;
+
+impl Fixture {
+    /// Undoes the newest change and returns its file.
+    fn undo(&self) -> String {
+        let newest = self.journal().newest().unwrap().expect("something to undo");
+        self.journal().undo(newest.id, Conflicts::Refuse).unwrap();
+        newest.path
+    }
+}
+
+#[tokio::test]
+async fn changes_are_taken_back_one_by_one_to_the_byte() {
+    let f = Fixture::one_shot();
+    let original = b"\xEF\xBB\xBFone\r\ntwo\n\xFF".to_vec();
+    f.put("a.txt", &original);
+    std::fs::set_permissions(f.path("a.txt"), std::fs::Permissions::from_mode(0o640)).unwrap();
+    f.call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "2"})).await.unwrap();
+    f.call("Write", json!({"file_path": "a.txt", "content": "all new"})).await.unwrap();
+    f.call("Delete", json!({"file_path": "a.txt"})).await.unwrap();
+    f.call("Write", json!({"file_path": "x/y/z.txt", "content": "deep"})).await.unwrap();
+
+    assert_eq!(f.undo(), "x/y/z.txt");
+    assert!(!f.path("x").exists(), "folders made for it go with it");
+    assert_eq!(f.undo(), "a.txt");
+    assert!(f.text("a.txt").ends_with("all new"));
+    f.undo();
+    f.undo();
+    assert_eq!(f.bytes("a.txt"), original);
+    assert_eq!(std::fs::metadata(f.path("a.txt")).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert!(f.journal().newest().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_undo_can_be_undone() {
+    let f = Fixture::one_shot();
+    f.call("Write", json!({"file_path": "a", "content": "1"})).await.unwrap();
+    f.undo();
+    let undo = f.journal().list().unwrap().into_iter().find(|entry| entry.undoes.is_some()).unwrap();
+    f.journal().undo(undo.id, Conflicts::Refuse).unwrap();
+    assert_eq!(f.text("a"), "1");
+    f.undo();
+    assert!(!f.path("a").exists());
+}
+
+#[tokio::test]
+async fn a_file_changed_since_is_not_overwritten_unasked() {
+    let f = Fixture::one_shot();
+    f.put("a", "old");
+    f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
+    f.put("a", "by hand");
+    let entry = f.journal().newest().unwrap().unwrap();
+    assert_eq!(entry.state, EntryState::ChangedSince);
+    let error = f.journal().undo(entry.id, Conflicts::Refuse).unwrap_err();
+    assert!(error.message.contains("was changed again after change"), "{error}");
+    assert_eq!(f.text("a"), "by hand");
+    f.journal().undo(entry.id, Conflicts::Overwrite).unwrap();
+    assert_eq!(f.text("a"), "old");
+}
+
+#[tokio::test]
+async fn a_removed_link_comes_back() {
+    let f = Fixture::one_shot();
+    symlink("nowhere/at/all", f.path("link")).unwrap();
+    f.call("Delete", json!({"file_path": "link"})).await.unwrap();
+    f.undo();
+    assert_eq!(std::fs::read_link(f.path("link")).unwrap().to_str(), Some("nowhere/at/all"));
+}
+
+#[tokio::test]
+async fn an_undo_does_not_follow_a_link_that_took_the_place() {
+    let f = Fixture::one_shot();
+    std::fs::create_dir(f.path("d")).unwrap();
+    f.put("d/a", "old");
+    f.call("Write", json!({"file_path": "d/a", "content": "new"})).await.unwrap();
+    let elsewhere = f.outside().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("a"), "new").unwrap();
+    std::fs::rename(f.path("d"), f.path("moved")).unwrap();
+    symlink(&elsewhere, f.path("d")).unwrap();
+    let id = f.journal().list().unwrap()[0].id;
+    let error = f.journal().undo(id, Conflicts::Overwrite).unwrap_err();
+    assert!(error.message.contains("now leads to"), "{error}");
+    assert_eq!(std::fs::read_to_string(elsewhere.join("a")).unwrap(), "new");
+}
+
+#[tokio::test]
+async fn a_damaged_journal_restores_nothing() {
+    let f = Fixture::one_shot();
+    f.put("a", "old");
+    f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
+    let journal = f.outside().join("state/journal");
+    let folder = std::fs::read_dir(journal).unwrap().next().unwrap().unwrap().path();
+    let blob = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).find(|p| p.extension().is_some_and(|e| e == "before"));
+    std::fs::write(blob.unwrap(), "tampered").unwrap();
+    let id = f.journal().newest().unwrap().unwrap().id;
+    let error = f.journal().undo(id, Conflicts::Refuse).unwrap_err();
+    assert!(error.message.contains("is damaged; nothing was restored"), "{error}");
+    assert_eq!(f.text("a"), "new");
+}
