@@ -211,7 +211,9 @@ fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, Tool
         &cx.change_note(),
         || cx.check_cancelled(),
         |before| {
-            plan.previewed.check(before, shown)?;
+            if by_line(plan) {
+                plan.previewed.check(before, shown)?;
+            }
             must_be_fresh(plan, cx, before)?;
             let Snapshot::File { bytes, .. } = before else { return Err(plan.file.not_found()) };
             let text = Text::read(bytes, shown)?;
