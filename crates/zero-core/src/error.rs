@@ -62,6 +62,8 @@ pub enum Reason {
     Denied,
     /// The caller stopped the call.
     Cancelled,
+    /// It did not finish in time.
+    Deadline,
     /// The tool failed too often lately and rests.
     CircuitOpen,
     /// Too many calls are waiting.
@@ -227,7 +229,7 @@ mod tests {
     #[test]
     fn only_the_tools_own_failures_count_against_it() {
         assert!(ToolError::failed(Reason::Panic, "").blames_the_tool());
-        assert!(ToolError::new(ErrorType::Timeout, Reason::Io, "").blames_the_tool());
+        assert!(ToolError::new(ErrorType::Timeout, Reason::Deadline, "").blames_the_tool());
         assert!(!ToolError::cancelled().blames_the_tool());
         assert!(!ToolError::failed(Reason::DiskFull, "").blames_the_tool());
         assert!(!ToolError::invalid(Reason::NoMatch, "").blames_the_tool());

@@ -13,6 +13,7 @@ pub mod file_error;
 pub mod journal;
 pub mod located;
 pub mod metadata;
+mod replace;
 pub mod state_dir;
 pub mod workspace;
 

@@ -73,6 +73,10 @@ impl Tool for Write {
     }
 
     fn plan(&self, args: WriteArgs, workspace: &Workspace) -> Result<WritePlan, ToolError> {
+        if args.file_path.ends_with('/') {
+            let message = format!("`{}` names a folder; add the name of a file", args.file_path);
+            return Err(ToolError::invalid(Reason::IsDirectory, message));
+        }
         let file = workspace.locate(&args.file_path, LastLink::Follow)?;
         let backup = if args.backup { free_backup(&file, workspace)? } else { None };
         Ok(WritePlan { file, content: args.content, backup, previewed: Previewed::default() })

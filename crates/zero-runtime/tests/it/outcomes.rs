@@ -73,7 +73,7 @@ async fn every_way_out_is_recorded_once() {
     )
     .await;
     let tools = || vec![erase(Puppet::<'p'>::new())];
-    let timeout = Some((Timeout, Reason::ResourceExhausted));
+    let timeout = Some((Timeout, Reason::Deadline));
     check(&Fixture::with(short(), None, tools()), json!({"act": "hang"}), "timeout", timeout).await;
     check(&Fixture::with(short(), None, tools()), json!({"act": "block"}), "timeout", timeout)
         .await;

@@ -10,14 +10,19 @@ use crate::fixture::{Fixture, said};
 #[tokio::test]
 async fn a_write_makes_folders_and_says_what_it_did() {
     let f = Fixture::one_shot();
-    let done = f.call("Write", json!({"file_path": "a/b/new.txt", "content": "héllo\n"})).await.unwrap();
+    let done =
+        f.call("Write", json!({"file_path": "a/b/new.txt", "content": "héllo\n"})).await.unwrap();
     assert_eq!(done.result.structured, json!({"success": true, "bytes_written": 7}));
     assert_eq!(f.text("a/b/new.txt"), "héllo\n");
     assert_eq!(said(&done), "Wrote 7 bytes to a/b/new.txt (new file)\n");
     assert_eq!(done.rendered.display["type"], "diff");
     assert_eq!(done.rendered.display["unified"], "@@ -0,0 +1 @@\n+héllo");
-    let again = f.call("Write", json!({"file_path": "a/b/new.txt", "content": "hello\n"})).await.unwrap();
-    assert_eq!(said(&again), "Wrote 6 bytes to a/b/new.txt (replaced)\n@@ -1 +1 @@\n-héllo\n+hello");
+    let again =
+        f.call("Write", json!({"file_path": "a/b/new.txt", "content": "hello\n"})).await.unwrap();
+    assert_eq!(
+        said(&again),
+        "Wrote 6 bytes to a/b/new.txt (replaced)\n@@ -1 +1 @@\n-héllo\n+hello"
+    );
     assert_eq!(std::fs::read_dir(f.path("a/b")).unwrap().count(), 1, "no temporary file is left");
 }
 
@@ -38,7 +43,10 @@ async fn a_write_keeps_what_makes_the_file_itself() {
     f.call("Write", json!({"file_path": "latin.txt", "content": "thé\n"})).await.unwrap();
     assert_eq!(f.bytes("latin.txt"), b"th\xE9\n");
     let error = f.fail("Write", json!({"file_path": "latin.txt", "content": "漢"})).await;
-    assert!(error.starts_with("encoding: `latin.txt`: `漢` (line 1) cannot be written in windows-1252"), "{error}");
+    assert!(
+        error.starts_with("encoding: `latin.txt`: `漢` (line 1) cannot be written in windows-1252"),
+        "{error}"
+    );
     assert_eq!(f.bytes("latin.txt"), b"th\xE9\n", "nothing was lost");
 }
 
@@ -71,11 +79,17 @@ async fn a_session_must_have_read_what_it_overwrites() {
     f.put("a.txt", "old\n");
     let write = json!({"file_path": "a.txt", "content": "new\n"});
     let error = f.fail("Write", write.clone()).await;
-    assert_eq!(error, "stale_file: `a.txt` exists but was not read in this session; read it before you change it");
+    assert_eq!(
+        error,
+        "stale_file: `a.txt` exists but was not read in this session; read it before you change it"
+    );
     f.call("Read", json!({"file_path": "a.txt"})).await.unwrap();
     f.put("a.txt", "mid\n");
     let error = f.fail("Write", write.clone()).await;
-    assert_eq!(error, "stale_file: `a.txt` changed since it was last read; read it again before you change it");
+    assert_eq!(
+        error,
+        "stale_file: `a.txt` changed since it was last read; read it again before you change it"
+    );
     let edit = json!({"file_path": "a.txt", "old_string": "mid", "new_string": "x"});
     assert!(f.fail("Edit", edit.clone()).await.starts_with("stale_file"));
     assert_eq!(f.text("a.txt"), "mid\n");
@@ -92,28 +106,42 @@ async fn a_session_must_have_read_what_it_overwrites() {
 async fn an_edit_without_a_read_needs_more_than_a_line_number() {
     let f = Fixture::session();
     f.put("a.txt", "one\n");
-    let insert = json!({"file_path": "a.txt", "edits": [{"type": "insert", "line": 1, "newText": "zero"}]});
+    let insert =
+        json!({"file_path": "a.txt", "edits": [{"type": "insert", "line": 1, "newText": "zero"}]});
     assert!(f.fail("Edit", insert).await.starts_with("stale_file"));
-    f.call("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "1"})).await.unwrap();
+    f.call("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "1"}))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn an_edit_keeps_every_other_byte() {
     let f = Fixture::one_shot();
     f.put("a.txt", b"\xEF\xBB\xBFone\r\ntwo\nthree\r\n\xFF\n");
-    let done = f.call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "2\nzwei"})).await.unwrap();
+    let done = f
+        .call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "2\nzwei"}))
+        .await
+        .unwrap();
     assert_eq!(f.bytes("a.txt"), b"\xEF\xBB\xBFone\r\n2\nzwei\nthree\r\n\xFF\n");
     assert_eq!(done.result.structured, json!({"success": true, "replacements": 1}));
     assert_eq!(done.result.locations[0].line, Some(2));
 
-    f.put("wide.txt", "\u{FEFF}a\r\nb\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>());
-    f.call("Edit", json!({"file_path": "wide.txt", "old_string": "a\nb", "new_string": "x\ny"})).await.unwrap();
-    let expected: Vec<u8> = "\u{FEFF}x\r\ny\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    f.put(
+        "wide.txt",
+        "\u{FEFF}a\r\nb\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>(),
+    );
+    f.call("Edit", json!({"file_path": "wide.txt", "old_string": "a\nb", "new_string": "x\ny"}))
+        .await
+        .unwrap();
+    let expected: Vec<u8> =
+        "\u{FEFF}x\r\ny\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert_eq!(f.bytes("wide.txt"), expected);
 
     f.put("mode.sh", "a");
     std::fs::set_permissions(f.path("mode.sh"), std::fs::Permissions::from_mode(0o4711)).unwrap();
-    f.call("Edit", json!({"file_path": "mode.sh", "old_string": "a", "new_string": "b"})).await.unwrap();
+    f.call("Edit", json!({"file_path": "mode.sh", "old_string": "a", "new_string": "b"}))
+        .await
+        .unwrap();
     assert_eq!(std::fs::metadata(f.path("mode.sh")).unwrap().mode() & 0o7777, 0o4711);
 }
 
@@ -121,25 +149,47 @@ async fn an_edit_keeps_every_other_byte() {
 async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
     let f = Fixture::one_shot();
     f.put("a.rs", "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n");
-    let edit = |old: &str, new: &str| json!({"file_path": "a.rs", "old_string": old, "new_string": new});
+    let edit =
+        |old: &str, new: &str| json!({"file_path": "a.rs", "old_string": old, "new_string": new});
     let error = f.fail("Edit", edit("print(1)", "x")).await;
-    assert_eq!(error, "ambiguous_match: the text to replace occurs 2 times in `a.rs`, at lines 2, 5; add surrounding lines to make it unique, or replace all of them");
+    assert_eq!(
+        error,
+        "ambiguous_match: the text to replace occurs 2 times in `a.rs`, at lines 2, 5; add surrounding lines to make it unique, or replace all of them"
+    );
     let error = f.fail("Edit", edit("fn mian() {", "x")).await;
-    assert!(error.starts_with("no_match: the text to replace is not in `a.rs`; copy it exactly"), "{error}");
+    assert!(
+        error.starts_with("no_match: the text to replace is not in `a.rs`; copy it exactly"),
+        "{error}"
+    );
     assert!(error.contains("     1\tfn main() {"), "{error}");
     assert!(f.fail("Edit", edit("a", "a")).await.starts_with("no_change"));
     assert!(f.fail("Edit", edit("", "a")).await.starts_with("no_match"));
-    assert!(f.fail("Edit", json!({"file_path": "a.rs"})).await.contains("expected `old_string` and `new_string`, or `edits`"));
+    assert!(
+        f.fail("Edit", json!({"file_path": "a.rs"}))
+            .await
+            .contains("expected `old_string` and `new_string`, or `edits`")
+    );
     let half = json!({"file_path": "a.rs", "edits": [
         {"type": "replace", "oldText": "fn main", "newText": "fn start"},
         {"type": "insert", "line": 99, "newText": "x"},
     ]});
     let error = f.fail("Edit", half).await;
-    assert_eq!(error, "no_match: edit 2: `a.rs` has no line 99 to insert before; the highest is 7, which appends");
+    assert_eq!(
+        error,
+        "no_match: edit 2: `a.rs` has no line 99 to insert before; the highest is 7, which appends"
+    );
     assert_eq!(f.text("a.rs"), "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n");
-    assert!(f.fail("Edit", json!({"file_path": "b.rs", "old_string": "a", "new_string": "b"})).await.contains("does not exist"));
+    assert!(
+        f.fail("Edit", json!({"file_path": "b.rs", "old_string": "a", "new_string": "b"}))
+            .await
+            .contains("does not exist")
+    );
     f.put("blob", b"\0\x01\x02");
-    assert!(f.fail("Edit", json!({"file_path": "blob", "old_string": "a", "new_string": "b"})).await.starts_with("binary"));
+    assert!(
+        f.fail("Edit", json!({"file_path": "blob", "old_string": "a", "new_string": "b"}))
+            .await
+            .starts_with("binary")
+    );
 }
 
 #[tokio::test]
@@ -180,10 +230,15 @@ async fn a_new_file_never_replaces_one_made_meanwhile() {
     let workspace = zero_sandbox::Workspace::open(&[f.path("")], None).unwrap();
     let target = workspace.locate("new.txt", zero_sandbox::LastLink::Follow).unwrap();
     let note = zero_sandbox::ChangeNote { tool: "t".into(), call: "c".into() };
-    let error = f.journal().change(&target, &note, || Ok(()), |_| {
-        f.put("new.txt", "theirs");
-        Ok(zero_sandbox::Change::Replace(b"ours".to_vec()))
-    });
+    let error = f.journal().change(
+        &target,
+        &note,
+        || Ok(()),
+        |_| {
+            f.put("new.txt", "theirs");
+            Ok(zero_sandbox::Change::Replace(b"ours".to_vec()))
+        },
+    );
     assert!(error.unwrap_err().message.contains("changed by somebody else"));
     assert_eq!(f.text("new.txt"), "theirs");
     assert_eq!(std::fs::read_dir(f.path("")).unwrap().count(), 1, "no temporary file is left");

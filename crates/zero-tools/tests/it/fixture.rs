@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{SessionId, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Answer, Approver, Dialect, DialectName, HostConfig, Outcome, Question, Session, ToolHost};
+use zero_runtime::{
+    Answer, Approver, Dialect, DialectName, HostConfig, Outcome, Question, Session, ToolHost,
+};
 use zero_sandbox::{Journal, StateDir, Workspace};
 
 struct Yes;
@@ -46,7 +48,10 @@ impl Fixture {
         std::fs::create_dir(temp.path().join("work")).unwrap();
         let workspace = Workspace::open(&[temp.path().join("work")], None).unwrap();
         let state = StateDir::new(temp.path().join("state"));
-        let host = ToolHost::new(HostConfig { approver: Some(Arc::new(Yes)), ..HostConfig::new(workspace, state) });
+        let host = ToolHost::new(HostConfig {
+            approver: Some(Arc::new(Yes)),
+            ..HostConfig::new(workspace, state)
+        });
         host.registry().add("builtin", zero_tools::builtin()).unwrap();
         let session = open(&host).unwrap();
         Self { temp, host, session }
@@ -81,9 +86,23 @@ impl Fixture {
         self.host.journal()
     }
 
-    pub(crate) async fn speak(&self, dialect: DialectName, tool: &str, input: Value) -> Result<Outcome, ToolError> {
-        let call = ToolCall { id: new_call_id(), session: None, tool: tool.to_owned(), input, timeout: None };
-        self.host.call(&self.session, &Dialect::new(dialect), call, &CancellationToken::new()).await.outcome
+    pub(crate) async fn speak(
+        &self,
+        dialect: DialectName,
+        tool: &str,
+        input: Value,
+    ) -> Result<Outcome, ToolError> {
+        let call = ToolCall {
+            id: new_call_id(),
+            session: None,
+            tool: tool.to_owned(),
+            input,
+            timeout: None,
+        };
+        self.host
+            .call(&self.session, &Dialect::new(dialect), call, &CancellationToken::new())
+            .await
+            .outcome
     }
 
     /// Makes a call in the canonical dialect.

@@ -23,7 +23,9 @@ async fn changes_are_taken_back_one_by_one_to_the_byte() {
     let original = b"\xEF\xBB\xBFone\r\ntwo\n\xFF".to_vec();
     f.put("a.txt", &original);
     std::fs::set_permissions(f.path("a.txt"), std::fs::Permissions::from_mode(0o640)).unwrap();
-    f.call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "2"})).await.unwrap();
+    f.call("Edit", json!({"file_path": "a.txt", "old_string": "two", "new_string": "2"}))
+        .await
+        .unwrap();
     f.call("Write", json!({"file_path": "a.txt", "content": "all new"})).await.unwrap();
     f.call("Delete", json!({"file_path": "a.txt"})).await.unwrap();
     f.call("Write", json!({"file_path": "x/y/z.txt", "content": "deep"})).await.unwrap();
@@ -44,7 +46,8 @@ async fn an_undo_can_be_undone() {
     let f = Fixture::one_shot();
     f.call("Write", json!({"file_path": "a", "content": "1"})).await.unwrap();
     f.undo();
-    let undo = f.journal().list().unwrap().into_iter().find(|entry| entry.undoes.is_some()).unwrap();
+    let undo =
+        f.journal().list().unwrap().into_iter().find(|entry| entry.undoes.is_some()).unwrap();
     f.journal().undo(undo.id, Conflicts::Refuse).unwrap();
     assert_eq!(f.text("a"), "1");
     f.undo();
@@ -99,7 +102,10 @@ async fn a_damaged_journal_restores_nothing() {
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
     let journal = f.outside().join("state/journal");
     let folder = std::fs::read_dir(journal).unwrap().next().unwrap().unwrap().path();
-    let blob = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).find(|p| p.extension().is_some_and(|e| e == "before"));
+    let blob = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| p.extension().is_some_and(|e| e == "before"));
     std::fs::write(blob.unwrap(), "tampered").unwrap();
     let id = f.journal().newest().unwrap().unwrap().id;
     let error = f.journal().undo(id, Conflicts::Refuse).unwrap_err();

@@ -1,0 +1,102 @@
+//! A change as the journal keeps it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::Snapshot;
+use crate::metadata::Attributes;
+
+/// A change as the journal keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) id: u64,
+    pub(super) time: String,
+    pub(super) tool: String,
+    pub(super) call: String,
+    pub(super) path: PortablePath,
+    pub(super) before: Side,
+    pub(super) after: Side,
+    /// Folders that were made for the file, outermost first.
+    pub(super) created_folders: Vec<PortablePath>,
+    /// Set when this change took back another one.
+    pub(super) undoes: Option<u64>,
+    /// The process at work, so that what a crash left over can be told from what is under way.
+    pub(super) pid: u32,
+}
+
+/// One side of a change, without the bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub(super) enum Side {
+    Absent,
+    File { bytes: u64, sha256: String, attributes: Option<Attributes> },
+    Symlink { target: PortablePath },
+}
+
+impl Side {
+    /// A file that is about to be written.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        Self::File { bytes: bytes.len() as u64, sha256: sha256(bytes), attributes: None }
+    }
+
+    /// What stands there now.
+    pub(super) fn of(snapshot: &Snapshot, stat: Option<&Stat>) -> Self {
+        match snapshot {
+            Snapshot::Absent => Self::Absent,
+            Snapshot::Symlink { target } => Self::Symlink { target: target.as_path().into() },
+            Snapshot::File { bytes, .. } => Self::File {
+                bytes: bytes.len() as u64,
+                sha256: sha256(bytes),
+                attributes: stat.map(Attributes::of),
+            },
+        }
+    }
+
+    /// Whether this is what stands there.
+    pub(super) fn is(&self, now: &Snapshot) -> bool {
+        match (self, now) {
+            (Self::Absent, Snapshot::Absent) => true,
+            (Self::File { bytes: size, sha256: hash, .. }, Snapshot::File { bytes, .. }) => {
+                *size == bytes.len() as u64 && *hash == sha256(bytes)
+            }
+            (Self::Symlink { target: a }, Snapshot::Symlink { target: b }) => a.to_path() == *b,
+            _ => false,
+        }
+    }
+}
+
+/// A path in JSON: text where it is text, bytes where it is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum PortablePath {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<&Path> for PortablePath {
+    fn from(path: &Path) -> Self {
+        match path.to_str() {
+            Some(text) => Self::Text(text.to_owned()),
+            None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
+        }
+    }
+}
+
+impl PortablePath {
+    pub(super) fn to_path(&self) -> PathBuf {
+        match self {
+            Self::Text(text) => PathBuf::from(text),
+            Self::Bytes(bytes) => PathBuf::from(OsStr::from_bytes(bytes)),
+        }
+    }
+}
+
+/// SHA-256 in lower-case hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

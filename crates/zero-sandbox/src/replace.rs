@@ -1,0 +1,182 @@
+//! Putting a file in its place in one step: written beside, flushed, read back, renamed.
+//!
+//! Whoever looks at the path at any moment, also after a crash, sees the old file or the new one.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+use zero_core::{Reason, ToolError};
+
+use crate::file_error;
+use crate::located::{FileFacts, Located};
+use crate::metadata::{self, Attributes};
+
+/// A file about to take a place.
+pub(crate) struct Replacement<'a> {
+    /// The place.
+    pub(crate) target: &'a Located,
+    /// Name of the file while it is being written, in the same folder.
+    pub(crate) temp: &'a str,
+    /// What stands there now; it must still stand there at the last moment.
+    pub(crate) old: Option<&'a Stat>,
+    /// Mode and owner; without them, those of the old file or the person's defaults.
+    pub(crate) attributes: Option<Attributes>,
+}
+
+impl Replacement<'_> {
+    /// Writes the file and puts it in its place. On failure nothing is left behind.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<FileFacts, ToolError> {
+        let made;
+        let folder = if self.target.missing_folders.is_empty() {
+            self.target.folder()
+        } else {
+            made = make_folders(self.target).map_err(|errno| self.failed(errno))?;
+            made.as_fd()
+        };
+        let result = self.write_in(folder, bytes);
+        if result.is_err() {
+            let _ = rustix::fs::unlinkat(folder, self.temp, AtFlags::empty());
+            remove_made_folders(self.target);
+        }
+        result
+    }
+
+    fn write_in(&self, folder: BorrowedFd<'_>, bytes: &[u8]) -> Result<FileFacts, ToolError> {
+        let attributes = self.attributes.or_else(|| self.old.map(Attributes::of));
+        // Without attributes to keep, the person's umask decides. With them, nobody else may look
+        // before they are in force.
+        let mode = if attributes.is_some() { 0o600 } else { 0o666 };
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file: File =
+            rustix::fs::openat(folder, self.temp, flags, Mode::from_raw_mode(mode))
+                .map_err(|errno| self.failed(errno))?
+                .into();
+        file.write_all(bytes).map_err(|error| self.failed_io(&error))?;
+        if self.old.is_some() {
+            self.keep_xattrs(folder, &file);
+        }
+        if let Some(attributes) = attributes {
+            attributes.apply(&file).map_err(|errno| self.failed(errno))?;
+        }
+        file.sync_all()
+            .and_then(|()| verify(&mut file, bytes))
+            .map_err(|error| self.failed_io(&error))?;
+        still_there(self.target, self.old)?;
+        // A new file never replaces one that somebody else made meanwhile.
+        let how = if self.old.is_some() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        rename(folder, self.temp, &self.target.name, how)
+            .and_then(|()| sync_folder(folder))
+            .map_err(|errno| self.failed(errno))?;
+        FileFacts::of_file(&file).map_err(|error| self.failed_io(&error))
+    }
+
+    /// Puts a link in the place.
+    pub(crate) fn link(&self, points_at: &Path) -> Result<(), ToolError> {
+        let folder = self.target.folder();
+        rustix::fs::symlinkat(points_at, folder, self.temp)
+            .and_then(|()| rename(folder, self.temp, &self.target.name, RenameFlags::empty()))
+            .and_then(|()| sync_folder(folder))
+            .map_err(|errno| {
+                let _ = rustix::fs::unlinkat(folder, self.temp, AtFlags::empty());
+                file_error::from_errno("restore the link", self.target.shown(), errno)
+            })
+    }
+
+    fn keep_xattrs(&self, folder: BorrowedFd<'_>, file: &File) {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        if let Ok(original) = rustix::fs::openat(folder, &self.target.name, flags, Mode::empty()) {
+            metadata::copy_xattrs(original, file);
+        }
+    }
+
+    fn failed(&self, errno: Errno) -> ToolError {
+        file_error::from_errno("write", self.target.shown(), errno)
+    }
+
+    fn failed_io(&self, error: &io::Error) -> ToolError {
+        file_error::from_io("write", self.target.shown(), error)
+    }
+}
+
+/// Removes a file or link.
+pub(crate) fn remove(target: &Located) -> Result<(), ToolError> {
+    rustix::fs::unlinkat(target.folder(), &target.name, AtFlags::empty())
+        .and_then(|()| sync_folder(target.folder()))
+        .map_err(|errno| file_error::from_errno("remove", target.shown(), errno))
+}
+
+/// Removes a folder if it is empty; one that is in use stays, and that is no error.
+pub(crate) fn remove_empty_folder(target: &Located) {
+    let _ = rustix::fs::unlinkat(target.folder(), &target.name, AtFlags::REMOVEDIR);
+}
+
+/// Fails when what stands there is not what was decided about.
+pub(crate) fn still_there(target: &Located, seen: Option<&Stat>) -> Result<(), ToolError> {
+    let now = target.stat()?;
+    if now.as_ref().map(FileFacts::of) == seen.map(FileFacts::of) {
+        return Ok(());
+    }
+    let message =
+        format!("`{}` was changed by somebody else in this moment; read it again", target.shown());
+    Err(ToolError::failed(Reason::StaleFile, message).with("file", target.shown()))
+}
+
+/// Reads back what was written: a disk that lies is noticed before the old file is given up.
+fn verify(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.rewind()?;
+    let mut chunk = [0_u8; 64 * 1024];
+    let mut rest = bytes;
+    loop {
+        let count = file.read(&mut chunk)?;
+        if count == 0 && rest.is_empty() {
+            return Ok(());
+        }
+        if count == 0 || rest.len() < count || rest[..count] != chunk[..count] {
+            return Err(io::Error::other("what was written did not read back the same"));
+        }
+        rest = &rest[count..];
+    }
+}
+
+/// Renames within a folder. A file system that knows no flags gets a plain rename.
+fn rename(folder: BorrowedFd<'_>, from: &str, to: &OsStr, how: RenameFlags) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(folder, from, folder, to, how) {
+        Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::renameat(folder, from, folder, to),
+        renamed => renamed,
+    }
+}
+
+/// Makes the folders a new file needs, each beneath the one before, and returns the innermost.
+fn make_folders(target: &Located) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut here = rustix::fs::openat(target.folder(), ".", flags, Mode::empty())?;
+    for name in &target.missing_folders {
+        match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        here = rustix::fs::openat(&here, name, flags, Mode::empty())?;
+    }
+    Ok(here)
+}
+
+/// Takes back the folders of a write that failed; one that is in use by now stays.
+fn remove_made_folders(target: &Located) {
+    for depth in (1..=target.missing_folders.len()).rev() {
+        let folder: PathBuf = target.missing_folders[..depth].iter().collect();
+        let _ = rustix::fs::unlinkat(target.folder(), folder, AtFlags::REMOVEDIR);
+    }
+}
+
+fn sync_folder(folder: impl AsFd) -> Result<(), Errno> {
+    // The handle may be a mere reference; syncing needs one that can be read.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let readable = rustix::fs::openat(folder, ".", flags, Mode::empty())?;
+    rustix::fs::fsync(readable)
+}
