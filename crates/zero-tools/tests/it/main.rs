@@ -2,5 +2,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests set up and look at real files")]
 
 mod changes;
+mod contracts;
 mod fixture;
 mod undo;
