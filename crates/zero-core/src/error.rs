@@ -78,6 +78,8 @@ pub enum Reason {
     AmbiguousMatch,
     /// The call would change nothing.
     NoChange,
+    /// A line number lies outside the file.
+    OutOfRange,
     /// The file is larger than its limit.
     TooLarge,
     /// The file is not text.

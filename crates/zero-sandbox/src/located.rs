@@ -209,14 +209,25 @@ impl Located {
             .collect()
     }
 
-    /// The path shown for a name that stands beside this one.
+    /// The innermost folder that exists, as it is shown, and the name looked for in it.
+    pub fn first_missing(&self) -> (String, String) {
+        let name = self.missing_folders.first().unwrap_or(&self.name);
+        let folder = match self.shown_folder().to_string_lossy() {
+            folder if folder.is_empty() => ".".to_owned(),
+            folder => folder.into_owned(),
+        };
+        (folder, name.to_string_lossy().into_owned())
+    }
+
+    /// The path shown for one of [`Located::siblings`].
     pub fn shown_sibling(&self, name: &str) -> String {
-        match Path::new(&self.shown).parent() {
-            Some(parent) if self.missing_folders.is_empty() => {
-                parent.join(name).display().to_string()
-            }
-            _ => name.to_owned(),
-        }
+        self.shown_folder().join(name).display().to_string()
+    }
+
+    /// The innermost folder that exists, as it is shown.
+    fn shown_folder(&self) -> &Path {
+        let above = self.missing_folders.len() + 1;
+        Path::new(&self.shown).ancestors().nth(above).unwrap_or(Path::new(""))
     }
 
     /// The error for a path at which nothing stands.
