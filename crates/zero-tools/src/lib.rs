@@ -12,10 +12,23 @@ pub mod delete;
 pub mod diff;
 pub mod edit;
 pub mod previewed;
+mod document;
+pub mod ls;
+pub mod missing;
+pub mod paging;
+pub mod read;
+#[cfg(test)]
+mod testing;
 pub mod text;
 pub mod write;
 
 /// The tools that come with zero.
 pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
-    vec![erase(write::Write), erase(edit::Edit), erase(delete::Delete)]
+    vec![
+        erase(read::Read),
+        erase(ls::Ls),
+        erase(write::Write),
+        erase(edit::Edit),
+        erase(delete::Delete),
+    ]
 }

@@ -1,0 +1,287 @@
+//! LS: what lies directly in a folder.
+
+use std::sync::Arc;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::{
+    Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
+    ToolError,
+};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::{DirEntry, FileType, LastLink, Located, Workspace};
+
+use crate::missing;
+
+/// Entries that are listed.
+const ENTRIES_MAX: usize = 1_000;
+
+/// Lists what lies directly in a folder, hidden files included: folders end in `/`, links in `@`.
+/// It does not look into subfolders and knows nothing of `.gitignore`; to find files anywhere
+/// below a folder use Glob.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LsArgs {
+    /// The folder: a path relative to the workspace root, or an absolute one. The workspace root
+    /// when absent.
+    path: Option<String>,
+    /// Globs of names to leave out, such as `*.o` or `node_modules`.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    ignore: Vec<String>,
+}
+
+/// What lies in the folder.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LsOutput {
+    /// The entries, sorted by name; the first 1,000.
+    pub entries: Vec<LsEntry>,
+    /// How many there are in all.
+    pub count: u64,
+}
+
+/// One entry of a folder.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LsEntry {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub entry_type: LsType,
+    /// Size in bytes; 0 for what is not a file.
+    pub size: u64,
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LsType {
+    /// An ordinary file.
+    File,
+    /// A folder.
+    Directory,
+    /// A link.
+    Symlink,
+    /// A pipe, socket or device.
+    Other,
+}
+
+impl LsEntry {
+    fn of(entry: &DirEntry) -> Self {
+        let entry_type = match entry.file_type {
+            FileType::File => LsType::File,
+            FileType::Directory => LsType::Directory,
+            FileType::Symlink => LsType::Symlink,
+            FileType::Special => LsType::Other,
+        };
+        Self { name: entry.name.to_string_lossy().into_owned(), entry_type, size: entry.size }
+    }
+
+    /// The name on a line of its own. A line break within a name must not look like two names.
+    fn line(&self) -> String {
+        let mut line = String::with_capacity(self.name.len() + 1);
+        for character in self.name.chars() {
+            match character.is_control() {
+                true => line.extend(character.escape_default()),
+                false => line.push(character),
+            }
+        }
+        match self.entry_type {
+            LsType::Directory => line.push('/'),
+            LsType::Symlink => line.push('@'),
+            LsType::File | LsType::Other => {}
+        }
+        line
+    }
+}
+
+/// A folder to list, and what to leave out.
+#[derive(Debug)]
+pub struct LsPlan {
+    folder: Located,
+    ignore: GlobSet,
+}
+
+impl LsPlan {
+    fn location(&self) -> Location {
+        Location { path: self.folder.path().to_owned(), line: None }
+    }
+}
+
+/// Lists a folder.
+pub struct Ls;
+
+impl Tool for Ls {
+    type Args = LsArgs;
+    type Output = LsOutput;
+    type Plan = LsPlan;
+    const NAME: &'static str = "LS";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "List folder",
+            category: Category::File,
+            kind: Kind::Read,
+            risk: Risk::Low,
+            timeout_class: TimeoutClass::File,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: LsArgs, workspace: &Workspace) -> Result<LsPlan, ToolError> {
+        let folder = workspace.locate(args.path.as_deref().unwrap_or("."), LastLink::Follow)?;
+        Ok(LsPlan { folder, ignore: name_globs(&args.ignore)? })
+    }
+
+    fn describe(&self, plan: &LsPlan) -> Description {
+        Description {
+            title: format!("List `{}`", plan.folder.shown()),
+            locations: vec![plan.location()],
+        }
+    }
+
+    fn effects(&self, plan: &LsPlan) -> Effects {
+        vec![Effect::Read(plan.folder.target().clone())]
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<LsPlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<LsOutput>, ToolError> {
+        cx.blocking(move |_| {
+            let mut entries = missing::open_folder(&plan.folder)?.entries()?;
+            entries.retain(|entry| !plan.ignore.is_match(&entry.name));
+            entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+            Ok(reply(&entries, &plan))
+        })
+        .await
+    }
+}
+
+fn reply(entries: &[DirEntry], plan: &LsPlan) -> ToolReply<LsOutput> {
+    let listed: Vec<LsEntry> = entries.iter().take(ENTRIES_MAX).map(LsEntry::of).collect();
+    let lines: Vec<String> = listed.iter().map(LsEntry::line).collect();
+    let text = if lines.is_empty() { "(empty folder)".to_owned() } else { lines.join("\n") };
+    let mut content = vec![Content::Text(text)];
+    let unlisted = entries.len() - listed.len();
+    if unlisted > 0 {
+        content.push(Content::Text(format!(
+            "({unlisted} of {} entries are not listed; narrow it down with `ignore` or Glob)",
+            entries.len()
+        )));
+    }
+    let entries_word = if entries.len() == 1 { "entry" } else { "entries" };
+    let summary = format!("`{}` has {} {entries_word}", plan.folder.shown(), entries.len());
+    ToolReply {
+        content,
+        display: Display::markdown(summary),
+        output: LsOutput { entries: listed, count: entries.len() as u64 },
+        locations: vec![plan.location()],
+    }
+}
+
+/// Globs over names. A trailing slash says "folder" elsewhere and is not needed here.
+fn name_globs(patterns: &[String]) -> Result<GlobSet, ToolError> {
+    let bad = |pattern: &str, error: &globset::Error| {
+        let message = format!("`{pattern}` in `ignore` is not a glob: {}", error.kind());
+        ToolError::invalid(Reason::BadPattern, message).with("pattern", pattern)
+    };
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let name = pattern.strip_suffix('/').unwrap_or(pattern);
+        set.add(Glob::new(name).map_err(|error| bad(pattern, &error))?);
+    }
+    set.build().map_err(|error| bad(&patterns.join(", "), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestHost;
+    use serde_json::json;
+
+    fn host() -> TestHost {
+        let host = TestHost::new().files(&[
+            ("src/main.rs", "fn main() {}"),
+            ("src/deep/er.rs", ""),
+            ("b.txt", "12345"),
+            ("A.o", ""),
+            (".hidden", ""),
+            (".git/HEAD", ""),
+            (".gitignore", "b.txt"),
+        ]);
+        std::os::unix::fs::symlink("b.txt", host.path("link")).unwrap();
+        host
+    }
+
+    #[track_caller]
+    fn check(input: serde_json::Value, expected: &str) {
+        assert_eq!(host().text("LS", input), expected);
+    }
+
+    #[test]
+    fn everything_directly_in_a_folder_is_listed() {
+        check(json!({}), ".git/\n.gitignore\n.hidden\nA.o\nb.txt\nlink@\nsrc/");
+        check(json!({"path": "src"}), "deep/\nmain.rs");
+        check(json!({"path": "src/"}), "deep/\nmain.rs");
+        check(json!({"ignore": [".*", "*.o", "src/"]}), "b.txt\nlink@");
+        check(json!({"path": "src", "ignore": ["*"]}), "(empty folder)");
+    }
+
+    #[test]
+    fn programs_get_types_and_sizes() {
+        let result = host().ok("LS", json!({"ignore": [".*", "A.o"]}));
+        assert_eq!(
+            result.structured,
+            json!({
+                "entries": [
+                    {"name": "b.txt", "type": "file", "size": 5},
+                    {"name": "link", "type": "symlink", "size": 0},
+                    {"name": "src", "type": "directory", "size": 0},
+                ],
+                "count": 3,
+            })
+        );
+    }
+
+    #[test]
+    fn a_huge_folder_is_listed_in_part_and_counted_in_full() {
+        let host = TestHost::new();
+        for number in 0..ENTRIES_MAX + 7 {
+            host.write(&format!("f{number:05}"), b"");
+        }
+        let result = host.ok("LS", json!({}));
+        assert_eq!(result.structured["count"], 1_007);
+        assert_eq!(result.structured["entries"].as_array().unwrap().len(), 1_000);
+        let Content::Text(note) = &result.content[1] else { panic!("a note") };
+        assert_eq!(
+            note,
+            "(7 of 1007 entries are not listed; narrow it down with `ignore` or Glob)"
+        );
+    }
+
+    #[test]
+    fn a_name_cannot_pretend_to_be_two() {
+        let host = TestHost::new().files(&[("a\nb", "")]);
+        assert_eq!(host.text("LS", json!({})), "a\\nb");
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_explained() {
+        #[track_caller]
+        fn check(input: serde_json::Value, reason: Reason, message: &str) {
+            let error = host().err("LS", input);
+            assert_eq!((error.reason(), &*error.message), (Some(reason), message));
+        }
+        check(json!({"path": "b.txt"}), Reason::NotDirectory, "`b.txt` is a file; name a folder");
+        check(json!({"path": "srcs"}), Reason::Io, "`srcs` does not exist; did you mean `src`?");
+        check(
+            json!({"ignore": ["[a"]}),
+            Reason::BadPattern,
+            "`[a` in `ignore` is not a glob: unclosed character class; missing ']'",
+        );
+    }
+}

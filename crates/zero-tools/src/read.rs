@@ -1,0 +1,530 @@
+//! Read: one page of a text file, or a picture, sound or PDF whole.
+
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::{
+    Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
+    ToolError,
+};
+use zero_runtime::dialect::render::number_lines;
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::{LastLink, Located, Workspace};
+
+use crate::document::{Document, Media, MediaKind, Nature, binary};
+use crate::missing;
+use crate::paging::{LINES_DEFAULT, Page, PageRequest};
+use crate::text::TextEncoding;
+
+/// Reads a file. Text comes with line numbers, up to 2,000 lines at a time; when a file is longer,
+/// the answer says with which `offset` to read on. Very long lines are cut. Images, audio and PDF
+/// files are returned as what they are; any text encoding is understood. To look at several files
+/// at once use ReadMany, to list a folder use LS.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadArgs {
+    /// The file: a path relative to the workspace root, or an absolute one.
+    file_path: String,
+    /// Line to start from, counted from 1. The first line when absent.
+    #[schemars(range(min = 1))]
+    offset: Option<u64>,
+    /// Most lines to read. 2,000 when absent.
+    #[schemars(range(min = 1))]
+    limit: Option<u64>,
+}
+
+/// What was read.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ReadOutput {
+    /// The lines, each with its number in six columns and a tab.
+    pub content: String,
+    /// How many lines the whole file has.
+    pub total_lines: u64,
+}
+
+/// A file to read, and which lines of it.
+#[derive(Debug)]
+pub struct ReadPlan {
+    file: Located,
+    offset: Option<u64>,
+    limit: Option<u64>,
+}
+
+impl ReadPlan {
+    fn first(&self) -> u64 {
+        self.offset.unwrap_or(1)
+    }
+
+    fn location(&self) -> Location {
+        Location { path: self.file.path().to_owned(), line: self.offset }
+    }
+
+    /// ` (lines 10-14)` where only some are asked for.
+    fn range(&self) -> String {
+        match (self.offset, self.limit) {
+            (None, None) => String::new(),
+            (_, None) => format!(" (from line {})", self.first()),
+            (_, Some(1)) => format!(" (line {})", self.first()),
+            (_, Some(limit)) => {
+                let last = self.first().saturating_add(limit - 1);
+                format!(" (lines {}-{last})", self.first())
+            }
+        }
+    }
+}
+
+/// Reads a file.
+pub struct Read;
+
+impl Tool for Read {
+    type Args = ReadArgs;
+    type Output = ReadOutput;
+    type Plan = ReadPlan;
+    const NAME: &'static str = "Read";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Read file",
+            category: Category::File,
+            kind: Kind::Read,
+            risk: Risk::Low,
+            timeout_class: TimeoutClass::File,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: ReadArgs, workspace: &Workspace) -> Result<ReadPlan, ToolError> {
+        let file = workspace.locate(&args.file_path, LastLink::Follow)?;
+        // The schema asks for at least 1; a caller that bypasses it gets the same meaning.
+        let at_least_one = |number: Option<u64>| number.map(|number| number.max(1));
+        Ok(ReadPlan { file, offset: at_least_one(args.offset), limit: at_least_one(args.limit) })
+    }
+
+    fn describe(&self, plan: &ReadPlan) -> Description {
+        Description {
+            title: format!("Read `{}`{}", plan.file.shown(), plan.range()),
+            locations: vec![plan.location()],
+        }
+    }
+
+    fn effects(&self, plan: &ReadPlan) -> Effects {
+        vec![Effect::Read(plan.file.target().clone())]
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<ReadPlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<ReadOutput>, ToolError> {
+        cx.blocking(move |cx| {
+            let document = Document::new(missing::open_file(&plan.file)?, plan.file.shown())?;
+            match document.nature() {
+                Nature::Text(encoding) => read_text(document, encoding, &plan, cx),
+                Nature::Media(media) => read_media(document, media, &plan, cx),
+                Nature::Binary(mime) => Err(binary(plan.file.shown(), mime)),
+            }
+        })
+        .await
+    }
+}
+
+fn read_text(
+    document: Document,
+    encoding: TextEncoding,
+    plan: &ReadPlan,
+    cx: &CallContext,
+) -> Result<ToolReply<ReadOutput>, ToolError> {
+    let first = plan.first();
+    let request = PageRequest {
+        first,
+        lines_max: plan.limit.unwrap_or(LINES_DEFAULT),
+        bytes_max: cx.limits().model_output_bytes_max.as_usize(),
+    };
+    let page = document.page(plan.file.path(), encoding, request, cx)?;
+    if first > page.total_lines.max(1) {
+        return Err(past_the_end(plan, page.total_lines));
+    }
+    let is_cut = page.is_full || plan.limit.is_none();
+    let note = note(&page, first, encoding, is_cut.then_some("continue with offset"));
+    let shown = plan.file.shown();
+    let summary = match page.lines {
+        0 => format!("`{shown}` is empty"),
+        lines if lines == page.total_lines => format!("Read all {lines} lines of `{shown}`"),
+        lines => {
+            format!("Read lines {first}-{} of {} of `{shown}`", first + lines - 1, page.total_lines)
+        }
+    };
+    Ok(ToolReply {
+        output: ReadOutput { content: numbered(&page, first), total_lines: page.total_lines },
+        content: vec![model_content(page, first, note)],
+        display: Display::markdown(summary),
+        locations: vec![plan.location()],
+    })
+}
+
+/// The lines with their numbers; nothing where there is no line.
+pub(crate) fn numbered(page: &Page, first: u64) -> String {
+    if page.lines == 0 { String::new() } else { number_lines(first, &page.text) }
+}
+
+/// A page for the model. An empty file has no line that could be numbered, only the note.
+pub(crate) fn model_content(page: Page, first: u64, note: Option<String>) -> Content {
+    match (page.lines, note) {
+        (0, note) => Content::Text(format!("({})", note.unwrap_or_default())),
+        (_, note) => Content::Lines { first, text: page.text, note },
+    }
+}
+
+/// What the model must know about a page, if anything: `go_on` says how to get at the lines that
+/// follow it, where the page is shorter than what was asked for.
+pub(crate) fn note(
+    page: &Page,
+    first: u64,
+    encoding: TextEncoding,
+    go_on: Option<&str>,
+) -> Option<String> {
+    let mut notes = Vec::new();
+    if page.total_lines == 0 {
+        notes.push("the file is empty".to_owned());
+    }
+    let next = first + page.lines;
+    if let Some(go_on) = go_on.filter(|_| next <= page.total_lines) {
+        let last = next - 1;
+        notes.push(format!("lines {first}-{last} of {}; {go_on} {next}", page.total_lines));
+    }
+    if encoding != TextEncoding::UTF_8 {
+        notes.push(format!("encoding: {}", encoding.name()));
+    }
+    match page.bad_bytes {
+        0 if page.is_malformed => {
+            notes.push(format!("bytes that are not {} are shown as \u{fffd}", encoding.name()));
+        }
+        0 => {}
+        1 => notes.push("1 byte that is not UTF-8 shown as \u{fffd}".to_owned()),
+        bad => notes.push(format!("{bad} bytes that are not UTF-8 shown as \u{fffd}")),
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+fn past_the_end(plan: &ReadPlan, total_lines: u64) -> ToolError {
+    let shown = plan.file.shown();
+    let lines = match total_lines {
+        0 => "is empty".to_owned(),
+        1 => "has 1 line".to_owned(),
+        lines => format!("has {lines} lines"),
+    };
+    let message = format!("`{shown}` {lines}; offset {} is past its end", plan.first());
+    ToolError::invalid(Reason::OutOfRange, message)
+        .with("file", shown)
+        .with("total_lines", total_lines)
+}
+
+fn read_media(
+    document: Document,
+    media: Media,
+    plan: &ReadPlan,
+    cx: &CallContext,
+) -> Result<ToolReply<ReadOutput>, ToolError> {
+    let encoded = document.encoded(plan.file.path(), cx)?;
+    let (mime, data) = (media.mime.to_owned(), encoded.data);
+    let label = format!("[{mime}, {} bytes]", encoded.bytes);
+    let content = match media.kind {
+        MediaKind::Image => Content::Image { mime, data },
+        MediaKind::Audio => Content::Audio { mime, data },
+        MediaKind::Document => Content::Resource { uri: file_uri(plan.file.path()), mime, data },
+    };
+    Ok(ToolReply {
+        content: vec![content],
+        display: Display::markdown(format!("Read `{}` {label}", plan.file.shown())),
+        output: ReadOutput { content: label, total_lines: 0 },
+        locations: vec![plan.location()],
+    })
+}
+
+fn file_uri(path: &Path) -> String {
+    let mut uri = String::from("file://");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            // Writing to a String cannot fail.
+            byte => _ = write!(uri, "%{byte:02X}"),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestHost;
+    use serde_json::{Value, json};
+    use std::os::unix::net::UnixListener;
+    use std::time::{Duration, Instant};
+    use zero_core::ErrorType;
+    use zero_runtime::seen_files::Freshness;
+    use zero_sandbox::Snapshot;
+
+    /// What the model gets of a file of these bytes.
+    #[track_caller]
+    fn check(bytes: &[u8], mut input: Value, expected: &str) {
+        let host = TestHost::new();
+        host.write("f", bytes);
+        input["file_path"] = json!("f");
+        assert_eq!(host.text("Read", input), expected, "{bytes:?}");
+    }
+
+    #[track_caller]
+    fn check_error(host: &TestHost, input: Value, reason: Reason, message: &str) {
+        let error = host.err("Read", input);
+        assert_eq!((error.reason(), &*error.message), (Some(reason), message));
+    }
+
+    #[test]
+    fn programs_get_numbered_lines_and_their_total() {
+        let host = TestHost::new().files(&[("a.go", "func main() {\n\t// Hello\n}\n")]);
+        let result = host.ok("Read", json!({"file_path": "a.go"}));
+        assert_eq!(
+            result.structured,
+            json!({"content": "     1\tfunc main() {\n     2\t\t// Hello\n     3\t}", "total_lines": 3})
+        );
+        let result = host.ok("Read", json!({"file_path": "a.go", "offset": 2, "limit": 1}));
+        assert_eq!(result.structured, json!({"content": "     2\t\t// Hello", "total_lines": 3}));
+        assert_eq!(result.locations[0].line, Some(2));
+        let absolute = host.path("a.go").canonicalize().unwrap();
+        assert_eq!(result.locations[0].path, absolute);
+        let same = host.ok("Read", json!({"file_path": absolute, "offset": 2, "limit": 1}));
+        assert_eq!(same.structured, result.structured);
+    }
+
+    #[test]
+    fn a_page_says_where_to_go_on() {
+        let long: String = (1..=2_500).map(|n| format!("{n}\n")).collect();
+        let host = TestHost::new().files(&[("f", &long)]);
+        let text = host.text("Read", json!({"file_path": "f"}));
+        assert!(text.ends_with("\n2000 (lines 1-2000 of 2500; continue with offset 2001)"));
+        let text = host.text("Read", json!({"file_path": "f", "offset": 2_001}));
+        assert!(text.starts_with("2001: 2001\n") && text.ends_with("\n2500"), "{text}");
+        // Whoever says how many lines they want knows that there may be more.
+        assert_eq!(host.text("Read", json!({"file_path": "f", "limit": 2})), "1: 1\n2");
+    }
+
+    #[test]
+    fn a_page_fits_what_the_model_may_get() {
+        let host = TestHost::new().model_output_bytes_max(100);
+        host.write("f", "0123456789\n".repeat(20).as_bytes());
+        let text = host.text("Read", json!({"file_path": "f", "limit": 10}));
+        assert!(text.ends_with("(lines 1-5 of 20; continue with offset 6)"), "{text}");
+    }
+
+    #[test]
+    fn what_is_unusual_about_a_text_is_said() {
+        check(b"", json!({}), "(the file is empty)");
+        check(b"\n", json!({}), "1: ");
+        check(b"a\r\nb\r\n", json!({}), "1: a\nb");
+        check(
+            b"\xEF\xBB\xBFmarked",
+            json!({}),
+            "1: marked (encoding: UTF-8 with a byte order mark)",
+        );
+        check(
+            b"\xFF\xFEa\0\n\0b\0",
+            json!({}),
+            "1: a\nb (encoding: UTF-16LE with a byte order mark)",
+        );
+        check(b"\xFE\xFF\0a", json!({}), "1: a (encoding: UTF-16BE with a byte order mark)");
+        check(b"h\0e\0l\0l\0o\0\n\0", json!({}), "1: hello (encoding: UTF-16LE)");
+        check(b"\0h\0e\0l\0l\0o\0\n", json!({}), "1: hello (encoding: UTF-16BE)");
+        check(
+            b"caf\xE9 cr\xE8me\nbr\xFBl\xE9e\n",
+            json!({"offset": 2}),
+            "2: brûlée (encoding: windows-1252)",
+        );
+        check(
+            "ééééééééé"
+                .as_bytes()
+                .iter()
+                .chain(b"\n\xFF\xFF")
+                .copied()
+                .collect::<Vec<_>>()
+                .as_slice(),
+            json!({}),
+            "1: ééééééééé\n\u{fffd}\u{fffd} (2 bytes that are not UTF-8 shown as \u{fffd})",
+        );
+        check(
+            b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>",
+            json!({}),
+            "1: <svg xmlns=\"http://www.w3.org/2000/svg\"/>",
+        );
+        check(b"BM is how a bitmap begins", json!({}), "1: BM is how a bitmap begins");
+        check(b"const MAGIC: &str = \"%PDF-\";", json!({}), "1: const MAGIC: &str = \"%PDF-\";");
+    }
+
+    #[test]
+    fn an_offset_past_the_end_says_how_long_the_file_is() {
+        let host = TestHost::new().files(&[("f", "a\nb\n"), ("one", "a"), ("empty", "")]);
+        let at = |file: &str, offset: u64| json!({"file_path": file, "offset": offset});
+        let out = Reason::OutOfRange;
+        check_error(&host, at("f", 3), out, "`f` has 2 lines; offset 3 is past its end");
+        check_error(&host, at("one", 9), out, "`one` has 1 line; offset 9 is past its end");
+        check_error(&host, at("empty", 2), out, "`empty` is empty; offset 2 is past its end");
+        assert_eq!(host.text("Read", at("empty", 1)), "(the file is empty)");
+        assert_eq!(host.text("Read", at("f", 2)), "2: b");
+    }
+
+    #[test]
+    fn media_are_returned_as_what_they_are() {
+        #[track_caller]
+        fn check(name: &str, bytes: &[u8], mime: &str) {
+            let host = TestHost::new();
+            host.write(name, bytes);
+            let result = host.ok("Read", json!({"file_path": name}));
+            let found = match &result.content[0] {
+                Content::Image { mime, .. } => format!("image {mime}"),
+                Content::Audio { mime, .. } => format!("audio {mime}"),
+                Content::Resource { mime, uri, .. } => {
+                    format!("{} {mime}", uri.rsplit('/').next().unwrap())
+                }
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(found, mime);
+            let label = format!("[{}, {} bytes]", mime.split(' ').nth(1).unwrap(), bytes.len());
+            assert_eq!(result.structured, json!({"content": label, "total_lines": 0}));
+        }
+        check("a.txt", b"\x89PNG\r\n\x1A\n tiny", "image image/png");
+        check("a", b"\xFF\xD8\xFF\xE0\0\x10JFIF\0", "image image/jpeg");
+        check("a", b"GIF89a\x01\0\x01\0\0\0\0;", "image image/gif");
+        check("a", b"RIFF\x10\0\0\0WEBPVP8 \0\0\0\0", "image image/webp");
+        check("a", b"BM\x1A\0\0\0\0\0\0\0\x1A\0\0\0", "image image/bmp");
+        check("a b.dat", b"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n", "a%20b.dat application/pdf");
+        check("a", b"ID3\x04\0\0\0\0\0\0\0\0", "audio audio/mpeg");
+        check("a", b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0", "audio audio/wav");
+        check("a", b"OggS\0\x02\0\0\0\0\0\0\0\0\0\0", "audio audio/ogg");
+        check("a", b"fLaC\0\0\0\x22\0\0\0\0", "audio audio/flac");
+    }
+
+    #[test]
+    fn media_that_fit_in_no_result_are_refused_with_their_size() {
+        let host = TestHost::new().result_bytes_max(10_000);
+        let png = |size: usize| [b"\x89PNG\r\n\x1A\n".to_vec(), vec![0; size - 8]].concat();
+        host.write("fits.png", &png(4_428));
+        host.ok("Read", json!({"file_path": "fits.png"}));
+        host.write("large.png", &png(4_500));
+        let error = host.err("Read", json!({"file_path": "large.png"}));
+        assert_eq!(error.reason(), Some(Reason::TooLarge));
+        assert_eq!(error.details["size"], 4_500);
+        assert!(error.message.starts_with("`large.png` has 4.5 KB, more than the 4.4 KB"));
+    }
+
+    #[test]
+    fn other_binaries_are_refused_by_content() {
+        let host = TestHost::new();
+        host.write("a.txt", b"PK\x03\x04\x14\0\0\0\x08\0");
+        host.write("b.txt", b"a\0\x01\x02");
+        check_error(
+            &host,
+            json!({"file_path": "a.txt"}),
+            Reason::Binary,
+            "`a.txt` is binary (application/zip), not text; look at it with a command such as `file`, `strings` or `xxd`",
+        );
+        check_error(
+            &host,
+            json!({"file_path": "b.txt"}),
+            Reason::Binary,
+            "`b.txt` is a binary file, not text; look at it with a command such as `file`, `strings` or `xxd`",
+        );
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let host = TestHost::new().files(&[("dir/a", "")]);
+        #[expect(clippy::disallowed_methods, reason = "nothing else makes a pipe")]
+        let made = std::process::Command::new("mkfifo").arg(host.path("pipe")).status().unwrap();
+        assert!(made.success());
+        let _socket = UnixListener::bind(host.path("socket")).unwrap();
+        let started = Instant::now();
+        for (path, reason) in [
+            ("pipe", Reason::SpecialFile),
+            ("socket", Reason::SpecialFile),
+            ("/proc/self/environ", Reason::SpecialFile),
+            ("/proc/self/fd/0", Reason::SpecialFile),
+            ("dir", Reason::IsDirectory),
+            (".", Reason::IsDirectory),
+        ] {
+            let error = host.err("Read", json!({"file_path": path}));
+            assert_eq!(error.reason(), Some(reason), "{path}: {error}");
+        }
+        assert!(started.elapsed() < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_missing_file_is_answered_with_the_nearest_names() {
+        let host = TestHost::new().files(&[("src/main.rs", "")]);
+        let error = host.err("Read", json!({"file_path": "src/mian.rs"}));
+        assert_eq!(error.error_type, ErrorType::NotFound);
+        assert_eq!(error.details["nearest"], json!(["src/main.rs"]));
+    }
+
+    #[test]
+    fn the_title_names_the_lines() {
+        #[track_caller]
+        fn check(args: Value, expected: &str) {
+            let host = TestHost::new();
+            let args: ReadArgs = serde_json::from_value(args).unwrap();
+            let plan = Read.plan(args, host.workspace()).unwrap();
+            assert_eq!(Read.describe(&plan).title, expected);
+        }
+        check(json!({"file_path": "src/a.rs"}), "Read `src/a.rs`");
+        check(json!({"file_path": "a", "offset": 10, "limit": 5}), "Read `a` (lines 10-14)");
+        check(json!({"file_path": "a", "limit": 5}), "Read `a` (lines 1-5)");
+        check(json!({"file_path": "a", "offset": 10}), "Read `a` (from line 10)");
+        check(json!({"file_path": "a", "offset": 3, "limit": 1}), "Read `a` (line 3)");
+    }
+
+    #[test]
+    fn a_session_remembers_what_it_saw() {
+        let host = TestHost::with_session().files(&[("whole", "a\nb\n"), ("part", "a\nb\n")]);
+        host.ok("Read", json!({"file_path": "whole"}));
+        host.ok("Read", json!({"file_path": "part", "limit": 1}));
+        let freshness = |name: &str| {
+            let located = host.workspace().locate(name, LastLink::Follow).unwrap();
+            let facts = located.facts().unwrap().unwrap();
+            let now = Snapshot::File { bytes: b"a\nb\n".to_vec(), facts };
+            host.session().seen().unwrap().freshness(located.path(), &now)
+        };
+        assert_eq!((freshness("whole"), freshness("part")), (Freshness::Fresh, Freshness::Fresh));
+        // The same bytes written again: known to be the same only where all of them were seen.
+        std::thread::sleep(Duration::from_millis(20));
+        host.write("whole", b"a\nb\n");
+        host.write("part", b"a\nb\n");
+        assert_eq!((freshness("whole"), freshness("part")), (Freshness::Fresh, Freshness::Stale));
+        assert_eq!(TestHost::new().session().seen().map(|_| ()), None);
+    }
+
+    #[test]
+    fn a_page_in_the_middle_of_a_huge_file_is_read_by_passing_over_the_rest() {
+        let host = TestHost::new();
+        let block: String = (0..5_000).map(|n| format!("{:>99}\n", n)).collect();
+        host.write("huge", block.repeat(100).as_bytes());
+        let started = Instant::now();
+        let result = host.ok("Read", json!({"file_path": "huge", "offset": 250_001, "limit": 2}));
+        assert_eq!(result.structured["total_lines"], 500_000);
+        let content = result.structured["content"].as_str().unwrap();
+        assert!(content.starts_with("250001\t") && content.ends_with("    1"), "{content}");
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn a_line_that_never_ends_is_cut() {
+        let host = TestHost::new();
+        host.write("endless", &vec![b'x'; 20_000_000]);
+        let text = host.text("Read", json!({"file_path": "endless"}));
+        assert!(text.ends_with("xx… (19998000 more characters)"), "{}", text.len());
+        assert!(text.len() < 3_000);
+    }
+}

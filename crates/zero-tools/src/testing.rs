@@ -1,0 +1,153 @@
+//! A host on a folder of its own, for the tests of the tools.
+#![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zero_core::{ByteSize, Content, Limits, SessionId, ToolCall, ToolError, ToolResult};
+use zero_runtime::host::new_call_id;
+use zero_runtime::{Dialect, DialectName, HostConfig, Report, Session, ToolHost};
+use zero_sandbox::{StateDir, Workspace};
+
+/// A host with the built-in tools on a temporary folder.
+pub(crate) struct TestHost {
+    temp: tempfile::TempDir,
+    limits: Limits,
+    running: Option<(ToolHost, Session)>,
+    has_session: bool,
+}
+
+impl TestHost {
+    /// A host whose calls have no session.
+    pub(crate) fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::create_dir(temp.path().join("workspace")).unwrap();
+        let mut host = Self { temp, limits: Limits::default(), running: None, has_session: false };
+        host.start();
+        host
+    }
+
+    /// The same with a session that remembers what it saw.
+    pub(crate) fn with_session() -> Self {
+        let mut host = Self { has_session: true, ..Self::new() };
+        host.start();
+        host
+    }
+
+    /// The same with another bound on what the model gets.
+    pub(crate) fn model_output_bytes_max(mut self, bytes: u64) -> Self {
+        self.limits.model_output_bytes_max = ByteSize::bytes(bytes);
+        self.start();
+        self
+    }
+
+    /// The same with another bound on a whole result.
+    pub(crate) fn result_bytes_max(mut self, bytes: u64) -> Self {
+        self.limits.result_bytes_max = ByteSize::bytes(bytes);
+        self.start();
+        self
+    }
+
+    fn start(&mut self) {
+        let workspace = Workspace::open(&[self.path("")], None).unwrap();
+        let state = StateDir::new(self.temp.path().join("state"));
+        let host = ToolHost::new(HostConfig {
+            limits: self.limits.clone(),
+            ..HostConfig::new(workspace, state)
+        });
+        host.registry().add("built in", crate::builtin()).unwrap();
+        let session = match self.has_session {
+            true => host.open_session(SessionId::new("test").unwrap()).unwrap(),
+            false => host.one_shot().unwrap(),
+        };
+        self.running = Some((host, session));
+    }
+
+    /// Writes text files, with the folders they need.
+    pub(crate) fn files(self, files: &[(&str, &str)]) -> Self {
+        for (name, text) in files {
+            self.write(name, text.as_bytes());
+        }
+        self
+    }
+
+    /// Writes a file of any bytes, with the folders it needs.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// The absolute path of something in the workspace.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().join("workspace").join(name)
+    }
+
+    /// The workspace of its calls.
+    pub(crate) fn workspace(&self) -> &Workspace {
+        self.session().workspace()
+    }
+
+    /// The session of its calls.
+    pub(crate) fn session(&self) -> &Session {
+        &self.running.as_ref().unwrap().1
+    }
+
+    /// Makes a call, canonically.
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> Report {
+        let (host, session) = self.running.as_ref().unwrap();
+        let call = ToolCall {
+            id: new_call_id(),
+            session: session.id().cloned(),
+            tool: tool.to_owned(),
+            input,
+            timeout: None,
+        };
+        let dialect = Dialect::new(DialectName::Canonical);
+        host.call(session, &dialect, call, &CancellationToken::new()).await
+    }
+
+    /// Makes a call that must succeed.
+    #[track_caller]
+    pub(crate) fn ok(&self, tool: &str, input: Value) -> ToolResult {
+        let shown = format!("{tool} {input}");
+        match self.wait(self.call(tool, input)).outcome {
+            Ok(outcome) => outcome.result,
+            Err(error) => panic!("{shown}: {error}"),
+        }
+    }
+
+    /// Makes a call that must fail.
+    #[track_caller]
+    pub(crate) fn err(&self, tool: &str, input: Value) -> ToolError {
+        let shown = format!("{tool} {input}");
+        match self.wait(self.call(tool, input)).outcome {
+            Ok(outcome) => panic!("{shown}: {:?}", outcome.result),
+            Err(error) => error,
+        }
+    }
+
+    /// What the model gets of a call that must succeed, as text.
+    #[track_caller]
+    pub(crate) fn text(&self, tool: &str, input: Value) -> String {
+        let pieces: Vec<String> = self
+            .ok(tool, input)
+            .content
+            .iter()
+            .map(|content| match content {
+                Content::Text(text) => text.clone(),
+                Content::Lines { first, text, note: None } => format!("{first}: {text}"),
+                Content::Lines { first, text, note: Some(note) } => {
+                    format!("{first}: {text} ({note})")
+                }
+                other => format!("{other:?}"),
+            })
+            .collect();
+        pieces.join("\n")
+    }
+
+    fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    }
+}
