@@ -13,10 +13,12 @@ pub mod diff;
 pub mod edit;
 pub mod previewed;
 mod document;
+mod file_glob;
 pub mod ls;
 pub mod missing;
 pub mod paging;
 pub mod read;
+pub mod read_many;
 #[cfg(test)]
 mod testing;
 pub mod text;
@@ -26,6 +28,7 @@ pub mod write;
 pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase(read::Read),
+        erase(read_many::ReadMany),
         erase(ls::Ls),
         erase(write::Write),
         erase(edit::Edit),

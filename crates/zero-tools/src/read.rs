@@ -462,6 +462,15 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(2));
     }
 
+    #[tokio::test]
+    async fn a_stopped_call_reads_nothing() {
+        let host = TestHost::new().files(&[("a", "1")]);
+        let stop = tokio_util::sync::CancellationToken::new();
+        stop.cancel();
+        let report = host.call_until("Read", json!({"file_path": "a"}), &stop).await;
+        assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+    }
+
     #[test]
     fn a_missing_file_is_answered_with_the_nearest_names() {
         let host = TestHost::new().files(&[("src/main.rs", "")]);

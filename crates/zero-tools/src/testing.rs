@@ -1,7 +1,7 @@
 //! A host on a folder of its own, for the tests of the tools.
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -84,6 +84,11 @@ impl TestHost {
         self.temp.path().join("workspace").join(name)
     }
 
+    /// A folder beside the workspace.
+    pub(crate) fn outside(&self) -> &Path {
+        self.temp.path()
+    }
+
     /// The workspace of its calls.
     pub(crate) fn workspace(&self) -> &Workspace {
         self.session().workspace()
@@ -96,6 +101,16 @@ impl TestHost {
 
     /// Makes a call, canonically.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> Report {
+        self.call_until(tool, input, &CancellationToken::new()).await
+    }
+
+    /// The same, with a way to stop it.
+    pub(crate) async fn call_until(
+        &self,
+        tool: &str,
+        input: Value,
+        stop: &CancellationToken,
+    ) -> Report {
         let (host, session) = self.running.as_ref().unwrap();
         let call = ToolCall {
             id: new_call_id(),
@@ -105,7 +120,7 @@ impl TestHost {
             timeout: None,
         };
         let dialect = Dialect::new(DialectName::Canonical);
-        host.call(session, &dialect, call, &CancellationToken::new()).await
+        host.call(session, &dialect, call, stop).await
     }
 
     /// Makes a call that must succeed.

@@ -1,0 +1,606 @@
+//! ReadMany: the beginning of several files at once.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::{
+    Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
+    ToolError,
+};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::located::Folder;
+use zero_sandbox::{LastLink, Located, Workspace};
+
+use crate::document::{Document, Nature};
+use crate::file_glob::FileGlob;
+use crate::missing;
+use crate::paging::{LINES_DEFAULT, Page, PageRequest};
+use crate::read::{model_content, note, numbered};
+
+/// Files read in one call.
+const FILES_MAX: usize = 100;
+/// Below this many bytes a file's share of the answer is not worth having.
+const SHARE_BYTES_MIN: usize = 200;
+/// Names that a title spells out.
+const TITLE_NAMES_MAX: usize = 3;
+
+/// Reads several text files at once, named one by one or by globs such as `src/**/*.rs`, at most
+/// 100. The files share the room of one answer: what does not fit is said, and read on with Read.
+/// Files that are missing or not text are listed as skipped, each with the reason. Globs leave out
+/// what `.gitignore` leaves out.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadManyArgs {
+    /// Files and globs: paths relative to the workspace root, or absolute ones. In a glob `*`
+    /// stays within a folder and `**` crosses folders.
+    #[schemars(length(min = 1, max = 100))]
+    paths: Vec<String>,
+}
+
+/// What was read.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ReadManyOutput {
+    /// The files that were read.
+    pub files: Vec<FileRead>,
+    /// The files that were not.
+    pub skipped: Vec<FileSkipped>,
+    /// How many files were read.
+    pub count: u64,
+}
+
+/// A file that was read.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileRead {
+    /// The file.
+    pub file_path: String,
+    /// The lines, each with its number in six columns and a tab.
+    pub content: String,
+    /// How many lines the whole file has.
+    pub total_lines: u64,
+}
+
+/// A file that was not read.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileSkipped {
+    /// The file, or the glob.
+    pub file_path: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What one of the paths turned out to mean.
+#[derive(Debug)]
+enum Wanted {
+    File(Located),
+    Glob(FileGlob),
+    /// A path without a meaning: the others are read all the same.
+    Nothing(FileSkipped),
+}
+
+impl Wanted {
+    fn settle(written: &str, workspace: &Workspace) -> Result<Self, ToolError> {
+        let located = workspace.locate(written, LastLink::Follow);
+        if FileGlob::looks_like_one(written) {
+            // `pages/[id].tsx` is a file where there is one.
+            return match located {
+                Ok(file) if matches!(file.facts(), Ok(Some(_))) => Ok(Self::File(file)),
+                _ => FileGlob::new(written, workspace).map(Self::Glob),
+            };
+        }
+        Ok(match located {
+            Ok(file) => Self::File(file),
+            Err(error) => {
+                Self::Nothing(FileSkipped { file_path: written.to_owned(), reason: error.message })
+            }
+        })
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::File(file) => file.shown(),
+            Self::Glob(glob) => glob.written(),
+            Self::Nothing(skipped) => &skipped.file_path,
+        }
+    }
+}
+
+/// The paths, settled.
+#[derive(Debug)]
+pub struct ReadManyPlan {
+    wanted: Vec<Wanted>,
+}
+
+/// Reads several files.
+pub struct ReadMany;
+
+impl Tool for ReadMany {
+    type Args = ReadManyArgs;
+    type Output = ReadManyOutput;
+    type Plan = ReadManyPlan;
+    const NAME: &'static str = "ReadMany";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Read several files",
+            category: Category::File,
+            kind: Kind::Read,
+            risk: Risk::Low,
+            timeout_class: TimeoutClass::Search,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: ReadManyArgs, workspace: &Workspace) -> Result<ReadManyPlan, ToolError> {
+        let settle = |written: &String| Wanted::settle(written, workspace);
+        Ok(ReadManyPlan { wanted: args.paths.iter().map(settle).collect::<Result<_, _>>()? })
+    }
+
+    fn describe(&self, plan: &ReadManyPlan) -> Description {
+        let names: Vec<String> =
+            plan.wanted.iter().map(|wanted| format!("`{}`", wanted.name())).collect();
+        let title = match names.len().saturating_sub(TITLE_NAMES_MAX) {
+            0 => format!("Read {}", names.join(", ")),
+            more => format!("Read {} and {more} more", names[..TITLE_NAMES_MAX].join(", ")),
+        };
+        let location = |wanted: &Wanted| match wanted {
+            Wanted::File(file) => Some(Location { path: file.path().to_owned(), line: None }),
+            Wanted::Glob(_) | Wanted::Nothing(_) => None,
+        };
+        Description { title, locations: plan.wanted.iter().filter_map(location).collect() }
+    }
+
+    fn effects(&self, plan: &ReadManyPlan) -> Effects {
+        let mut effects = Effects::new();
+        for wanted in &plan.wanted {
+            let effect = match wanted {
+                Wanted::File(file) => Effect::Read(file.target().clone()),
+                Wanted::Glob(glob) => Effect::Read(glob.root().target().clone()),
+                Wanted::Nothing(_) => continue,
+            };
+            if !effects.contains(&effect) {
+                effects.push(effect);
+            }
+        }
+        effects
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<ReadManyPlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<ReadManyOutput>, ToolError> {
+        cx.blocking(move |cx| {
+            let mut gathered = Gathered::default();
+            for wanted in &plan.wanted {
+                gathered.add(wanted, cx)?;
+            }
+            let Gathered { files, mut skipped, .. } = gathered;
+            let pages = read_all(&files, &mut skipped, cx)?;
+            if pages.is_empty() { Err(nothing_read(&skipped)) } else { Ok(reply(pages, skipped)) }
+        })
+        .await
+    }
+}
+
+/// The files that all the paths stand for, each once, in the order they were named.
+#[derive(Default)]
+struct Gathered {
+    files: Vec<Candidate>,
+    skipped: Vec<FileSkipped>,
+    known: HashSet<PathBuf>,
+}
+
+/// A file that is going to be read.
+struct Candidate {
+    shown: String,
+    /// Canonical.
+    path: PathBuf,
+    size: u64,
+    handle: Handle,
+}
+
+/// How a file is reached without resolving its name again.
+enum Handle {
+    Located(Located),
+    Beneath(Arc<Folder>, PathBuf),
+}
+
+impl Gathered {
+    fn add(&mut self, wanted: &Wanted, cx: &CallContext) -> Result<(), ToolError> {
+        match wanted {
+            Wanted::File(file) => self.add_file(file),
+            Wanted::Glob(glob) => self.add_matches(glob, cx)?,
+            Wanted::Nothing(skipped) => self.skip(&skipped.file_path, &skipped.reason),
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, file_path: &str, reason: &str) {
+        let skipped = FileSkipped { file_path: file_path.to_owned(), reason: reason.to_owned() };
+        self.skipped.push(skipped);
+    }
+
+    fn add_file(&mut self, file: &Located) {
+        if !self.known.insert(file.path().to_owned()) {
+            return;
+        }
+        if self.files.len() == FILES_MAX {
+            return self.skip(file.shown(), &format!("more than {FILES_MAX} files; use Read"));
+        }
+        self.files.push(Candidate {
+            shown: file.shown().to_owned(),
+            path: file.path().to_owned(),
+            size: file.facts().ok().flatten().map_or(0, |facts| facts.size),
+            handle: Handle::Located(file.clone()),
+        });
+    }
+
+    fn add_matches(&mut self, glob: &FileGlob, cx: &CallContext) -> Result<(), ToolError> {
+        let found = glob.find(FILES_MAX, cx)?;
+        if found.count == 0 {
+            self.skip(glob.written(), "no file matches");
+            return Ok(());
+        }
+        let mut left_out = found.count - found.paths.len() as u64;
+        let folder = Arc::new(found.folder);
+        for below in found.paths {
+            let path = folder.path().join(&below);
+            if self.known.contains(&path) {
+                continue;
+            }
+            if self.files.len() == FILES_MAX {
+                left_out += 1;
+                continue;
+            }
+            self.known.insert(path.clone());
+            self.files.push(Candidate {
+                shown: cx.workspace().shown(&path),
+                size: folder.facts_beneath(&below).map_or(0, |facts| facts.size),
+                path,
+                handle: Handle::Beneath(Arc::clone(&folder), below),
+            });
+        }
+        if left_out > 0 {
+            let reason = format!(
+                "{left_out} more files match; at most {FILES_MAX} are read at once, narrow the glob"
+            );
+            self.skip(glob.written(), &reason);
+        }
+        Ok(())
+    }
+}
+
+impl Candidate {
+    fn open(&self) -> Result<Document, ToolError> {
+        let file = match &self.handle {
+            Handle::Located(file) => missing::open_file(file)?,
+            Handle::Beneath(folder, below) => folder
+                .open_beneath(below)
+                .ok_or_else(|| ToolError::not_found(Reason::Io, "it is gone or may not be read"))?,
+        };
+        Document::new(file, &self.shown)
+    }
+
+    fn header(&self) -> String {
+        format!("--- {} ---", self.shown)
+    }
+
+    /// The beginning of it, as much as fits in its share of the answer.
+    fn read(&self, share: usize, cx: &CallContext) -> Result<FilePage, ToolError> {
+        if share < SHARE_BYTES_MIN {
+            let message = "no room is left in this answer; use Read";
+            return Err(ToolError::failed(Reason::TooLarge, message));
+        }
+        let bytes_max = share.saturating_sub(self.header().len());
+        let document = self.open()?;
+        match document.nature() {
+            Nature::Text(encoding) => {
+                let request = PageRequest { first: 1, lines_max: LINES_DEFAULT, bytes_max };
+                let page = document.page(&self.path, encoding, request, cx)?;
+                let note = note(&page, 1, encoding, Some("read on with Read from offset"));
+                let (file, header) = (self.shown.clone(), self.header());
+                Ok(FilePage { file, path: self.path.clone(), header, page, note })
+            }
+            Nature::Media(media) => Err(ToolError::invalid(
+                Reason::Binary,
+                format!("{}, {} bytes; look at it with Read", media.mime, self.size),
+            )),
+            Nature::Binary(mime) => Err(ToolError::invalid(
+                Reason::Binary,
+                mime.map_or("binary".to_owned(), |mime| format!("binary ({mime})")),
+            )),
+        }
+    }
+}
+
+/// The beginning of a file, with what stands around it.
+struct FilePage {
+    file: String,
+    path: PathBuf,
+    header: String,
+    page: Page,
+    note: Option<String>,
+}
+
+impl FilePage {
+    /// What it takes of the answer.
+    fn bytes(&self) -> usize {
+        numbered(&self.page, 1).len()
+            + self.header.len()
+            + self.note.as_ref().map_or(0, String::len)
+    }
+}
+
+/// Reads the files, smallest first: what those leave of their share goes to the larger ones. Pages
+/// and reasons come back in the order of the files.
+fn read_all(
+    files: &[Candidate],
+    skipped: &mut Vec<FileSkipped>,
+    cx: &CallContext,
+) -> Result<Vec<FilePage>, ToolError> {
+    let mut by_size: Vec<usize> = (0..files.len()).collect();
+    by_size.sort_by_key(|index| files[*index].size);
+    let mut outcomes = Vec::with_capacity(files.len());
+    let mut room = cx.limits().model_output_bytes_max.as_usize();
+    for (position, index) in by_size.into_iter().enumerate() {
+        let share = room / (files.len() - position);
+        let outcome = files[index].read(share, cx);
+        match &outcome {
+            Ok(page) => room = room.saturating_sub(page.bytes()),
+            Err(error) if error.reason() == Some(Reason::Cancelled) => {
+                return outcome.map(|_| vec![]);
+            }
+            Err(_) => {}
+        }
+        outcomes.push((index, outcome));
+    }
+    outcomes.sort_by_key(|(index, _)| *index);
+    let mut pages = Vec::with_capacity(outcomes.len());
+    for (index, outcome) in outcomes {
+        match outcome {
+            Ok(page) => pages.push(page),
+            Err(error) => skipped
+                .push(FileSkipped { file_path: files[index].shown.clone(), reason: error.message }),
+        }
+    }
+    Ok(pages)
+}
+
+fn reply(pages: Vec<FilePage>, skipped: Vec<FileSkipped>) -> ToolReply<ReadManyOutput> {
+    let mut content = Vec::with_capacity(pages.len() * 2 + 1);
+    let mut files = Vec::with_capacity(pages.len());
+    let mut locations = Vec::with_capacity(pages.len());
+    for FilePage { file, path, header, page, note } in pages {
+        files.push(FileRead {
+            file_path: file,
+            content: numbered(&page, 1),
+            total_lines: page.total_lines,
+        });
+        locations.push(Location { path, line: None });
+        content.push(Content::Text(header));
+        content.push(model_content(page, 1, note));
+    }
+    if !skipped.is_empty() {
+        content.push(Content::Text(format!("Skipped:\n{}", list(&skipped))));
+    }
+    let count = files.len() as u64;
+    let summary = match skipped.len() {
+        0 => format!("Read {count} files"),
+        missed => format!("Read {count} files, skipped {missed}"),
+    };
+    ToolReply {
+        content,
+        display: Display::markdown(summary),
+        output: ReadManyOutput { files, skipped, count },
+        locations,
+    }
+}
+
+/// One line each; a reason that names its file needs no other beginning.
+fn list(skipped: &[FileSkipped]) -> String {
+    let line = |FileSkipped { file_path, reason }: &FileSkipped| {
+        let name = format!("`{file_path}`");
+        if reason.starts_with(&name) {
+            format!("- {reason}")
+        } else {
+            format!("- {name}: {reason}")
+        }
+    };
+    skipped.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn nothing_read(skipped: &[FileSkipped]) -> ToolError {
+    let message = format!("none of the files could be read:\n{}", list(skipped));
+    ToolError::not_found(Reason::Io, message)
+        .with("skipped", serde_json::to_value(skipped).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestHost;
+    use serde_json::{Value, json};
+    use zero_core::ErrorType;
+
+    fn host() -> TestHost {
+        let host = TestHost::new().files(&[
+            ("src/main.rs", "fn main() {\n}\n"),
+            ("src/deep/lib.rs", "mod a;\n"),
+            ("pages/[id].tsx", "page"),
+            ("notes.md", "# Notes"),
+            ("empty", ""),
+            ("target/out.rs", "built"),
+            (".gitignore", "target"),
+            (".github/ci.yml", "on: push"),
+        ]);
+        host.write("src/logo.png", b"\x89PNG\r\n\x1A\n\0\0");
+        host.write("src/data.bin", b"\0\x01\x02");
+        std::os::unix::fs::symlink("main.rs", host.path("src/link.rs")).unwrap();
+        host
+    }
+
+    #[track_caller]
+    fn check(paths: Value, expected: &str) {
+        assert_eq!(host().text("ReadMany", json!({"paths": paths})), expected);
+    }
+
+    #[test]
+    fn files_and_globs_are_read_each_file_once() {
+        check(
+            json!(["notes.md", "src/**/*.rs", "src/main.rs"]),
+            "--- notes.md ---\n1: # Notes\n--- src/deep/lib.rs ---\n1: mod a;\n--- src/main.rs ---\n1: fn main() {\n}",
+        );
+        check(json!(["src/*.rs"]), "--- src/main.rs ---\n1: fn main() {\n}");
+        check(json!(["empty"]), "--- empty ---\n(the file is empty)");
+        check(json!(["pages/[id].tsx"]), "--- pages/[id].tsx ---\n1: page");
+        check(json!([".github/*"]), "--- .github/ci.yml ---\n1: on: push");
+        check(json!(["src/link.rs"]), "--- src/main.rs ---\n1: fn main() {\n}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_skipped_with_its_reason() {
+        check(
+            json!(["notes.md", "src/mian.rs", "src/*.bin", "src/logo.png", "target/*.rs", "src"]),
+            "--- notes.md ---\n1: # Notes\nSkipped:\n\
+             - `target/*.rs`: no file matches\n\
+             - `src/mian.rs` does not exist; did you mean `src/main.rs` or `src/link.rs`?\n\
+             - `src/data.bin`: binary\n\
+             - `src/logo.png`: image/png, 10 bytes; look at it with Read\n\
+             - `src` is a folder; list it with LS or name a file in it",
+        );
+        check(
+            json!(["notes.md", "/proc/version", ""]),
+            "--- notes.md ---\n1: # Notes\nSkipped:\n\
+             - `/proc/version` is the kernel's view of processes, not a file; use a command to look at it\n\
+             - ``: the path is empty; name a file or folder",
+        );
+    }
+
+    #[test]
+    fn programs_get_files_skipped_and_count() {
+        let result = host().ok("ReadMany", json!({"paths": ["notes.md", "none*"]}));
+        assert_eq!(
+            result.structured,
+            json!({
+                "files": [{"file_path": "notes.md", "content": "     1\t# Notes", "total_lines": 1}],
+                "skipped": [{"file_path": "none*", "reason": "no file matches"}],
+                "count": 1,
+            })
+        );
+    }
+
+    #[test]
+    fn it_fails_when_nothing_could_be_read() {
+        let error = host().err("ReadMany", json!({"paths": ["none*", "src/data.bin"]}));
+        assert_eq!(error.error_type, ErrorType::NotFound);
+        assert_eq!(
+            error.message,
+            "none of the files could be read:\n- `none*`: no file matches\n- `src/data.bin`: binary"
+        );
+        let error = host().err("ReadMany", json!({"paths": ["notes.md", "src/[a"]}));
+        assert_eq!(error.reason(), Some(Reason::BadPattern));
+        let error = host().err("ReadMany", json!({"paths": []}));
+        assert_eq!(error.reason(), Some(Reason::SchemaViolation));
+    }
+
+    #[test]
+    fn the_files_share_the_room_of_one_answer() {
+        let host = TestHost::new().model_output_bytes_max(3_000);
+        host.write("big1", "0123456789\n".repeat(1_000).as_bytes());
+        host.write("small", b"all of it");
+        host.write("big2", "0123456789\n".repeat(2_000).as_bytes());
+        let result = host.ok("ReadMany", json!({"paths": ["big1", "small", "big2"]}));
+        let notes: Vec<Option<&str>> = result
+            .content
+            .iter()
+            .filter_map(|content| match content {
+                Content::Lines { note, .. } => Some(note.as_deref()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            notes,
+            [
+                Some("lines 1-81 of 1000; read on with Read from offset 82"),
+                None,
+                Some("lines 1-79 of 2000; read on with Read from offset 80"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_glob_follows_no_link_out_of_the_workspace() {
+        let host = TestHost::new().files(&[("a/b.txt", "inside"), ("../secret/c.txt", "outside")]);
+        std::os::unix::fs::symlink(host.outside().join("secret"), host.path("a/link")).unwrap();
+        std::os::unix::fs::symlink("../../secret/c.txt", host.path("a/c.txt")).unwrap();
+        let read = |glob: &str| host.ok("ReadMany", json!({"paths": ["a/b.txt", glob]}));
+        for glob in ["**/*.txt", "a/**", "a/link/*", "a/link/**/*.txt"] {
+            assert_eq!(read(glob).structured["count"], 1, "{glob}");
+        }
+        // Named outright, what the link leads to is what is judged.
+        let error = host.err("ReadMany", json!({"paths": ["a/link/c.txt"]}));
+        assert_eq!(error.error_type, ErrorType::PermissionDenied);
+    }
+
+    #[test]
+    fn no_more_files_are_read_than_may_be() {
+        let host = TestHost::new();
+        for number in 0..150 {
+            host.write(&format!("f{number:03}"), b"x");
+        }
+        let result = host.ok("ReadMany", json!({"paths": ["f149", "f*"]}));
+        assert_eq!(result.structured["count"], 100);
+        assert_eq!(result.structured["files"][0]["file_path"], "f149");
+        assert_eq!(result.structured["files"][1]["file_path"], "f000");
+        assert_eq!(
+            result.structured["skipped"][0]["reason"],
+            "51 more files match; at most 100 are read at once, narrow the glob"
+        );
+    }
+
+    #[test]
+    fn long_lines_do_not_break_the_bound() {
+        let host = TestHost::new().model_output_bytes_max(5_000);
+        for number in 0..50 {
+            host.write(&format!("f{number}"), "x".repeat(3_000).as_bytes());
+        }
+        let result = host.ok("ReadMany", json!({"paths": ["*"]}));
+        let count = result.structured["count"].as_u64().unwrap();
+        let skipped = result.structured["skipped"].as_array().unwrap();
+        assert!((1..5).contains(&count), "{count}");
+        assert_eq!(count as usize + skipped.len(), 50);
+    }
+
+    #[test]
+    fn a_session_remembers_what_it_saw() {
+        let host = TestHost::with_session().files(&[("a", "1"), ("d/b", "2")]);
+        host.ok("ReadMany", json!({"paths": ["a", "d/*"]}));
+        for name in ["a", "d/b"] {
+            let located = host.workspace().locate(name, LastLink::Follow).unwrap();
+            let facts = located.facts().unwrap().unwrap();
+            let bytes = if name == "a" { b"1".to_vec() } else { b"2".to_vec() };
+            let now = zero_sandbox::Snapshot::File { bytes, facts };
+            let freshness = host.session().seen().unwrap().freshness(located.path(), &now);
+            assert_eq!(freshness, zero_runtime::seen_files::Freshness::Fresh, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_title_and_the_effects_say_what_will_be_read() {
+        let host = host();
+        let args =
+            ReadManyArgs { paths: ["a", "b", "src/*.rs", "d", "*.md"].map(str::to_owned).to_vec() };
+        let plan = ReadMany.plan(args, host.workspace()).unwrap();
+        assert_eq!(ReadMany.describe(&plan).title, "Read `a`, `b`, `src/*.rs` and 2 more");
+        let written: Vec<String> = ReadMany
+            .effects(&plan)
+            .iter()
+            .map(|effect| host.workspace().shown(effect.path().unwrap().canonical()))
+            .collect();
+        assert_eq!(written, ["a", "b", ".", "d"]);
+    }
+}
