@@ -348,16 +348,13 @@ fn read_all(
     let mut room = cx.limits().model_output_bytes_max.as_usize();
     for (position, index) in by_size.into_iter().enumerate() {
         let share = room / (files.len() - position);
+        cx.check_cancelled()?;
         let outcome = files[index].read(share, cx);
-        match &outcome {
-            Ok(page) => room = room.saturating_sub(page.bytes()),
-            Err(error) if error.reason() == Some(Reason::Cancelled) => {
-                return outcome.map(|_| vec![]);
-            }
-            Err(_) => {}
-        }
+        room = room.saturating_sub(outcome.as_ref().map_or(0, FilePage::bytes));
         outcomes.push((index, outcome));
     }
+    // Reads that were stopped half way are no reasons to list.
+    cx.check_cancelled()?;
     outcomes.sort_by_key(|(index, _)| *index);
     let mut pages = Vec::with_capacity(outcomes.len());
     for (index, outcome) in outcomes {
