@@ -93,8 +93,7 @@ fn timed_out(limit: Duration) -> ToolError {
     let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let message =
         format!("stopped after {shown} without finishing; ask for less at once or raise the limit");
-    ToolError::new(ErrorType::Timeout, Reason::Deadline, message)
-        .with("limit_ms", limit_ms)
+    ToolError::new(ErrorType::Timeout, Reason::Deadline, message).with("limit_ms", limit_ms)
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> ToolError {

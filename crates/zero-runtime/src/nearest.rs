@@ -38,6 +38,7 @@ mod tests {
         assert_eq!(nearest("filePath", known, 1), ["file_path"]);
         assert_eq!(nearest("path", known, 1), ["file_path"]);
         assert_eq!(nearest("ofset", known, 3), ["offset"]);
+        assert_eq!(nearest("scr", ["src", "docs", "target"], 3), ["src"]);
         assert!(nearest("zebra", known, 3).is_empty());
     }
 }

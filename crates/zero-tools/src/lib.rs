@@ -10,13 +10,13 @@ use zero_runtime::{AnyTool, erase};
 
 pub mod delete;
 pub mod diff;
-pub mod edit;
-pub mod previewed;
 mod document;
+pub mod edit;
 mod file_glob;
 pub mod ls;
 pub mod missing;
 pub mod paging;
+pub mod previewed;
 pub mod read;
 pub mod read_many;
 #[cfg(test)]

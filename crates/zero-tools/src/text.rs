@@ -138,9 +138,10 @@ fn utf16_without_mark(sample: &[u8]) -> Option<TextEncoding> {
         high_zeros += usize::from(pair[1] == 0);
     }
     let nearly_all = |zeros: usize| count >= 2 && zeros * 10 >= count * 7;
+    let hardly_any = |zeros: usize| zeros * 20 <= count;
     let encoding = match (high_zeros, low_zeros) {
-        (high, 0) if nearly_all(high) => UTF_16LE,
-        (0, low) if nearly_all(low) => UTF_16BE,
+        (high, low) if nearly_all(high) && hardly_any(low) => UTF_16LE,
+        (high, low) if nearly_all(low) && hardly_any(high) => UTF_16BE,
         _ => return None,
     };
     let text = encoding.decode_without_bom_handling(&sample[..count * 2]).0;
@@ -188,6 +189,7 @@ mod tests {
         check(b"\xFF\xFEa\0b\0", Some("UTF-16LE with a byte order mark"));
         check(b"\xFE\xFF\0a\0b", Some("UTF-16BE with a byte order mark"));
         check(&utf16("plain text without a mark\r\n"), Some("UTF-16LE"));
+        check(&utf16("one character, Ā, has its zero on the other side"), Some("UTF-16LE"));
         check(b"caf\xE9 cr\xE8me br\xFBl\xE9e", Some("windows-1252"));
         check(
             "日本語のテキストです。"

@@ -13,7 +13,9 @@ fn same_shape(expected: &Value, found: &Value, place: &str) {
     match (expected, found) {
         (Value::Object(fields), Value::Object(others)) => {
             for (name, field) in fields {
-                let other = others.get(name).unwrap_or_else(|| panic!("{place}/{name} is missing in {found}"));
+                let other = others
+                    .get(name)
+                    .unwrap_or_else(|| panic!("{place}/{name} is missing in {found}"));
                 same_shape(field, other, &format!("{place}/{name}"));
             }
         }
@@ -33,24 +35,35 @@ fn same_shape(expected: &Value, found: &Value, place: &str) {
 /// The project the examples speak of.
 fn project() -> Fixture {
     let f = Fixture::one_shot();
-    f.put("src/app.ts", "import React from 'react';\n\nconst App = () => {\n  return <div>Hello</div>;\n};")
-        .put("src/index.ts", "// TODO: refactor this\n")
-        .put("src/utils/helper.ts", "\n  // TODO: add tests\n")
-        .put("src/components/button.tsx", "")
-        .put("package.json", "{\n  \"name\": \"my-app\",\n  \"version\": \"1.0.0\"\n}")
-        .put("main.go", "func main() {\n    fmt.Println(\"Hello\")\n}")
-        .put("pkg/server.go", "func (s *Server) lastError() error {\n")
-        .put("docs/guide.md", "# Guide\n")
-        .put("docs/deep/more.md", "# More\n");
+    f.put(
+        "src/app.ts",
+        "import React from 'react';\n\nconst App = () => {\n  return <div>Hello</div>;\n};",
+    )
+    .put("src/index.ts", "// TODO: refactor this\n")
+    .put("src/utils/helper.ts", "\n  // TODO: add tests\n")
+    .put("src/components/button.tsx", "")
+    .put("package.json", "{\n  \"name\": \"my-app\",\n  \"version\": \"1.0.0\"\n}")
+    .put("main.go", "func main() {\n    fmt.Println(\"Hello\")\n}")
+    .put("pkg/server.go", "func (s *Server) lastError() error {\n")
+    .put("docs/guide.md", "# Guide\n")
+    .put("docs/deep/more.md", "# More\n");
     f
 }
 
 async fn run(f: &Fixture, dialect: DialectName, tool: &str, input: Value) -> Outcome {
-    f.speak(dialect, tool, input.clone()).await.unwrap_or_else(|error| panic!("{tool} {input}: {error}"))
+    f.speak(dialect, tool, input.clone())
+        .await
+        .unwrap_or_else(|error| panic!("{tool} {input}: {error}"))
 }
 
 /// Runs an example and compares the first piece of content.
-async fn check(f: &Fixture, dialect: DialectName, tool: &str, input: Value, expected: Value) -> Value {
+async fn check(
+    f: &Fixture,
+    dialect: DialectName,
+    tool: &str,
+    input: Value,
+    expected: Value,
+) -> Value {
     let outcome = run(f, dialect, tool, input).await;
     let first = outcome.rendered.content[0].clone();
     same_shape(&expected, &first, tool);
@@ -65,25 +78,58 @@ async fn editors_agents_get_what_they_expect() {
         "type": "text", "text": "import React from 'react';\n\nconst App = () => {\n  return <div>Hello</div>;\n};",
     })).await;
     assert_eq!(read["text"], f.text("src/app.ts"));
-    let written = check(&f, Acp, "write_file", json!({"path": "src/new-file.ts", "content": "export const hello = 'world';"}),
-        json!({"type": "text", "text": "File written successfully"})).await;
+    let written = check(
+        &f,
+        Acp,
+        "write_file",
+        json!({"path": "src/new-file.ts", "content": "export const hello = 'world';"}),
+        json!({"type": "text", "text": "File written successfully"}),
+    )
+    .await;
     assert_eq!(written["text"], "File written successfully");
-    let listed = check(&f, Acp, "list_directory", json!({"path": "src/"}), json!({"type": "text", "text": "app.ts"})).await;
+    let listed = check(
+        &f,
+        Acp,
+        "list_directory",
+        json!({"path": "src/"}),
+        json!({"type": "text", "text": "app.ts"}),
+    )
+    .await;
     assert_eq!(listed["text"], "app.ts\ncomponents/\nindex.ts\nnew-file.ts\nutils/");
-    let found = check(&f, Acp, "search_files", json!({"query": "TODO", "path": "src/", "includePattern": "*.ts"}),
-        json!({"type": "text", "text": "src/app.ts:15: // TODO: refactor this"})).await;
-    assert_eq!(found["text"], "src/index.ts:1: // TODO: refactor this\nsrc/utils/helper.ts:2: // TODO: add tests");
+    let found = check(
+        &f,
+        Acp,
+        "search_files",
+        json!({"query": "TODO", "path": "src/", "includePattern": "*.ts"}),
+        json!({"type": "text", "text": "src/app.ts:15: // TODO: refactor this"}),
+    )
+    .await;
+    assert_eq!(
+        found["text"],
+        "src/index.ts:1: // TODO: refactor this\nsrc/utils/helper.ts:2: // TODO: add tests"
+    );
     let edited = check(&f, Acp, "edit_file", json!({"path": "src/app.ts", "edits": [
         {"type": "replace", "oldText": "const App = () => {", "newText": "const App: React.FC = () => {"},
     ]}), json!({"type": "diff", "path": "src/app.ts", "diff": "@@ -1,3 +1,3 @@\n-old line\n+new line"})).await;
-    assert_eq!(edited["diff"], "@@ -1,5 +1,5 @@\n import React from 'react';\n \n-const App = () => {\n+const App: React.FC = () => {\n   return <div>Hello</div>;\n };\n\\ No newline at end of file");
-    run(&f, Acp, "edit_file", json!({"path": "src/index.ts", "edits": [{"type": "insert", "line": 2, "newText": "x"}]})).await;
+    assert_eq!(
+        edited["diff"],
+        "@@ -1,5 +1,5 @@\n import React from 'react';\n \n-const App = () => {\n+const App: React.FC = () => {\n   return <div>Hello</div>;\n };\n\\ No newline at end of file"
+    );
+    run(
+        &f,
+        Acp,
+        "edit_file",
+        json!({"path": "src/index.ts", "edits": [{"type": "insert", "line": 2, "newText": "x"}]}),
+    )
+    .await;
     assert_eq!(f.text("src/index.ts"), "// TODO: refactor this\nx\n");
     run(&f, Acp, "delete_file", json!({"path": "src/new-file.ts"})).await;
     assert!(!f.path("src/new-file.ts").exists());
 
     // A one-pixel picture.
-    let png: Vec<u8> = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0"[..], &[0; 40]].concat();
+    let png: Vec<u8> =
+        [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0"[..], &[0; 40]]
+            .concat();
     f.put("dot.png", png);
     let image = json!({"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "iVBORw0KGgo..."}});
     let found = check(&f, Acp, "read_file", json!({"path": "dot.png"}), image).await;
@@ -107,7 +153,10 @@ fn a_definition_is_what_an_editor_expects() {
         "inputSchema",
     );
     let names: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(names, ["read_file", "write_file", "list_directory", "search_files", "edit_file", "delete_file"]);
+    assert_eq!(
+        names,
+        ["read_file", "write_file", "list_directory", "search_files", "edit_file", "delete_file"]
+    );
 }
 
 #[tokio::test]
@@ -116,31 +165,56 @@ async fn the_canonical_examples_give_exactly_the_agreed_fields() {
     let go = f.path("main.go").display().to_string();
     let structured = |outcome: &Outcome| outcome.result.structured.clone();
     let read = run(&f, Canonical, "Read", json!({"file_path": go})).await;
-    assert_eq!(structured(&read), json!({
-        "content": "     1\tfunc main() {\n     2\t    fmt.Println(\"Hello\")\n     3\t}", "total_lines": 3,
-    }));
+    assert_eq!(
+        structured(&read),
+        json!({
+            "content": "     1\tfunc main() {\n     2\t    fmt.Println(\"Hello\")\n     3\t}", "total_lines": 3,
+        })
+    );
     assert_eq!(read.rendered.content[0]["text"], structured(&read)["content"]);
     let page = run(&f, Canonical, "Read", json!({"file_path": go, "offset": 2, "limit": 1})).await;
-    assert_eq!(structured(&page), json!({"content": "     2\t    fmt.Println(\"Hello\")", "total_lines": 3}));
+    assert_eq!(
+        structured(&page),
+        json!({"content": "     2\t    fmt.Println(\"Hello\")", "total_lines": 3})
+    );
     let new = f.path("new-file.go").display().to_string();
-    let write = run(&f, Canonical, "Write", json!({"file_path": new, "content": "package main\n\nfunc main() {}\n"})).await;
+    let write = run(
+        &f,
+        Canonical,
+        "Write",
+        json!({"file_path": new, "content": "package main\n\nfunc main() {}\n"}),
+    )
+    .await;
     assert_eq!(structured(&write), json!({"success": true, "bytes_written": 29}));
     let edit = json!({"file_path": go, "old_string": "fmt.Println(\"Hello\")", "new_string": "fmt.Println(\"Hello, World!\")"});
-    assert_eq!(structured(&run(&f, Canonical, "Edit", edit).await), json!({"success": true, "replacements": 1}));
+    assert_eq!(
+        structured(&run(&f, Canonical, "Edit", edit).await),
+        json!({"success": true, "replacements": 1})
+    );
     let glob = structured(&run(&f, Canonical, "Glob", json!({"pattern": "**/*.go"})).await);
-    let mut files: Vec<&str> = glob["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    let mut files: Vec<&str> =
+        glob["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     files.sort_unstable();
-    assert_eq!((files, &glob["count"]), (vec!["main.go", "new-file.go", "pkg/server.go"], &json!(3)));
+    assert_eq!(
+        (files, &glob["count"]),
+        (vec!["main.go", "new-file.go", "pkg/server.go"], &json!(3))
+    );
     let docs = f.path("docs").display().to_string();
-    let glob = structured(&run(&f, Canonical, "Glob", json!({"pattern": "*.md", "path": docs})).await);
+    let glob =
+        structured(&run(&f, Canonical, "Glob", json!({"pattern": "*.md", "path": docs})).await);
     assert_eq!(glob, json!({"files": ["docs/guide.md"], "count": 1}));
-    let grep = json!({"pattern": "func.*Error", "glob": "*.go", "output_mode": "content", "-n": true});
-    assert_eq!(structured(&run(&f, Canonical, "Grep", grep).await), json!({
-        "matches": [{"file": "pkg/server.go", "line_number": 1, "content": "func (s *Server) lastError() error {"}],
-        "total_matches": 1,
-    }));
+    let grep =
+        json!({"pattern": "func.*Error", "glob": "*.go", "output_mode": "content", "-n": true});
+    assert_eq!(
+        structured(&run(&f, Canonical, "Grep", grep).await),
+        json!({
+            "matches": [{"file": "pkg/server.go", "line_number": 1, "content": "func (s *Server) lastError() error {"}],
+            "total_matches": 1,
+        })
+    );
     let error = f.call("Read", json!({"file_path": "/path/to/file.go"})).await.unwrap_err();
-    let fields: Vec<String> = serde_json::to_value(&error).unwrap().as_object().unwrap().keys().cloned().collect();
+    let fields: Vec<String> =
+        serde_json::to_value(&error).unwrap().as_object().unwrap().keys().cloned().collect();
     assert_eq!(fields, ["tool", "error_type", "message", "details"]);
 }
 
@@ -148,19 +222,28 @@ async fn the_canonical_examples_give_exactly_the_agreed_fields() {
 async fn opencode_gets_what_it_expects() {
     let f = project();
     let text = json!({"type": "content", "content": {"type": "text", "text": "…"}});
-    let read = check(&f, Opencode, "read", json!({"path": "main.go", "limit": 1, "line": 2.0}), text.clone()).await;
+    let read = check(
+        &f,
+        Opencode,
+        "read",
+        json!({"path": "main.go", "limit": 1, "line": 2.0}),
+        text.clone(),
+    )
+    .await;
     assert_eq!(read["content"]["text"], "    fmt.Println(\"Hello\")");
     let diff = json!({"type": "diff", "path": "src/App.js", "oldText": "function App() {", "newText": "import React from 'react';\n\nfunction App() {"});
     let edit = json!({"path": "main.go", "oldString": "Hello", "newString": "Bye"});
     let edited = check(&f, Opencode, "edit", edit, diff).await;
     assert_eq!(edited["newText"], f.text("main.go"));
-    let grep = json!({"pattern": "TODO", "path": "src", "include": "*.ts", "exclude": ["utils/**"]});
+    let grep =
+        json!({"pattern": "TODO", "path": "src", "include": "*.ts", "exclude": ["utils/**"]});
     let found = check(&f, Opencode, "grep", grep, text.clone()).await;
     assert_eq!(found["content"]["text"], "src/index.ts:1:// TODO: refactor this");
     check(&f, Opencode, "glob", json!({"pattern": "**/*.go"}), text.clone()).await;
     check(&f, Opencode, "list", json!({"path": "src"}), text).await;
     run(&f, Opencode, "write", json!({"path": "a/b", "content": "c"})).await;
-    let error = f.speak(Opencode, "read", json!({"path": "main.go", "line": 1.5})).await.unwrap_err();
+    let error =
+        f.speak(Opencode, "read", json!({"path": "main.go", "line": 1.5})).await.unwrap_err();
     assert!(error.message.contains("/line: expected a whole number"), "{error}");
 }
 
@@ -169,18 +252,38 @@ async fn qwen_gets_what_it_expects() {
     let f = project();
     let text = json!({"text": "…"});
     let go = f.path("main.go").display().to_string();
-    let read = check(&f, Qwen, "read_file", json!({"absolute_path": go, "offset": 1, "limit": 1}), text.clone()).await;
+    let read = check(
+        &f,
+        Qwen,
+        "read_file",
+        json!({"absolute_path": go, "offset": 1, "limit": 1}),
+        text.clone(),
+    )
+    .await;
     assert_eq!(read["text"], "    fmt.Println(\"Hello\")");
-    check(&f, Qwen, "read_many_files", json!({"paths": ["main.go", "docs/*.md"]}), text.clone()).await;
+    check(&f, Qwen, "read_many_files", json!({"paths": ["main.go", "docs/*.md"]}), text.clone())
+        .await;
     let edit = json!({"file_path": go, "old_string": "Hello", "new_string": "Bye"});
     let edited = run(&f, Qwen, "edit", edit).await;
-    let diff = json!({"fileDiff": "…", "fileName": "main.go", "originalContent": "…", "newContent": "…"});
+    let diff =
+        json!({"fileDiff": "…", "fileName": "main.go", "originalContent": "…", "newContent": "…"});
     same_shape(&diff, &edited.rendered.display, "returnDisplay");
-    let found = check(&f, Qwen, "grep_search", json!({"pattern": "TODO", "glob": "*.ts", "limit": 1}), text.clone()).await;
-    assert!(found["text"].as_str().unwrap().starts_with("src/index.ts:1:// TODO: refactor this"), "{found}");
+    let found = check(
+        &f,
+        Qwen,
+        "grep_search",
+        json!({"pattern": "TODO", "glob": "*.ts", "limit": 1}),
+        text.clone(),
+    )
+    .await;
+    assert!(
+        found["text"].as_str().unwrap().starts_with("src/index.ts:1:// TODO: refactor this"),
+        "{found}"
+    );
     check(&f, Qwen, "glob", json!({"pattern": "**/*.go"}), text.clone()).await;
     check(&f, Qwen, "list_directory", json!({"path": f.path("src")}), text).await;
-    let shown = run(&f, Qwen, "list_directory", json!({"path": f.path("src")})).await.rendered.display;
+    let shown =
+        run(&f, Qwen, "list_directory", json!({"path": f.path("src")})).await.rendered.display;
     assert!(shown.is_string(), "{shown}");
 }
 
@@ -188,11 +291,31 @@ async fn qwen_gets_what_it_expects() {
 async fn wrong_fields_are_named_in_the_dialects_own_words() {
     let f = project();
     for (dialect, tool, input, expected) in [
-        (Acp, "read_file", json!({"file_path": "a"}), "/file_path: expected one of `path`, found unknown field `file_path` (did you mean `path`?)"),
-        (Qwen, "read_file", json!({"path": "a"}), "/absolute_path: expected a string, found nothing (the field is required)"),
+        (
+            Acp,
+            "read_file",
+            json!({"file_path": "a"}),
+            "/file_path: expected one of `path`, found unknown field `file_path` (did you mean `path`?)",
+        ),
+        (
+            Qwen,
+            "read_file",
+            json!({"path": "a"}),
+            "/absolute_path: expected a string, found nothing (the field is required)",
+        ),
         (Opencode, "grep", json!({"pattern": 1}), "/pattern: expected a string, found 1"),
-        (Canonical, "Read", json!({"file_path": "a", "offset": 0}), "/offset: expected a whole number at least 1, found 0"),
-        (Canonical, "Grep", json!({"pattern": "a", "output_mode": "all"}), "/output_mode: expected one of"),
+        (
+            Canonical,
+            "Read",
+            json!({"file_path": "a", "offset": 0}),
+            "/offset: expected a whole number at least 1, found 0",
+        ),
+        (
+            Canonical,
+            "Grep",
+            json!({"pattern": "a", "output_mode": "all"}),
+            "/output_mode: expected one of",
+        ),
     ] {
         let error = f.speak(dialect, tool, input).await.unwrap_err();
         assert!(error.message.contains(expected), "{dialect} {tool}: {error}");
