@@ -1,1 +1,77 @@
+//! The `zero` program: wires the crates together and is the only one that talks to a terminal.
+//!
+//! [`run`] is the entry point. [`cli`] says what can be written on the command line, `commands`
+//! holds one file for each thing that can be asked for, and [`exit`] says how it ends.
 
+mod approval;
+pub mod cli;
+mod commands;
+mod config;
+pub mod exit;
+mod hosting;
+mod logging;
+mod terminal;
+#[cfg(test)]
+mod testing;
+
+use std::ffi::OsString;
+use std::panic::AssertUnwindSafe;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use zero_core::ToolError;
+use zero_runtime::AnyTool;
+
+use crate::cli::Cli;
+use crate::config::Config;
+use crate::exit::{Exit, UsageError};
+use crate::terminal::Terminal;
+
+/// What every command works with.
+pub(crate) struct App {
+    pub(crate) config: Config,
+    pub(crate) terminal: Terminal,
+    /// The tools that come with zero; made when asked for, since not every command needs them.
+    pub(crate) tools: fn() -> Vec<Arc<dyn AnyTool>>,
+}
+
+/// Runs `zero` with a command line, program name first.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let config = Config::from_env();
+    let terminal = Terminal::new(config.streams);
+    logging::start(config.log.as_deref(), &terminal);
+    logging::report_panics();
+    let app = App { config, terminal, tools: zero_tools::builtin };
+    let exit = std::panic::catch_unwind(AssertUnwindSafe(|| parse_and_run(&app, args)))
+        .unwrap_or_else(|_| {
+            app.terminal
+                .error("zero has a bug and stopped; run it again with ZERO_LOG=error to see where");
+            Exit::Error
+        });
+    exit.into()
+}
+
+fn parse_and_run(app: &App, args: impl IntoIterator<Item = OsString>) -> Exit {
+    match Cli::try_parse_from(args) {
+        Ok(cli) => commands::run(app, cli).unwrap_or_else(|error| report(app, &error)),
+        Err(error) => {
+            // Help and version arrive here too; when nobody reads them any more, so be it.
+            let _ = error.print();
+            if error.use_stderr() { Exit::Usage } else { Exit::Ok }
+        }
+    }
+}
+
+/// Says why a command failed, the whole chain once, and how that ends the program.
+fn report(app: &App, error: &anyhow::Error) -> Exit {
+    if terminal::is_closed_pipe(error) {
+        return Exit::Ok;
+    }
+    app.terminal.error(&format!("{error:#}"));
+    if error.is::<UsageError>() {
+        Exit::Usage
+    } else {
+        error.downcast_ref::<ToolError>().map_or(Exit::Error, Exit::of_error)
+    }
+}

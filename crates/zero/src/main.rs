@@ -1,1 +1,7 @@
-fn main() {}
+//! The `zero` program. Everything it does is in the library, so that tests can reach it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    zero::run(std::env::args_os())
+}

@@ -1,0 +1,333 @@
+//! The command line as it is written: names, flags and the help a person learns from.
+//!
+//! Only the form is here. What each command does is in `commands`, one file each.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use zero_core::limits::{Limits, parse_duration};
+use zero_runtime::DialectName;
+
+/// Gives any coding agent hands, safely.
+///
+/// zero runs the tools of coding agents (read, write, edit, search) through one path that checks
+/// the input, judges what the call would touch, asks where it must, and writes down what happened.
+#[derive(Debug, Parser)]
+#[command(
+    name = "zero",
+    version,
+    disable_help_subcommand = true,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied.
+
+Environment:
+  XDG_STATE_HOME  where the audit log and the journal are kept (default: ~/.local/state)
+  ZERO_LOG        what to log to stderr, such as `info` or `zero_runtime=debug`
+  NO_COLOR        set to anything to turn colours off"
+)]
+pub struct Cli {
+    /// What to do; without one, a short overview is shown.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List, explain, call and check tools
+    Tools {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: ToolsCommand,
+    },
+    /// Take back a change that a tool made to a file
+    Undo(UndoArgs),
+    /// Show how often tools were called, how they ended and how long they took
+    Stats(StatsArgs),
+    /// Look at the log of all calls
+    Audit {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: AuditCommand,
+    },
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:
+  zero completions bash > ~/.local/share/bash-completion/completions/zero")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page of zero or of one of its commands
+    #[command(after_help = "Examples:
+  zero man | man -l -
+  zero man tools call > zero-tools-call.1")]
+    Man {
+        /// The command, such as `tools call`; all of zero when absent
+        #[arg(value_name = "COMMAND")]
+        command: Vec<String>,
+    },
+}
+
+/// What can be done with tools.
+#[derive(Debug, Subcommand)]
+pub enum ToolsCommand {
+    /// List the tools, for people or in the form a model's interface wants
+    List(ListArgs),
+    /// Explain one tool: parameters, risk, an example
+    Show(ShowArgs),
+    /// Call a tool
+    Call(CallArgs),
+    /// Check this build against the levels of the tool specification
+    Conformance(ConformanceArgs),
+}
+
+/// What can be done with the log.
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Show the newest calls
+    Tail(TailArgs),
+}
+
+/// `zero tools list`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero tools list                                      a table of the tools
+  zero tools list --dialect qwen                       the same tools, as Qwen Code names them
+  zero tools list --format anthropic > tools.json      ready for `tools` of a model request")]
+pub struct ListArgs {
+    /// Names and shapes to show the tools in
+    #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
+    pub dialect: DialectName,
+    /// How to write the list
+    #[arg(long, value_enum, default_value_t)]
+    pub format: ListFormat,
+}
+
+/// How to write a list of tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// For people
+    #[default]
+    Table,
+    /// Everything zero knows about each tool
+    Json,
+    /// `tools` of an OpenAI-compatible request
+    Openai,
+    /// `tools` of an Anthropic request
+    Anthropic,
+    /// `tools` of a Gemini request
+    Gemini,
+    /// Result of MCP's `tools/list`
+    Mcp,
+}
+
+/// `zero tools show`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero tools show Grep
+  zero tools show grep_search --dialect qwen
+  zero tools show Read --json                          with the full schemas")]
+pub struct ShowArgs {
+    /// The tool
+    pub name: String,
+    /// Names and shapes to show it in
+    #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
+    pub dialect: DialectName,
+    /// Print JSON, with the full schemas
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `zero tools call`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero tools call Read '{\"file_path\": \"README.md\", \"limit\": 20}'
+  zero tools call Grep '{\"pattern\": \"TODO\", \"output_mode\": \"content\"}' --json
+  zero tools call Write - --yes < input.json
+  zero tools call read_file '{\"path\": \"README.md\"}' --dialect acp
+
+A call that changes something is asked about on a terminal; elsewhere it needs --yes.
+`zero undo` takes a change back.
+
+Exit codes: 0 the tool gave a result, 1 it gave an error, 2 wrong usage, 3 denied.")]
+pub struct CallArgs {
+    /// The tool, by its name in the dialect
+    pub name: String,
+    /// Its input as a JSON object, or `-` to read it from stdin
+    #[arg(value_name = "JSON", allow_hyphen_values = true)]
+    pub input: String,
+    /// Folder to work in; may be given several times, relative paths start in the first [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Vec<PathBuf>,
+    /// Names and shapes that the call is written in
+    #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
+    pub dialect: DialectName,
+    /// Answer yes where you would be asked; what is denied stays denied
+    #[arg(long)]
+    pub yes: bool,
+    /// Print one line of JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Give up after this long, such as `500ms` or `10s`, if that is sooner than the tool's own limit
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub timeout: Option<Duration>,
+    /// Set a limit, such as `file-timeout=5s` or `model-output=10kb`; may be given several times
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
+    pub limits: Vec<LimitArg>,
+}
+
+/// One `--limit`, known to be valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitArg {
+    name: String,
+    value: String,
+}
+
+impl CallArgs {
+    /// The limits of the call.
+    pub fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        for LimitArg { name, value } in &self.limits {
+            // Each was tried on its own when it was read.
+            let _ = limits.set(name, value);
+        }
+        limits
+    }
+}
+
+/// `zero tools conformance`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Level 1 is Read, Write, Edit, Glob, Grep, Bash and AskUserQuestion; level 2 adds TodoWrite and
+LSP; level 3 adds WebFetch and WebSearch. Each tool is called for real, in a temporary folder.
+
+Examples:
+  zero tools conformance --level 1
+  zero tools conformance --json
+
+Exit codes: 0 everything of the level passes, 1 something does not."
+)]
+pub struct ConformanceArgs {
+    /// Highest level to check
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub level: u8,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `zero undo`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero undo                take back the newest change
+  zero undo --list         what can be taken back
+  zero undo 12             take back change 12
+
+A file that was changed again since is left alone unless you say yes; what an undo overwrites is
+itself recorded.
+
+Exit codes: 0 restored, 1 nothing to undo or it failed, 2 wrong usage, 3 refused.")]
+pub struct UndoArgs {
+    /// Number of the change [default: the newest]
+    #[arg(conflicts_with = "list")]
+    pub id: Option<u64>,
+    /// List the recorded changes, newest first
+    #[arg(long)]
+    pub list: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Restore the file even if it was changed again since
+    #[arg(long, conflicts_with = "list")]
+    pub yes: bool,
+    /// Folder whose changes are meant [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+}
+
+/// `zero stats`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero stats
+  zero stats --since 24h
+  zero stats --since 30d --json")]
+pub struct StatsArgs {
+    /// How far to look back, such as `12h` or `30d`
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = some_time)]
+    pub since: Duration,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `zero audit tail`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero audit tail -n 50
+  zero audit tail --follow                          watch the calls as they happen
+  zero audit tail -n 1000 --json | jq 'select(.status == \"denied\")'")]
+pub struct TailArgs {
+    /// How many calls to show
+    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub lines: u32,
+    /// Go on showing calls as they happen, until interrupted
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Print the rows as they are recorded, one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reads a dialect's name; help and errors list the names.
+fn dialect() -> impl TypedValueParser<Value = DialectName> {
+    PossibleValuesParser::new(DialectName::ALL.map(DialectName::as_str))
+        .try_map(|name| name.parse::<DialectName>())
+}
+
+/// Reads a time that is not zero.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(Duration::ZERO) => Err("the time must be more than zero".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads `NAME=VALUE` and tries it.
+fn limit(text: &str) -> Result<LimitArg, String> {
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(format!("write it as NAME=VALUE; the names are {}", Limits::NAMES.join(", ")));
+    };
+    Limits::default().set(name, value).map_err(|error| error.to_string())?;
+    Ok(LimitArg { name: name.to_owned(), value: value.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn limits_are_checked_where_they_are_read() {
+        for (text, fits) in [
+            ("file-timeout=5s", true),
+            ("file-timeout=0s", false),
+            ("file-timeout=soon", false),
+            ("speed=1", false),
+            ("file-timeout", false),
+        ] {
+            assert_eq!(limit(text).is_ok(), fits, "{text}");
+        }
+        assert!(some_time("0s").is_err());
+        assert_eq!(some_time("7d"), Ok(Duration::from_secs(7 * 24 * 3600)));
+    }
+}

@@ -1,0 +1,34 @@
+//! The commands, one file each.
+
+mod audit_tail;
+mod completions;
+mod conformance;
+mod man;
+mod overview;
+mod stats;
+mod tools_call;
+mod tools_list;
+mod tools_show;
+mod undo;
+
+use crate::App;
+use crate::cli::{AuditCommand, Cli, Command, ToolsCommand};
+use crate::exit::Exit;
+
+/// Runs a command.
+pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
+    match cli.command {
+        None => overview::run(app),
+        Some(Command::Tools { command: ToolsCommand::List(args) }) => tools_list::run(app, &args),
+        Some(Command::Tools { command: ToolsCommand::Show(args) }) => tools_show::run(app, &args),
+        Some(Command::Tools { command: ToolsCommand::Call(args) }) => tools_call::run(app, &args),
+        Some(Command::Tools { command: ToolsCommand::Conformance(args) }) => {
+            conformance::run(app, &args)
+        }
+        Some(Command::Undo(args)) => undo::run(app, &args),
+        Some(Command::Stats(args)) => stats::run(app, &args),
+        Some(Command::Audit { command: AuditCommand::Tail(args) }) => audit_tail::run(app, &args),
+        Some(Command::Completions { shell }) => completions::run(app, shell),
+        Some(Command::Man { command }) => man::run(app, &command),
+    }
+}

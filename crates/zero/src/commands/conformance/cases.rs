@@ -1,0 +1,286 @@
+//! The tool specification as data: each tool's parameters, examples and result.
+//!
+//! `{root}` in an input stands for the temporary workspace. Its files are [`FILES`]; they are put
+//! back before every example, so that no example depends on another.
+
+/// One tool of the specification.
+pub(super) struct Case {
+    pub(super) tool: &'static str,
+    /// The lowest level that asks for it.
+    pub(super) level: u8,
+    pub(super) parameters: &'static [Parameter],
+    pub(super) examples: &'static [Example],
+    /// The fields of its result; `None` where the specification leaves it open.
+    pub(super) result: Option<&'static [Field]>,
+    /// An input that names a file that does not exist.
+    pub(super) missing: Option<&'static str>,
+}
+
+/// One parameter of a tool.
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+    pub(super) required: bool,
+}
+
+/// One field of a result.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+}
+
+/// An example of the specification, and what its result must hold.
+pub(super) struct Example {
+    pub(super) input: &'static str,
+    /// Fields of the result that the specification fixes; `{}` where it fixes none.
+    pub(super) holds: &'static str,
+}
+
+/// What a value looks like.
+#[derive(Clone, Copy)]
+pub(super) enum Shape {
+    Text,
+    Number,
+    Flag,
+    Texts,
+    /// Objects with exactly these fields.
+    Objects(&'static [Field]),
+    /// Objects of the tool's own making.
+    List,
+    /// An object from texts to texts.
+    TextMap,
+}
+
+/// Files of the temporary workspace.
+pub(super) const FILES: &[(&str, &str)] = &[
+    ("path/to/file.go", "func main() {\n    fmt.Println(\"Hello\")\n}\n"),
+    ("path/to/long.go", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16\n17\n18\n19\n20\n"),
+    ("search/main.go", "package main\n"),
+    ("search/pkg/server.go", "package pkg\n\nfunc NewError() error { return nil }\n"),
+    ("search/internal/handler.go", "package internal\n"),
+    ("search/notes.md", "func of an Error, but not in Go\n"),
+    ("docs/intro.md", "# Intro\n"),
+    ("docs/deep/more.md", "# More\n"),
+];
+
+const fn required(name: &'static str, shape: Shape) -> Parameter {
+    Parameter { name, shape, required: true }
+}
+
+const fn optional(name: &'static str, shape: Shape) -> Parameter {
+    Parameter { name, shape, required: false }
+}
+
+const fn field(name: &'static str, shape: Shape) -> Field {
+    Field { name, shape }
+}
+
+/// The specification, level by level.
+pub(super) const CASES: &[Case] = &[
+    Case {
+        tool: "Read",
+        level: 1,
+        parameters: &[
+            required("file_path", Shape::Text),
+            optional("offset", Shape::Number),
+            optional("limit", Shape::Number),
+        ],
+        examples: &[
+            Example {
+                input: r#"{"file_path": "{root}/path/to/file.go"}"#,
+                holds: r#"{"content": "     1\tfunc main() {\n     2\t    fmt.Println(\"Hello\")\n     3\t}", "total_lines": 3}"#,
+            },
+            Example {
+                input: r#"{"file_path": "{root}/path/to/long.go", "offset": 10, "limit": 5}"#,
+                holds: r#"{"content": "    10\t10\n    11\t11\n    12\t12\n    13\t13\n    14\t14", "total_lines": 20}"#,
+            },
+        ],
+        result: Some(&[field("content", Shape::Text), field("total_lines", Shape::Number)]),
+        missing: Some(r#"{"file_path": "{root}/path/to/nothing.go"}"#),
+    },
+    Case {
+        tool: "Write",
+        level: 1,
+        parameters: &[required("file_path", Shape::Text), required("content", Shape::Text)],
+        examples: &[Example {
+            input: r#"{"file_path": "{root}/path/to/new-file.go", "content": "package main\n\nfunc main() {}\n"}"#,
+            holds: r#"{"success": true, "bytes_written": 29}"#,
+        }],
+        result: Some(&[field("success", Shape::Flag), field("bytes_written", Shape::Number)]),
+        missing: None,
+    },
+    Case {
+        tool: "Edit",
+        level: 1,
+        parameters: &[
+            required("file_path", Shape::Text),
+            required("old_string", Shape::Text),
+            required("new_string", Shape::Text),
+            optional("replace_all", Shape::Flag),
+        ],
+        examples: &[Example {
+            input: r#"{"file_path": "{root}/path/to/file.go", "old_string": "fmt.Println(\"Hello\")", "new_string": "fmt.Println(\"Hello, World!\")"}"#,
+            holds: r#"{"success": true, "replacements": 1}"#,
+        }],
+        result: Some(&[field("success", Shape::Flag), field("replacements", Shape::Number)]),
+        missing: Some(
+            r#"{"file_path": "{root}/path/to/nothing.go", "old_string": "a", "new_string": "b"}"#,
+        ),
+    },
+    Case {
+        tool: "Glob",
+        level: 1,
+        parameters: &[required("pattern", Shape::Text), optional("path", Shape::Text)],
+        examples: &[
+            Example { input: r#"{"pattern": "**/*.go"}"#, holds: r#"{"count": 5}"# },
+            Example {
+                input: r#"{"pattern": "**/*.go", "path": "{root}/search"}"#,
+                holds: r#"{"count": 3}"#,
+            },
+            Example {
+                input: r#"{"pattern": "*.md", "path": "{root}/docs"}"#,
+                holds: r#"{"count": 1}"#,
+            },
+        ],
+        result: Some(&[field("files", Shape::Texts), field("count", Shape::Number)]),
+        missing: Some(r#"{"pattern": "*.md", "path": "{root}/nowhere"}"#),
+    },
+    Case {
+        tool: "Grep",
+        level: 1,
+        parameters: &[
+            required("pattern", Shape::Text),
+            optional("path", Shape::Text),
+            optional("glob", Shape::Text),
+            optional("output_mode", Shape::Text),
+            optional("-i", Shape::Flag),
+            optional("-n", Shape::Flag),
+            optional("-A", Shape::Number),
+            optional("-B", Shape::Number),
+            optional("-C", Shape::Number),
+        ],
+        examples: &[Example {
+            input: r#"{"pattern": "func.*Error", "glob": "*.go", "output_mode": "content", "-n": true}"#,
+            holds: r#"{"total_matches": 1}"#,
+        }],
+        result: Some(&[
+            field(
+                "matches",
+                Shape::Objects(&[
+                    field("file", Shape::Text),
+                    field("line_number", Shape::Number),
+                    field("content", Shape::Text),
+                ]),
+            ),
+            field("total_matches", Shape::Number),
+        ]),
+        missing: Some(r#"{"pattern": "x", "path": "{root}/nowhere"}"#),
+    },
+    Case {
+        tool: "Bash",
+        level: 1,
+        parameters: &[
+            required("command", Shape::Text),
+            optional("timeout", Shape::Number),
+            optional("cwd", Shape::Text),
+            optional("run_in_background", Shape::Flag),
+        ],
+        examples: &[
+            Example { input: r#"{"command": "go build ./..."}"#, holds: "{}" },
+            Example { input: r#"{"command": "git status"}"#, holds: "{}" },
+            Example { input: r#"{"command": "npm install", "timeout": 300000}"#, holds: "{}" },
+        ],
+        result: Some(&[
+            field("stdout", Shape::Text),
+            field("stderr", Shape::Text),
+            field("exit_code", Shape::Number),
+        ]),
+        missing: None,
+    },
+    Case {
+        tool: "AskUserQuestion",
+        level: 1,
+        parameters: &[required("questions", Shape::List)],
+        examples: &[Example {
+            input: r#"{"questions": [{
+                "question": "Which database should we use?",
+                "header": "Database",
+                "options": [
+                    {"label": "PostgreSQL", "description": "Relational, ACID compliant"},
+                    {"label": "MongoDB", "description": "Document store, flexible schema"},
+                    {"label": "Redis", "description": "In-memory, key-value store"}
+                ],
+                "multiSelect": false
+            }]}"#,
+            holds: "{}",
+        }],
+        result: Some(&[field("answers", Shape::TextMap)]),
+        missing: None,
+    },
+    Case {
+        tool: "TodoWrite",
+        level: 2,
+        parameters: &[required("todos", Shape::List)],
+        examples: &[Example {
+            input: r#"{"todos": [
+                {"content": "Implement user authentication", "status": "in_progress", "activeForm": "Implementing user authentication"},
+                {"content": "Add unit tests", "status": "pending", "activeForm": "Adding unit tests"},
+                {"content": "Review security", "status": "pending", "activeForm": "Reviewing security"}
+            ]}"#,
+            holds: r#"{"success": true}"#,
+        }],
+        result: Some(&[field("success", Shape::Flag)]),
+        missing: None,
+    },
+    Case {
+        tool: "LSP",
+        level: 2,
+        parameters: &[
+            required("operation", Shape::Text),
+            required("filePath", Shape::Text),
+            required("line", Shape::Number),
+            required("character", Shape::Number),
+        ],
+        examples: &[Example {
+            input: r#"{"operation": "goToDefinition", "filePath": "{root}/path/to/file.go", "line": 2, "character": 10}"#,
+            holds: "{}",
+        }],
+        result: None,
+        missing: Some(
+            r#"{"operation": "hover", "filePath": "{root}/path/to/nothing.go", "line": 1, "character": 1}"#,
+        ),
+    },
+    Case {
+        tool: "WebFetch",
+        level: 3,
+        parameters: &[required("url", Shape::Text), required("prompt", Shape::Text)],
+        examples: &[Example {
+            input: r#"{"url": "https://go.dev/doc/effective_go", "prompt": "Extract the section about error handling"}"#,
+            holds: "{}",
+        }],
+        result: Some(&[field("content", Shape::Text)]),
+        missing: None,
+    },
+    Case {
+        tool: "WebSearch",
+        level: 3,
+        parameters: &[
+            required("query", Shape::Text),
+            optional("allowed_domains", Shape::Texts),
+            optional("blocked_domains", Shape::Texts),
+        ],
+        examples: &[Example {
+            input: r#"{"query": "Go context cancellation best practices 2024", "allowed_domains": ["go.dev", "golang.org"]}"#,
+            holds: "{}",
+        }],
+        result: Some(&[field(
+            "results",
+            Shape::Objects(&[
+                field("title", Shape::Text),
+                field("url", Shape::Text),
+                field("snippet", Shape::Text),
+            ]),
+        )]),
+        missing: None,
+    },
+];

@@ -1,0 +1,33 @@
+//! `zero man`: the manual pages, made from the same help the command line shows.
+
+use clap::CommandFactory;
+
+use crate::App;
+use crate::cli::Cli;
+use crate::exit::{Exit, UsageError};
+
+pub(super) fn run(app: &App, path: &[String]) -> anyhow::Result<Exit> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(find(path)?).render(&mut page)?;
+    app.terminal.out.write(&String::from_utf8_lossy(&page))?;
+    Ok(Exit::Ok)
+}
+
+/// The command that a path of names leads to.
+fn find(path: &[String]) -> Result<clap::Command, UsageError> {
+    let mut command = Cli::command();
+    // Gives every command its full name, `zero-tools-call`, which is what its page is called.
+    command.build();
+    for name in path {
+        let Some(next) = command.find_subcommand(name) else {
+            let known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+            let hint = match &known[..] {
+                [] => format!("`{}` has no commands of its own", command.get_name()),
+                known => format!("there are {}", known.join(", ")),
+            };
+            return Err(UsageError(format!("there is no command `{name}`; {hint}")));
+        };
+        command = next.clone();
+    }
+    Ok(command)
+}

@@ -1,0 +1,30 @@
+//! `zero` alone: what it is and three things to try.
+
+use crate::App;
+use crate::exit::Exit;
+use crate::terminal::{FAINT, STRONG};
+
+const EXAMPLES: [(&str, &str); 3] = [
+    ("zero tools list", "see the tools an agent gets"),
+    (
+        "zero tools call Read '{\"file_path\": \"README.md\"}'",
+        "make a call, exactly as an agent would",
+    ),
+    ("zero audit tail", "see what was called, and what became of it"),
+];
+
+pub(super) fn run(app: &App) -> anyhow::Result<Exit> {
+    let out = &app.terminal.out;
+    let mut text =
+        format!("{} gives any coding agent hands, safely.\n\nTry:\n", out.paint(STRONG, "zero"));
+    for (command, about) in EXAMPLES {
+        text.push_str(&format!(
+            "  {}\n      {}\n",
+            out.paint(STRONG, command),
+            out.paint(FAINT, about)
+        ));
+    }
+    text.push_str("\n`zero --help` lists all commands; each explains itself with `--help`.\n");
+    out.write(&text)?;
+    Ok(Exit::Ok)
+}

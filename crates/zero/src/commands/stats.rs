@@ -1,0 +1,159 @@
+//! `zero stats`: the audit log, counted.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+use zero_core::ErrorType;
+use zero_runtime::audit::{Audit, AuditRow};
+use zero_runtime::metrics::{Metrics, Sample, Status, ToolStats};
+
+use crate::App;
+use crate::cli::StatsArgs;
+use crate::exit::Exit;
+use crate::terminal::{BAD, Cell, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Table};
+
+pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
+    let audit = Audit::new(&app.config.state()?);
+    let since = SignedDuration::try_from(args.since)
+        .ok()
+        .and_then(|time| Timestamp::now().checked_sub(time).ok())
+        .unwrap_or(Timestamp::MIN);
+    let counter = Counter::new(&app.terminal.err);
+    let counted = count(&audit, since, &counter);
+    counter.end();
+    let (metrics, damaged) = counted?;
+    let tools = metrics.tools();
+    let out = &app.terminal.out;
+    if args.json {
+        let tools: Map<String, Value> =
+            tools.iter().map(|(name, stats)| (name.clone(), as_json(stats))).collect();
+        out.write_pretty(
+            &json!({"since": since.to_string(), "damagedLines": damaged, "tools": tools}),
+        )?;
+        return Ok(Exit::Ok);
+    }
+    if tools.is_empty() {
+        out.write("no calls yet in this time; make one with `zero tools call`, or look further back with `--since 30d`\n")?;
+    } else {
+        out.write(&table(tools.iter(), out))?;
+    }
+    if damaged > 0 {
+        app.terminal.note(&format!("{damaged} damaged lines of the audit log were left out"));
+    }
+    Ok(Exit::Ok)
+}
+
+/// Counts the calls since a moment; also says how many lines could not be read.
+fn count(audit: &Audit, since: Timestamp, counter: &Counter) -> std::io::Result<(Metrics, usize)> {
+    let metrics = Metrics::default();
+    let mut damaged = 0;
+    // Files are named after their day, so text order is time order.
+    let first_day = since.strftime("%Y-%m-%d").to_string();
+    counter.begin("reading the audit log");
+    for day in audit.days()?.into_iter().filter(|day| *day >= first_day) {
+        counter.progress(&format!("reading the audit log of {day}"));
+        damaged += audit.read_day(&day, |row| {
+            if row.time >= since {
+                metrics.count(&sample(&row));
+            }
+            true
+        })?;
+    }
+    Ok((metrics, damaged))
+}
+
+fn sample(row: &AuditRow) -> Sample<'_> {
+    let error_type = row.error_type.as_deref();
+    Sample {
+        tool: &row.tool,
+        status: Status::from_word(&row.status).unwrap_or(Status::Error),
+        error_type: ErrorType::ALL.into_iter().find(|known| Some(known.word()) == error_type),
+        duration: Duration::from_micros(row.duration_us),
+        queue_depth: row.queue_depth,
+    }
+}
+
+fn as_json(stats: &ToolStats) -> Value {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let mut value = json!({
+        "success_rate": stats.success_rate(),
+        "mean_us": micros(stats.mean()),
+        "p50_us": micros(stats.quantile(0.5)),
+        "p95_us": micros(stats.quantile(0.95)),
+    });
+    if let (Some(object), Ok(Value::Object(counts))) =
+        (value.as_object_mut(), serde_json::to_value(stats))
+    {
+        object.extend(counts);
+    }
+    value
+}
+
+fn table<'a>(tools: impl Iterator<Item = (&'a String, &'a ToolStats)>, out: &Stream) -> String {
+    let mut table = Table::new([
+        "TOOL",
+        "CALLS",
+        "OK",
+        "DENIED",
+        "CANCELLED",
+        "TIMEOUTS",
+        "PANICS",
+        "MEAN",
+        "P50",
+        "P95",
+        "QUEUE",
+        "ERRORS",
+    ]);
+    for (name, stats) in tools {
+        let rate = stats.success_rate();
+        let rate_style = match rate {
+            rate if rate >= 0.95 => GOOD,
+            rate if rate >= 0.5 => NOTABLE,
+            _ => BAD,
+        };
+        let number =
+            |count: u64| Cell::styled(count.to_string(), if count == 0 { FAINT } else { STRONG });
+        let errors: Vec<String> =
+            stats.errors.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        table.row([
+            Cell::styled(name, STRONG),
+            stats.calls.to_string().into(),
+            Cell::styled(format!("{:.0}%", (rate * 100.0).floor()), rate_style),
+            number(stats.denied),
+            number(stats.cancelled),
+            number(stats.timeouts),
+            number(stats.panics),
+            short_duration(stats.mean()).into(),
+            short_duration(stats.quantile(0.5)).into(),
+            short_duration(stats.quantile(0.95)).into(),
+            stats.queue_depth_max.to_string().into(),
+            errors.join(", ").into(),
+        ]);
+    }
+    table.render(out)
+}
+
+/// A duration in the unit that suits it.
+pub(super) fn short_duration(time: Duration) -> String {
+    let micros = time.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_shown_in_the_unit_that_suits_them() {
+        for (micros, shown) in
+            [(0, "0 µs"), (999, "999 µs"), (1_500, "1.5 ms"), (30_000_000, "30.0 s")]
+        {
+            assert_eq!(short_duration(Duration::from_micros(micros)), shown);
+        }
+    }
+}

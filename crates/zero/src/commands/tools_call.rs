@@ -1,0 +1,214 @@
+//! `zero tools call`: one call, through the whole path, exactly as an agent would make it.
+
+mod input;
+mod output;
+mod signals;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+use zero_core::{Kind, Limits, Reason, ToolCall, ToolError};
+use zero_runtime::host::new_call_id;
+use zero_runtime::{Approver, CallEvent, Dialect, HostConfig, Observer, Report, ToolHost};
+
+use crate::App;
+use crate::approval::{AlwaysYes, Person};
+use crate::cli::CallArgs;
+use crate::exit::{Exit, UsageError};
+use crate::terminal::Counter;
+
+pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
+    let (host, call) = match prepare(app, args) {
+        Ok(prepared) => prepared,
+        Err(error) => return refuse(app, args, error),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("could not start the asynchronous runtime")?;
+    let report = runtime.block_on(make(app, args, &host, call));
+    // A question that was cancelled still waits for a line of input; it must not hold up the end.
+    runtime.shutdown_background();
+    output::print(app, args, report?)
+}
+
+/// Everything that can be wrong with the command line is found here, before anything is called.
+fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, ToolCall)> {
+    let limits = args.limits();
+    let call = ToolCall {
+        id: new_call_id(),
+        session: None,
+        tool: args.name.clone(),
+        input: input::read(app, args, &limits)?,
+        timeout: args.timeout,
+    };
+    Ok((host(app, args, limits)?, call))
+}
+
+fn host(app: &App, args: &CallArgs, limits: Limits) -> anyhow::Result<ToolHost> {
+    let workspace = app.config.workspace(&args.workspace)?;
+    let mut config = HostConfig::new(workspace, app.config.state()?);
+    config.limits = limits;
+    config.approver = approver(app, args);
+    config.observer = Some(Arc::new(Watcher { counter: Counter::new(&app.terminal.err) }));
+    app.host(config)
+}
+
+fn approver(app: &App, args: &CallArgs) -> Option<Arc<dyn Approver>> {
+    if args.yes {
+        Some(Arc::new(AlwaysYes { name: "--yes" }))
+    } else if app.terminal.can_ask() {
+        Some(Arc::new(Person { terminal: app.terminal.clone() }))
+    } else {
+        None
+    }
+}
+
+async fn make(
+    app: &App,
+    args: &CallArgs,
+    host: &ToolHost,
+    call: ToolCall,
+) -> anyhow::Result<Report> {
+    let dialect = Dialect::new(args.dialect);
+    let changes_files = |kind| matches!(kind, Kind::Edit | Kind::Delete | Kind::Move);
+    if dialect
+        .resolve(host.registry(), &call.tool)
+        .is_some_and(|tool| changes_files(tool.tool.spec().kind))
+    {
+        // What a crash left behind is no reason not to go on.
+        if let Err(error) = host.journal().recover() {
+            app.terminal.note(&format!("the journal could not be cleaned up: {error}"));
+        }
+    }
+    let cancel = CancellationToken::new();
+    signals::cancel_on_interrupt(&cancel);
+    let session = host.one_shot()?;
+    Ok(host.call(&session, &dialect, call, &cancel).await)
+}
+
+/// A wrong command line, told in the form that was asked for.
+fn refuse(app: &App, args: &CallArgs, error: anyhow::Error) -> anyhow::Result<Exit> {
+    let Some(UsageError(message)) = error.downcast_ref::<UsageError>() else { return Err(error) };
+    if args.json {
+        let error = ToolError::invalid(Reason::SchemaViolation, message.clone())
+            .with("usage", true)
+            .for_tool(&args.name);
+        output::print_error(&app.terminal.out, &error)?;
+    }
+    Err(error)
+}
+
+/// Counts the seconds of a call that takes long.
+struct Watcher {
+    counter: Counter,
+}
+
+impl Observer for Watcher {
+    fn event(&self, event: &CallEvent) {
+        match event {
+            CallEvent::Described { .. } => {}
+            CallEvent::Started { .. } => self.counter.begin("working"),
+            CallEvent::Progress { message, .. } => self.counter.progress(message),
+            CallEvent::Ended { .. } => self.counter.end(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::Value;
+
+    use crate::App;
+    use crate::cli::Cli;
+    use crate::config::Config;
+    use crate::exit::Exit;
+    use crate::terminal::Terminal;
+    use crate::testing::tools;
+
+    /// Runs `zero tools call` with these words; gives the exit code, stdout and stderr.
+    fn call(words: &[&str]) -> (Exit, String, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let app =
+            App { config: Config::for_test(folder.path()), terminal: Terminal::for_test(), tools };
+        let cli = Cli::try_parse_from(["zero", "tools", "call"].iter().chain(words)).unwrap();
+        let exit =
+            crate::commands::run(&app, cli).unwrap_or_else(|error| crate::report(&app, &error));
+        (exit, app.terminal.out.written(), app.terminal.err.written())
+    }
+
+    #[track_caller]
+    fn check(words: &[&str], exit: Exit, out: &str, err: &str) {
+        assert_eq!(call(words), (exit, out.to_owned(), err.to_owned()), "{words:?}");
+    }
+
+    #[test]
+    fn text_goes_to_stdout_and_errors_to_stderr() {
+        check(&["Echo", r#"{"text":"hi"}"#], Exit::Ok, "hi\n", "");
+        check(
+            &["Echo", r#"{"text":1}"#],
+            Exit::Error,
+            "",
+            "error: the input does not fit the schema\n- /text: expected a string, found 1\n",
+        );
+        check(
+            &["Ecko", "{}"],
+            Exit::Error,
+            "",
+            "error: there is no tool `Ecko`; did you mean Echo?\n",
+        );
+        check(&["Smash", "{}", "--yes"], Exit::Ok, "smashed\n", "");
+        check(
+            &["Smash", "{}"],
+            Exit::Denied,
+            "",
+            "error: Smash: denied, because its risk is medium and nobody can be asked here; to allow it, run it with `--yes`, or from a terminal to be asked\n",
+        );
+    }
+
+    #[test]
+    fn json_is_one_object_on_every_way_out() {
+        check(
+            &["Echo", r#"{"text":"hi"}"#, "--json"],
+            Exit::Ok,
+            "{\"ok\":true,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"hi\"}],\"display\":{\"type\":\"markdown\",\"text\":\"hi\"},\"structured\":{\"text\":\"hi\"},\"locations\":[]}}\n",
+            "",
+        );
+        for (words, exit, error_type, reason) in [
+            (["Echo", "{}", "--json"], Exit::Error, "invalid_input", "schema_violation"),
+            (["Nope", "{}", "--json"], Exit::Error, "not_found", "unknown_tool"),
+            (["Smash", "{}", "--json"], Exit::Denied, "permission_denied", "no_approver"),
+            (["Echo", "{", "--json"], Exit::Usage, "invalid_input", "schema_violation"),
+        ] {
+            let (ended, out, _) = call(&words);
+            let answer: Value = serde_json::from_str(&out).unwrap();
+            let error = &answer["error"];
+            assert_eq!((ended, &answer["ok"]), (exit, &Value::from(false)), "{out}");
+            assert_eq!(
+                (&error["error_type"], &error["details"]["reason"]),
+                (&error_type.into(), &reason.into())
+            );
+            assert_eq!(error.as_object().unwrap().len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_workspace_must_exist() {
+        let (exit, _, err) = call(&["Echo", r#"{"text":"hi"}"#, "--workspace", "nowhere"]);
+        assert_eq!(exit, Exit::Usage);
+        assert!(err.contains("does not exist; create it or name another"), "{err}");
+    }
+
+    #[test]
+    fn limits_and_timeouts_reach_the_call() {
+        let (exit, _, err) = call(&["Sleep", "{}", "--timeout", "50ms"]);
+        assert_eq!(exit, Exit::Error, "{err}");
+        assert!(
+            call(&["Sleep", "{}", "--limit", "file-timeout=50ms", "--json"])
+                .1
+                .contains("\"error_type\":\"timeout\"")
+        );
+    }
+}

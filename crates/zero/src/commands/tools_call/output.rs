@@ -1,0 +1,113 @@
+//! What became of a call, for a person or a program.
+
+use serde_json::{Value, json};
+use zero_core::{Content, Display, ToolError};
+use zero_runtime::{Outcome, Report};
+
+use crate::App;
+use crate::cli::CallArgs;
+use crate::exit::Exit;
+use crate::terminal::Stream;
+
+/// Prints the outcome and says how it ends the program.
+pub(super) fn print(app: &App, args: &CallArgs, report: Report) -> anyhow::Result<Exit> {
+    let out = &app.terminal.out;
+    match report.outcome {
+        Ok(outcome) if args.json => {
+            out.write_line(&json!({"ok": true, "result": {
+                "content": outcome.rendered.content,
+                "display": outcome.rendered.display,
+                "structured": outcome.result.structured,
+                "locations": outcome.result.locations,
+            }}))?;
+            Ok(Exit::Ok)
+        }
+        Ok(outcome) => {
+            let mut text = human(out, &outcome);
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            out.write(&text)?;
+            Ok(Exit::Ok)
+        }
+        Err(error) => {
+            if args.json {
+                print_error(out, &error)?;
+            } else {
+                app.terminal.error(&error.message);
+            }
+            Ok(Exit::of_error(&error))
+        }
+    }
+}
+
+/// Prints an error for programs.
+pub(super) fn print_error(out: &Stream, error: &ToolError) -> std::io::Result<()> {
+    out.write_line(&json!({"ok": false, "error": error}))
+}
+
+/// The result as a person reads it: what the model gets, with a change shown in colours.
+fn human(out: &Stream, outcome: &Outcome) -> String {
+    if out.is_terminal()
+        && let Display::Diff(diff) = &outcome.result.display
+    {
+        let summaries = outcome.result.content.iter().filter_map(|content| match content {
+            Content::Diff { summary, .. } | Content::Text(summary) => Some(summary.as_str()),
+            _ => None,
+        });
+        let summaries: Vec<&str> = summaries.collect();
+        return format!("{}\n{}", out.foreign(&summaries.join("\n")), out.diff(&diff.unified));
+    }
+    let pieces: Vec<String> = outcome.rendered.content.iter().map(text_of).collect();
+    out.foreign(&pieces.join("\n")).into_owned()
+}
+
+/// The text of one piece of content, whatever the dialect wraps it in.
+fn text_of(piece: &Value) -> String {
+    if let Some(text) = piece.get("text").or_else(|| piece.get("diff")).and_then(Value::as_str) {
+        return text.to_owned();
+    }
+    if let Some(inner) =
+        ["content", "resource", "inlineData", "source"].iter().find_map(|name| piece.get(*name))
+    {
+        return text_of(inner);
+    }
+    if let Some(path) = piece.get("path").and_then(Value::as_str) {
+        return format!("changed {path}");
+    }
+    let mime = ["mimeType", "mediaType"].iter().find_map(|name| piece.get(*name)?.as_str());
+    match mime {
+        Some(mime) => format!("[{mime}; pass --json for the data]"),
+        None => piece.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_of_every_dialect_has_a_text() {
+        for (piece, text) in [
+            (json!({"type": "text", "text": "a"}), "a"),
+            (json!({"text": "a"}), "a"),
+            (json!({"type": "content", "content": {"type": "text", "text": "a"}}), "a"),
+            (json!({"type": "diff", "path": "p", "diff": "-a"}), "-a"),
+            (json!({"type": "diff", "path": "p", "oldText": null, "newText": "a"}), "changed p"),
+            (
+                json!({"type": "image", "mimeType": "image/png", "data": ""}),
+                "[image/png; pass --json for the data]",
+            ),
+            (
+                json!({"inlineData": {"mimeType": "image/png", "data": ""}}),
+                "[image/png; pass --json for the data]",
+            ),
+            (
+                json!({"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": ""}}),
+                "[image/png; pass --json for the data]",
+            ),
+        ] {
+            assert_eq!(text_of(&piece), text, "{piece}");
+        }
+    }
+}

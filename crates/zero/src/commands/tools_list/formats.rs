@@ -1,0 +1,200 @@
+//! A list of tools in the forms that models' interfaces and clients want.
+
+use serde_json::{Map, Value, json};
+use zero_core::{Category, Kind, Limits, Risk, ToolSpec};
+use zero_runtime::dialect::Offered;
+
+/// Everything zero knows about a tool.
+pub(in crate::commands) fn full(tool: &Offered) -> Value {
+    let spec = tool.registered.tool.spec();
+    let timeout = Limits::default().timeout(spec.timeout_class);
+    json!({
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "outputSchema": spec.output_schema,
+        "categories": [spec.category.word()],
+        "permissions": [{
+            "kind": spec.kind.word(),
+            "risk": spec.risk.word(),
+            "default": if spec.risk == Risk::Low { "allow" } else { "ask" },
+        }],
+        "displayName": spec.display_name,
+        "kind": spec.kind.word(),
+        "risk": spec.risk.word(),
+        "timeoutMs": u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+        "idempotent": spec.idempotent,
+        "canonicalName": spec.name,
+        "source": tool.registered.source,
+    })
+}
+
+/// `tools` of an OpenAI-compatible request.
+pub(super) fn openai(tools: &[Offered]) -> Value {
+    list(tools, |tool| {
+        json!({
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.input_schema},
+        })
+    })
+}
+
+/// `tools` of an Anthropic request.
+pub(super) fn anthropic(tools: &[Offered]) -> Value {
+    list(
+        tools,
+        |tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}),
+    )
+}
+
+/// `tools` of a Gemini request.
+pub(super) fn gemini(tools: &[Offered]) -> Value {
+    let declarations = list(tools, |tool| {
+        let mut declaration = json!({"name": tool.name, "description": tool.description});
+        let parameters = gemini_schema(&tool.input_schema);
+        // Gemini refuses an object without properties; a function without parameters has none.
+        if parameters.get("properties").is_some_and(|properties| properties != &json!({})) {
+            declaration["parameters"] = parameters;
+        }
+        declaration
+    });
+    json!([{"functionDeclarations": declarations}])
+}
+
+/// Result of MCP's `tools/list`.
+pub(super) fn mcp(tools: &[Offered]) -> Value {
+    let tools = list(tools, |tool| {
+        let spec = tool.registered.tool.spec();
+        let mut entry = json!({
+            "name": tool.name,
+            "title": spec.display_name,
+            "description": tool.description,
+            "inputSchema": tool.input_schema,
+        });
+        // MCP knows only objects as structured results.
+        if spec.output_schema.get("type").is_some_and(|name| name == "object") {
+            entry["outputSchema"] = spec.output_schema.clone();
+        }
+        entry["annotations"] = mcp_annotations(spec);
+        entry
+    });
+    json!({"tools": tools})
+}
+
+fn list(tools: &[Offered], each: impl Fn(&Offered) -> Value) -> Value {
+    tools.iter().map(each).collect()
+}
+
+/// What a client may tell a person before the call. Hints, says MCP; here they are true.
+fn mcp_annotations(spec: &ToolSpec) -> Value {
+    let read_only = match spec.kind {
+        Kind::Read | Kind::Search => true,
+        Kind::Fetch => spec.risk <= Risk::Medium,
+        Kind::Think | Kind::Other => spec.risk == Risk::Low,
+        Kind::Edit | Kind::Delete | Kind::Move | Kind::Execute => false,
+    };
+    let destroys = matches!(spec.kind, Kind::Edit | Kind::Delete | Kind::Move | Kind::Execute)
+        || spec.risk >= Risk::High;
+    let reaches_out = matches!(spec.kind, Kind::Fetch | Kind::Execute)
+        || matches!(spec.category, Category::Network | Category::External);
+    json!({
+        "title": spec.display_name,
+        "readOnlyHint": read_only,
+        "destructiveHint": destroys && !read_only,
+        "idempotentHint": spec.idempotent,
+        "openWorldHint": reaches_out,
+    })
+}
+
+/// What Gemini understands of a schema; it refuses requests with any other word in them.
+const GEMINI_WORDS: &[&str] = &[
+    "type",
+    "title",
+    "description",
+    "nullable",
+    "enum",
+    "default",
+    "items",
+    "minItems",
+    "maxItems",
+    "properties",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "anyOf",
+    "minimum",
+    "maximum",
+];
+
+/// Reduces a schema to Gemini's subset of OpenAPI.
+fn gemini_schema(schema: &Value) -> Value {
+    let Value::Object(schema) = schema else { return json!({}) };
+    let mut reduced = Map::new();
+    for (word, value) in schema {
+        match (word.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                let properties: Map<String, Value> = properties
+                    .iter()
+                    .map(|(name, schema)| (name.clone(), gemini_schema(schema)))
+                    .collect();
+                reduced.insert(word.clone(), properties.into());
+            }
+            ("items", items) => {
+                reduced.insert(word.clone(), gemini_schema(items));
+            }
+            ("anyOf" | "oneOf", Value::Array(choices)) => {
+                reduced.insert("anyOf".to_owned(), choices.iter().map(gemini_schema).collect());
+            }
+            ("const", Value::String(only)) => {
+                reduced.insert("enum".to_owned(), json!([only]));
+                reduced.entry("type").or_insert_with(|| "string".into());
+            }
+            ("type", Value::Array(types)) => {
+                let mut named = types.iter().filter(|name| *name != "null");
+                reduced
+                    .insert(word.clone(), named.next().cloned().unwrap_or_else(|| "string".into()));
+                if types.iter().any(|name| name == "null") {
+                    reduced.insert("nullable".to_owned(), true.into());
+                }
+            }
+            // Only texts can be enumerated.
+            ("enum", Value::Array(values)) if !values.iter().all(Value::is_string) => {}
+            (word, value) if GEMINI_WORDS.contains(&word) => {
+                reduced.insert(word.to_owned(), value.clone());
+            }
+            _ => {}
+        }
+    }
+    reduced.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gemini_gets_only_what_it_understands() {
+        let schema = json!({
+            "$schema": "x", "type": "object", "additionalProperties": false, "required": ["a"],
+            "properties": {
+                "a": {"type": "integer", "minimum": 1, "exclusiveMaximum": 9, "description": "d"},
+                "additionalProperties": {"type": ["string", "null"], "format": "uri"},
+                "c": {"type": "array", "items": {"oneOf": [{"const": "x"}, {"type": "object", "additionalProperties": true}]}},
+            },
+        });
+        assert_eq!(
+            gemini_schema(&schema),
+            json!({
+                "type": "object", "required": ["a"],
+                "properties": {
+                    "a": {"type": "integer", "minimum": 1, "description": "d"},
+                    "additionalProperties": {"type": "string", "nullable": true},
+                    "c": {"type": "array", "items": {"anyOf": [{"enum": ["x"], "type": "string"}, {"type": "object"}]}},
+                },
+            })
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! The environment, read once. Nothing else in zero looks at a variable.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use zero_sandbox::StateDir;
+
+use crate::exit::UsageError;
+
+/// What the environment says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Config {
+    home: Option<PathBuf>,
+    xdg_state_home: Option<PathBuf>,
+    cwd: Option<PathBuf>,
+    /// Which events to log, in the syntax of `tracing`; nothing is logged when absent.
+    pub(crate) log: Option<String>,
+    /// What is known of the three standard streams.
+    pub(crate) streams: Streams,
+}
+
+/// What is known of the three standard streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Streams {
+    pub(crate) stdin_is_terminal: bool,
+    pub(crate) stdout_is_terminal: bool,
+    pub(crate) stderr_is_terminal: bool,
+    /// Whether colours are welcome on a terminal.
+    pub(crate) colours: bool,
+    /// Columns of the terminal, where there is one.
+    pub(crate) columns: Option<usize>,
+}
+
+impl Config {
+    /// Reads the environment.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the environment"
+    )]
+    pub(crate) fn from_env() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let dumb = set("TERM").is_some_and(|term| term == "dumb");
+        Self {
+            home: set("HOME").and_then(absolute),
+            xdg_state_home: set("XDG_STATE_HOME").and_then(absolute),
+            cwd: std::env::current_dir().ok(),
+            log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
+            streams: Streams {
+                stdin_is_terminal: io::stdin().is_terminal(),
+                stdout_is_terminal: io::stdout().is_terminal(),
+                stderr_is_terminal: io::stderr().is_terminal(),
+                colours: set("NO_COLOR").is_none() && !dumb,
+                columns: terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)),
+            },
+        }
+    }
+
+    /// What `~` means.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// Where relative paths on the command line start.
+    pub(crate) fn cwd(&self) -> Result<&Path, UsageError> {
+        self.cwd.as_deref().ok_or_else(|| {
+            UsageError(
+                "the current folder cannot be read; change to one that exists and try again"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// Where zero keeps its audit log, journal and oversized results.
+    pub(crate) fn state(&self) -> Result<StateDir, UsageError> {
+        let state_home = match (&self.xdg_state_home, &self.home) {
+            (Some(state_home), _) => state_home.clone(),
+            (None, Some(home)) => home.join(".local/state"),
+            (None, None) => {
+                return Err(UsageError(
+                    "zero does not know where to keep its audit log and journal; set HOME or XDG_STATE_HOME to an absolute path"
+                        .to_owned(),
+                ));
+            }
+        };
+        Ok(StateDir::new(state_home.join("zero")))
+    }
+}
+
+/// A relative folder would mean another one in each working directory; such a value counts as unset.
+fn absolute(value: OsString) -> Option<PathBuf> {
+    Some(PathBuf::from(value)).filter(|path| path.is_absolute())
+}
+
+#[cfg(test)]
+impl Config {
+    /// The environment of a test: everything lies in `folder`, and nothing is a terminal.
+    pub(crate) fn for_test(folder: &Path) -> Self {
+        Self { home: Some(folder.join("home")), cwd: Some(folder.to_owned()), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(home: Option<&str>, xdg: Option<&str>, expected: Option<&str>) {
+        let path = |text: Option<&str>| text.map(OsString::from).and_then(absolute);
+        let config = Config { home: path(home), xdg_state_home: path(xdg), ..Config::default() };
+        let state = config.state().ok().map(|state| state.path().to_owned());
+        assert_eq!(state.as_deref(), expected.map(Path::new));
+    }
+
+    #[test]
+    fn the_state_folder_follows_the_xdg_rules() {
+        check(Some("/home/me"), None, Some("/home/me/.local/state/zero"));
+        check(Some("/home/me"), Some("/state"), Some("/state/zero"));
+        check(Some("/home/me"), Some("relative"), Some("/home/me/.local/state/zero"));
+        check(None, Some("/state"), Some("/state/zero"));
+        check(None, None, None);
+    }
+}

@@ -1,0 +1,45 @@
+//! What the exit code of `zero` says. Scripts rely on these numbers; they never change.
+
+use std::process::ExitCode;
+
+use zero_core::{Reason, ToolError};
+
+/// How a run of `zero` ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Ok = 0,
+    /// A tool gave an error, a check failed, or zero itself could not go on.
+    Error = 1,
+    /// The command line was wrong: flags, JSON, dialect, workspace.
+    Usage = 2,
+    /// A rule or a person said no, or nobody was there to say yes.
+    Denied = 3,
+}
+
+impl Exit {
+    /// How a failed call ends the program.
+    pub fn of_error(error: &ToolError) -> Self {
+        match error.reason() {
+            Some(Reason::Denied | Reason::NoApprover | Reason::Rejected) => Self::Denied,
+            _ => Self::Error,
+        }
+    }
+
+    /// The number the shell sees.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// A command line that cannot be carried out; ends the program with [`Exit::Usage`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);

@@ -1,0 +1,287 @@
+//! Everything a person sees passes through here.
+//!
+//! Stdout belongs to results and stderr to everything else. Colours, cut tables and the running
+//! counter appear only where somebody is looking; text that others wrote (file contents, paths,
+//! names) loses its control and direction-changing characters before it reaches a terminal, so
+//! that a file cannot repaint the screen of whoever looks at it.
+
+mod counter;
+mod table;
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+
+pub(crate) use self::counter::Counter;
+pub(crate) use self::table::{Cell, Table};
+use crate::config::Streams;
+
+/// Headings of tables and names that stand out.
+pub(crate) const STRONG: Style = Style::new().bold();
+/// What matters less.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+/// Good news, and added lines.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// Bad news, and removed lines.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+/// What asks for attention.
+pub(crate) const NOTABLE: Style = AnsiColor::Yellow.on_default();
+/// Where a hunk of a diff begins.
+const HUNK: Style = AnsiColor::Cyan.on_default();
+
+/// The person's side of the program.
+#[derive(Clone, Debug)]
+pub(crate) struct Terminal {
+    /// Results.
+    pub(crate) out: Stream,
+    /// Everything else.
+    pub(crate) err: Stream,
+    stdin_is_terminal: bool,
+}
+
+impl Terminal {
+    /// The terminal behind the standard streams.
+    pub(crate) fn new(streams: Streams) -> Self {
+        let stream = |target, is_terminal| Stream {
+            target,
+            is_terminal,
+            colours: is_terminal && streams.colours,
+            columns: streams.columns.filter(|_| is_terminal),
+        };
+        Self {
+            out: stream(Target::Stdout, streams.stdout_is_terminal),
+            err: stream(Target::Stderr, streams.stderr_is_terminal),
+            stdin_is_terminal: streams.stdin_is_terminal,
+        }
+    }
+
+    /// Whether somebody can be asked: they see the question and can type the answer.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.stdin_is_terminal && self.err.is_terminal
+    }
+
+    /// Whether the input is typed by hand.
+    pub(crate) fn stdin_is_terminal(&self) -> bool {
+        self.stdin_is_terminal
+    }
+
+    /// Asks a question that has yes and no for an answer. Blocks; anything but yes is no.
+    pub(crate) fn confirm(&self, question: &str) -> bool {
+        /// Longest answer read, in bytes.
+        const ANSWER_BYTES_MAX: u64 = 1_024;
+        if self.err.write(&format!("{} [y/N] ", self.err.paint(STRONG, question))).is_err() {
+            return false;
+        }
+        let mut answer = String::new();
+        let read = io::BufRead::read_line(
+            &mut io::Read::take(io::stdin().lock(), ANSWER_BYTES_MAX),
+            &mut answer,
+        );
+        read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+    }
+
+    /// Says what went wrong.
+    pub(crate) fn error(&self, message: &str) {
+        let message = escape_lines(message);
+        // When stderr is gone there is nobody left to tell.
+        let _ = self.err.write(&format!("{} {message}\n", self.err.paint(BAD.bold(), "error:")));
+    }
+
+    /// Says something worth knowing beside the result.
+    pub(crate) fn note(&self, message: &str) {
+        let message = escape_lines(message);
+        let _ = self.err.write(&format!("{} {message}\n", self.err.paint(NOTABLE, "note:")));
+    }
+}
+
+/// One way out of the program.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    target: Target,
+    is_terminal: bool,
+    colours: bool,
+    columns: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Target {
+    Stdout,
+    Stderr,
+    #[cfg(test)]
+    Memory(std::sync::Arc<std::sync::Mutex<String>>),
+}
+
+impl Stream {
+    /// Writes and flushes.
+    pub(crate) fn write(&self, text: &str) -> io::Result<()> {
+        match &self.target {
+            Target::Stdout => write_all(io::stdout().lock(), text),
+            Target::Stderr => write_all(io::stderr().lock(), text),
+            #[cfg(test)]
+            Target::Memory(memory) => {
+                memory.lock().unwrap().push_str(text);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes JSON, spread over lines.
+    pub(crate) fn write_pretty(&self, value: &impl serde::Serialize) -> io::Result<()> {
+        self.write(&(serde_json::to_string_pretty(value)? + "\n"))
+    }
+
+    /// Writes JSON on one line.
+    pub(crate) fn write_line(&self, value: &impl serde::Serialize) -> io::Result<()> {
+        self.write(&(serde_json::to_string(value)? + "\n"))
+    }
+
+    /// Whether somebody is looking.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// The text in a style, where styles show.
+    pub(crate) fn paint<'a>(&self, style: Style, text: &'a str) -> Cow<'a, str> {
+        if self.colours && style != Style::new() {
+            Cow::Owned(format!("{style}{text}{style:#}"))
+        } else {
+            Cow::Borrowed(text)
+        }
+    }
+
+    /// Text that others wrote: as it is for programs, harmless for a terminal.
+    pub(crate) fn foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_terminal { escape_lines(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// As much of a line as the window has room for beside `used` other columns.
+    pub(crate) fn cut(&self, line: &str, used: usize) -> String {
+        let room = self.columns.map_or(usize::MAX, |columns| columns.saturating_sub(used));
+        table::cut(line, room)
+    }
+
+    /// A unified diff, coloured where colours show.
+    pub(crate) fn diff(&self, unified: &str) -> String {
+        let mut shown = String::with_capacity(unified.len());
+        for line in unified.lines() {
+            let style = match line.as_bytes().first() {
+                Some(b'+') => GOOD,
+                Some(b'-') => BAD,
+                Some(b'@') => HUNK,
+                _ => Style::new(),
+            };
+            // Writing to a String cannot fail.
+            let _ = writeln!(shown, "{}", self.paint(style, &self.foreign(line)));
+        }
+        shown
+    }
+}
+
+fn write_all(mut stream: impl Write, text: &str) -> io::Result<()> {
+    stream.write_all(text.as_bytes())?;
+    stream.flush()
+}
+
+/// Whether an error says that the reader went away, which is its right: `zero tools list | head -1`.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// Makes text harmless but keeps its lines and tabs.
+pub(crate) fn escape_lines(text: &str) -> Cow<'_, str> {
+    escape(text, |c| c == '\n' || c == '\t')
+}
+
+/// Makes text harmless and keeps it on one line.
+pub(crate) fn escape_line(text: &str) -> Cow<'_, str> {
+    escape(text, |_| false)
+}
+
+fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let harmful = |c: char| is_harmful(c) && !keep(c);
+    if !text.contains(harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if harmful(c) { escaped.extend(c.escape_default()) } else { escaped.push(c) }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Control characters, and the invisible ones that reorder or hide what stands around them.
+fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
+        || matches!(c, '\u{E0000}'..='\u{E007F}')
+}
+
+#[cfg(test)]
+impl Terminal {
+    /// A terminal that remembers; nobody is looking and nobody can be asked.
+    pub(crate) fn for_test() -> Self {
+        let stream = || Stream {
+            target: Target::Memory(Default::default()),
+            is_terminal: false,
+            colours: false,
+            columns: None,
+        };
+        Self { out: stream(), err: stream(), stdin_is_terminal: false }
+    }
+}
+
+#[cfg(test)]
+impl Stream {
+    /// The same stream as if somebody were looking, in a window of some width.
+    pub(crate) fn watched(mut self, columns: usize) -> Self {
+        (self.is_terminal, self.colours, self.columns) = (true, true, Some(columns));
+        self
+    }
+
+    /// The same stream for somebody who wants no colours.
+    pub(crate) fn without_colours(mut self) -> Self {
+        self.colours = false;
+        self
+    }
+
+    /// What was written to it.
+    pub(crate) fn written(&self) -> String {
+        match &self.target {
+            Target::Memory(memory) => memory.lock().unwrap().clone(),
+            Target::Stdout | Target::Stderr => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_cannot_steer_a_terminal() {
+        for (text, harmless) in [
+            ("plain ünï\tcode\n", "plain ünï\tcode\n"),
+            ("\x1b[2Jgone", "\\u{1b}[2Jgone"),
+            ("bell\x07 back\r", "bell\\u{7} back\\r"),
+            ("a\u{202E}txt.exe", "a\\u{202e}txt.exe"),
+            ("c1 \u{9b}31m", "c1 \\u{9b}31m"),
+        ] {
+            let stream = Terminal::for_test().out;
+            assert_eq!(stream.foreign(text), text, "programs get it as it is");
+            assert_eq!(stream.watched(80).foreign(text), harmless);
+        }
+    }
+
+    #[test]
+    fn a_diff_is_coloured_only_where_colours_show() {
+        let stream = Terminal::for_test().out;
+        assert_eq!(stream.diff("@@ -1 +1 @@\n-a\n+b"), "@@ -1 +1 @@\n-a\n+b\n");
+        assert_eq!(stream.watched(80).diff("-a\n+b"), "\x1b[31m-a\x1b[0m\n\x1b[32m+b\x1b[0m\n");
+    }
+}

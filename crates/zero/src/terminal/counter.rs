@@ -1,0 +1,114 @@
+//! A line that counts the seconds of whatever takes longer than one.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{FAINT, Stream, escape_line};
+
+/// How long something may take before a person wonders.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Pause between two drawings.
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// Counts on a terminal, and is silent anywhere else. Clears its line when it ends.
+#[derive(Clone)]
+pub(crate) struct Counter {
+    shared: Option<Arc<Shared>>,
+}
+
+struct Shared {
+    stream: Stream,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is under way; `None` when nothing is.
+    running: Option<Running>,
+    drawn: bool,
+    /// Whether a thread is there to draw.
+    attended: bool,
+}
+
+struct Running {
+    what: String,
+    since: Instant,
+}
+
+impl Counter {
+    /// A counter that draws on `stream` when that is a terminal.
+    pub(crate) fn new(stream: &Stream) -> Self {
+        let shared = stream.is_terminal().then(|| {
+            Arc::new(Shared {
+                stream: stream.clone(),
+                state: Mutex::default(),
+                changed: Condvar::new(),
+            })
+        });
+        Self { shared }
+    }
+
+    /// Something begins, or the next thing does.
+    pub(crate) fn begin(&self, what: &str) {
+        let Some(shared) = &self.shared else { return };
+        let mut state = shared.lock();
+        shared.clear(&mut state);
+        state.running =
+            Some(Running { what: escape_line(what).into_owned(), since: Instant::now() });
+        if !state.attended {
+            let shared = Arc::clone(shared);
+            let thread = std::thread::Builder::new().name("counter".to_owned());
+            // Without a thread there is no counter, which harms nobody.
+            state.attended = thread.spawn(move || shared.draw_until_ended()).is_ok();
+        }
+    }
+
+    /// Says how far it is.
+    pub(crate) fn progress(&self, message: &str) {
+        let Some(shared) = &self.shared else { return };
+        if let Some(running) = &mut shared.lock().running {
+            running.what = escape_line(message).into_owned();
+        }
+    }
+
+    /// It is over.
+    pub(crate) fn end(&self) {
+        let Some(shared) = &self.shared else { return };
+        let mut state = shared.lock();
+        state.running = None;
+        shared.clear(&mut state);
+        shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw_until_ended(&self) {
+        let mut state = self.lock();
+        while let Some(running) = &state.running {
+            let elapsed = running.since.elapsed();
+            if elapsed >= PATIENCE {
+                let mut line = format!("{} … {} s", running.what, elapsed.as_secs());
+                if let Some(columns) = self.stream.columns {
+                    line = line.chars().take(columns.saturating_sub(1)).collect();
+                }
+                let _ = self.stream.write(&format!("\r\x1b[K{}", self.stream.paint(FAINT, &line)));
+                state.drawn = true;
+            }
+            let pause = PATIENCE.saturating_sub(elapsed).max(REDRAW);
+            state =
+                self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.attended = false;
+    }
+
+    fn clear(&self, state: &mut State) {
+        if std::mem::take(&mut state.drawn) {
+            let _ = self.stream.write("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Tables: aligned columns, cut at the edge of the window.
+
+use anstyle::Style;
+
+use super::{STRONG, Stream, escape_line};
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+/// One field of a table. What it holds is made harmless and kept on one line.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    /// A field in a style.
+    pub(crate) fn styled(text: impl AsRef<str>, style: Style) -> Self {
+        Self { text: escape_line(text.as_ref()).into_owned(), style }
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::styled(text, Style::new())
+    }
+}
+
+/// Rows under headings.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// A table with these headings and no rows.
+    pub(crate) fn new<const N: usize>(headings: [&str; N]) -> Self {
+        Self { rows: vec![headings.map(|heading| Cell::styled(heading, STRONG)).into()] }
+    }
+
+    /// Adds a row; it has as many fields as there are headings.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+        debug_assert_eq!(N, self.rows[0].len(), "a row fits its headings");
+        self.rows.push(cells.into());
+    }
+
+    /// The table as text for a stream: on a terminal no line is wider than the window.
+    pub(crate) fn render(&self, stream: &Stream) -> String {
+        let widths = self.widths();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut left = stream.columns.unwrap_or(usize::MAX);
+            let last = row.iter().rposition(|cell| !cell.text.is_empty()).unwrap_or(0);
+            for (column, cell) in row.iter().enumerate().take(last + 1) {
+                let shown = cut(&cell.text, left);
+                let used = shown.chars().count();
+                text.push_str(&stream.paint(cell.style, &shown));
+                left = left.saturating_sub(used);
+                if column < last {
+                    let pad = (widths[column] + GAP).saturating_sub(used).min(left);
+                    text.extend(std::iter::repeat_n(' ', pad));
+                    left -= pad;
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths = vec![0; self.rows[0].len()];
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.text.chars().count());
+            }
+        }
+        widths
+    }
+}
+
+/// The text in at most `max` columns; what was cut is marked.
+pub(super) fn cut(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
+        return text.to_owned();
+    }
+    let mut shown: String = text.chars().take(max.saturating_sub(1)).collect();
+    if max > 0 {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Terminal;
+
+    #[test]
+    fn columns_are_aligned_and_cut_at_the_edge_of_the_window() {
+        let mut table = Table::new(["NAME", "ABOUT"]);
+        table.row(["Read".into(), "reads a\nfile of any size".into()]);
+        table.row(["ReadMany".into(), "reads".into()]);
+        table.row(["x".into(), "".into()]);
+        let stream = Terminal::for_test().out;
+        assert_eq!(
+            table.render(&stream),
+            "NAME      ABOUT\nRead      reads a\\nfile of any size\nReadMany  reads\nx\n"
+        );
+        let shown = table.render(&stream.watched(16));
+        assert!(shown.contains("Read      reads…\n"), "{shown}");
+        assert!(shown.starts_with("\x1b[1mNAME\x1b[0m"), "{shown}");
+    }
+}

@@ -1,0 +1,196 @@
+//! What the program does from the outside: exit codes, streams, formats.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::program::Program;
+
+#[test]
+fn wrong_usage_ends_with_two_and_says_what_is_right() {
+    let zero = Program::new();
+    insta::assert_snapshot!(zero.run(&["tools", "call", "Read", r#"{"file_path": }"#]), @r#"
+    exit 2
+    --- stderr
+    error: the input is not valid JSON: expected value at line 1, column 15
+      | {"file_path": }
+      |               ^
+    quote it for your shell like '{"file_path": "README.md"}'
+    "#);
+    insta::assert_snapshot!(zero.run(&["tools", "list", "--dialect", "quen"]), @"
+    exit 2
+    --- stderr
+    error: invalid value 'quen' for '--dialect <DIALECT>'
+      [possible values: canonical, acp, qwen, opencode]
+
+      tip: a similar value exists: 'qwen'
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(zero.run(&["tools", "call", "Read", "{}", "--workspace", "nowhere"]), @"
+    exit 2
+    --- stderr
+    error: workspace folder `[FOLDER]/nowhere` does not exist; create it or name another
+    ");
+    insta::assert_snapshot!(zero.run(&["tools", "call", "Read", "{}", "--limit", "speed=9"]), @"
+    exit 2
+    --- stderr
+    error: invalid value 'speed=9' for '--limit <NAME=VALUE>': there is no limit `speed`; the limits are file-timeout, search-timeout, command-timeout, mcp-timeout, model-output, result, file-size, session-calls, host-calls, queue-calls
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(zero.run(&["stats", "--since", "yesterday"]), @"
+    exit 2
+    --- stderr
+    error: invalid value 'yesterday' for '--since <TIME>': `yesterday` is not a time such as `250 ms`, `30 s` or `2 m`
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(zero.run(&["man", "tools", "cal"]), @"
+    exit 2
+    --- stderr
+    error: there is no command `cal`; there are list, show, call, conformance
+    ");
+}
+
+#[test]
+fn json_may_come_from_stdin() {
+    let zero = Program::new();
+    let seen = zero.run_with_input(&["tools", "call", "NoSuchTool", "-", "--json"], r#"{"a": 1}"#);
+    assert!(
+        seen.starts_with(
+            "exit 1\n{\"ok\":false,\"error\":{\"tool\":\"NoSuchTool\",\"error_type\":\"not_found\""
+        ),
+        "{seen}"
+    );
+    let seen = zero.run_with_input(&["tools", "call", "NoSuchTool", "-"], "");
+    assert!(seen.starts_with("exit 2\n--- stderr\nerror: the input is empty"), "{seen}");
+}
+
+#[test]
+fn without_a_home_it_says_which_variable_to_set() {
+    let zero = Program::new();
+    let output = zero.command(&["stats"]).env_remove("HOME").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("set HOME or XDG_STATE_HOME"));
+}
+
+#[test]
+fn every_format_of_the_list_is_json() {
+    let zero = Program::new();
+    for format in ["json", "openai", "anthropic", "gemini", "mcp"] {
+        for dialect in ["canonical", "acp", "qwen", "opencode"] {
+            let text = zero.stdout(&["tools", "list", "--format", format, "--dialect", dialect]);
+            let value: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(value.is_object(), format == "mcp", "{text}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_happened_yet_it_says_so() {
+    let zero = Program::new();
+    insta::assert_snapshot!(zero.run(&["stats"]), @"
+    exit 0
+    no calls yet in this time; make one with `zero tools call`, or look further back with `--since 30d`
+    ");
+    insta::assert_snapshot!(zero.run(&["undo"]), @"
+    exit 1
+    --- stderr
+    error: there is nothing to undo: no tool changed a file in `[FOLDER]`, or everything is undone; `--workspace DIR` names another folder
+    ");
+    insta::assert_snapshot!(zero.run(&["undo", "--list"]), @"
+    exit 0
+    no changes are recorded for `[FOLDER]`
+    ");
+    insta::assert_snapshot!(zero.run(&["audit", "tail"]), @"
+    exit 0
+    --- stderr
+    note: no calls are recorded yet; `zero tools call` makes one
+    ");
+    insta::assert_snapshot!(zero.run(&["undo", "--list", "--json"]), @"
+    exit 0
+    []
+    ");
+    insta::assert_snapshot!(zero.run(&["audit", "tail", "--json"]), @"
+    exit 0
+    ");
+    assert!(!zero.folder().join("home").exists(), "looking leaves nothing behind");
+}
+
+#[test]
+fn every_call_leaves_a_row_that_can_be_counted_and_shown() {
+    let zero = Program::new();
+    zero.run(&["tools", "call", "NoSuchTool", "{}"]);
+    let row: Value = serde_json::from_str(&zero.stdout(&["audit", "tail", "--json"])).unwrap();
+    assert_eq!((&row["tool"], &row["status"]), (&"NoSuchTool".into(), &"error".into()));
+    let line = zero.stdout(&["audit", "tail", "-n", "1"]);
+    assert!(line.contains("error      NoSuchTool  there is no tool `NoSuchTool`"), "{line}");
+    let stats: Value = serde_json::from_str(&zero.stdout(&["stats", "--json"])).unwrap();
+    let tool = &stats["tools"]["NoSuchTool"];
+    assert_eq!((&tool["calls"], &tool["errors"]["not_found"]), (&1.into(), &1.into()), "{stats}");
+    assert!(zero.stdout(&["stats"]).contains("not_found 1"));
+}
+
+#[test]
+fn following_shows_calls_as_they_happen() {
+    let zero = Program::new();
+    let mut tail = zero
+        .command(&["audit", "tail", "--follow", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    zero.run(&["tools", "call", "First", "{}"]);
+    zero.run(&["tools", "call", "Second", "{}"]);
+    let lines = BufReader::new(tail.stdout.take().unwrap()).lines().take(2);
+    let tools: Vec<Value> = lines
+        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()["tool"].clone())
+        .collect();
+    tail.kill().unwrap();
+    tail.wait().unwrap();
+    assert_eq!(tools, ["First", "Second"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let zero = Program::new();
+    for args in [
+        &["tools", "list", "--format", "json"][..],
+        &["man"],
+        &["completions", "bash"],
+        &["--help"],
+    ] {
+        let mut child =
+            zero.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_generated() {
+    let zero = Program::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(zero.stdout(&["completions", shell]).contains("conformance"), "{shell}");
+    }
+    assert!(zero.stdout(&["man"]).contains(".TH zero 1"));
+    assert!(zero.stdout(&["man", "tools", "call"]).contains("zero\\-tools\\-call"));
+    assert!(zero.stdout(&["--version"]).starts_with("zero 0."));
+}
+
+#[test]
+fn conformance_fails_a_level_that_misses_a_tool() {
+    let zero = Program::new();
+    let output = zero.command(&["tools", "conformance", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let missing = checks.iter().any(|check| check["result"] == "missing");
+    assert_eq!(output.status.code(), Some(if report["ok"] == true { 0 } else { 1 }));
+    assert!(!missing || report["ok"] == false, "{report}");
+    let tools: std::collections::BTreeSet<&str> =
+        checks.iter().map(|check| check["tool"].as_str().unwrap()).collect();
+    assert_eq!(tools.len(), 11);
+}

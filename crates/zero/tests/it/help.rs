@@ -1,0 +1,139 @@
+//! Help texts are read by people; a change to them is seen here.
+
+use crate::program::Program;
+
+#[test]
+fn alone_it_says_what_to_try() {
+    insta::assert_snapshot!(Program::new().run(&[]), @r#"
+    exit 0
+    zero gives any coding agent hands, safely.
+
+    Try:
+      zero tools list
+          see the tools an agent gets
+      zero tools call Read '{"file_path": "README.md"}'
+          make a call, exactly as an agent would
+      zero audit tail
+          see what was called, and what became of it
+
+    `zero --help` lists all commands; each explains itself with `--help`.
+    "#);
+}
+
+#[test]
+fn help_lists_the_commands() {
+    insta::assert_snapshot!(Program::new().run(&["--help"]), @"
+    exit 0
+    Gives any coding agent hands, safely.
+
+    zero runs the tools of coding agents (read, write, edit, search) through one path that checks the
+    input, judges what the call would touch, asks where it must, and writes down what happened.
+
+    Usage: zero [COMMAND]
+
+    Commands:
+      tools        List, explain, call and check tools
+      undo         Take back a change that a tool made to a file
+      stats        Show how often tools were called, how they ended and how long they took
+      audit        Look at the log of all calls
+      completions  Print a completion script for a shell
+      man          Print the manual page of zero or of one of its commands
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied.
+
+    Environment:
+      XDG_STATE_HOME  where the audit log and the journal are kept (default: ~/.local/state)
+      ZERO_LOG        what to log to stderr, such as `info` or `zero_runtime=debug`
+      NO_COLOR        set to anything to turn colours off
+    ");
+}
+
+#[test]
+fn help_of_a_call_teaches_by_example() {
+    insta::assert_snapshot!(Program::new().run(&["tools", "call", "--help"]), @r#"
+    exit 0
+    Call a tool
+
+    Usage: zero tools call [OPTIONS] <NAME> <JSON>
+
+    Arguments:
+      <NAME>  The tool, by its name in the dialect
+      <JSON>  Its input as a JSON object, or `-` to read it from stdin
+
+    Options:
+          --workspace <DIR>     Folder to work in; may be given several times, relative paths start in
+                                the first [default: the current folder]
+          --dialect <DIALECT>   Names and shapes that the call is written in [default: canonical]
+                                [possible values: canonical, acp, qwen, opencode]
+          --yes                 Answer yes where you would be asked; what is denied stays denied
+          --json                Print one line of JSON instead of text
+          --timeout <TIME>      Give up after this long, such as `500ms` or `10s`, if that is sooner
+                                than the tool's own limit
+          --limit <NAME=VALUE>  Set a limit, such as `file-timeout=5s` or `model-output=10kb`; may be
+                                given several times
+      -h, --help                Print help
+
+    Examples:
+      zero tools call Read '{"file_path": "README.md", "limit": 20}'
+      zero tools call Grep '{"pattern": "TODO", "output_mode": "content"}' --json
+      zero tools call Write - --yes < input.json
+      zero tools call read_file '{"path": "README.md"}' --dialect acp
+
+    A call that changes something is asked about on a terminal; elsewhere it needs --yes.
+    `zero undo` takes a change back.
+
+    Exit codes: 0 the tool gave a result, 1 it gave an error, 2 wrong usage, 3 denied.
+    "#);
+}
+
+#[test]
+fn help_of_undo_says_what_it_refuses() {
+    insta::assert_snapshot!(Program::new().run(&["undo", "-h"]), @"
+    exit 0
+    Take back a change that a tool made to a file
+
+    Usage: zero undo [OPTIONS] [ID]
+
+    Arguments:
+      [ID]  Number of the change [default: the newest]
+
+    Options:
+          --list             List the recorded changes, newest first
+          --json             Print JSON
+          --yes              Restore the file even if it was changed again since
+          --workspace <DIR>  Folder whose changes are meant [default: the current folder]
+      -h, --help             Print help
+
+    Examples:
+      zero undo                take back the newest change
+      zero undo --list         what can be taken back
+      zero undo 12             take back change 12
+
+    A file that was changed again since is left alone unless you say yes; what an undo overwrites is
+    itself recorded.
+
+    Exit codes: 0 restored, 1 nothing to undo or it failed, 2 wrong usage, 3 refused.
+    ");
+}
+
+#[test]
+fn a_mistyped_command_is_answered_with_the_right_one() {
+    insta::assert_snapshot!(Program::new().run(&["tool", "list"]), @"
+    exit 2
+    --- stderr
+    error: unrecognized subcommand 'tool'
+
+      tip: a similar subcommand exists: 'tools'
+
+    Usage: zero [COMMAND]
+
+    For more information, try '--help'.
+    ");
+}

@@ -1,0 +1,7 @@
+//! The `zero` program as a person or a script meets it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod commands;
+mod help;
+mod program;

@@ -1,0 +1,76 @@
+//! Runs the built program in a folder of its own.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A fresh home and workspace.
+pub(crate) struct Program {
+    folder: TempDir,
+}
+
+impl Program {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// Where the program runs.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The program with these arguments, not started yet.
+    #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zero"));
+        command
+            .args(args)
+            .current_dir(self.folder())
+            .env_clear()
+            .env("HOME", self.folder().join("home"))
+            .env("COLUMNS", "100")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it and gives back everything that can be seen, in one text: exit code, stdout, stderr.
+    pub(crate) fn run(&self, args: &[&str]) -> String {
+        self.seen(&self.command(args).output().unwrap())
+    }
+
+    /// The same with something on stdin.
+    pub(crate) fn run_with_input(&self, args: &[&str], input: &str) -> String {
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        self.seen(&child.wait_with_output().unwrap())
+    }
+
+    /// Stdout of a run that must succeed.
+    #[track_caller]
+    pub(crate) fn stdout(&self, args: &[&str]) -> String {
+        let output = self.command(args).output().unwrap();
+        assert!(output.status.success(), "{}", self.seen(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The one place where what differs from run to run is taken out.
+    fn seen(&self, output: &Output) -> String {
+        let code = output.status.code().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let mut text = format!("exit {code}\n{stdout}");
+        if !stderr.is_empty() {
+            text.push_str(&format!("--- stderr\n{stderr}"));
+        }
+        let folder = self.folder().canonicalize().unwrap();
+        text.replace(folder.to_str().unwrap(), "[FOLDER]")
+    }
+}
