@@ -43,11 +43,28 @@ impl Approver for Person {
         let terminal = self.terminal.clone();
         Box::pin(async move {
             // Reading blocks until they answer; the call can be cancelled meanwhile.
+            let mut line = OpenLine { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || {
                 terminal.err.write(&text).is_ok() && terminal.confirm("Allow?")
             });
-            if asked.await.unwrap_or(false) { Answer::AllowOnce } else { Answer::Reject }
+            let allowed = asked.await.unwrap_or(false);
+            line.open = false;
+            if allowed { Answer::AllowOnce } else { Answer::Reject }
         })
+    }
+}
+
+/// The line of a question. Their Enter ends it; a question that is given up ends it by itself.
+struct OpenLine {
+    stream: Stream,
+    open: bool,
+}
+
+impl Drop for OpenLine {
+    fn drop(&mut self) {
+        if self.open {
+            let _ = self.stream.write("\n");
+        }
     }
 }
 

@@ -42,14 +42,16 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let terminal = Terminal::new(config.streams);
     logging::start(config.log.as_deref(), &terminal);
     logging::report_panics();
-    let app = App { config, terminal, tools: zero_tools::builtin };
-    let exit = std::panic::catch_unwind(AssertUnwindSafe(|| parse_and_run(&app, args)))
-        .unwrap_or_else(|_| {
-            app.terminal
-                .error("zero has a bug and stopped; run it again with ZERO_LOG=error to see where");
-            Exit::Error
-        });
-    exit.into()
+    run_app(&App { config, terminal, tools: zero_tools::builtin }, args).into()
+}
+
+/// Runs a command line to its end, whatever happens on the way.
+fn run_app(app: &App, args: impl IntoIterator<Item = OsString>) -> Exit {
+    std::panic::catch_unwind(AssertUnwindSafe(|| parse_and_run(app, args))).unwrap_or_else(|_| {
+        app.terminal
+            .error("zero has a bug and stopped; run it again with ZERO_LOG=error to see where");
+        Exit::Error
+    })
 }
 
 fn parse_and_run(app: &App, args: impl IntoIterator<Item = OsString>) -> Exit {
@@ -73,5 +75,20 @@ fn report(app: &App, error: &anyhow::Error) -> Exit {
         Exit::Usage
     } else {
         error.downcast_ref::<ToolError>().map_or(Exit::Error, Exit::of_error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_bug_is_told_in_one_line() {
+        let config = Config::default();
+        let app = App { config, terminal: Terminal::for_test(), tools: || panic!("a bug") };
+        let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
+        assert_eq!(exit, Exit::Error);
+        assert!(app.terminal.err.written().starts_with("error: zero has a bug"));
     }
 }

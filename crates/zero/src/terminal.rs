@@ -7,6 +7,7 @@
 
 mod counter;
 mod table;
+mod time;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,6 +17,7 @@ use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::counter::Counter;
 pub(crate) use self::table::{Cell, Table};
+pub(crate) use self::time::{short_duration, short_time};
 use crate::config::Streams;
 
 /// Headings of tables and names that stand out.

@@ -10,12 +10,12 @@ use zero_runtime::audit::{Audit, AuditRow};
 use zero_runtime::metrics::Status;
 use zero_sandbox::StateDir;
 
-use super::stats::short_duration;
-use super::undo::short_time;
 use crate::App;
 use crate::cli::TailArgs;
 use crate::exit::Exit;
-use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, STRONG, Stream, escape_line};
+use crate::terminal::{
+    BAD, FAINT, GOOD, NOTABLE, STRONG, Stream, escape_line, short_duration, short_time,
+};
 
 /// Pause between two looks at the log.
 const POLL: Duration = Duration::from_millis(250);
@@ -29,7 +29,7 @@ pub(super) fn run(app: &App, args: &TailArgs) -> anyhow::Result<Exit> {
     let rows = last_rows(&audit, newest.as_mut(), args.lines as usize)?;
     let damaged = newest.as_ref().map_or(0, |day| day.damaged);
     let out = &app.terminal.out;
-    if rows.is_empty() && !args.json {
+    if newest.is_none() && !args.json {
         app.terminal.note("no calls are recorded yet; `zero tools call` makes one");
     }
     for row in &rows {
@@ -156,7 +156,7 @@ fn line(out: &Stream, row: &AuditRow) -> String {
         (None, None) => String::new(),
     };
     let about = about.lines().collect::<Vec<_>>().join(" ");
-    let time = short_time(&row.time.to_string());
+    let time = short_time(row.time);
     let tool = format!("{:<8}", escape_line(&row.tool));
     let took = format!("({})", short_duration(Duration::from_micros(row.duration_us)));
     let others = [&time, &status, &tool, &took].iter().map(|part| part.chars().count() + 2).sum();

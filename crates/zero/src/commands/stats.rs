@@ -11,7 +11,9 @@ use zero_runtime::metrics::{Metrics, Sample, Status, ToolStats};
 use crate::App;
 use crate::cli::StatsArgs;
 use crate::exit::Exit;
-use crate::terminal::{BAD, Cell, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Table};
+use crate::terminal::{
+    BAD, Cell, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, short_duration,
+};
 
 pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
     let audit = Audit::new(&app.config.state()?);
@@ -132,28 +134,4 @@ fn table<'a>(tools: impl Iterator<Item = (&'a String, &'a ToolStats)>, out: &Str
         ]);
     }
     table.render(out)
-}
-
-/// A duration in the unit that suits it.
-pub(super) fn short_duration(time: Duration) -> String {
-    let micros = time.as_micros();
-    match micros {
-        0..1_000 => format!("{micros} µs"),
-        1_000..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
-        _ => format!("{:.1} s", time.as_secs_f64()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_shown_in_the_unit_that_suits_them() {
-        for (micros, shown) in
-            [(0, "0 µs"), (999, "999 µs"), (1_500, "1.5 ms"), (30_000_000, "30.0 s")]
-        {
-            assert_eq!(short_duration(Duration::from_micros(micros)), shown);
-        }
-    }
 }

@@ -4,13 +4,13 @@ mod input;
 mod output;
 mod signals;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 use zero_core::{Kind, Limits, Reason, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
-use zero_runtime::{Approver, CallEvent, Dialect, HostConfig, Observer, Report, ToolHost};
+use zero_runtime::{Approver, CallEvent, Dialect, HostConfig, Observer, Outcome, ToolHost};
 
 use crate::App;
 use crate::approval::{AlwaysYes, Person};
@@ -27,10 +27,10 @@ pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("could not start the asynchronous runtime")?;
-    let report = runtime.block_on(make(app, args, &host, call));
+    let outcome = runtime.block_on(make(app, args, &host, call));
     // A question that was cancelled still waits for a line of input; it must not hold up the end.
     runtime.shutdown_background();
-    output::print(app, args, report?)
+    output::print(app, args, outcome)
 }
 
 /// Everything that can be wrong with the command line is found here, before anything is called.
@@ -51,7 +51,10 @@ fn host(app: &App, args: &CallArgs, limits: Limits) -> anyhow::Result<ToolHost> 
     let mut config = HostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
     config.approver = approver(app, args);
-    config.observer = Some(Arc::new(Watcher { counter: Counter::new(&app.terminal.err) }));
+    config.observer = Some(Arc::new(Watcher {
+        counter: Counter::new(&app.terminal.err),
+        title: Mutex::default(),
+    }));
     app.host(config)
 }
 
@@ -70,7 +73,7 @@ async fn make(
     args: &CallArgs,
     host: &ToolHost,
     call: ToolCall,
-) -> anyhow::Result<Report> {
+) -> Result<Outcome, ToolError> {
     let dialect = Dialect::new(args.dialect);
     let changes_files = |kind| matches!(kind, Kind::Edit | Kind::Delete | Kind::Move);
     if dialect
@@ -84,8 +87,8 @@ async fn make(
     }
     let cancel = CancellationToken::new();
     signals::cancel_on_interrupt(&cancel);
-    let session = host.one_shot()?;
-    Ok(host.call(&session, &dialect, call, &cancel).await)
+    let session = host.one_shot().map_err(|error| error.for_tool(&call.tool))?;
+    host.call(&session, &dialect, call, &cancel).await.outcome
 }
 
 /// A wrong command line, told in the form that was asked for.
@@ -103,13 +106,20 @@ fn refuse(app: &App, args: &CallArgs, error: anyhow::Error) -> anyhow::Result<Ex
 /// Counts the seconds of a call that takes long.
 struct Watcher {
     counter: Counter,
+    title: Mutex<String>,
+}
+
+impl Watcher {
+    fn title(&self) -> MutexGuard<'_, String> {
+        self.title.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Observer for Watcher {
     fn event(&self, event: &CallEvent) {
         match event {
-            CallEvent::Described { .. } => {}
-            CallEvent::Started { .. } => self.counter.begin("working"),
+            CallEvent::Described { title, .. } => self.title().clone_from(title),
+            CallEvent::Started { .. } => self.counter.begin(&self.title()),
             CallEvent::Progress { message, .. } => self.counter.progress(message),
             CallEvent::Ended { .. } => self.counter.end(),
         }

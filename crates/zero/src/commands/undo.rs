@@ -8,7 +8,7 @@ use zero_sandbox::{Entry, EntryState, Journal};
 use crate::App;
 use crate::cli::UndoArgs;
 use crate::exit::Exit;
-use crate::terminal::{Cell, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, escape_line};
+use crate::terminal::{Cell, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, escape_line, short_time};
 
 pub(super) fn run(app: &App, args: &UndoArgs) -> anyhow::Result<Exit> {
     let workspace = app.config.workspace(args.workspace.as_slice())?;
@@ -124,7 +124,7 @@ fn table(entries: &[Entry], out: &Stream) -> String {
         };
         table.row([
             Cell::styled(entry.id.to_string(), STRONG),
-            short_time(&entry.time).into(),
+            entry.time.parse().map_or_else(|_| entry.time.clone(), short_time).into(),
             (&entry.tool).into(),
             action.into(),
             Cell::styled(state, style),
@@ -132,14 +132,6 @@ fn table(entries: &[Entry], out: &Stream) -> String {
         ]);
     }
     table.render(out)
-}
-
-/// A time to the second, in UTC.
-pub(super) fn short_time(time: &str) -> String {
-    match time.parse::<jiff::Timestamp>() {
-        Ok(time) => time.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
-        Err(_) => time.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -112,3 +112,25 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Terminal;
+
+    #[test]
+    fn it_speaks_up_after_a_second_and_cleans_up_after_itself() {
+        let stream = Terminal::for_test().err.watched(80).without_colours();
+        let counter = Counter::new(&stream);
+        counter.begin("quick");
+        counter.end();
+        counter.begin("slow");
+        std::thread::sleep(PATIENCE + REDRAW);
+        counter.end();
+        let drawn = stream.written();
+        assert!(
+            drawn.starts_with("\r\x1b[Kslow … 1 s") && drawn.ends_with("\r\x1b[K"),
+            "{drawn:?}"
+        );
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use zero_core::{Content, Display, ToolError};
-use zero_runtime::{Outcome, Report};
+use zero_runtime::Outcome;
 
 use crate::App;
 use crate::cli::CallArgs;
@@ -10,9 +10,13 @@ use crate::exit::Exit;
 use crate::terminal::Stream;
 
 /// Prints the outcome and says how it ends the program.
-pub(super) fn print(app: &App, args: &CallArgs, report: Report) -> anyhow::Result<Exit> {
+pub(super) fn print(
+    app: &App,
+    args: &CallArgs,
+    outcome: Result<Outcome, ToolError>,
+) -> anyhow::Result<Exit> {
     let out = &app.terminal.out;
-    match report.outcome {
+    match outcome {
         Ok(outcome) if args.json => {
             out.write_line(&json!({"ok": true, "result": {
                 "content": outcome.rendered.content,
