@@ -141,7 +141,7 @@ mod tests {
             preview: Some(Display::Diff(diff)),
         };
         let stream = Terminal::for_test().err.watched(80).without_colours();
-        insta::assert_snapshot!(questionnaire(&stream, &question), @r"
+        insta::assert_snapshot!(questionnaire(&stream, &question).trim(), @r"
         Edit `a\u{202e}b`
           why   its risk is medium
           risk  medium

@@ -113,9 +113,7 @@ fn where_nothing_happened_yet_it_says_so() {
     exit 0
     []
     ");
-    insta::assert_snapshot!(zero.run(&["audit", "tail", "--json"]), @"
-    exit 0
-    ");
+    insta::assert_snapshot!(zero.run(&["audit", "tail", "--json"]), @"exit 0");
     assert!(!zero.folder().join("home").exists(), "looking leaves nothing behind");
 }
 
@@ -193,4 +191,23 @@ fn conformance_fails_a_level_that_misses_a_tool() {
     let tools: std::collections::BTreeSet<&str> =
         checks.iter().map(|check| check["tool"].as_str().unwrap()).collect();
     assert_eq!(tools.len(), 11);
+}
+
+#[test]
+fn a_change_needs_a_yes_and_can_be_taken_back() {
+    let zero = Program::new();
+    let write = ["tools", "call", "Write", r#"{"file_path": "a.txt", "content": "one\n"}"#];
+    let denied = zero.run(&write);
+    assert!(denied.starts_with("exit 3\n--- stderr\nerror: Write `a.txt`: denied"), "{denied}");
+    assert!(!zero.folder().join("a.txt").exists());
+    zero.stdout(&[&write[..], &["--yes"]].concat());
+    insta::assert_snapshot!(zero.run(&["tools", "call", "read_file", r#"{"path": "a.txt"}"#, "--dialect", "acp"]), @"
+    exit 0
+    one
+    ");
+    insta::assert_snapshot!(zero.run(&["undo"]), @"
+    exit 0
+    removed `a.txt`, which Write had created (change 1)
+    ");
+    assert!(!zero.folder().join("a.txt").exists());
 }
