@@ -8,7 +8,9 @@ use zero_sandbox::{Entry, EntryState, Journal};
 use crate::App;
 use crate::cli::UndoArgs;
 use crate::exit::Exit;
-use crate::terminal::{Cell, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, escape_line, short_time};
+use crate::terminal::{
+    Cell, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, escape_line, short_time,
+};
 
 pub(super) fn run(app: &App, args: &UndoArgs) -> anyhow::Result<Exit> {
     let workspace = app.config.workspace(args.workspace.as_slice())?;
@@ -97,7 +99,12 @@ fn told(entry: &Entry) -> String {
 }
 
 fn list(app: &App, args: &UndoArgs, journal: &Journal, workspace: &str) -> anyhow::Result<Exit> {
-    let entries = journal.list()?;
+    // Each entry is compared with its file, which takes a while when they are large.
+    let counter = Counter::new(&app.terminal.err);
+    counter.begin("comparing the recorded changes with their files");
+    let entries = journal.list();
+    counter.end();
+    let entries = entries?;
     let out = &app.terminal.out;
     if args.json {
         out.write_pretty(&entries)?;
