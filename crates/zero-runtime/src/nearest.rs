@@ -14,8 +14,10 @@ pub fn nearest<'a>(
             // A part of a name is a better hint than its spelling is.
             let contains =
                 !folded.is_empty() && (candidate.contains(&folded) || folded.contains(&candidate));
-            let score =
-                strsim::jaro_winkler(&folded, &candidate) + if contains { 1.0 } else { 0.0 };
+            // One slip of the finger weighs little in a long name and would be all of a short one.
+            let slip = folded.len() > 2 && strsim::damerau_levenshtein(&folded, &candidate) == 1;
+            let likeness = strsim::jaro_winkler(&folded, &candidate).max(f64::from(slip) * 0.9);
+            let score = likeness + if contains { 1.0 } else { 0.0 };
             (score >= 0.75).then_some((score, name))
         })
         .collect();
