@@ -112,10 +112,15 @@ fn cut_hits(hits: &mut Vec<Hit>, cap: usize) -> usize {
     missing
 }
 
-/// Hits as text, the way `grep` writes them.
+/// Hits as text, the way `grep` writes them: with context, `--` stands where lines are left out.
 pub fn write_hits(hits: &[Hit], numbered: bool) -> String {
     let mut text = String::with_capacity(hits_len(hits));
-    for hit in hits {
+    let grouped = hits.iter().any(|hit| !hit.is_match);
+    for (index, hit) in hits.iter().enumerate() {
+        let follows = |last: &Hit| last.file == hit.file && last.line + 1 == hit.line;
+        if grouped && index > 0 && !follows(&hits[index - 1]) {
+            text.push_str("--\n");
+        }
         let mark = if hit.is_match { ':' } else { '-' };
         // Writing to a String cannot fail.
         let _ = match numbered {
