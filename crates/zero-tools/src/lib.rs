@@ -13,15 +13,19 @@ pub mod diff;
 mod document;
 pub mod edit;
 mod file_glob;
+pub mod glob;
+pub mod grep;
 pub mod ls;
 pub mod missing;
 pub mod paging;
+mod path_pattern;
 pub mod previewed;
 pub mod read;
 pub mod read_many;
 #[cfg(test)]
 mod testing;
 pub mod text;
+mod walk;
 pub mod write;
 
 /// The tools that come with zero.
@@ -29,9 +33,11 @@ pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase(read::Read),
         erase(read_many::ReadMany),
-        erase(ls::Ls),
         erase(write::Write),
         erase(edit::Edit),
         erase(delete::Delete),
+        erase(ls::Ls),
+        erase(glob::Glob),
+        erase(grep::Grep),
     ]
 }

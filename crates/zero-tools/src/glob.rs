@@ -1,0 +1,368 @@
+//! Glob: files by their path.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::result::{Content, Display};
+use zero_core::{Category, Effect, Effects, Kind, Risk, TimeoutClass, ToolError};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::located::Folder;
+use zero_sandbox::{FileType, LastLink, Located, Workspace};
+
+use crate::path_pattern::PathPattern;
+use crate::walk::{Entry, Visitor, Walk, counted, missing};
+
+/// Most files that are listed.
+const FILES_MAX: usize = 1_000;
+
+/// Finds files whose path matches a glob, most recently changed first. `*` stays within one
+/// folder: `*.md` matches at the top only, `**/*.md` at any depth, `src/**/*.{ts,tsx}` beneath
+/// `src`. Files that `.gitignore` leaves out are not found, nor hidden ones unless the pattern
+/// names them (`.github/**`). Use Grep to search by content.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GlobArgs {
+    /// The glob, matched against paths relative to `path`.
+    pattern: String,
+    /// Folder to search in; the workspace root when absent.
+    path: Option<String>,
+}
+
+/// The files found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct GlobOutput {
+    /// Paths, most recently changed first; at most 1000.
+    files: Vec<String>,
+    /// How many files match in all.
+    count: u64,
+}
+
+/// A glob whose base is settled.
+pub struct GlobPlan {
+    base: Located,
+    written: String,
+    pattern: PathPattern,
+}
+
+/// Files by their path.
+pub struct Glob;
+
+impl Tool for Glob {
+    type Args = GlobArgs;
+    type Output = GlobOutput;
+    type Plan = GlobPlan;
+    const NAME: &'static str = "Glob";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Find files",
+            category: Category::Search,
+            kind: Kind::Search,
+            risk: Risk::Low,
+            timeout_class: TimeoutClass::Search,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: GlobArgs, workspace: &Workspace) -> Result<GlobPlan, ToolError> {
+        let pattern = PathPattern::of_paths(&args.pattern)?;
+        let base = workspace.locate(args.path.as_deref().unwrap_or("."), LastLink::Follow)?;
+        Ok(GlobPlan { base, written: args.pattern, pattern })
+    }
+
+    fn describe(&self, plan: &GlobPlan) -> Description {
+        Description { title: format!("Glob `{}`{}", plan.written, place(plan)), locations: vec![] }
+    }
+
+    fn effects(&self, plan: &GlobPlan) -> Effects {
+        vec![Effect::Read(plan.base.target().clone())]
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<GlobPlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<GlobOutput>, ToolError> {
+        cx.blocking(move |cx| find(&plan, cx)).await
+    }
+}
+
+/// ` in src`, or nothing for the workspace root.
+fn place(plan: &GlobPlan) -> String {
+    match plan.base.shown() {
+        "." => String::new(),
+        shown => format!(" in {shown}"),
+    }
+}
+
+fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, ToolError> {
+    if plan.base.facts()?.is_none() {
+        return Err(missing(&plan.base));
+    }
+    let folder = plan.base.open_folder()?;
+    let pattern = &plan.pattern;
+    let found = walk_of(pattern).run(&folder, cx, || Finder {
+        folder: &folder,
+        pattern,
+        newest: Newest::default(),
+    })?;
+    let newest =
+        found.into_iter().map(|finder| finder.newest).reduce(Newest::merge).unwrap_or_default();
+    Ok(reply(plan, newest, &folder, cx.workspace()))
+}
+
+/// Walks only where the pattern can match.
+fn walk_of(pattern: &PathPattern) -> Walk {
+    let common = pattern.common_folder();
+    Walk {
+        hidden: pattern.names_hidden(),
+        depth_max: pattern.depth_max(),
+        enter: (!common.as_os_str().is_empty()).then(|| {
+            Box::new(move |path: &Path, entry| {
+                entry == Entry::File || path.starts_with(&common) || common.starts_with(path)
+            }) as _
+        }),
+        ..Walk::default()
+    }
+}
+
+fn reply(
+    plan: &GlobPlan,
+    newest: Newest,
+    folder: &Folder,
+    workspace: &Workspace,
+) -> ToolReply<GlobOutput> {
+    let count = newest.count;
+    let files: Vec<String> =
+        newest.into_paths().iter().map(|path| workspace.shown(&folder.path().join(path))).collect();
+    let text = match files.len() as u64 {
+        0 => format!(
+            "No files match `{}`{}; files that .gitignore leaves out and hidden ones are not looked at",
+            plan.written,
+            place(plan)
+        ),
+        shown if shown < count => {
+            format!(
+                "{}\n\n(showing {shown} of {count} files, the newest; use a narrower pattern)",
+                files.join("\n")
+            )
+        }
+        _ => files.join("\n"),
+    };
+    ToolReply {
+        content: vec![Content::Text(text)],
+        display: Display::markdown(format!("Found {}", counted(count, "file", "files"))),
+        output: GlobOutput { files, count },
+        locations: vec![],
+    }
+}
+
+/// One thread's share of the search.
+struct Finder<'a> {
+    folder: &'a Folder,
+    pattern: &'a PathPattern,
+    newest: Newest,
+}
+
+impl Visitor for Finder<'_> {
+    fn file(&mut self, relative: &Path) {
+        if !self.pattern.is_match(relative) {
+            return;
+        }
+        // What vanished since, or turned into a link, is no file any more.
+        let facts = self.folder.facts_beneath(relative);
+        if let Some(facts) = facts.filter(|facts| facts.file_type == FileType::File) {
+            self.newest.add(facts.modified_ns, relative);
+        }
+    }
+}
+
+/// The newest files met, and how many there were in all.
+#[derive(Default)]
+struct Newest {
+    count: u64,
+    /// The worst of those kept is on top: the oldest, and among those the last by path.
+    kept: BinaryHeap<(Reverse<i128>, PathBuf)>,
+}
+
+impl Newest {
+    fn add(&mut self, modified_ns: i128, path: &Path) {
+        self.count += 1;
+        self.keep(Reverse(modified_ns), path);
+    }
+
+    fn keep(&mut self, age: Reverse<i128>, path: &Path) {
+        if self.kept.len() < FILES_MAX {
+            self.kept.push((age, path.to_owned()));
+        } else if let Some(mut worst) = self.kept.peek_mut()
+            && (age, path) < (worst.0, worst.1.as_path())
+        {
+            *worst = (age, path.to_owned());
+        }
+    }
+
+    fn merge(mut self, other: Self) -> Self {
+        self.count += other.count;
+        for (age, path) in other.kept {
+            self.keep(age, &path);
+        }
+        self
+    }
+
+    fn into_paths(self) -> Vec<PathBuf> {
+        self.kept.into_sorted_vec().into_iter().map(|(_, path)| path).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use crate::testing::TestHost;
+    use serde_json::{Value, json};
+    use std::time::{Duration, SystemTime};
+    use zero_core::{ErrorType, Reason};
+
+    fn tree() -> TestHost {
+        TestHost::new().files(&[
+            (".gitignore", "*.log\n/out/\n!keep.log\n"),
+            (".github/workflows/ci.yml", ""),
+            (".git/config.md", ""),
+            ("README.md", ""),
+            ("docs/guide.md", ""),
+            ("docs/.hidden.md", ""),
+            ("docs/.gitignore", "draft*\n!draft-final.md\n"),
+            ("docs/draft-1.md", ""),
+            ("docs/draft-final.md", ""),
+            ("out/a.md", ""),
+            ("src/main.rs", ""),
+            ("src/app/view.tsx", ""),
+            ("src/app/model.ts", ""),
+            ("trace.log", ""),
+            ("keep.log", ""),
+        ])
+    }
+
+    #[track_caller]
+    fn check(host: &TestHost, input: Value, expected: &[&str]) {
+        let shown = input.to_string();
+        let result = host.ok("Glob", input);
+        let mut files: Vec<String> =
+            serde_json::from_value(result.structured["files"].clone()).unwrap();
+        files.sort();
+        assert_eq!(files, expected, "{shown}");
+        assert_eq!(result.structured["count"], expected.len());
+    }
+
+    #[test]
+    fn patterns_match_below_the_base_and_never_what_is_ignored() {
+        let host = tree();
+        check(&host, json!({"pattern": "*.md"}), &["README.md"]);
+        check(
+            &host,
+            json!({"pattern": "**/*.md"}),
+            &["README.md", "docs/draft-final.md", "docs/guide.md"],
+        );
+        check(
+            &host,
+            json!({"pattern": "*.md", "path": "docs"}),
+            &["docs/draft-final.md", "docs/guide.md"],
+        );
+        check(
+            &host,
+            json!({"pattern": "src/**/*.{ts,tsx}"}),
+            &["src/app/model.ts", "src/app/view.tsx"],
+        );
+        check(&host, json!({"pattern": "src/*/model.ts"}), &["src/app/model.ts"]);
+        check(&host, json!({"pattern": "src/main.rs"}), &["src/main.rs"]);
+        check(&host, json!({"pattern": "*.log"}), &["keep.log"]);
+        check(&host, json!({"pattern": "out/*.md"}), &[]);
+        check(&host, json!({"pattern": "**/*.yml"}), &[]);
+        check(&host, json!({"pattern": ".github/**"}), &[".github/workflows/ci.yml"]);
+        check(&host, json!({"pattern": "docs/.*.md"}), &["docs/.hidden.md"]);
+        check(&host, json!({"pattern": ".git/*.md"}), &[]);
+        check(
+            &host,
+            json!({"pattern": "*", "path": ".github/workflows"}),
+            &[".github/workflows/ci.yml"],
+        );
+        let folder = host.path("src").display().to_string();
+        check(&host, json!({"pattern": "*.rs", "path": folder}), &["src/main.rs"]);
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let host = tree();
+        std::fs::write(host.outside().join("secret.md"), "").unwrap();
+        std::os::unix::fs::symlink(host.outside(), host.path("leak")).unwrap();
+        std::os::unix::fs::symlink(host.path("README.md"), host.path("link.md")).unwrap();
+        check(&host, json!({"pattern": "{*,leak/*}.md"}), &["README.md"]);
+    }
+
+    #[test]
+    fn the_newest_come_first_and_the_count_is_true() {
+        let host = TestHost::new();
+        let total = FILES_MAX + 5;
+        let now = SystemTime::now();
+        for n in 0..total {
+            host.write(&format!("f{n:04}"), b"");
+            let file =
+                std::fs::File::options().append(true).open(host.path(&format!("f{n:04}"))).unwrap();
+            file.set_modified(now - Duration::from_secs(60 + (n / 2) as u64)).unwrap();
+        }
+        let result = host.ok("Glob", json!({"pattern": "*"}));
+        let files: Vec<String> =
+            serde_json::from_value(result.structured["files"].clone()).unwrap();
+        assert_eq!(files, (0..FILES_MAX).map(|n| format!("f{n:04}")).collect::<Vec<_>>());
+        assert_eq!(result.structured["count"], total);
+        let text = host.text("Glob", json!({"pattern": "*"}));
+        assert!(text.contains("(showing 1000 of 1005 files, the newest"), "{text}");
+    }
+
+    #[test]
+    fn nothing_found_is_said_and_wrong_input_is_explained() {
+        let host = tree();
+        let text = host.text("Glob", json!({"pattern": "*.py", "path": "src"}));
+        assert!(text.starts_with("No files match `*.py` in src;"), "{text}");
+        for (input, error_type, reason, why) in [
+            (
+                json!({"pattern": "[a"}),
+                ErrorType::InvalidInput,
+                Reason::BadPattern,
+                "unclosed character class",
+            ),
+            (json!({"pattern": "/etc/*"}), ErrorType::InvalidInput, Reason::BadPattern, "`path`"),
+            (json!({"pattern": "a/../*"}), ErrorType::InvalidInput, Reason::BadPattern, "`path`"),
+            (
+                json!({"pattern": "*", "path": "README.md"}),
+                ErrorType::InvalidInput,
+                Reason::NotDirectory,
+                "is a file",
+            ),
+            (
+                json!({"pattern": "*", "path": "srcs"}),
+                ErrorType::NotFound,
+                Reason::Io,
+                "did you mean `src`",
+            ),
+        ] {
+            let shown = input.to_string();
+            let error = host.err("Glob", input);
+            assert_eq!((error.error_type, error.reason()), (error_type, Some(reason)), "{shown}");
+            assert!(error.message.contains(why), "{shown}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_title_names_the_pattern_and_the_place() {
+        let host = tree();
+        let title = async |input| host.call("Glob", input).await.title.unwrap();
+        assert_eq!(title(json!({"pattern": "**/*.rs"})).await, "Glob `**/*.rs`");
+        assert_eq!(title(json!({"pattern": "*", "path": "src/app/"})).await, "Glob `*` in src/app");
+    }
+}

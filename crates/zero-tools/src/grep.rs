@@ -1,0 +1,889 @@
+//! Grep: lines by their content.
+//!
+//! The walk and the search are ripgrep's own crates, run in this process: no flags to inject and
+//! no output to parse. What is ours is the answer. It is the first hits in path order whatever the
+//! threads did ([`kept`]), and its totals are true even where the hits shown are not all.
+
+mod kept;
+mod search;
+
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
+use ignore::types::{Types, TypesBuilder};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::result::{Content, Display, Hit, Location};
+use zero_core::{
+    ByteSize, Category, Effect, Effects, Kind, Limits, Reason, Risk, TimeoutClass, ToolError,
+};
+use zero_runtime::nearest::nearest;
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::{FileType, LastLink, Located, Workspace};
+
+use crate::path_pattern::PathPattern;
+use crate::walk::{Entry, Walk, counted, missing};
+use kept::{FileHits, Kept, Role, Room, Taken};
+use search::{Beneath, Keep, Query, Search, Totals};
+
+/// Most hits in an answer unless the caller says otherwise.
+const HEAD_LIMIT: u64 = 1_000;
+/// Most text of hits in an answer, in bytes.
+const HITS_BYTES_MAX: usize = 8_000_000;
+/// Most memory a compiled pattern may take, in bytes.
+const REGEX_BYTES_MAX: usize = 10_000_000;
+/// Places told to an editor.
+const LOCATIONS_MAX: usize = 20;
+/// Longest pattern in a title, in characters.
+const TITLE_CHARS_MAX: usize = 80;
+
+/// Searches the contents of files with a regular expression (Rust syntax: no look-around or
+/// backreferences; escape literal `(`, `{`, `[`, `.` with a backslash). Skips binary and hidden
+/// files and what `.gitignore` leaves out. By default lists the files that match; set
+/// `output_mode` to `content` for the matching lines. Totals are always over everything.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrepArgs {
+    /// The regular expression, matched line by line.
+    pattern: String,
+    /// File or folder to search; the workspace root when absent.
+    path: Option<String>,
+    /// Only search files that match this glob: `*.rs` by name at any depth, `src/**/*.ts` by path
+    /// below `path`; a leading `!` searches all others.
+    glob: Option<String>,
+    /// `content` shows matching lines, `files_with_matches` (default) paths, `count` matches per
+    /// file.
+    output_mode: Option<OutputMode>,
+    /// Ignore case.
+    #[serde(rename = "-i")]
+    ignore_case: Option<bool>,
+    /// Show line numbers with `content`; default true.
+    #[serde(rename = "-n")]
+    numbered: Option<bool>,
+    /// Lines to show after each match with `content`.
+    #[serde(rename = "-A")]
+    #[schemars(range(max = 1000))]
+    after: Option<u32>,
+    /// Lines to show before each match with `content`.
+    #[serde(rename = "-B")]
+    #[schemars(range(max = 1000))]
+    before: Option<u32>,
+    /// Lines to show before and after each match with `content`.
+    #[serde(rename = "-C")]
+    #[schemars(range(max = 1000))]
+    around: Option<u32>,
+    /// Let matches span lines: `.` also matches a newline.
+    multiline: Option<bool>,
+    /// Only search files of this type, such as `rust`, `ts` or `py`.
+    r#type: Option<String>,
+    /// Show only so many matches, or files; default 1000.
+    head_limit: Option<NonZeroU64>,
+    /// Globs of files and folders to leave out, such as `node_modules` or `**/*.min.js`.
+    exclude: Option<Vec<String>>,
+}
+
+/// What an answer lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputMode {
+    /// Matching lines.
+    Content,
+    /// Files that match.
+    #[default]
+    FilesWithMatches,
+    /// How often each file matches.
+    Count,
+}
+
+/// The hits, in path order.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct GrepOutput {
+    /// One per matching line; one per file in the modes that list files.
+    matches: Vec<Match>,
+    /// Matching lines over everything searched, shown or not; with `multiline`, matches.
+    total_matches: u64,
+}
+
+/// One hit.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Match {
+    /// The file.
+    file: String,
+    /// Number of the line, counted from 1; of the first matching line where a file is listed.
+    line_number: u64,
+    /// The line, cut after 2000 characters; in `count` mode the number of matches in the file.
+    content: String,
+}
+
+/// A search whose base is settled and whose patterns are compiled.
+pub struct GrepPlan {
+    base: Located,
+    pattern: String,
+    matcher: RegexMatcher,
+    multiline: bool,
+    mode: OutputMode,
+    numbered: bool,
+    before: usize,
+    after: usize,
+    head_limit: u64,
+    filter: Filter,
+}
+
+/// Which files are searched, besides what the walk leaves out anyway.
+#[derive(Clone, Default)]
+struct Filter {
+    only: Option<PathPattern>,
+    exclude: Option<PathPattern>,
+    types: Option<Types>,
+}
+
+/// Lines by their content.
+pub struct Grep;
+
+impl Tool for Grep {
+    type Args = GrepArgs;
+    type Output = GrepOutput;
+    type Plan = GrepPlan;
+    const NAME: &'static str = "Grep";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Search file contents",
+            category: Category::Search,
+            kind: Kind::Search,
+            risk: Risk::Low,
+            timeout_class: TimeoutClass::Search,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: GrepArgs, workspace: &Workspace) -> Result<GrepPlan, ToolError> {
+        let multiline = args.multiline.unwrap_or(false);
+        let matcher = compile(&args.pattern, args.ignore_case.unwrap_or(false), multiline)?;
+        let filter =
+            Filter::parse(args.glob.as_deref(), args.exclude.as_deref(), args.r#type.as_deref())?;
+        let base = workspace.locate(args.path.as_deref().unwrap_or("."), LastLink::Follow)?;
+        let mode = args.output_mode.unwrap_or_default();
+        let context = |side: Option<u32>| match mode {
+            OutputMode::Content => side.or(args.around).unwrap_or(0) as usize,
+            OutputMode::FilesWithMatches | OutputMode::Count => 0,
+        };
+        Ok(GrepPlan {
+            base,
+            matcher,
+            multiline,
+            mode,
+            numbered: args.numbered.unwrap_or(true),
+            before: context(args.before),
+            after: context(args.after),
+            head_limit: args.head_limit.map_or(HEAD_LIMIT, NonZeroU64::get),
+            filter,
+            pattern: args.pattern,
+        })
+    }
+
+    fn describe(&self, plan: &GrepPlan) -> Description {
+        let mut pattern: String = plan.pattern.chars().take(TITLE_CHARS_MAX).collect();
+        if pattern.len() < plan.pattern.len() {
+            pattern.push('…');
+        }
+        let title = match plan.base.shown() {
+            "." => format!("Grep `{pattern}`"),
+            shown => format!("Grep `{pattern}` in {shown}"),
+        };
+        Description { title, locations: vec![] }
+    }
+
+    fn effects(&self, plan: &GrepPlan) -> Effects {
+        vec![Effect::Read(plan.base.target().clone())]
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<GrepPlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<GrepOutput>, ToolError> {
+        cx.blocking(move |cx| grep(&plan, cx)).await
+    }
+}
+
+/// Compiles a pattern the way `rg` does, so that it means and costs the same.
+fn compile(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMatcher, ToolError> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder.multi_line(true).case_insensitive(ignore_case).size_limit(REGEX_BYTES_MAX);
+    match multiline {
+        true => builder.dot_matches_new_line(true),
+        // Promising that no match spans lines is what lets the searcher skip from hit to hit.
+        false => builder.line_terminator(Some(b'\n')),
+    };
+    builder.build(pattern).map_err(|error| bad_regex(pattern, error.kind()))
+}
+
+fn bad_regex(pattern: &str, kind: &ErrorKind) -> ToolError {
+    let message = match kind {
+        ErrorKind::NotAllowed(_) => {
+            "the pattern contains a newline, but lines are searched one by one; set `multiline` to true".to_owned()
+        }
+        ErrorKind::Regex(why) if why.contains("size limit") => {
+            "the pattern is too large once compiled; use smaller repetitions or fewer alternatives".to_owned()
+        }
+        ErrorKind::Regex(why) if why.contains("not supported") => {
+            format!("{why}\nsearch for a simpler pattern and look at the lines around with `-C`")
+        }
+        ErrorKind::Regex(why) => {
+            format!("{why}\nto search for exactly this text, use the pattern `{}`", escaped(pattern))
+        }
+        other => format!("the pattern is not valid: {other:?}"),
+    };
+    ToolError::invalid(Reason::BadPattern, message).with("pattern", pattern)
+}
+
+/// The pattern that matches `text` itself.
+fn escaped(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if r"\.+*?()|[]{}^$".contains(c) {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
+}
+
+impl Filter {
+    fn parse(
+        glob: Option<&str>,
+        exclude: Option<&[String]>,
+        file_type: Option<&str>,
+    ) -> Result<Self, ToolError> {
+        let (only, negated) = match glob.map(|glob| glob.strip_prefix('!').ok_or(glob)) {
+            None => (None, None),
+            Some(Err(only)) => (Some(PathPattern::of_names([only])?), None),
+            Some(Ok(negated)) => (None, Some(negated)),
+        };
+        // `dist/` and `dist` leave out the same.
+        let exclude: Vec<&str> = negated
+            .into_iter()
+            .chain(exclude.unwrap_or_default().iter().map(String::as_str))
+            .map(|glob| glob.strip_suffix('/').unwrap_or(glob))
+            .collect();
+        let exclude = (!exclude.is_empty()).then(|| PathPattern::of_names(exclude)).transpose()?;
+        Ok(Self { only, exclude, types: file_type.map(types).transpose()? })
+    }
+
+    fn walk(&self) -> Walk {
+        let exclude = self.exclude.clone();
+        Walk {
+            hidden: self.only.as_ref().is_some_and(PathPattern::names_hidden),
+            types: self.types.clone(),
+            enter: exclude
+                .map(|exclude| Box::new(move |path: &Path, _: Entry| !exclude.is_match(path)) as _),
+            ..Walk::default()
+        }
+    }
+
+    fn wants(&self, relative: &Path) -> bool {
+        self.only.as_ref().is_none_or(|only| only.is_match(relative))
+    }
+}
+
+fn types(name: &str) -> Result<Types, ToolError> {
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults().select(name);
+    builder.build().map_err(|_| {
+        let known = builder.definitions();
+        let similar = nearest(name, known.iter().map(|known| known.name()), 3);
+        let advice = match similar.is_empty() {
+            true => {
+                "use a name such as `rust`, `ts` or `py`, or a `glob` such as `*.rs`".to_owned()
+            }
+            false => format!(
+                "did you mean `{}`? otherwise use a `glob` such as `*.rs`",
+                similar.join("`, `")
+            ),
+        };
+        ToolError::invalid(Reason::BadPattern, format!("there is no file type `{name}`; {advice}"))
+            .with("type", name)
+    })
+}
+
+fn grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, ToolError> {
+    let kept = Kept::new(Room { entries: plan.head_limit, bytes: hits_bytes_max(cx.limits()) });
+    let totals = match plan.base.facts()?.map(|facts| facts.file_type) {
+        None => return Err(missing(&plan.base)),
+        Some(FileType::Directory) => search_folder(plan, &kept, cx)?,
+        Some(_) => search_file(plan, &kept, cx)?,
+    };
+    Ok(Answer::new(plan, kept, totals, cx.workspace()).into_reply(plan, totals))
+}
+
+/// Leaves room in a result for what the model gets, and for what is around the hits.
+fn hits_bytes_max(limits: &Limits) -> usize {
+    let [result, model] =
+        [limits.result_bytes_max, limits.model_output_bytes_max].map(ByteSize::as_usize);
+    HITS_BYTES_MAX.min(result.saturating_sub(model) / 5 * 4)
+}
+
+fn query(plan: &GrepPlan, cx: &CallContext) -> Query {
+    Query {
+        matcher: plan.matcher.clone(),
+        multiline: plan.multiline,
+        keep: match plan.mode {
+            OutputMode::Content => Keep::AllMatches,
+            OutputMode::FilesWithMatches | OutputMode::Count => Keep::FirstMatch,
+        },
+        before: plan.before,
+        after: plan.after,
+        heap_bytes_max: cx.limits().file_bytes_max.as_usize(),
+    }
+}
+
+fn search_folder(plan: &GrepPlan, kept: &Kept, cx: &CallContext) -> Result<Totals, ToolError> {
+    let folder = plan.base.open_folder()?;
+    let query = query(plan, cx);
+    let searched = plan.filter.walk().run(&folder, cx, || Beneath {
+        folder: &folder,
+        wanted: |relative: &Path| plan.filter.wants(relative),
+        search: Search::new(&query, kept, cx),
+    })?;
+    Ok(searched.iter().map(|beneath| beneath.search.totals()).fold(Totals::default(), Totals::plus))
+}
+
+/// A file that was named is searched whatever the filters and `.gitignore` say.
+fn search_file(plan: &GrepPlan, kept: &Kept, cx: &CallContext) -> Result<Totals, ToolError> {
+    let file = plan.base.open_file()?;
+    let mut search = Search::new(&query(plan, cx), kept, cx);
+    search.search(file, Path::new(""));
+    cx.check_cancelled()?;
+    Ok(search.totals())
+}
+
+/// The hits that are shown.
+struct Answer {
+    matches: Vec<Match>,
+    /// The same and the lines around them, one by one.
+    hits: Vec<Hit>,
+    locations: Vec<Location>,
+    total_matches: u64,
+}
+
+impl Answer {
+    fn new(plan: &GrepPlan, kept: Kept, totals: Totals, workspace: &Workspace) -> Self {
+        let room = kept.room();
+        let mut taken = Taken::default();
+        let mut answer = Self {
+            matches: vec![],
+            hits: vec![],
+            locations: vec![],
+            total_matches: totals.matches,
+        };
+        for (relative, found) in kept.into_files() {
+            let path = match relative.as_os_str().is_empty() {
+                true => plan.base.path().to_owned(),
+                false => plan.base.path().join(&relative),
+            };
+            let file = workspace.shown(&path);
+            match plan.mode {
+                OutputMode::Content => {
+                    for line in found.lines {
+                        if taken.fills(room) && line.role != Role::After {
+                            break;
+                        }
+                        taken.add(&relative, &line);
+                        answer.add_line(&path, &file, line);
+                    }
+                }
+                OutputMode::FilesWithMatches | OutputMode::Count => {
+                    answer.add_file(plan.mode, path, file, found)
+                }
+            }
+        }
+        answer
+    }
+
+    /// Adds a line, or a match over several, of which those already there are not shown twice.
+    fn add_line(&mut self, path: &Path, file: &str, line: kept::Line) {
+        let is_match = line.role == Role::Match;
+        for (number, text) in (line.number..).zip(line.text.split('\n')) {
+            let shown =
+                self.hits.last().is_some_and(|last| last.file == file && last.line >= number);
+            if !shown {
+                self.hits.push(Hit {
+                    file: file.to_owned(),
+                    line: number,
+                    text: text.to_owned(),
+                    is_match,
+                });
+            }
+        }
+        if is_match {
+            self.add_location(path.to_owned(), line.number);
+            self.matches.push(Match {
+                file: file.to_owned(),
+                line_number: line.number,
+                content: line.text,
+            });
+        }
+    }
+
+    fn add_file(&mut self, mode: OutputMode, path: PathBuf, file: String, found: FileHits) {
+        let Some(first) = found.lines.into_iter().next() else { return };
+        let content = match mode {
+            OutputMode::Count => found.matches.to_string(),
+            OutputMode::Content | OutputMode::FilesWithMatches => first.text,
+        };
+        self.add_location(path, first.number);
+        self.matches.push(Match { file, line_number: first.number, content });
+    }
+
+    fn add_location(&mut self, path: PathBuf, line: u64) {
+        if self.locations.len() < LOCATIONS_MAX {
+            self.locations.push(Location { path, line: Some(line) });
+        }
+    }
+
+    fn into_reply(self, plan: &GrepPlan, totals: Totals) -> ToolReply<GrepOutput> {
+        let note = note(plan.mode, self.matches.len() as u64, totals);
+        let lines = |line: &dyn Fn(&Match) -> String| {
+            let lines: Vec<String> = self.matches.iter().map(line).collect();
+            let note = note.as_ref().map_or_else(String::new, |note| format!("\n\n({note})"));
+            Content::Text(lines.join("\n") + &note)
+        };
+        let content = match plan.mode {
+            _ if totals.matches == 0 => Content::Text(nothing_found(plan, totals)),
+            OutputMode::FilesWithMatches => lines(&|found| found.file.clone()),
+            OutputMode::Count => lines(&|found| format!("{}:{}", found.file, found.content)),
+            OutputMode::Content => {
+                Content::Matches { hits: self.hits, numbered: plan.numbered, note }
+            }
+        };
+        ToolReply {
+            content: vec![content],
+            display: Display::markdown(format!("Found {}", found_in(totals))),
+            output: GrepOutput { matches: self.matches, total_matches: self.total_matches },
+            locations: self.locations,
+        }
+    }
+}
+
+/// `12 matches in 3 files`.
+fn found_in(totals: Totals) -> String {
+    let matches = counted(totals.matches, "match", "matches");
+    format!("{matches} in {}", counted(totals.matching_files, "file", "files"))
+}
+
+/// What the reader must know besides the hits shown.
+fn note(mode: OutputMode, shown: u64, totals: Totals) -> Option<String> {
+    let mut notes = Vec::new();
+    match mode {
+        OutputMode::Content if shown < totals.matches => {
+            notes.push(format!(
+                "showing {shown} of {}; narrow the pattern or raise head_limit",
+                found_in(totals)
+            ));
+        }
+        OutputMode::FilesWithMatches | OutputMode::Count if shown < totals.matching_files => {
+            let files = counted(totals.matching_files, "file", "files");
+            let matches = counted(totals.matches, "match", "matches");
+            notes.push(format!(
+                "showing {shown} of {files} with {matches}; narrow the pattern or raise head_limit"
+            ));
+        }
+        _ => {}
+    }
+    notes.extend(unreadable(totals));
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+fn nothing_found(plan: &GrepPlan, totals: Totals) -> String {
+    let place = match plan.base.shown() {
+        "." => String::new(),
+        shown => format!(" in {shown}"),
+    };
+    let mut facts = vec![format!("{} searched", counted(totals.files, "file", "files"))];
+    if totals.binary_files > 0 {
+        facts.push(format!(
+            "{} skipped",
+            counted(totals.binary_files, "binary file", "binary files")
+        ));
+    }
+    facts.extend(unreadable(totals));
+    format!("No matches found for `{}`{place} ({})", plan.pattern, facts.join(", "))
+}
+
+fn unreadable(totals: Totals) -> Option<String> {
+    let files = counted(totals.unreadable_files, "file", "files");
+    (totals.unreadable_files > 0).then(|| format!("{files} could not be read"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use crate::testing::TestHost;
+    use serde_json::{Value, json};
+    use tokio_util::sync::CancellationToken;
+    use zero_core::ErrorType;
+
+    fn tree() -> TestHost {
+        let host = TestHost::new().files(&[
+            (".gitignore", "*.log\n/out/\n!keep.log\n"),
+            (".env", "needle\n"),
+            (".git/x", "needle\n"),
+            ("a.rs", "one needle\ntwo\nthree\nfour\nNeedle five\nsix needle needle\n"),
+            ("lib/b.rs", "fn needle() {}\n"),
+            ("lib/c.py", "needle = 1\r\nother\r\n"),
+            ("lib/.gitignore", "skip*\n!skip-not.md\n"),
+            ("lib/skip.md", "needle\n"),
+            ("lib/skip-not.md", "needle\n"),
+            ("out/d.rs", "needle\n"),
+            ("keep.log", "needle\n"),
+            ("run.log", "needle\n"),
+        ]);
+        host.write("bin.dat", b"needle\n\0\x01needle\n");
+        host.write("latin.txt", b"needle \xe9\n");
+        host.write("wide.txt", b"\xff\xfen\0e\0e\0d\0l\0e\0\n\0");
+        host
+    }
+
+    /// The structured hits as `file:line:content`, and the total.
+    fn hits(host: &TestHost, input: Value) -> (Vec<String>, u64) {
+        let output = host.ok("Grep", input).structured;
+        let line = |m: &Value| {
+            format!(
+                "{}:{}:{}",
+                m["file"].as_str().unwrap(),
+                m["line_number"],
+                m["content"].as_str().unwrap()
+            )
+        };
+        (
+            output["matches"].as_array().unwrap().iter().map(line).collect(),
+            output["total_matches"].as_u64().unwrap(),
+        )
+    }
+
+    #[track_caller]
+    fn check(host: &TestHost, input: Value, expected: &[&str], total: u64) {
+        let shown = input.to_string();
+        assert_eq!(
+            hits(host, input),
+            (expected.iter().map(|&hit| hit.to_owned()).collect(), total),
+            "{shown}"
+        );
+    }
+
+    /// The files that match, by their paths alone.
+    #[track_caller]
+    fn check_files(host: &TestHost, input: Value, expected: &[&str]) {
+        let shown = input.to_string();
+        let files: Vec<String> = hits(host, input)
+            .0
+            .iter()
+            .map(|hit| hit.split(':').next().unwrap_or_default().to_owned())
+            .collect();
+        assert_eq!(files, expected, "{shown}");
+    }
+
+    /// What the model reads.
+    fn text(host: &TestHost, input: Value) -> String {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let rendered = runtime.block_on(host.call("Grep", input)).outcome.unwrap().rendered;
+        rendered.content.iter().filter_map(|piece| piece["text"].as_str()).collect()
+    }
+
+    #[test]
+    fn each_mode_lists_its_own_and_all_count_the_same() {
+        let host = tree();
+        check(
+            &host,
+            json!({"pattern": "needle", "path": "a.rs", "output_mode": "content"}),
+            &["a.rs:1:one needle", "a.rs:6:six needle needle"],
+            2,
+        );
+        check(
+            &host,
+            json!({"pattern": "needle"}),
+            &[
+                "a.rs:1:one needle",
+                "keep.log:1:needle",
+                "latin.txt:1:needle \u{fffd}",
+                "lib/b.rs:1:fn needle() {}",
+                "lib/c.py:1:needle = 1",
+                "lib/skip-not.md:1:needle",
+                "wide.txt:1:needle",
+            ],
+            8,
+        );
+        check(
+            &host,
+            json!({"pattern": "needle", "-i": true, "output_mode": "count", "glob": "*.{rs,py}"}),
+            &["a.rs:1:3", "lib/b.rs:1:1", "lib/c.py:1:1"],
+            5,
+        );
+        assert_eq!(
+            text(&host, json!({"pattern": "needle", "glob": "lib/**"})),
+            "lib/b.rs\nlib/c.py\nlib/skip-not.md"
+        );
+        assert_eq!(
+            text(&host, json!({"pattern": "needle", "type": "rust", "output_mode": "count"})),
+            "a.rs:2\nlib/b.rs:1"
+        );
+        let nothing = text(&host, json!({"pattern": "absent"}));
+        assert_eq!(
+            nothing,
+            "No matches found for `absent` (7 files searched, 1 binary file skipped)"
+        );
+    }
+
+    #[test]
+    fn filters_narrow_and_never_bring_back_what_is_ignored() {
+        let host = tree();
+        let all = |key: &str, value: Value| json!({"pattern": "needle", key: value});
+        check_files(&host, all("glob", json!("*.rs")), &["a.rs", "lib/b.rs"]);
+        check_files(&host, all("glob", json!("lib/*.rs")), &["lib/b.rs"]);
+        check_files(&host, all("glob", json!("*.log")), &["keep.log"]);
+        check_files(&host, all("glob", json!("out/*")), &[]);
+        check_files(&host, all("glob", json!("!*.{rs,txt,log}")), &["lib/c.py", "lib/skip-not.md"]);
+        check_files(
+            &host,
+            all("glob", json!("!lib/")),
+            &["a.rs", "keep.log", "latin.txt", "wide.txt"],
+        );
+        check_files(&host, all("glob", json!(".env")), &[".env"]);
+        check_files(&host, all("type", json!("py")), &["lib/c.py"]);
+        check_files(&host, all("exclude", json!(["lib", "*.txt"])), &["a.rs", "keep.log"]);
+        check_files(
+            &host,
+            all("exclude", json!(["lib/*.py", "./a.rs", "*.txt", "*.log"])),
+            &["lib/b.rs", "lib/skip-not.md"],
+        );
+        check_files(&host, all("path", json!("lib")), &["lib/b.rs", "lib/c.py", "lib/skip-not.md"]);
+        check_files(&host, all("path", json!("run.log")), &["run.log"]);
+        check_files(&host, all("path", json!("out")), &["out/d.rs"]);
+        check_files(
+            &host,
+            json!({"pattern": "needle", "path": "lib", "glob": "b.*"}),
+            &["lib/b.rs"],
+        );
+    }
+
+    #[test]
+    fn context_is_shown_around_but_not_counted() {
+        let host = tree();
+        let shown = text(
+            &host,
+            json!({"pattern": "one|six", "path": "a.rs", "output_mode": "content", "-A": 1, "-B": 1}),
+        );
+        assert_eq!(
+            shown,
+            "a.rs:1:one needle\na.rs-2-two\n--\na.rs-5-Needle five\na.rs:6:six needle needle"
+        );
+        let around = json!({"pattern": "three", "path": "a.rs", "output_mode": "content", "-C": 1, "-A": 0, "-n": false});
+        assert_eq!(text(&host, around), "a.rs-two\na.rs:three");
+        check(
+            &host,
+            json!({"pattern": "one", "path": "a.rs", "output_mode": "content", "-C": 9}),
+            &["a.rs:1:one needle"],
+            1,
+        );
+        let cut = json!({"pattern": "needle", "path": "a.rs", "output_mode": "content", "-C": 1, "head_limit": 1});
+        assert_eq!(
+            text(&host, cut),
+            "a.rs:1:one needle\na.rs-2-two\n\n(showing 1 of 2 matches in 1 file; narrow the pattern or raise head_limit)"
+        );
+    }
+
+    #[test]
+    fn multiline_counts_matches_and_shows_each_line_once() {
+        let host = TestHost::new()
+            .files(&[("m.txt", "start a\nend b\nx start c end start d\ne end\nlast\n")]);
+        let input = json!({"pattern": "start.*?end", "multiline": true, "output_mode": "content"});
+        check(
+            &host,
+            input.clone(),
+            &[
+                "m.txt:1:start a\nend b",
+                "m.txt:3:x start c end start d",
+                "m.txt:3:x start c end start d\ne end",
+            ],
+            3,
+        );
+        assert_eq!(
+            text(&host, input),
+            "m.txt:1:start a\nm.txt:2:end b\nm.txt:3:x start c end start d\nm.txt:4:e end"
+        );
+        check(
+            &host,
+            json!({"pattern": "start.*?end", "multiline": true, "output_mode": "count"}),
+            &["m.txt:1:3"],
+            3,
+        );
+        check(
+            &host,
+            json!({"pattern": "a$\\n^end", "multiline": true}),
+            &["m.txt:1:start a\nend b"],
+            1,
+        );
+        check(&host, json!({"pattern": "start", "multiline": true}), &["m.txt:1:start a"], 3);
+        check(&host, json!({"pattern": "start.*?end"}), &["m.txt:3:x start c end start d"], 1);
+    }
+
+    #[test]
+    fn what_is_shown_is_the_first_in_path_order_and_totals_stay_true() {
+        let host = TestHost::new();
+        for n in 0..300 {
+            host.write(&format!("d{}/f{n:03}", n % 7), "hit\nmiss\n".repeat(n % 5).as_bytes());
+        }
+        for (mode, first) in [
+            ("content", "d0/f007:1:hit"),
+            ("files_with_matches", "d0/f007:1:hit"),
+            ("count", "d0/f007:1:2"),
+        ] {
+            let input =
+                |limit: u64| json!({"pattern": "hit", "output_mode": mode, "head_limit": limit});
+            let (all, total) = hits(&host, input(10_000));
+            assert_eq!((all[0].as_str(), total), (first, 600));
+            let mut sorted = all.clone();
+            sorted.sort_by_key(|hit| PathBuf::from(hit.split(':').next().unwrap()));
+            assert_eq!(all, sorted);
+            for _ in 0..20 {
+                assert_eq!(hits(&host, input(17)), (all[..17].to_vec(), 600), "{mode}");
+            }
+        }
+        let files = text(&host, json!({"pattern": "hit", "head_limit": 2}));
+        assert!(
+            files.ends_with(
+                "(showing 2 of 240 files with 600 matches; narrow the pattern or raise head_limit)"
+            ),
+            "{files}"
+        );
+    }
+
+    #[test]
+    fn an_answer_has_a_bound_in_bytes_too() {
+        let line = format!("hit {}\n", "x".repeat(1_900));
+        let host = TestHost::new().result_bytes_max(100_000);
+        for n in 0..4 {
+            host.write(&format!("f{n}"), line.repeat(20).as_bytes());
+        }
+        let (shown, total) = hits(&host, json!({"pattern": "hit", "output_mode": "content"}));
+        assert_eq!(total, 80);
+        assert_eq!(shown.len(), 21);
+        assert!(shown[..20].iter().all(|hit| hit.starts_with("f0:")));
+    }
+
+    #[test]
+    fn a_long_line_is_cut() {
+        let host = TestHost::new().files(&[("min.js", &format!("hit{}", "y".repeat(200_000)))]);
+        let (shown, _) = hits(&host, json!({"pattern": "hit", "output_mode": "content"}));
+        assert!(shown[0].ends_with("y … (198003 more characters)"), "{}", shown[0]);
+    }
+
+    #[test]
+    fn a_file_longer_than_one_read_is_searched_to_its_end() {
+        let host = TestHost::new();
+        let filler = "nothing here\n".repeat(20_000);
+        host.write("long.txt", format!("{filler}hit\n").as_bytes());
+        host.write("late.bin", format!("hit\n{filler}\0").as_bytes());
+        check(&host, json!({"pattern": "hit"}), &["long.txt:20001:hit"], 1);
+        let both = json!({"pattern": "hit|nothing$", "multiline": true});
+        check(&host, both, &["late.bin:1:hit", "long.txt:20001:hit"], 2);
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let host = tree();
+        std::fs::write(host.outside().join("secret.txt"), "password\n").unwrap();
+        std::os::unix::fs::symlink(host.outside(), host.path("leak")).unwrap();
+        std::os::unix::fs::symlink(host.outside().join("secret.txt"), host.path("link.txt"))
+            .unwrap();
+        check(&host, json!({"pattern": "password"}), &[], 0);
+    }
+
+    /// What a walk shows may be gone, or something else, by the time it is opened.
+    #[test]
+    fn a_file_swapped_for_a_link_is_not_opened() {
+        let host = tree();
+        std::fs::write(host.outside().join("secret"), "password\n").unwrap();
+        std::os::unix::fs::symlink(host.outside(), host.path("folder")).unwrap();
+        std::os::unix::fs::symlink(host.outside().join("secret"), host.path("file")).unwrap();
+        let folder = host.workspace().locate(".", LastLink::Follow).unwrap().open_folder().unwrap();
+        assert!(folder.open_beneath(Path::new("a.rs")).is_some());
+        assert!(folder.open_beneath(Path::new("file")).is_none());
+        assert!(folder.open_beneath(Path::new("folder/secret")).is_none());
+    }
+
+    #[test]
+    fn a_wrong_input_is_explained() {
+        let host = tree();
+        for (input, error_type, why) in [
+            (
+                json!({"pattern": "fn main("}),
+                ErrorType::InvalidInput,
+                r"use the pattern `fn main\(`",
+            ),
+            (json!({"pattern": "fn main("}), ErrorType::InvalidInput, "unclosed group"),
+            (json!({"pattern": "(?=x)"}), ErrorType::InvalidInput, "look-around"),
+            (json!({"pattern": "a\\nb"}), ErrorType::InvalidInput, "set `multiline` to true"),
+            (
+                json!({"pattern": "((a{99}){99}){99}"}),
+                ErrorType::InvalidInput,
+                "too large once compiled",
+            ),
+            (json!({"pattern": "a", "glob": "[x"}), ErrorType::InvalidInput, "is not a glob"),
+            (json!({"pattern": "a", "exclude": ["/etc"]}), ErrorType::InvalidInput, "is absolute"),
+            (
+                json!({"pattern": "a", "type": "rusty"}),
+                ErrorType::InvalidInput,
+                "did you mean `rust`",
+            ),
+            (json!({"pattern": "a", "head_limit": 0}), ErrorType::InvalidInput, "at least 1"),
+            (json!({"pattern": "a", "-C": 5000}), ErrorType::InvalidInput, "at most 1000"),
+            (
+                json!({"pattern": "a", "output_mode": "lines"}),
+                ErrorType::InvalidInput,
+                "files_with_matches",
+            ),
+            (json!({"pattern": "a", "path": "lob"}), ErrorType::NotFound, "did you mean `lib`"),
+        ] {
+            let shown = input.to_string();
+            let error = host.err("Grep", input);
+            assert_eq!(error.error_type, error_type, "{shown}");
+            assert!(error.message.contains(why), "{shown}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_search_stops_when_told_to() {
+        let host = TestHost::new();
+        for n in 0..3_000 {
+            host.write(&format!("d{}/{n}", n % 10), &b"some text to look at\n".repeat(400));
+        }
+        let stop = CancellationToken::new();
+        let stopper = stop.clone();
+        let cancel = tokio::spawn(async move {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            stopper.cancel();
+        });
+        let input = json!({"pattern": "(t.x.)+ t[^q]*k", "-i": true});
+        let report = host.call_until("Grep", input, &stop).await;
+        cancel.await.unwrap();
+        assert_eq!(report.outcome.err().and_then(|error| error.reason()), Some(Reason::Cancelled));
+    }
+
+    #[tokio::test]
+    async fn a_call_says_what_it_does_and_where_it_found_it() {
+        let host = tree();
+        let input = json!({"pattern": "needle", "path": "lib", "output_mode": "content"});
+        let report = host.call("Grep", input).await;
+        assert_eq!(report.title.as_deref(), Some("Grep `needle` in lib"));
+        let result = report.outcome.unwrap().result;
+        assert_eq!(result.display, Display::markdown("Found 3 matches in 3 files"));
+        let root = host.path("").canonicalize().unwrap();
+        assert_eq!(result.locations[0], Location { path: root.join("lib/b.rs"), line: Some(1) });
+    }
+}

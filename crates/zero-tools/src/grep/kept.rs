@@ -1,0 +1,193 @@
+//! The first hits in path order, whatever order the threads find them in.
+//!
+//! Threads finish files in any order, but an answer must not depend on it. So this keeps, of all
+//! files with hits so far, the ones that sort first and fill the answer, and lets go of a file
+//! once those before it fill the answer without it. From then on a file that sorts later can only
+//! be counted, and [`Kept::wants`] says so before it is searched.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a kept line costs beyond its text: names and marks around it.
+const LINE_OVERHEAD_BYTES: usize = 64;
+
+/// Why a line is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It matched.
+    Match,
+    /// It stands before a match.
+    Before,
+    /// It stands after a match.
+    After,
+}
+
+/// A line to show; for a match over several lines, all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Number of the first line, counted from 1.
+    pub(super) number: u64,
+    /// The text without the last line's ending.
+    pub(super) text: String,
+    /// Why it is shown.
+    pub(super) role: Role,
+}
+
+/// What was found in one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FileHits {
+    /// The lines to show.
+    pub(super) lines: Vec<Line>,
+    /// How often the file matched, whether shown or not.
+    pub(super) matches: u64,
+}
+
+/// How much an answer holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Matching lines, or files where one line stands for a file.
+    pub(super) entries: u64,
+    /// Bytes of text.
+    pub(super) bytes: usize,
+}
+
+/// How much of an answer is taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken {
+    entries: u64,
+    bytes: usize,
+}
+
+impl Taken {
+    /// True when nothing more belongs into the answer.
+    pub(super) fn fills(self, room: Room) -> bool {
+        self.entries >= room.entries || self.bytes >= room.bytes
+    }
+
+    /// Counts a line of the file at `path`.
+    pub(super) fn add(&mut self, path: &Path, line: &Line) {
+        self.entries += u64::from(line.role == Role::Match);
+        self.bytes += path.as_os_str().len() + line.text.len() + LINE_OVERHEAD_BYTES;
+    }
+
+    fn of(path: &Path, lines: &[Line]) -> Self {
+        let mut taken = Self::default();
+        lines.iter().for_each(|line| taken.add(path, line));
+        taken
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { entries: self.entries + other.entries, bytes: self.bytes + other.bytes }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self { entries: self.entries - other.entries, bytes: self.bytes - other.bytes }
+    }
+}
+
+/// The first hits in path order.
+pub(super) struct Kept {
+    room: Room,
+    full: AtomicBool,
+    files: Mutex<Files>,
+}
+
+#[derive(Default)]
+struct Files {
+    by_path: BTreeMap<PathBuf, (Taken, FileHits)>,
+    taken: Taken,
+}
+
+impl Kept {
+    pub(super) fn new(room: Room) -> Self {
+        Self { room, full: AtomicBool::new(false), files: Mutex::default() }
+    }
+
+    /// How much the whole answer holds; no single file needs more.
+    pub(super) fn room(&self) -> Room {
+        self.room
+    }
+
+    /// False once nothing of a file at `path` can be part of the answer.
+    pub(super) fn wants(&self, path: &Path) -> bool {
+        if !self.full.load(Ordering::Relaxed) {
+            return true;
+        }
+        self.lock().by_path.last_key_value().is_none_or(|(last, _)| path < last.as_path())
+    }
+
+    /// Keeps the hits of a file as long as nothing before it fills the answer.
+    pub(super) fn add(&self, path: &Path, hits: FileHits) {
+        if !self.wants(path) {
+            return;
+        }
+        let size = Taken::of(path, &hits.lines);
+        let mut files = self.lock();
+        files.taken = files.taken.plus(size);
+        files.by_path.insert(path.to_owned(), (size, hits));
+        while let Some((_, (last, _))) = files.by_path.last_key_value() {
+            let without = files.taken.minus(*last);
+            if !without.fills(self.room) {
+                break;
+            }
+            files.by_path.pop_last();
+            files.taken = without;
+        }
+        self.full.store(files.taken.fills(self.room), Ordering::Relaxed);
+    }
+
+    /// What is kept, in path order. The last file may hold more than there is room for.
+    pub(super) fn into_files(self) -> impl Iterator<Item = (PathBuf, FileHits)> {
+        let files = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
+        files.by_path.into_iter().map(|(path, (_, hits))| (path, hits))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hits(count: u64) -> FileHits {
+        let line = |number| Line { number, text: "x".to_owned(), role: Role::Match };
+        FileHits { lines: (1..=count).map(line).collect(), matches: count }
+    }
+
+    #[track_caller]
+    fn check(room: Room, added: &[(&str, u64)], expected: &[&str]) {
+        let kept = Kept::new(room);
+        for (path, count) in added {
+            kept.add(Path::new(path), hits(*count));
+        }
+        let paths: Vec<PathBuf> = kept.into_files().map(|(path, _)| path).collect();
+        assert_eq!(paths, expected.iter().map(PathBuf::from).collect::<Vec<_>>(), "{added:?}");
+    }
+
+    #[test]
+    fn the_first_by_path_stay_in_whatever_order_they_come() {
+        let room = Room { entries: 3, bytes: usize::MAX };
+        check(room, &[("a", 1), ("b", 1), ("c", 1), ("d", 1)], &["a", "b", "c"]);
+        check(room, &[("d", 1), ("c", 1), ("b", 1), ("a", 1)], &["a", "b", "c"]);
+        check(room, &[("d", 9), ("a", 2), ("b", 9), ("c", 9)], &["a", "b"]);
+        check(room, &[("z", 3), ("a", 3)], &["a"]);
+        check(Room { entries: 9, bytes: 100 }, &[("b", 1), ("c", 1), ("a", 1)], &["a", "b"]);
+    }
+
+    #[test]
+    fn a_later_file_is_not_wanted_once_the_answer_is_full() {
+        let kept = Kept::new(Room { entries: 2, bytes: usize::MAX });
+        kept.add(Path::new("m"), hits(1));
+        assert!(kept.wants(Path::new("z")));
+        kept.add(Path::new("n"), hits(1));
+        assert!(
+            kept.wants(Path::new("a"))
+                && kept.wants(Path::new("m/x"))
+                && !kept.wants(Path::new("z"))
+        );
+    }
+}

@@ -1,0 +1,363 @@
+//! One thread's share of a search: file after file through one searcher, counted and collected.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkFinish,
+    SinkMatch,
+};
+use zero_runtime::CallContext;
+use zero_sandbox::located::Folder;
+
+use super::kept::{FileHits, Kept, Line, Role, Room, Taken};
+use crate::walk::Visitor;
+
+/// Longest line that is kept, in characters.
+const LINE_CHARS_MAX: usize = 2_000;
+/// Most lines of one match that are kept.
+const MATCH_LINES_MAX: usize = 100;
+/// How far past a match over several lines its end is looked at again, in bytes.
+const LOOK_AHEAD_BYTES: usize = 128;
+/// What is read at once. A file that fits is searched where it lies, which spares the searcher's
+/// own buffer and two of the three reads a small file takes through it. This is also as far as
+/// the searcher looks for the NUL that gives a binary file away, so that none is missed.
+const READ_BYTES: usize = 64 * 1024;
+/// Matches after which it is asked again whether to go on.
+const CANCEL_CHECK_MATCHES: u64 = 1_024;
+
+/// What is searched for and what is kept of it.
+#[derive(Clone, Debug)]
+pub(super) struct Query {
+    pub(super) matcher: RegexMatcher,
+    /// Whether a match may span lines; each match counts then, not each line.
+    pub(super) multiline: bool,
+    /// Whether every line of a file is kept, or only the first that matches.
+    pub(super) keep: Keep,
+    /// Lines shown before a match.
+    pub(super) before: usize,
+    /// Lines shown after a match.
+    pub(super) after: usize,
+    /// Most memory a line, or in multiline mode a file, may take.
+    pub(super) heap_bytes_max: usize,
+}
+
+/// What is kept of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Every match, with the lines around it.
+    AllMatches,
+    /// The first match.
+    FirstMatch,
+}
+
+/// True sums over everything searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    /// Matching lines; in multiline mode, matches.
+    pub(super) matches: u64,
+    /// Files with a match.
+    pub(super) matching_files: u64,
+    /// Files searched.
+    pub(super) files: u64,
+    /// Files skipped because they are not text.
+    pub(super) binary_files: u64,
+    /// Files that could not be read.
+    pub(super) unreadable_files: u64,
+}
+
+impl Totals {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            matches: self.matches + other.matches,
+            matching_files: self.matching_files + other.matching_files,
+            files: self.files + other.files,
+            binary_files: self.binary_files + other.binary_files,
+            unreadable_files: self.unreadable_files + other.unreadable_files,
+        }
+    }
+}
+
+/// One thread's share of a search.
+pub(super) struct Search<'a> {
+    query: Query,
+    kept: &'a Kept,
+    cx: &'a CallContext,
+    /// Numbers lines and gives context.
+    full: Searcher,
+    /// Only finds matches, for files that can no longer be part of the answer.
+    bare: Searcher,
+    buffer: Vec<u8>,
+    totals: Totals,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(query: &Query, kept: &'a Kept, cx: &'a CallContext) -> Self {
+        let mut builder = SearcherBuilder::new();
+        builder
+            .binary_detection(BinaryDetection::quit(0))
+            .multi_line(query.multiline)
+            .heap_limit(Some(query.heap_bytes_max))
+            .line_number(false);
+        let bare = builder.build();
+        builder.line_number(true).before_context(query.before).after_context(query.after);
+        let full = builder.build();
+        let buffer = vec![0; READ_BYTES];
+        Self { query: query.clone(), kept, cx, full, bare, buffer, totals: Totals::default() }
+    }
+
+    /// Searches a file and counts it under the path it is kept by.
+    pub(super) fn search(&mut self, file: File, path: &Path) {
+        let wanted = self.kept.wants(path);
+        let mut tally = Tally {
+            query: &self.query,
+            cx: self.cx,
+            path,
+            room: wanted.then(|| self.kept.room()),
+            taken: Taken::default(),
+            hits: FileHits::default(),
+            binary: false,
+        };
+        let searcher = if wanted { &mut self.full } else { &mut self.bare };
+        let read = search_file(searcher, &self.query.matcher, file, &mut self.buffer, &mut tally);
+        let Tally { hits, binary, .. } = tally;
+        match (read, binary) {
+            (Err(_), _) => self.totals.unreadable_files += 1,
+            (Ok(()), true) => self.totals.binary_files += 1,
+            (Ok(()), false) => {
+                self.totals.files += 1;
+                self.totals.matches += hits.matches;
+                if hits.matches > 0 {
+                    self.totals.matching_files += 1;
+                    if wanted {
+                        self.kept.add(path, hits);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sums over what this thread searched.
+    pub(super) fn totals(&self) -> Totals {
+        self.totals
+    }
+}
+
+/// A search of everything beneath a folder.
+pub(super) struct Beneath<'a, F> {
+    pub(super) folder: &'a Folder,
+    pub(super) wanted: F,
+    pub(super) search: Search<'a>,
+}
+
+impl<F: Fn(&Path) -> bool + Send> Visitor for Beneath<'_, F> {
+    fn file(&mut self, relative: &Path) {
+        if !(self.wanted)(relative) {
+            return;
+        }
+        match self.folder.open_beneath(relative) {
+            Some(file) => self.search.search(file, relative),
+            None => self.search.totals.unreadable_files += 1,
+        }
+    }
+}
+
+fn search_file(
+    searcher: &mut Searcher,
+    matcher: &RegexMatcher,
+    mut file: File,
+    buffer: &mut [u8],
+    tally: &mut Tally<'_>,
+) -> io::Result<()> {
+    let length = fill(&mut file, buffer)?;
+    let head = &buffer[..length];
+    if length < buffer.len() {
+        return searcher.search_slice(matcher, head, tally);
+    }
+    let rest = Stoppable { file, cx: tally.cx };
+    searcher.search_reader(matcher, head.chain(rest), tally)
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+/// A long file that stops being read once the call is cancelled.
+struct Stoppable<'a> {
+    file: File,
+    cx: &'a CallContext,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cx.is_cancelled() {
+            return Err(io::Error::other("cancelled"));
+        }
+        self.file.read(buffer)
+    }
+}
+
+/// What is found in one file.
+struct Tally<'a> {
+    query: &'a Query,
+    cx: &'a CallContext,
+    path: &'a Path,
+    /// How much is kept; `None` when matches are only counted.
+    room: Option<Room>,
+    taken: Taken,
+    hits: FileHits,
+    binary: bool,
+}
+
+impl Tally<'_> {
+    fn keep(&mut self, number: Option<u64>, bytes: &[u8], role: Role) {
+        let Some(room) = self.room else { return };
+        // Past the last match there is room for, only the lines after that match still belong.
+        if self.taken.fills(room) && role != Role::After {
+            self.room = None;
+            return;
+        }
+        let line = Line { number: number.unwrap_or(0), text: shown_lines(bytes), role };
+        self.taken.add(self.path, &line);
+        self.hits.lines.push(line);
+        if self.query.keep == Keep::FirstMatch {
+            self.room = None;
+        }
+    }
+
+    /// Counts and keeps each match of a block of lines, with all of the lines it touches.
+    fn keep_each(&mut self, found: &SinkMatch<'_>) -> io::Result<()> {
+        let block = found.bytes_range_in_buffer();
+        let seen = &found.buffer()[..found.buffer().len().min(block.end + LOOK_AHEAD_BYTES)];
+        let matcher = &self.query.matcher;
+        let mut line_start = block.start;
+        let mut number = found.line_number();
+        let each = |tally: &mut Self, start: usize, end: usize| {
+            tally.hits.matches += 1;
+            if tally.room.is_some() {
+                let skipped = &seen[line_start..start];
+                if let Some(newline) = memchr::memrchr(b'\n', skipped) {
+                    number = number.map(|n| n + memchr::memchr_iter(b'\n', skipped).count() as u64);
+                    line_start += newline + 1;
+                }
+                // A match that ends in a newline touches nothing of the line after it.
+                let last = end.clamp(start, block.end).saturating_sub(1).max(start);
+                let to =
+                    memchr::memchr(b'\n', &seen[last..block.end]).map_or(block.end, |at| last + at);
+                tally.keep(number, &seen[line_start..to], Role::Match);
+            }
+        };
+        let mut each = each;
+        matcher
+            .find_iter_at(seen, block.start, |found| {
+                let inside = found.start() < block.end;
+                if inside {
+                    each(self, found.start(), found.end());
+                }
+                inside
+            })
+            .map_err(io::Error::other)
+    }
+}
+
+impl Sink for &mut Tally<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        if self.query.multiline {
+            self.keep_each(found)?;
+        } else {
+            self.hits.matches += 1;
+            if self.room.is_some() {
+                self.keep(found.line_number(), found.bytes(), Role::Match);
+            }
+        }
+        let ask = self.hits.matches.is_multiple_of(CANCEL_CHECK_MATCHES);
+        Ok(!(ask && self.cx.is_cancelled()))
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        let role = match context.kind() {
+            SinkContextKind::Before => Role::Before,
+            SinkContextKind::After | SinkContextKind::Other => Role::After,
+        };
+        self.keep(context.line_number(), context.bytes(), role);
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
+        self.binary = finish.binary_byte_offset().is_some();
+        Ok(())
+    }
+}
+
+/// Lines as they are kept: text, without the last ending, none too long and not too many.
+fn shown_lines(bytes: &[u8]) -> String {
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    if !bytes.contains(&b'\n') {
+        return shown_line(bytes);
+    }
+    let mut lines = bytes.split(|&byte| byte == b'\n');
+    let mut shown: Vec<String> = lines.by_ref().take(MATCH_LINES_MAX).map(shown_line).collect();
+    let more = lines.count();
+    if more > 0
+        && let Some(last) = shown.last_mut()
+    {
+        last.push_str(&format!(" … ({more} more lines)"));
+    }
+    shown.join("\n")
+}
+
+fn shown_line(bytes: &[u8]) -> String {
+    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    // A character takes at most four bytes, so this holds as many as are shown and one more.
+    let head = &bytes[..bytes.len().min((LINE_CHARS_MAX + 1) * 4)];
+    let text = String::from_utf8_lossy(head);
+    match text.char_indices().nth(LINE_CHARS_MAX) {
+        None => text.into_owned(),
+        Some((end, _)) => {
+            let is_start = |byte: &&u8| (**byte & 0b1100_0000) != 0b1000_0000;
+            let more = bytes.iter().filter(is_start).count().saturating_sub(LINE_CHARS_MAX);
+            format!("{} … ({more} more characters)", &text[..end])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_cut_on_a_character() {
+        assert_eq!(shown_lines(b"plain\r\n"), "plain");
+        assert_eq!(shown_lines(b"bad \xff byte\n"), "bad \u{fffd} byte");
+        let long = "é".repeat(LINE_CHARS_MAX + 7);
+        assert_eq!(
+            shown_lines(long.as_bytes()),
+            format!("{} … (7 more characters)", "é".repeat(LINE_CHARS_MAX))
+        );
+        let exact = "é".repeat(LINE_CHARS_MAX);
+        assert_eq!(shown_lines(exact.as_bytes()), exact);
+    }
+
+    #[test]
+    fn a_match_over_very_many_lines_is_cut() {
+        let text = "x\n".repeat(MATCH_LINES_MAX + 5);
+        let shown = shown_lines(text.as_bytes());
+        assert_eq!(shown.lines().count(), MATCH_LINES_MAX);
+        assert!(shown.ends_with("x … (5 more lines)"), "{shown}");
+    }
+}

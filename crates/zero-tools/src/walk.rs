@@ -1,0 +1,164 @@
+//! The files beneath a folder that a search looks at, met by several threads at once.
+//!
+//! What is left out is what `rg` leaves out: what `.gitignore`, `.ignore` and their kin say, here
+//! and in the folders above, hidden files, links, and always `.git`. The walk goes by name, so it
+//! may be shown names that a racing rename put there; what a visitor opens, it opens beneath the
+//! [`Folder`]'s handle, where no rename or link can lead it elsewhere.
+
+use std::ffi::OsStr;
+use std::num::NonZero;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use ignore::types::Types;
+use ignore::{DirEntry, WalkBuilder, WalkState};
+use zero_core::ToolError;
+use zero_runtime::CallContext;
+use zero_runtime::nearest::nearest;
+use zero_sandbox::Located;
+use zero_sandbox::located::Folder;
+
+/// Most threads of one walk; more only wait for each other.
+const THREADS_MAX: usize = 12;
+/// Names looked at for "did you mean".
+const SIBLINGS_MAX: usize = 1_000;
+/// Names offered in "did you mean".
+const SUGGESTIONS_MAX: usize = 3;
+
+/// What one thread of a walk does with the files it meets.
+pub(crate) trait Visitor: Send {
+    /// Called for each ordinary file, with its path below the base.
+    fn file(&mut self, relative: &Path);
+}
+
+/// Decides by its path below the base whether a folder is entered, or a file visited.
+pub(crate) type Enter = Box<dyn Fn(&Path, Entry) -> bool + Send + Sync>;
+
+/// What [`Enter`] decides about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A folder.
+    Folder,
+    /// Anything else.
+    File,
+}
+
+/// Which files beneath a folder are met.
+#[derive(Default)]
+pub(crate) struct Walk {
+    /// Also hidden ones.
+    pub(crate) hidden: bool,
+    /// Only these types.
+    pub(crate) types: Option<Types>,
+    /// Only so many components below the base.
+    pub(crate) depth_max: Option<usize>,
+    /// Only where this agrees.
+    pub(crate) enter: Option<Enter>,
+}
+
+impl Walk {
+    /// Shows each file beneath `base` to one of several visitors and hands the visitors back.
+    pub(crate) fn run<V: Visitor>(
+        self,
+        base: &Folder,
+        cx: &CallContext,
+        visitor: impl Fn() -> V,
+    ) -> Result<Vec<V>, ToolError> {
+        let below = Below::new(base.path());
+        let mut walk = WalkBuilder::new(base.path());
+        walk.threads(threads()).require_git(false).hidden(!self.hidden).max_depth(self.depth_max);
+        if let Some(types) = self.types {
+            walk.types(types);
+        }
+        let enter = self.enter;
+        walk.filter_entry(move |entry| {
+            entry.depth() == 0
+                || entry.file_name() != ".git"
+                    && enter
+                        .as_ref()
+                        .is_none_or(|enter| enter(below.of(entry.path()), kind_of(entry)))
+        });
+        let finished = Mutex::new(Vec::new());
+        walk.build_parallel().run(|| {
+            let mut hand = Hand { visitor: Some(visitor()), finished: &finished };
+            Box::new(move |entry| {
+                if cx.is_cancelled() {
+                    return WalkState::Quit;
+                }
+                // An entry that cannot be looked at is left out, as one that is not there.
+                let Ok(entry) = entry else { return WalkState::Continue };
+                if entry.file_type().is_some_and(|kind| kind.is_file())
+                    && let Some(visitor) = &mut hand.visitor
+                {
+                    visitor.file(below.of(entry.path()));
+                }
+                WalkState::Continue
+            })
+        });
+        cx.check_cancelled()?;
+        Ok(finished.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Hands a thread's visitor back when the thread is done with it.
+struct Hand<'a, V> {
+    visitor: Option<V>,
+    finished: &'a Mutex<Vec<V>>,
+}
+
+impl<V> Drop for Hand<'_, V> {
+    fn drop(&mut self) {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner).extend(self.visitor.take());
+    }
+}
+
+/// Cuts a base off the paths below it; they all start with it, so nothing is compared.
+#[derive(Clone, Copy)]
+struct Below {
+    prefix_bytes: usize,
+}
+
+impl Below {
+    fn new(base: &Path) -> Self {
+        let base = base.as_os_str().as_bytes();
+        Self { prefix_bytes: base.len() + usize::from(!base.ends_with(b"/")) }
+    }
+
+    fn of(self, path: &Path) -> &Path {
+        let bytes = path.as_os_str().as_bytes();
+        Path::new(OsStr::from_bytes(bytes.get(self.prefix_bytes..).unwrap_or_default()))
+    }
+}
+
+fn kind_of(entry: &DirEntry) -> Entry {
+    match entry.file_type() {
+        Some(kind) if kind.is_dir() => Entry::Folder,
+        _ => Entry::File,
+    }
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX)
+}
+
+/// The error for a base that does not exist, with the names it may have been meant to be.
+pub(crate) fn missing(base: &Located) -> ToolError {
+    let mut error = base.not_found();
+    let name = base.path().file_name().unwrap_or_default().to_string_lossy();
+    let siblings = base.siblings(SIBLINGS_MAX);
+    let similar: Vec<String> = nearest(&name, siblings.iter().map(String::as_str), SUGGESTIONS_MAX)
+        .iter()
+        .map(|name| base.shown_sibling(name))
+        .collect();
+    if !similar.is_empty() {
+        error.message = format!("{}; did you mean `{}`?", error.message, similar.join("`, `"));
+        error = error.with("nearest", similar);
+    }
+    error
+}
+
+/// `1 file`, `2 files`.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
