@@ -52,6 +52,7 @@ fn trim(schema: &mut Value) {
                 }
             }
             unwrap_nullable(object);
+            list_constants(object);
             object.values_mut().for_each(trim);
         }
         Value::Array(items) => items.iter_mut().for_each(trim),
@@ -74,6 +75,18 @@ fn unwrap_nullable(object: &mut Map<String, Value>) {
         for (key, value) in only {
             object.entry(key).or_insert(value);
         }
+    }
+}
+
+/// `oneOf` of constants is how an enum with documented variants comes out; models know `enum`.
+fn list_constants(object: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = object.get("oneOf") else { return };
+    let constants: Option<Vec<Value>> =
+        choices.iter().map(|choice| choice.get("const").cloned()).collect();
+    if let Some(constants) = constants.filter(|constants| constants.iter().all(Value::is_string)) {
+        object.shift_remove("oneOf");
+        object.insert("type".to_owned(), "string".into());
+        object.insert("enum".to_owned(), constants.into());
     }
 }
 
