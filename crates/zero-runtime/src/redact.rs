@@ -4,7 +4,7 @@
 //! away: the name of the field it stands in, and its own shape.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -17,44 +17,101 @@ const TEXT_BYTES_MAX: usize = 1_024;
 /// Items kept of one list or object.
 const ITEMS_MAX: usize = 64;
 
-/// Shapes of secrets. Where a pattern has a group, only the group is taken out.
-static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    let patterns = [
-        // Private keys in PEM form, whole or cut off.
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
-        // Keys with a maker's mark: OpenAI, Anthropic, GitHub, GitLab, Slack, AWS, Google, npm, …
-        r"\b(?:sk|pk|rk)[-_](?:[A-Za-z]+[-_])*[A-Za-z0-9_-]{16,}",
-        r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})",
-        r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
-        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-        r"\bAIza[A-Za-z0-9_-]{30,}",
-        r"\b(?:npm_|pypi-|hf_|dop_v1_|SG\.)[A-Za-z0-9_.-]{16,}",
-        // JSON web tokens.
-        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
-        // `Authorization: Bearer …`, `Basic …`.
-        r"(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})",
-        // `password=…`, `"api_key": "…"`, `--token …`, `export SECRET_KEY=…`.
-        r#"(?i)[\w-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)[\w-]*["']?\s*(?:[=:]|\s)\s*["']?([^\s"',;&]{4,})"#,
-        // `https://user:password@host`.
-        r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:([^\s/@]+)@",
-    ];
-    patterns.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect()
-});
+/// One shape of secrets. Where the pattern has a group, only the group is taken out.
+struct Shape {
+    /// Texts without any of these, in any case, cannot have the shape: the pattern, which is dear
+    /// to build, is not even looked at.
+    marks: &'static [&'static str],
+    pattern: &'static str,
+    built: OnceLock<Option<Regex>>,
+}
 
-/// Names of fields whose value is a secret whatever it looks like.
-static FIELDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r"(?i)^(?:.*[_-])?(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|authorization|cookie)(?:[_-].*)?$",
-    )
-    .ok()
-});
+impl Shape {
+    const fn new(marks: &'static [&'static str], pattern: &'static str) -> Self {
+        Self { marks, pattern, built: OnceLock::new() }
+    }
+
+    /// The pattern, where `lower`, a text in lower case, may have the shape.
+    fn for_text(&self, lower: &str) -> Option<&Regex> {
+        let may_have = self.marks.iter().any(|mark| lower.contains(mark));
+        let built = may_have.then(|| self.built.get_or_init(|| Regex::new(self.pattern).ok()));
+        built.and_then(Option::as_ref)
+    }
+}
+
+static SHAPES: [Shape; 11] = [
+    // Private keys in PEM form, whole or cut off.
+    Shape::new(
+        &["-----begin"],
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
+    ),
+    // Keys with a maker's mark: OpenAI, Anthropic, Stripe, GitHub, GitLab, Slack, AWS, Google, …
+    Shape::new(
+        &["sk-", "pk-", "rk-", "sk_", "pk_", "rk_"],
+        r"\b(?:sk|pk|rk)[-_](?:[A-Za-z]+[-_])*[A-Za-z0-9_-]{16,}",
+    ),
+    Shape::new(
+        &["gh", "glpat"],
+        r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})",
+    ),
+    Shape::new(&["xox"], r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    Shape::new(&["akia", "asia"], r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    Shape::new(&["aiza"], r"\bAIza[A-Za-z0-9_-]{30,}"),
+    Shape::new(
+        &["npm_", "pypi-", "hf_", "dop_v1_", "sg."],
+        r"\b(?:npm_|pypi-|hf_|dop_v1_|SG\.)[A-Za-z0-9_.-]{16,}",
+    ),
+    // JSON web tokens.
+    Shape::new(&["eyj"], r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+    // `Authorization: Bearer …`, `Basic …`.
+    Shape::new(&["bearer", "basic"], r"(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})"),
+    // `password=…`, `"api_key": "…"`, `--token …`, `export SECRET_KEY=…`.
+    Shape::new(
+        &["passw", "passphrase", "secret", "token", "key", "credential"],
+        r#"(?i)[\w-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)[\w-]*["']?\s*(?:[=:]|\s)\s*["']?([^\s"',;&]{4,})"#,
+    ),
+    // `https://user:password@host`.
+    Shape::new(&["://"], r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:([^\s/@]+)@"),
+];
+
+/// Words that, as part of a field's name, say that its value is a secret whatever it looks like.
+const SECRET_WORDS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "api_key",
+    "apikey",
+    "access_key",
+    "accesskey",
+    "private_key",
+    "privatekey",
+    "credential",
+    "credentials",
+    "authorization",
+    "cookie",
+];
+
+/// Whether a field of that name holds a secret.
+fn is_secret_field(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    SECRET_WORDS.iter().any(|word| {
+        name.match_indices(word).any(|(start, _)| {
+            let (before, after) = (&name[..start], &name[start + word.len()..]);
+            (before.is_empty() || before.ends_with('_'))
+                && (after.is_empty() || after.starts_with('_'))
+        })
+    })
+}
 
 /// The same text without what looks like a secret.
 pub fn text(text: &str) -> Cow<'_, str> {
+    let lower = text.to_ascii_lowercase();
     let mut clean = Cow::Borrowed(text);
-    for shape in SHAPES.iter() {
-        if shape.is_match(&clean) {
-            clean = Cow::Owned(take_out(shape, &clean));
+    for pattern in SHAPES.iter().filter_map(|shape| shape.for_text(&lower)) {
+        if pattern.is_match(&clean) {
+            clean = Cow::Owned(take_out(pattern, &clean));
         }
     }
     clean
@@ -82,9 +139,8 @@ pub fn value(value: &Value) -> Value {
         }
         Value::Object(fields) => {
             let clean = |(name, field): (&String, &Value)| {
-                let secret = FIELDS.as_ref().is_some_and(|fields| fields.is_match(name));
                 let clean = match field {
-                    Value::String(_) | Value::Number(_) if secret => {
+                    Value::String(_) | Value::Number(_) if is_secret_field(name) => {
                         Value::String(REDACTED.to_owned())
                     }
                     other => self::value(other),
@@ -141,6 +197,11 @@ mod tests {
             "[redacted]\nrest",
         );
         check("-----BEGIN PRIVATE KEY-----\nMIIE", "[redacted]");
+    }
+
+    #[test]
+    fn every_pattern_can_be_built() {
+        assert!(SHAPES.iter().all(|shape| Regex::new(shape.pattern).is_ok()));
     }
 
     #[test]
