@@ -205,11 +205,7 @@ impl Journal {
         let note = ChangeNote { tool: "undo".to_owned(), call: record.call.clone() };
         let site = Site { target: &target, note: &note, undoes: Some(id), before, stat };
         let applied = self.apply(site, new, always)?;
-        for folder in record.created_folders.iter().rev() {
-            if let Ok(folder) = self.target_of(&folder.to_path()) {
-                remove_empty_folder(&folder);
-            }
-        }
+        self.remove_made_folders(&record);
         self.shelf.mark_undone(&record)?;
         Ok(applied)
     }
@@ -256,27 +252,43 @@ impl Journal {
         })
     }
 
-    /// Removes what a process that died in mid-change left behind: temporary files beside their
-    /// targets and half-written records. Returns how many.
+    /// Settles what processes that died in mid-change left behind: temporary files are removed, and
+    /// a change that never came to pass is forgotten. Returns how many there were.
     pub fn recover(&self) -> Result<usize, ToolError> {
-        let mut removed = 0;
+        let mut settled = 0;
         for id in self.shelf.pending()? {
             match self.shelf.record(id) {
                 Ok(record) if process_is_alive(record.pid) => continue,
+                Ok(record) if self.came_to_pass(&record) => self.shelf.settle(id),
                 Ok(record) => {
-                    if let Ok(target) = self.target_of(&record.path.to_path()) {
-                        let temp = temp_name(record.pid, id);
-                        let _ = rustix::fs::unlinkat(target.folder(), temp, AtFlags::empty());
-                    }
-                    self.shelf.settle(id);
+                    self.remove_made_folders(&record);
+                    self.shelf.forget(id);
                 }
                 // No record: the crash came before the file was touched.
                 Err(_) if self.shelf.is_left_over(id) => self.shelf.forget(id),
                 Err(_) => continue,
             }
-            removed += 1;
+            settled += 1;
         }
-        Ok(removed)
+        Ok(settled)
+    }
+
+    /// Whether a change that was cut off by a crash took place; removes what it left beside the
+    /// file. A temporary file that is still there was never renamed.
+    fn came_to_pass(&self, record: &Record) -> bool {
+        let Ok(target) = self.target_of(&record.path.to_path()) else { return true };
+        let temp = temp_name(record.pid, record.id);
+        let was_pending = rustix::fs::unlinkat(target.folder(), temp, AtFlags::empty()).is_ok();
+        let is_as_before = || self.snapshot(&target).is_ok_and(|(now, _)| record.before.is(&now));
+        !was_pending && !is_as_before()
+    }
+
+    fn remove_made_folders(&self, record: &Record) {
+        for folder in record.created_folders.iter().rev() {
+            if let Ok(folder) = self.target_of(&folder.to_path()) {
+                remove_empty_folder(&folder);
+            }
+        }
     }
 
     fn apply(

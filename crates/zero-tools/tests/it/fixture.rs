@@ -46,13 +46,7 @@ impl Fixture {
     fn build(open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>) -> Self {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("work")).unwrap();
-        let workspace = Workspace::open(&[temp.path().join("work")], None).unwrap();
-        let state = StateDir::new(temp.path().join("state"));
-        let host = ToolHost::new(HostConfig {
-            approver: Some(Arc::new(Yes)),
-            ..HostConfig::new(workspace, state)
-        });
-        host.registry().add("builtin", zero_tools::builtin()).unwrap();
+        let host = host_in(temp.path());
         let session = open(&host).unwrap();
         Self { temp, host, session }
     }
@@ -115,6 +109,18 @@ impl Fixture {
         let error = self.call(tool, input).await.unwrap_err();
         format!("{}: {}", error.details["reason"].as_str().unwrap(), error.message)
     }
+}
+
+/// A host with all tools, for `work` in `folder`, with its state beside it.
+pub(crate) fn host_in(folder: &Path) -> ToolHost {
+    let workspace = Workspace::open(&[folder.join("work")], None).unwrap();
+    let state = StateDir::new(folder.join("state"));
+    let host = ToolHost::new(HostConfig {
+        approver: Some(Arc::new(Yes)),
+        ..HostConfig::new(workspace, state)
+    });
+    host.registry().add("builtin", zero_tools::builtin()).unwrap();
+    host
 }
 
 /// The first piece of content as text.

@@ -3,5 +3,6 @@
 
 mod changes;
 mod contracts;
+mod crash;
 mod fixture;
 mod undo;

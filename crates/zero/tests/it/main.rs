@@ -4,4 +4,5 @@
 
 mod commands;
 mod help;
+mod hostile_disk;
 mod program;
