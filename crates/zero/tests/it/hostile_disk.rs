@@ -3,33 +3,35 @@
 //! Each case runs in a mount namespace of its own, where a tiny or read-only file system lies over
 //! the workspace or over zero's own state.
 
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::program::Program;
 
-/// Runs `prepare` in a fresh mount namespace, then a Write of 1 MB over `work/a.txt`, which holds
-/// `old`. Returns the answer, and what the workspace holds afterwards.
-#[track_caller]
+/// A hostile disk: what is mounted before `work/a.txt` is put there, and what is done after.
+struct Disk {
+    before: &'static str,
+    after: &'static str,
+}
+
+/// Writes 1 MB over `work/a.txt`, which holds `old`. Returns the answer, and what the workspace
+/// holds afterwards.
 #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
-fn write_on(prepare: &str) -> (Value, String) {
+fn write_on(disk: &Disk) -> (Value, String) {
     let program = Program::new();
     let input = serde_json::json!({"file_path": "a.txt", "content": "new ".repeat(250_000)});
     std::fs::write(program.folder().join("input.json"), input.to_string()).unwrap();
     let script = format!(
-        "mkdir work state\n{prepare}\n\
-         printf old > work/a.txt\n\
-         $HARDEN\n\
-         \"$ZERO\" tools call Write - --yes --json --workspace work < input.json > answer.json || true\n\
-         printf '%s|%s' \"$(ls -A work)\" \"$(cat work/a.txt)\""
+        "mkdir work state; {}; printf old > work/a.txt; {}
+        \"$ZERO\" tools call Write - --yes --json --workspace work < input.json > answer.json || true
+        printf '%s|%s' \"$(ls -A work)\" \"$(cat work/a.txt)\"",
+        disk.before, disk.after
     );
-    let is_root = std::fs::metadata("/proc/self")
-        .is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0);
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let own_mounts: &[&str] =
         if is_root { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
-    let (prepare_only, harden) = prepare.split_once("---").unwrap_or((prepare, ""));
-    let script = script.replace(prepare, prepare_only).replace("$HARDEN", harden);
     let output = Command::new("unshare")
         .args(own_mounts)
         .args(["sh", "-euc", &script])
@@ -37,13 +39,10 @@ fn write_on(prepare: &str) -> (Value, String) {
         .env("ZERO", env!("CARGO_BIN_EXE_zero"))
         .env("XDG_STATE_HOME", program.folder().join("state"))
         .output()
-        .expect(
-            "`unshare` is needed to test full and read-only disks; install the package util-linux",
-        );
+        .expect("`unshare` is needed to test hostile disks; install the package util-linux");
     assert!(
         output.status.success(),
-        "mounting in a namespace of our own is needed to test full and read-only disks \
-         (as root, or with user namespaces enabled): {}",
+        "hostile disks are tested with mounts of our own, as root or with user namespaces: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     let answer = std::fs::read_to_string(program.folder().join("answer.json")).unwrap();
@@ -51,8 +50,8 @@ fn write_on(prepare: &str) -> (Value, String) {
 }
 
 #[track_caller]
-fn check(prepare: &str, reason: &str, message: &str) {
-    let (answer, left) = write_on(prepare);
+fn check(disk: &Disk, reason: &str, message: &str) {
+    let (answer, left) = write_on(disk);
     assert_eq!(answer["ok"], false, "{answer}");
     assert_eq!(answer["error"]["details"]["reason"], reason, "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains(message), "{answer}");
@@ -61,29 +60,28 @@ fn check(prepare: &str, reason: &str, message: &str) {
 
 #[test]
 fn a_full_disk_keeps_the_original() {
+    let disk = Disk { before: "mount -t tmpfs -o size=300k none work", after: "" };
     check(
-        "mount -t tmpfs -o size=300k none work",
+        &disk,
         "disk_full",
         "could not write `a.txt`: no space left on device; nothing was changed",
     );
 }
 
 #[test]
-fn a_full_state_folder_keeps_the_original() {
-    // Without room for the way back there is no change.
-    check(
-        "mount -t tmpfs -o size=64k none state --- yes | head -c 1000000 > state/filler 2>/dev/null || true; rm state/filler; \
-         head -c 50000 /dev/zero > state/filler; head -c 200000 /dev/zero > work/a.txt; printf old > work/a.txt; \
-         head -c 14000 /dev/zero >> state/filler 2>/dev/null || true",
-        "disk_full",
-        "no space left on device",
-    );
+fn without_room_for_the_way_back_there_is_no_change() {
+    let disk = Disk {
+        before: "mount -t tmpfs -o size=64k none state",
+        after: "head -c 1000000 /dev/zero > state/filler 2> /dev/null || true",
+    };
+    check(&disk, "disk_full", "could not write the journal in");
 }
 
 #[test]
 fn a_read_only_folder_keeps_the_original() {
+    let disk = Disk { before: "mount --bind work work", after: "mount -o remount,ro,bind work" };
     check(
-        "mount --bind work work --- mount -o remount,ro,bind work",
+        &disk,
         "read_only",
         "could not write `a.txt`: read-only file system; nothing was changed",
     );
