@@ -13,8 +13,9 @@ use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::located::Folder;
 use zero_sandbox::{FileType, LastLink, Located, Workspace};
 
+use crate::missing;
 use crate::path_pattern::PathPattern;
-use crate::walk::{Entry, Visitor, Walk, counted, missing};
+use crate::walk::{Entry, Visitor, Walk, counted};
 
 /// Most files that are listed.
 const FILES_MAX: usize = 1_000;
@@ -101,10 +102,7 @@ fn place(plan: &GlobPlan) -> String {
 }
 
 fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, ToolError> {
-    if plan.base.facts()?.is_none() {
-        return Err(missing(&plan.base));
-    }
-    let folder = plan.base.open_folder()?;
+    let folder = missing::open_folder(&plan.base)?;
     let pattern = &plan.pattern;
     let found = walk_of(pattern).run(&folder, cx, || Finder {
         folder: &folder,

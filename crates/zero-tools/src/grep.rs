@@ -23,8 +23,9 @@ use zero_runtime::nearest::nearest;
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{FileType, LastLink, Located, Workspace};
 
+use crate::missing;
 use crate::path_pattern::PathPattern;
-use crate::walk::{Entry, Walk, counted, missing};
+use crate::walk::{Entry, Walk, counted};
 use kept::{FileHits, Kept, Role, Room, Taken};
 use search::{Beneath, Keep, Query, Search, Totals};
 
@@ -313,7 +314,7 @@ fn types(name: &str) -> Result<Types, ToolError> {
 fn grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, ToolError> {
     let kept = Kept::new(Room { entries: plan.head_limit, bytes: hits_bytes_max(cx.limits()) });
     let totals = match plan.base.facts()?.map(|facts| facts.file_type) {
-        None => return Err(missing(&plan.base)),
+        None => return Err(missing::not_found(&plan.base)),
         Some(FileType::Directory) => search_folder(plan, &kept, cx)?,
         Some(_) => search_file(plan, &kept, cx)?,
     };

@@ -15,16 +15,10 @@ use ignore::types::Types;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use zero_core::ToolError;
 use zero_runtime::CallContext;
-use zero_runtime::nearest::nearest;
-use zero_sandbox::Located;
 use zero_sandbox::located::Folder;
 
 /// Most threads of one walk; more only wait for each other.
 const THREADS_MAX: usize = 12;
-/// Names looked at for "did you mean".
-const SIBLINGS_MAX: usize = 1_000;
-/// Names offered in "did you mean".
-const SUGGESTIONS_MAX: usize = 3;
 
 /// What one thread of a walk does with the files it meets.
 pub(crate) trait Visitor: Send {
@@ -140,22 +134,6 @@ fn kind_of(entry: &DirEntry) -> Entry {
 
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX)
-}
-
-/// The error for a base that does not exist, with the names it may have been meant to be.
-pub(crate) fn missing(base: &Located) -> ToolError {
-    let mut error = base.not_found();
-    let name = base.path().file_name().unwrap_or_default().to_string_lossy();
-    let siblings = base.siblings(SIBLINGS_MAX);
-    let similar: Vec<String> = nearest(&name, siblings.iter().map(String::as_str), SUGGESTIONS_MAX)
-        .iter()
-        .map(|name| base.shown_sibling(name))
-        .collect();
-    if !similar.is_empty() {
-        error.message = format!("{}; did you mean `{}`?", error.message, similar.join("`, `"));
-        error = error.with("nearest", similar);
-    }
-    error
 }
 
 /// `1 file`, `2 files`.
