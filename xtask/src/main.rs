@@ -1,1 +1,51 @@
-fn main() {}
+//! Repository chores: `cargo xtask tidy | test | bench`.
+//!
+//! Chores live in Rust, in the workspace, so that a fresh machine with nothing but a Rust toolchain
+//! can run them and the compiler checks them like everything else.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a chore runs other programs, reads the repository's own files and talks to a terminal"
+)]
+
+mod repository;
+mod tests_run;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Repository chores.
+
+Usage: cargo xtask <chore>
+
+  tidy                 check the walls between crates, module docs and file names
+  test [ARGS…]         check the format, run the linter and every test; ARGS go to nextest
+
+Exit code: 0 all well, 1 something failed, 2 wrong usage or a missing program.
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (chore, rest) = match args.split_first() {
+        Some((chore, rest)) => (chore.as_str(), rest),
+        None => ("--help", &[][..]),
+    };
+    let done = match (chore, rest) {
+        ("tidy", []) => tidy::run(),
+        ("test", rest) => tests_run::run(rest),
+        ("--help" | "-h" | "help", _) => {
+            print!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => {
+            eprint!("`{}` is no chore.\n\n{HELP}", args.join(" "));
+            Ok(ExitCode::from(2))
+        }
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,103 @@
+//! Where the repository is, what it holds, and what cargo says about it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// Folders that hold nothing anyone wrote.
+const GENERATED: &[&str] = &["target", ".git", "corpus", "artifacts"];
+
+/// The repository's top folder.
+pub(crate) fn root() -> PathBuf {
+    // Cargo says where this package is each time it runs it; the compiled-in path serves a binary
+    // that is started by hand.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().map_or_else(|| package.clone(), Path::to_owned)
+}
+
+/// A cargo command that runs in the repository.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// What `cargo metadata` says, as far as the chores need it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+}
+
+/// One crate of the workspace.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// One line of a manifest's dependencies.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `None` for an ordinary one, else `dev` or `build`.
+    pub(crate) kind: Option<String>,
+    /// Set for a crate of the workspace.
+    pub(crate) path: Option<PathBuf>,
+}
+
+impl Metadata {
+    /// Asks cargo. Needs no network.
+    pub(crate) fn load() -> Result<Self> {
+        let output = cargo(&["metadata", "--no-deps", "--format-version", "1", "--offline"])
+            .output()
+            .context("could not start cargo")?;
+        ensure!(
+            output.status.success(),
+            "cargo metadata: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        serde_json::from_slice(&output.stdout).context("could not read what cargo metadata printed")
+    }
+}
+
+/// One file of the repository, its path relative to the top.
+#[derive(Debug)]
+pub(crate) struct SourceFile {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// Every text file somebody wrote, in order.
+pub(crate) fn files(root: &Path) -> Result<Vec<SourceFile>> {
+    let mut files = Vec::new();
+    collect(root, root, &mut files)?;
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
+fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) -> Result<()> {
+    let listing = std::fs::read_dir(folder)
+        .with_context(|| format!("could not list {}", folder.display()))?;
+    for entry in listing {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        let generated = GENERATED.iter().any(|name| entry.file_name() == *name);
+        if kind.is_dir() && !generated {
+            collect(root, &path, files)?;
+        } else if kind.is_file() && !generated {
+            let bytes = std::fs::read(&path)
+                .with_context(|| format!("could not read {}", path.display()))?;
+            // What is not text (a picture, a test's binary) says nothing these checks could read.
+            if let Ok(text) = String::from_utf8(bytes) {
+                let relative = path.strip_prefix(root).unwrap_or(&path);
+                files.push(SourceFile { path: relative.to_string_lossy().into_owned(), text });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! The one command that says whether the repository is well: format, linter, every test.
+//!
+//! It runs on a fresh machine with only a Rust toolchain. What makes it faster or stricter is used
+//! where it is installed and named where it is not; nothing is skipped in silence.
+
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::repository::cargo;
+
+/// Programs some tests use: what needs them, and where they come from.
+const PROGRAMS: &[(&str, &str, &str)] = &[
+    ("git", "git", "tests that look at a real repository"),
+    #[cfg(target_os = "linux")]
+    ("unshare", "util-linux", "tests of full and read-only disks"),
+    #[cfg(target_os = "linux")]
+    ("mount", "mount", "tests of full and read-only disks"),
+];
+
+/// Runs everything; `args` go to nextest.
+pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
+    for note in missing_programs() {
+        eprintln!("note: {note}");
+    }
+    let mut failed = Vec::new();
+    let mut step = |name: &'static str, command: Command| -> Result<()> {
+        if !succeeds(name, command)? {
+            failed.push(name);
+        }
+        Ok(())
+    };
+    if cargo_has(&["fmt", "--version"], "rustfmt", "the format is not checked") {
+        step("cargo fmt --check", cargo(&["fmt", "--all", "--check"]))?;
+    }
+    if cargo_has(&["clippy", "--version"], "clippy", "the linter does not run") {
+        step(
+            "cargo clippy",
+            cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        )?;
+    }
+    // The summary of the tests comes last, because it is what one wants to see.
+    if has_nextest() {
+        step("cargo test --doc", cargo(&["test", "--workspace", "--doc", "--quiet"]))?;
+        let mut nextest = cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
+        nextest.args(args);
+        step("cargo nextest run", nextest)?;
+    } else {
+        eprintln!("note: cargo-nextest is not installed: `cargo test` runs the tests instead");
+        let mut test = cargo(&["test", "--workspace", "--no-fail-fast"]);
+        test.args(args);
+        step("cargo test", test)?;
+    }
+    if failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("failed: {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+fn missing_programs() -> Vec<String> {
+    PROGRAMS
+        .iter()
+        .filter(|(program, ..)| !answers(Command::new(program).arg("--version")))
+        .map(|(program, package, what)| {
+            format!(
+                "`{program}` is missing: {what} cannot run in full; install the package `{package}`"
+            )
+        })
+        .collect()
+}
+
+fn cargo_has(args: &[&str], component: &str, consequence: &str) -> bool {
+    let there = answers(&mut cargo(args));
+    if !there {
+        eprintln!(
+            "note: {component} is not installed, so {consequence}; `rustup component add {component}` adds it"
+        );
+    }
+    there
+}
+
+fn has_nextest() -> bool {
+    answers(&mut cargo(&["nextest", "--version"]))
+}
+
+/// True when the program is there and says so.
+fn answers(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+fn succeeds(name: &str, mut command: Command) -> Result<bool> {
+    eprintln!("== {name}");
+    Ok(command.status().with_context(|| format!("could not start {name}"))?.success())
+}

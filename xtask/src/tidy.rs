@@ -1,0 +1,70 @@
+//! Checks what neither the compiler nor clippy can see: the walls between crates, what stands in
+//! front of every module, and words that do not belong in the repository.
+//!
+//! It runs as a test, so a wall cannot be taken down unseen: whoever needs a new edge changes the
+//! table in [`walls`], where the reviewer looks.
+
+mod text;
+mod walls;
+
+use std::fmt;
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::repository::{self, Metadata, SourceFile};
+
+/// One thing that is not tidy.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    file: String,
+    what: String,
+    fix: String,
+}
+
+impl Finding {
+    fn new(file: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { file: file.into(), what: what.into(), fix: fix.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.file, self.what, self.fix)
+    }
+}
+
+/// Prints what is not tidy.
+pub(crate) fn run() -> Result<ExitCode> {
+    let findings = check_repository()?;
+    for finding in &findings {
+        eprintln!("{finding}");
+    }
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn check_repository() -> Result<Vec<Finding>> {
+    let root = repository::root();
+    let metadata = Metadata::load()?;
+    let files = repository::files(&root)?;
+    let mut findings = walls::check(&metadata, &root);
+    findings.extend(walls::check_reasons(&metadata, architecture(&files)));
+    findings.extend(files.iter().flat_map(text::check));
+    Ok(findings)
+}
+
+fn architecture(files: &[SourceFile]) -> &str {
+    files.iter().find(|file| file.path == "ARCHITECTURE.md").map_or("", |file| &file.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let findings: Vec<String> =
+            check_repository().unwrap().iter().map(Finding::to_string).collect();
+        assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+    }
+}

@@ -1,0 +1,285 @@
+//! Which crate may lean on which, and why each outside crate is there.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::Finding;
+use crate::repository::{Dependency, Metadata, Package};
+
+/// What each crate of the workspace may depend on. Dependencies point down only.
+const EDGES: &[(&str, &[&str])] = &[
+    ("zero-core", &[]),
+    ("zero-sandbox", &["zero-core"]),
+    ("zero-policy", &["zero-core"]),
+    ("zero-runtime", &["zero-core", "zero-sandbox", "zero-policy"]),
+    ("zero-tools", &["zero-core", "zero-sandbox", "zero-runtime"]),
+    ("zero-wire", &["zero-core"]),
+    ("zero-session", &["zero-core", "zero-runtime", "zero-wire"]),
+    ("zero-mcp", &["zero-core", "zero-runtime"]),
+    ("zero-acp", &["zero-core", "zero-runtime", "zero-tools", "zero-wire"]),
+    ("zero-gateway", &["zero-core", "zero-runtime", "zero-session", "zero-wire"]),
+    (
+        "zero",
+        &[
+            "zero-core",
+            "zero-sandbox",
+            "zero-policy",
+            "zero-runtime",
+            "zero-tools",
+            "zero-wire",
+            "zero-session",
+            "zero-mcp",
+            "zero-acp",
+            "zero-gateway",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// Outside crates that only some crates may use, and what the wall keeps apart.
+const WALLS: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["rustix", "libc", "nix", "landlock", "seccompiler"],
+        &["zero-sandbox"],
+        "system calls live behind zero-sandbox",
+    ),
+    (
+        &["clap", "clap_complete", "clap_mangen", "anstyle", "tracing-subscriber"],
+        &["zero"],
+        "the command line lives in zero",
+    ),
+    (&["anyhow"], &["zero", "xtask"], "libraries have errors that can be matched"),
+    (&["jsonschema"], &["zero-runtime"], "inputs are checked in one place"),
+    (
+        &["ignore", "globset", "grep-matcher", "grep-regex", "grep-searcher"],
+        &["zero-tools"],
+        "searching is the tools' business",
+    ),
+    (
+        &["chardetng", "encoding_rs", "infer", "similar"],
+        &["zero-tools"],
+        "what a file holds is the tools' business",
+    ),
+    (&["agent-client-protocol"], &["zero-acp"], "one protocol, one crate"),
+    (&["rmcp"], &["zero-mcp"], "one protocol, one crate"),
+    (&["axum"], &["zero-gateway"], "one protocol, one crate"),
+    (
+        &["rusqlite", "sqlx", "reqwest"],
+        &["zero-session"],
+        "databases and models live in zero-session",
+    ),
+    (
+        &["tokio", "tokio-util", "futures-util"],
+        &[
+            "zero-runtime",
+            "zero-tools",
+            "zero-session",
+            "zero-wire",
+            "zero-mcp",
+            "zero-acp",
+            "zero-gateway",
+            "zero",
+        ],
+        "the pure and the kernel-facing crates do not wait",
+    ),
+];
+
+/// The only outside crates of the pure crates: they have no outside world.
+const PURE: &[(&str, &[&str])] = &[("zero-core", &["serde", "serde_json", "thiserror"])];
+
+/// Checks every manifest against the tables.
+pub(super) fn check(metadata: &Metadata, root: &Path) -> Vec<Finding> {
+    metadata
+        .packages
+        .iter()
+        .flat_map(|package| check_package(package, &shown(package, root)))
+        .collect()
+}
+
+fn shown(package: &Package, root: &Path) -> String {
+    package.manifest_path.strip_prefix(root).unwrap_or(&package.manifest_path).display().to_string()
+}
+
+fn check_package(package: &Package, file: &str) -> Vec<Finding> {
+    let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == package.name) else {
+        let what = format!("crate `{}` has no place in the table of allowed edges", package.name);
+        return vec![Finding::new(file, what, "add it to EDGES in xtask/src/tidy/walls.rs")];
+    };
+    // Tests may lean on anything: what they need is not in the product.
+    let built_in =
+        package.dependencies.iter().filter(|dependency| dependency.kind.as_deref() != Some("dev"));
+    built_in
+        .filter_map(|dependency| {
+            if dependency.path.is_some() {
+                check_edge(package, dependency, allowed, file)
+            } else {
+                check_wall(package, dependency, file)
+            }
+        })
+        .collect()
+}
+
+fn check_edge(
+    package: &Package,
+    dependency: &Dependency,
+    allowed: &[&str],
+    file: &str,
+) -> Option<Finding> {
+    if allowed.contains(&dependency.name.as_str()) {
+        return None;
+    }
+    let what = format!("`{}` may not depend on `{}`", package.name, dependency.name);
+    Some(Finding::new(
+        file,
+        what,
+        "dependencies point down only: move the code, or change EDGES with a reason",
+    ))
+}
+
+fn check_wall(package: &Package, dependency: &Dependency, file: &str) -> Option<Finding> {
+    let (crate_name, outside) = (package.name.as_str(), dependency.name.as_str());
+    if let Some((_, allowed)) = PURE.iter().find(|(name, _)| *name == crate_name)
+        && !allowed.contains(&outside)
+    {
+        let what = format!("`{crate_name}` is pure and may not use `{outside}`");
+        return Some(Finding::new(file, what, format!("it may use {}", allowed.join(", "))));
+    }
+    let (_, allowed, why) = WALLS.iter().find(|(outsiders, ..)| outsiders.contains(&outside))?;
+    if allowed.contains(&crate_name) {
+        return None;
+    }
+    let what = format!("`{crate_name}` may not use `{outside}`");
+    Some(Finding::new(file, what, format!("{why}: only {} may", allowed.join(", "))))
+}
+
+/// Checks that the document says of each outside crate why it is there, and of no other.
+pub(super) fn check_reasons(metadata: &Metadata, architecture: &str) -> Vec<Finding> {
+    let used: BTreeSet<&str> = metadata
+        .packages
+        .iter()
+        .flat_map(|package| &package.dependencies)
+        .filter(|dependency| dependency.path.is_none())
+        .map(|dependency| dependency.name.as_str())
+        .collect();
+    let explained = explained_crates(architecture);
+    let file = "ARCHITECTURE.md";
+    let missing = used.difference(&explained).map(|name| {
+        let what = format!("dependency `{name}` is not explained");
+        Finding::new(file, what, "add a row to the table under `## Dependencies`")
+    });
+    let left_over = explained.difference(&used).map(|name| {
+        let what = format!("`{name}` is explained but no crate uses it");
+        Finding::new(file, what, "remove its row under `## Dependencies`")
+    });
+    missing.chain(left_over).collect()
+}
+
+/// Names in the first column of the table under `## Dependencies`.
+fn explained_crates(architecture: &str) -> BTreeSet<&str> {
+    architecture
+        .lines()
+        .skip_while(|line| *line != "## Dependencies")
+        .skip(1)
+        .take_while(|line| !line.starts_with("## "))
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A workspace of one crate with one dependency, which is the workspace's own when its name says so.
+    fn metadata(package: &str, dependency: &str, kind: Option<&str>) -> Metadata {
+        let path = dependency.starts_with("zero").then(|| "/r/crates".into());
+        let kind = kind.map(str::to_owned);
+        let dependencies = vec![Dependency { name: dependency.to_owned(), kind, path }];
+        let manifest_path = "/r/crates/x/Cargo.toml".into();
+        Metadata {
+            packages: vec![Package { name: package.to_owned(), manifest_path, dependencies }],
+        }
+    }
+
+    #[track_caller]
+    fn check_one(package: &str, dependency: &str, kind: Option<&str>, expected: &str) {
+        let findings = check(&metadata(package, dependency, kind), Path::new("/r"));
+        let findings: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        assert_eq!(findings.join("\n"), expected, "{package} -> {dependency}");
+    }
+
+    #[test]
+    fn dependencies_point_down_only() {
+        check_one("zero-runtime", "zero-core", None, "");
+        check_one("zero-core", "zero-sandbox", Some("dev"), "");
+        check_one(
+            "zero-core",
+            "zero-runtime",
+            None,
+            "crates/x/Cargo.toml: `zero-core` may not depend on `zero-runtime`; dependencies point down only: move the code, or change EDGES with a reason",
+        );
+        check_one(
+            "zero-new",
+            "serde",
+            None,
+            "crates/x/Cargo.toml: crate `zero-new` has no place in the table of allowed edges; add it to EDGES in xtask/src/tidy/walls.rs",
+        );
+    }
+
+    #[test]
+    fn outside_crates_stay_behind_their_walls() {
+        check_one("zero-sandbox", "rustix", None, "");
+        check_one("zero-runtime", "rustix", Some("dev"), "");
+        check_one(
+            "zero-runtime",
+            "rustix",
+            None,
+            "crates/x/Cargo.toml: `zero-runtime` may not use `rustix`; system calls live behind zero-sandbox: only zero-sandbox may",
+        );
+        check_one(
+            "zero-sandbox",
+            "tokio",
+            Some("build"),
+            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-runtime, zero-tools, zero-session, zero-wire, zero-mcp, zero-acp, zero-gateway, zero may",
+        );
+        check_one(
+            "zero-core",
+            "regex",
+            None,
+            "crates/x/Cargo.toml: `zero-core` is pure and may not use `regex`; it may use serde, serde_json, thiserror",
+        );
+    }
+
+    #[test]
+    fn the_edges_have_no_cycle() {
+        for (index, (name, below)) in EDGES.iter().enumerate() {
+            for lower in *below {
+                let at = EDGES.iter().position(|(other, _)| other == lower);
+                assert!(
+                    at.is_some_and(|at| at < index),
+                    "`{name}` stands above `{lower}` and must come after it"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_outside_crate_is_explained() {
+        let metadata = metadata("zero-core", "serde", None);
+        let explain = |rows: &str| {
+            let findings = check_reasons(
+                &metadata,
+                &format!("## Dependencies\n\n| crate | why |\n|---|---|\n{rows}"),
+            );
+            findings.iter().map(Finding::to_string).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(explain("| `serde` | writes things down |\n"), "");
+        assert_eq!(
+            explain(""),
+            "ARCHITECTURE.md: dependency `serde` is not explained; add a row to the table under `## Dependencies`"
+        );
+        assert_eq!(
+            explain("| `serde` | x |\n| `left-pad` | x |\n## Next\n| `other` | x |\n"),
+            "ARCHITECTURE.md: `left-pad` is explained but no crate uses it; remove its row under `## Dependencies`"
+        );
+    }
+}
