@@ -9,6 +9,7 @@
     reason = "a chore runs other programs, reads the repository's own files and talks to a terminal"
 )]
 
+mod bench;
 mod repository;
 mod tests_run;
 mod tidy;
@@ -22,6 +23,9 @@ Usage: cargo xtask <chore>
 
   tidy                 check the walls between crates, module docs and file names
   test [ARGS…]         check the format, run the linter and every test; ARGS go to nextest
+  bench [--quick] [--write]
+                       measure zero against ripgrep and cat; --quick takes fewer runs,
+                       --write puts the table into docs/performance.md
 
 Exit code: 0 all well, 1 something failed, 2 wrong usage or a missing program.
 ";
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
     };
     let done = match (chore, rest) {
         ("tidy", []) => tidy::run(),
+        ("bench", rest) => bench::run(rest),
         ("test", rest) => tests_run::run(rest),
         ("--help" | "-h" | "help", _) => {
             print!("{HELP}");

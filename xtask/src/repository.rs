@@ -30,6 +30,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
 }
 
 /// One crate of the workspace.

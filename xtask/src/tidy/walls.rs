@@ -195,9 +195,8 @@ mod tests {
         let kind = kind.map(str::to_owned);
         let dependencies = vec![Dependency { name: dependency.to_owned(), kind, path }];
         let manifest_path = "/r/crates/x/Cargo.toml".into();
-        Metadata {
-            packages: vec![Package { name: package.to_owned(), manifest_path, dependencies }],
-        }
+        let packages = vec![Package { name: package.to_owned(), manifest_path, dependencies }];
+        Metadata { packages, target_directory: "/r/target".into() }
     }
 
     #[track_caller]

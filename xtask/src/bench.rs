@@ -1,0 +1,132 @@
+//! What zero costs, measured against the programs people know.
+//!
+//! Both sides of a pair run in turn within one minute on the same tree, so that a busy machine
+//! slows both; what is compared is their ratio. Before anything is timed, both must have found the
+//! same things: a fast wrong answer is no answer.
+
+mod machine;
+mod peak;
+mod rows;
+mod same_results;
+mod stopwatch;
+mod table;
+mod tree;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use self::table::Table;
+use crate::repository::{self, Metadata, cargo};
+
+/// Runs of each side of a pair, and of the pairs that take only milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Runs {
+    search: usize,
+    start: usize,
+}
+
+const FULL: Runs = Runs { search: 21, start: 101 };
+const QUICK: Runs = Runs { search: 5, start: 21 };
+
+/// What the measurements work on.
+struct Bench {
+    zero: PathBuf,
+    noop: PathBuf,
+    tree: PathBuf,
+    large_file: PathBuf,
+    /// zero's own state during the measurements, so that nobody's audit log is touched.
+    state: PathBuf,
+    runs: Runs,
+}
+
+/// Measures, prints the table, and says by its exit code whether every budget was met.
+pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
+    let (mut runs, mut write) = (FULL, false);
+    for arg in args {
+        match arg.as_str() {
+            "--quick" => runs = QUICK,
+            "--write" => write = true,
+            other => {
+                eprintln!("`{other}` is no option of bench; there are --quick and --write");
+                return Ok(ExitCode::from(2));
+            }
+        }
+    }
+    if Command::new("rg").arg("--version").stdout(Stdio::null()).status().is_err() {
+        eprintln!(
+            "`rg` is missing, and zero is measured against it; `apt-get install -y ripgrep` installs it"
+        );
+        return Ok(ExitCode::from(2));
+    }
+    let bench = Bench::prepare(runs)?;
+    same_results::check(&bench)?;
+    let mut table = Table::default();
+    rows::measure(&bench, &mut table)?;
+    print!("{}", table.for_terminal());
+    if write {
+        table.write_into(&repository::root().join("docs/performance.md"), &machine::facts()?)?;
+    }
+    Ok(if table.all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Bench {
+    /// Builds what is measured and what it is measured on.
+    fn prepare(runs: Runs) -> Result<Self> {
+        build(&["build", "--release", "--package", "zero"])?;
+        build(&["build", "--release", "--package", "zero-runtime", "--example", "noop_path"])?;
+        let target = Metadata::load()?.target_directory;
+        let tree = target.join("bench-tree");
+        let large_file = target.join("bench-large").join("lines.txt");
+        tree::generate(&tree).context("could not generate the tree to search")?;
+        tree::generate_large_file(&large_file).context("could not generate the large file")?;
+        let state = target.join("bench-state");
+        // What earlier runs left would only make this one slower.
+        if state.exists() {
+            std::fs::remove_dir_all(&state)?;
+        }
+        let release = target.join("release");
+        let (zero, noop) = (release.join("zero"), release.join("examples/noop_path"));
+        Ok(Self { zero, noop, tree, large_file, state, runs })
+    }
+
+    /// A call of one of zero's tools on the tree.
+    fn zero_call(&self, tool: &str, input: &serde_json::Value) -> Command {
+        let mut command = Command::new(&self.zero);
+        command
+            .args(["tools", "call", tool, &input.to_string(), "--json"])
+            .current_dir(&self.tree)
+            .env("XDG_STATE_HOME", &self.state)
+            .env_remove("ZERO_LOG");
+        command
+    }
+
+    /// Runs ripgrep on the tree, as it is without anybody's settings.
+    fn rg(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("rg");
+        command.arg("--no-config").args(args).current_dir(&self.tree);
+        command
+    }
+}
+
+fn build(args: &[&str]) -> Result<()> {
+    eprintln!("== cargo {}", args.join(" "));
+    let status = cargo(args).status().context("could not start cargo")?;
+    ensure!(status.success(), "cargo {} failed", args.join(" "));
+    Ok(())
+}
+
+/// What a command printed. Exit code 1 is how a search says that it found nothing.
+fn output_of(mut command: Command) -> Result<Vec<u8>> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("could not start {command:?}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
+        bail!("{command:?} failed: {}", said.chars().take(2_000).collect::<String>());
+    }
+    Ok(output.stdout)
+}

@@ -1,0 +1,58 @@
+//! The most memory a process ever held.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+const POLL: Duration = Duration::from_millis(1);
+
+/// Runs a command and returns the most memory it ever held, in bytes.
+///
+/// The kernel keeps that figure for each process (`VmHWM`) and forgets it when the process is
+/// collected, so it is read again and again until the process has ended. It only ever grows: what is
+/// missed is at most what was added in the last millisecond.
+pub(super) fn resident_bytes(mut command: Command) -> Result<u64> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("could not start {command:?}"))?;
+    let status_file = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let status = loop {
+        // A process that has ended still has a status file until it is waited for, without memory.
+        let status_text = std::fs::read_to_string(&status_file).unwrap_or_default();
+        peak = peak.max(high_water_bytes(&status_text).unwrap_or_default());
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        std::thread::sleep(POLL);
+    };
+    ensure!(status.success(), "{command:?} ended with {status}");
+    ensure!(
+        peak > 0,
+        "this system does not say how much memory a process held; the figure needs Linux"
+    );
+    Ok(peak)
+}
+
+fn high_water_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_words_are_understood() {
+        assert_eq!(
+            high_water_bytes("Name:\tx\nVmHWM:\t    12 kB\nVmRSS:\t 8 kB\n"),
+            Some(12 * 1024)
+        );
+        assert_eq!(high_water_bytes("Name:\tzombie\n"), None);
+    }
+}
