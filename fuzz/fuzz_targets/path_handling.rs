@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 use zero_core::Whereabouts;
+use zero_sandbox::canonical::PATH_BYTES_MAX;
 use zero_sandbox::{LastLink, Workspace};
 
 struct Tree {
@@ -51,7 +52,11 @@ fuzz_target!(|written: &str| {
         assert!(path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_))), "{path:?}");
         let beneath = TREE.roots.iter().any(|root| path.starts_with(root));
         assert_eq!(target.whereabouts() == Whereabouts::Workspace, beneath, "{path:?}");
-        // What is settled stays settled: its own path leads to the same place.
+        // What is settled stays settled: its own path leads to the same place, unless the roots' own
+        // length made it longer than a path may be.
+        if path.as_os_str().len() > PATH_BYTES_MAX {
+            continue;
+        }
         let again = TREE.workspace.locate(path.to_str().expect("made from text"), last).expect("a settled path");
         assert_eq!(again.target().canonical(), path);
     }

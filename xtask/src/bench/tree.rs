@@ -16,6 +16,9 @@ const FOLDERS_PER_PART: usize = 80;
 const FILES_PER_FOLDER: usize = 20;
 const LARGE_FILE_BYTES: u64 = 500_000_000;
 
+const _: () =
+    assert!(PARTS * FOLDERS_PER_PART * FILES_PER_FOLDER >= 50_000, "the tree is to be large");
+
 const WORDS: &[&str] = &[
     "buffer", "return", "config", "let", "value", "index", "request", "handler", "state", "match",
     "stream", "error", "result", "parse", "token", "cache", "write", "read", "split", "merge",
