@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Changes whenever what is generated does, so that an older tree is made anew.
-const VERSION: &str = "2";
+const VERSION: &str = "3";
 /// Written last, into the folder git keeps for itself: a tree without it is not finished.
 const STAMP: &str = ".git/zero-bench-version";
 
@@ -131,7 +131,7 @@ fn text(lines: usize, numbers: &mut Numbers) -> String {
             text.push_str(numbers.word());
             text.push(if numbers.one_in(5) { '.' } else { ' ' });
         }
-        if numbers.one_in(60) {
+        if numbers.one_in(100) {
             text.push_str("checkpoint");
         } else if numbers.one_in(8_000) {
             text.push_str(rare(numbers));
