@@ -44,7 +44,7 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
         "system calls live behind zero-sandbox",
     ),
     (
-        &["clap", "clap_complete", "clap_mangen", "anstyle", "tracing-subscriber"],
+        &["clap", "clap_complete", "clap_mangen", "anstyle", "terminal_size", "tracing-subscriber"],
         &["zero"],
         "the command line lives in zero",
     ),
@@ -56,7 +56,7 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
         "searching is the tools' business",
     ),
     (
-        &["chardetng", "encoding_rs", "infer", "similar"],
+        &["base64", "chardetng", "encoding_rs", "infer", "similar"],
         &["zero-tools"],
         "what a file holds is the tools' business",
     ),
