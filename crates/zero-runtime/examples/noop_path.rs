@@ -3,7 +3,11 @@
 //! Prints the median of 100,000 calls on one thread, and what the process held in memory after
 //! 100,000 and after 1,000,000 calls. `cargo xtask bench` runs it; the one argument is a folder for
 //! the audit log, which is a few hundred megabytes in the end and is removed.
-#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement, not part of the product")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a measurement, not part of the product"
+)]
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -14,10 +18,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use zero_core::{Category, Content, Display, Effect, Effects, Kind, Risk, TimeoutClass, ToolCall, ToolError};
+use zero_core::{
+    Category, Content, Display, Effect, Effects, Kind, Risk, TimeoutClass, ToolCall, ToolError,
+};
 use zero_runtime::host::new_call_id;
 use zero_runtime::{
-    About, CallContext, Description, Dialect, DialectName, HostConfig, Session, Tool, ToolHost, ToolReply, erase,
+    About, CallContext, Description, Dialect, DialectName, HostConfig, Session, Tool, ToolHost,
+    ToolReply, erase,
 };
 use zero_sandbox::{StateDir, Workspace};
 
@@ -70,7 +77,11 @@ impl Tool for Noop {
         vec![Effect::State(plan.thing.clone())]
     }
 
-    async fn run(&self, _plan: Arc<NoopArgs>, _cx: CallContext) -> Result<ToolReply<NoopOutput>, ToolError> {
+    async fn run(
+        &self,
+        _plan: Arc<NoopArgs>,
+        _cx: CallContext,
+    ) -> Result<ToolReply<NoopOutput>, ToolError> {
         Ok(ToolReply {
             content: vec![Content::Text("done".to_owned())],
             display: Display::Markdown { text: "done".to_owned() },
@@ -102,7 +113,8 @@ impl NoopPath {
         let (id, tool, input) = (new_call_id(), "Noop".to_owned(), json!({"thing": "the list"}));
         let call = ToolCall { id, session: None, tool, input, timeout: None };
         let start = Instant::now();
-        let report = self.host.call(&self.session, &self.dialect, call, &CancellationToken::new()).await;
+        let report =
+            self.host.call(&self.session, &self.dialect, call, &CancellationToken::new()).await;
         let took = start.elapsed();
         report.outcome.map(|_| took)
     }
@@ -117,7 +129,8 @@ fn resident_kb() -> Option<u64> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("name a folder for the audit log")?);
+    let folder =
+        PathBuf::from(std::env::args_os().nth(1).ok_or("name a folder for the audit log")?);
     let path = NoopPath::new(&folder)?;
     for _ in 0..WARM_UP_CALLS {
         path.call().await?;
@@ -133,7 +146,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let late_kb = resident_kb();
     durations.sort_unstable();
     let median_ns = durations[durations.len() / 2].as_nanos();
-    println!("{}", json!({"median_ns": median_ns as u64, "resident_early_kb": early_kb, "resident_late_kb": late_kb}));
+    println!(
+        "{}",
+        json!({"median_ns": median_ns as u64, "resident_early_kb": early_kb, "resident_late_kb": late_kb})
+    );
     std::fs::remove_dir_all(&folder)?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The path of a call, walked from outside with tools made for the purpose.
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod fixture;
 mod outcomes;

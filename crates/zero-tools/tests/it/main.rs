@@ -1,5 +1,7 @@
 //! The canonical tools, used through the whole path as a face would.
 #![expect(clippy::disallowed_methods, reason = "tests set up and look at real files")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::print_stdout, reason = "a writer tells its killer that it has begun")]
 
 mod changes;
 mod contracts;

@@ -1,6 +1,6 @@
 //! The `zero` program as a person or a script meets it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod commands;
 mod help;
