@@ -15,7 +15,7 @@ use zero_sandbox::{FileType, LastLink, Located, Workspace};
 
 use crate::missing;
 use crate::path_pattern::PathPattern;
-use crate::walk::{Entry, Visitor, Walk, counted};
+use crate::walk::{Visitor, Walk, counted};
 
 /// Most files that are listed.
 const FILES_MAX: usize = 1_000;
@@ -104,7 +104,7 @@ fn place(plan: &GlobPlan) -> String {
 fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, ToolError> {
     let folder = missing::open_folder(&plan.base)?;
     let pattern = &plan.pattern;
-    let found = walk_of(pattern).run(&folder, cx, || Finder {
+    let found = Walk::for_pattern(pattern).run(&folder, cx, || Finder {
         folder: &folder,
         pattern,
         newest: Newest::default(),
@@ -112,21 +112,6 @@ fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, Tool
     let newest =
         found.into_iter().map(|finder| finder.newest).reduce(Newest::merge).unwrap_or_default();
     Ok(reply(plan, newest, &folder, cx.workspace()))
-}
-
-/// Walks only where the pattern can match.
-fn walk_of(pattern: &PathPattern) -> Walk {
-    let common = pattern.common_folder();
-    Walk {
-        hidden: pattern.names_hidden(),
-        depth_max: pattern.depth_max(),
-        enter: (!common.as_os_str().is_empty()).then(|| {
-            Box::new(move |path: &Path, entry| {
-                entry == Entry::File || path.starts_with(&common) || common.starts_with(path)
-            }) as _
-        }),
-        ..Walk::default()
-    }
 }
 
 fn reply(

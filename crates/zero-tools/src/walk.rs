@@ -17,6 +17,8 @@ use zero_core::ToolError;
 use zero_runtime::CallContext;
 use zero_sandbox::located::Folder;
 
+use crate::path_pattern::PathPattern;
+
 /// Most threads of one walk; more only wait for each other.
 const THREADS_MAX: usize = 12;
 
@@ -52,6 +54,21 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
+    /// A walk of no more than the folders a match can lie in.
+    pub(crate) fn for_pattern(pattern: &PathPattern) -> Self {
+        let common = pattern.common_folder();
+        Self {
+            hidden: pattern.names_hidden(),
+            depth_max: pattern.depth_max(),
+            enter: (!common.as_os_str().is_empty()).then(|| {
+                Box::new(move |path: &Path, entry| {
+                    entry == Entry::File || path.starts_with(&common) || common.starts_with(path)
+                }) as _
+            }),
+            ..Self::default()
+        }
+    }
+
     /// Shows each file beneath `base` to one of several visitors and hands the visitors back.
     pub(crate) fn run<V: Visitor>(
         self,
