@@ -112,3 +112,26 @@ async fn a_damaged_journal_restores_nothing() {
     assert!(error.message.contains("is damaged; nothing was restored"), "{error}");
     assert_eq!(f.text("a"), "new");
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    /// Whatever the bytes and whatever the edit: the way back leads exactly to where it began.
+    #[test]
+    fn undo_of_an_edit_is_what_was_there(
+        head in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
+        tail in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
+        new in "[xé\r\n]{0,8}",
+    ) {
+        let original = [&head[..], b"\nNEEDLE\n", &tail[..]].concat();
+        let f = Fixture::one_shot();
+        f.put("a", &original);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let edit = f.call("Edit", json!({"file_path": "a", "old_string": "NEEDLE", "new_string": new}));
+        if runtime.block_on(edit).is_ok() {
+            proptest::prop_assert_ne!(f.bytes("a"), &original[..]);
+            f.undo();
+        }
+        proptest::prop_assert_eq!(f.bytes("a"), original);
+    }
+}
