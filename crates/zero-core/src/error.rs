@@ -102,6 +102,8 @@ pub enum Reason {
     ReadOnly,
     /// The operating system refuses access.
     AccessDenied,
+    /// Somebody else is at work on the same thing.
+    Busy,
     /// A passing failure; the same call may succeed.
     Transient,
     /// The tool has a bug and stopped.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -70,12 +71,13 @@ impl Admission {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Waits for a place. The session's comes first, so that one busy session cannot hold places
-    /// of the host while it waits for its own.
+    /// Waits for a place, at most for `longest`. The session's comes first, so that one busy session
+    /// cannot hold places of the host while it waits for its own.
     pub async fn admit(
         &self,
         lane: &Lane,
         cancel: &CancellationToken,
+        longest: Duration,
     ) -> Result<Permit, ToolError> {
         let _waiting = self.enter_queue()?;
         let places = async {
@@ -87,6 +89,7 @@ impl Admission {
             biased;
             () = cancel.cancelled() => None,
             places = places => places,
+            () = tokio::time::sleep(longest) => return Err(no_place(longest)),
         };
         let (session, host) = places.ok_or_else(ToolError::cancelled)?;
         self.running.fetch_add(1, Ordering::Relaxed);
@@ -104,6 +107,14 @@ impl Admission {
         }
         Ok(waiting)
     }
+}
+
+fn no_place(waited: Duration) -> ToolError {
+    let message = format!(
+        "no place became free in {} s; other calls take long, try again when they have finished",
+        waited.as_secs()
+    );
+    ToolError::failed(Reason::QueueFull, message)
 }
 
 struct Waiting<'a>(&'a AtomicUsize);

@@ -3,8 +3,7 @@
 //! The log is JSON lines, one file a day, private to its owner. A row is cleaned of secrets before
 //! it is written, and it is written with a single append, so rows of several processes do not mix.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -13,7 +12,10 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zero_sandbox::StateDir;
+use zero_sandbox::append_file::AppendFile;
 
+/// Room on the disk that a call must find for its row, in bytes; a cleaned row is shorter.
+const ROW_ROOM_BYTES: u64 = 64 * 1024;
 /// Longest row read back, in bytes; a longer one is damage.
 const ROW_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -99,7 +101,7 @@ pub struct AuditDecision {
 #[derive(Debug)]
 pub struct Audit {
     dir: StateDir,
-    today: Mutex<Option<(Date, File)>>,
+    today: Mutex<Option<(Date, AppendFile)>>,
 }
 
 impl Audit {
@@ -108,27 +110,27 @@ impl Audit {
         Self { dir: state.child("audit"), today: Mutex::new(None) }
     }
 
-    /// Makes sure that a row can be written. A call whose trace would be lost is not made.
+    /// Makes sure that a row can be written: the file is open and has room on the disk. A call whose
+    /// trace would be lost is not made.
     pub fn ready(&self, now: Timestamp) -> io::Result<()> {
-        self.with_file(now, |_| Ok(()))
+        self.with_file(now, |file| file.reserve(ROW_ROOM_BYTES))
     }
 
     /// Writes a row.
     pub fn write(&self, row: &AuditRow) -> io::Result<()> {
-        let mut line = serde_json::to_vec(row)?;
-        line.push(b'\n');
-        self.with_file(row.time, |file| file.write_all(&line))
+        let line = serde_json::to_vec(row)?;
+        self.with_file(row.time, |file| file.line(&line))
     }
 
     fn with_file(
         &self,
         now: Timestamp,
-        work: impl FnOnce(&mut File) -> io::Result<()>,
+        work: impl FnOnce(&mut AppendFile) -> io::Result<()>,
     ) -> io::Result<()> {
         let date = now.to_zoned(TimeZone::UTC).date();
         let mut today = self.today.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(&*today, Some((open, _)) if *open == date) {
-            *today = Some((date, self.dir.append(&format!("{date}.jsonl"))?));
+            *today = Some((date, self.dir.append_lines(&format!("{date}.jsonl"))?));
         }
         match &mut *today {
             Some((_, file)) => work(file),

@@ -184,9 +184,9 @@ impl ToolHost {
         };
         self.authorize(tool, &*plan, &description, effects, &context(None), cancel, ledger).await?;
         ledger.row.queue_depth = self.admission.waiting();
-        let permit = self.admission.admit(&session.lane, cancel).await?;
-        ledger.started();
         let longest = self.limits.timeout(spec.timeout_class);
+        let permit = self.admission.admit(&session.lane, cancel, longest).await?;
+        ledger.started();
         let terms = Terms {
             deadline: call.timeout.map_or(longest, |timeout| timeout.min(longest)),
             attempts_max: if spec.idempotent { self.limits.attempts_max } else { 1 },
@@ -283,10 +283,13 @@ fn calls_for_fallback(error: &ToolError) -> bool {
 }
 
 fn no_audit(error: &std::io::Error) -> ToolError {
-    let message = format!(
-        "the audit log cannot be written ({error}), and no call is made without a trace; make zero's state folder writable"
-    );
-    ToolError::failed(Reason::AccessDenied, message)
+    let advice = "no call is made without a trace; make room and make zero's state folder writable";
+    let message = format!("the audit log cannot be written ({error}), and {advice}");
+    let reason = match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Reason::DiskFull,
+        _ => Reason::AccessDenied,
+    };
+    ToolError::failed(reason, message)
 }
 
 /// Tells the breaker how a call ended, also when the caller goes away in the middle.

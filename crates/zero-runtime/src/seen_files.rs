@@ -66,7 +66,7 @@ impl SeenFiles {
     pub fn freshness(&self, path: &Path, now: &Snapshot) -> Freshness {
         let seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sight) = seen.by_path.get(path) else { return Freshness::Unseen };
-        let Snapshot::File { bytes, facts } = now else { return Freshness::Stale };
+        let Snapshot::File { bytes, facts, .. } = now else { return Freshness::Stale };
         let same = match &sight.sha256 {
             Some(hash) => *hash == sha256(bytes),
             None => sight.facts == *facts,

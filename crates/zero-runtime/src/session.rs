@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zero_core::{SessionId, ToolError};
+use zero_sandbox::journal::sha256;
 use zero_sandbox::{StateDir, Workspace, file_error};
 
 use crate::admission::Lane;
@@ -11,8 +12,9 @@ use crate::seen_files::SeenFiles;
 
 /// How long the oversized results of calls without a session are kept.
 const ONE_SHOT_SPILL_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Folder of the oversized results of calls without a session.
-const ONE_SHOT: &str = "calls";
+/// Folder of the oversized results of calls without a session, one folder a workspace. It stands
+/// apart from those of sessions, whose ids are chosen by others.
+const ONE_SHOT: &str = "spill-calls";
 
 /// What a host remembers from one call to the next. Its oversized results go when it ends.
 pub struct Session {
@@ -41,8 +43,9 @@ impl Session {
         workspace: &Workspace,
         lane: Lane,
     ) -> Result<Self, ToolError> {
-        let session =
-            Self::with_spill(None, None, state.child("spill").child(ONE_SHOT), workspace, lane)?;
+        let key = sha256(workspace.cwd().as_os_str().as_encoded_bytes());
+        let spill = state.child(ONE_SHOT).child(&key[..16]);
+        let session = Self::with_spill(None, None, spill, workspace, lane)?;
         session.drop_old_results();
         Ok(session)
     }

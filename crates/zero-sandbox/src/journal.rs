@@ -13,10 +13,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, Stat};
-use rustix::io::Errno;
 use serde::Serialize;
 use zero_core::{ByteSize, ErrorType, Reason, ToolError};
 
@@ -24,17 +22,14 @@ use self::record::{Record, Side};
 use self::shelf::Shelf;
 use crate::file_error;
 use crate::located::{FileFacts, FileType, Located};
+use crate::lock::{self, LockFailure};
 use crate::metadata::Attributes;
-use crate::replace::{Replacement, remove, remove_empty_folder, still_there};
+use crate::replace::{Replacement, may_write, remove, remove_empty_folder, still_there};
 use crate::state_dir::StateDir;
 use crate::workspace::{LastLink, Workspace};
 
 pub use self::record::sha256;
 
-/// How long a lock on a file is waited for.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
-/// Pause between two tries at a lock.
-const LOCK_POLL: Duration = Duration::from_millis(2);
 /// Lock files; files whose names fall together only wait for each other now and then.
 const LOCK_SHARDS: usize = 64;
 
@@ -49,6 +44,8 @@ pub enum Snapshot {
         bytes: Vec<u8>,
         /// What was known of it when they were read.
         facts: FileFacts,
+        /// Its mode and owner.
+        attributes: Attributes,
     },
     /// A link.
     Symlink {
@@ -60,8 +57,15 @@ pub enum Snapshot {
 /// What should become of a file.
 #[derive(Debug)]
 pub enum Change {
-    /// It holds these bytes from now on.
+    /// It holds these bytes from now on, and keeps its mode and owner.
     Replace(Vec<u8>),
+    /// It is a copy of another file from now on.
+    Copy {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Mode and owner of the other file: a copy is as private as what it copies.
+        attributes: Attributes,
+    },
     /// It is gone.
     Remove,
 }
@@ -182,6 +186,9 @@ impl Journal {
         let (before, stat) = self.snapshot(target)?;
         let new = match decide(&before)? {
             Change::Replace(bytes) => NewState::File { bytes, attributes: None },
+            Change::Copy { bytes, attributes } => {
+                NewState::File { bytes, attributes: Some(attributes) }
+            }
             Change::Remove => NewState::Nothing,
         };
         self.apply(Site { target, note, undoes: None, before, stat }, new, still_wanted)
@@ -192,7 +199,7 @@ impl Journal {
         let record = self.shelf.record(id)?;
         let target = self.target_of(&record.path.to_path())?;
         let always = || Ok(());
-        let _lock = self.lock(target.path(), &always)?;
+        let _lock = self.lock(target.path(), always)?;
         let (before, stat) = self.snapshot(&target)?;
         may_undo(self.state_of(&record, &before), conflicts, id, target.shown())?;
         let new = match &record.before {
@@ -257,16 +264,20 @@ impl Journal {
     pub fn recover(&self) -> Result<usize, ToolError> {
         let mut settled = 0;
         for id in self.shelf.pending()? {
-            match self.shelf.record(id) {
-                Ok(record) if process_is_alive(record.pid) => continue,
-                Ok(record) if self.came_to_pass(&record) => self.shelf.settle(id),
-                Ok(record) => {
-                    self.remove_made_folders(&record);
-                    self.shelf.forget(id);
-                }
+            let Ok(record) = self.shelf.record(id) else {
                 // No record: the crash came before the file was touched.
-                Err(_) if self.shelf.is_left_over(id) => self.shelf.forget(id),
-                Err(_) => continue,
+                if self.shelf.is_left_over(id) {
+                    self.shelf.forget(id);
+                    settled += 1;
+                }
+                continue;
+            };
+            let Some(_lock) = self.lock_of_the_dead(&record.path.to_path()) else { continue };
+            if self.came_to_pass(&record) {
+                self.shelf.settle(id);
+            } else {
+                self.remove_made_folders(&record);
+                self.shelf.forget(id);
             }
             settled += 1;
         }
@@ -305,6 +316,9 @@ impl Journal {
             NewState::Link { points_at } => Side::Symlink { target: points_at.as_path().into() },
             NewState::Nothing => Side::Absent,
         };
+        if site.stat.is_some() && !matches!(new, NewState::Nothing) {
+            may_write(site.target)?;
+        }
         let id = self.begin(&site, after)?;
         let done = still_wanted()
             .and_then(|()| still_there(site.target, site.stat.as_ref()))
@@ -349,15 +363,12 @@ impl Journal {
     }
 
     fn target_of(&self, path: &Path) -> Result<Located, ToolError> {
-        let Some(text) = path.to_str() else {
-            let message = format!("`{}` has a name that is not text", path.display());
-            return Err(ToolError::invalid(Reason::BadPath, message));
-        };
-        let target = self.workspace.locate(text, LastLink::Keep)?;
+        let target = self.workspace.locate_path(path, LastLink::Keep)?;
         // The journal speaks of canonical paths. One that now leads elsewhere is not that file.
         if target.path() != path {
             let message = format!(
-                "`{text}` now leads to `{}`; nothing was restored",
+                "`{}` now leads to `{}`; nothing was restored",
+                path.display(),
                 target.path().display()
             );
             return Err(ToolError::failed(Reason::StaleFile, message));
@@ -375,7 +386,7 @@ impl Journal {
             Snapshot::Symlink { target: PathBuf::from(OsStr::from_bytes(points_at.as_bytes())) }
         } else {
             let bytes = read_whole(target.open_file()?, target.shown(), self.file_bytes_max)?;
-            Snapshot::File { bytes, facts }
+            Snapshot::File { bytes, facts, attributes: Attributes::of(&stat) }
         };
         Ok((snapshot, Some(stat)))
     }
@@ -384,33 +395,33 @@ impl Journal {
     fn lock(
         &self,
         path: &Path,
-        still_wanted: &impl Fn() -> Result<(), ToolError>,
+        still_wanted: impl Fn() -> Result<(), ToolError>,
     ) -> Result<File, ToolError> {
         let shown = path.display().to_string();
         let failed = |error: &io::Error| file_error::from_io("lock", &shown, error);
-        let shard = path
-            .as_os_str()
-            .as_bytes()
-            .iter()
-            .fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)))
-            % LOCK_SHARDS;
-        let lock = self.locks.lock_file(&shard.to_string()).map_err(|error| failed(&error))?;
-        let mut waited = Duration::ZERO;
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(std::fs::TryLockError::WouldBlock) if waited < LOCK_WAIT_MAX => {
-                    still_wanted()?;
-                    std::thread::sleep(LOCK_POLL);
-                    waited += LOCK_POLL;
-                }
-                Err(std::fs::TryLockError::WouldBlock) => {
-                    let message = format!("`{shown}` is being changed by somebody else; try again");
-                    return Err(ToolError::failed(Reason::Transient, message));
-                }
-                Err(std::fs::TryLockError::Error(error)) => return Err(failed(&error)),
+        let file = self.lock_file(path).map_err(|error| failed(&error))?;
+        lock::wait(file, still_wanted).map_err(|failure| match failure {
+            LockFailure::NotWanted(error) => error,
+            LockFailure::System(error) => failed(&error),
+            LockFailure::Held => {
+                let message = format!("`{shown}` is being changed by somebody else; try again");
+                ToolError::failed(Reason::Busy, message)
             }
-        }
+        })
+    }
+
+    /// The file whose lock whoever changes `path` holds.
+    fn lock_file(&self, path: &Path) -> io::Result<File> {
+        let bytes = path.as_os_str().as_bytes().iter();
+        let sum =
+            bytes.fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+        self.locks.lock_file(&(sum % LOCK_SHARDS).to_string())
+    }
+
+    /// The lock on `path` if nobody holds it: whoever began a change of it is gone.
+    fn lock_of_the_dead(&self, path: &Path) -> Option<File> {
+        let file = self.lock_file(path).ok()?;
+        file.try_lock().is_ok().then_some(file)
     }
 
     fn state_of(&self, record: &Record, now: &Snapshot) -> EntryState {
@@ -487,11 +498,4 @@ fn read_whole(file: File, shown: &str, max: ByteSize) -> Result<Vec<u8>, ToolErr
     file.take(max.get() + 1).read_to_end(&mut bytes).map_err(failed)?;
     check_size(shown, bytes.len() as u64, max)?;
     Ok(bytes)
-}
-
-fn process_is_alive(pid: u32) -> bool {
-    i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-        .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }

@@ -7,11 +7,13 @@
 //!
 //! Not here: which paths are allowed (policy), what is read or written (tools).
 
+pub mod append_file;
 pub mod beneath;
 pub mod canonical;
 pub mod file_error;
 pub mod journal;
 pub mod located;
+mod lock;
 pub mod metadata;
 mod replace;
 pub mod state_dir;

@@ -27,17 +27,23 @@ impl Attributes {
     }
 
     /// Gives them to a file just created. The owner comes first, because changing it clears the
-    /// set-id bits. Someone who may not give files away keeps them as their own: that is no error.
+    /// set-id bits. Someone who may not give files away keeps them as their own: that is no error,
+    /// but such a file must not run as somebody else than before, so it loses its set-id bits.
     pub fn apply(self, file: impl AsFd) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(&file)?;
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        let mut mode = self.mode;
         if (stat.st_uid, stat.st_gid) != (self.uid, self.gid) {
-            let owner = (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)));
-            match rustix::fs::fchown(&file, owner.0, owner.1) {
-                Ok(()) | Err(Errno::PERM) => {}
+            match rustix::fs::fchown(&file, Some(uid), Some(gid)) {
+                Ok(()) => {}
+                Err(Errno::PERM) => {
+                    mode &= 0o1777;
+                    let _ = rustix::fs::fchown(&file, None, Some(gid));
+                }
                 Err(errno) => return Err(errno),
             }
         }
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(self.mode))
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))
     }
 }
 

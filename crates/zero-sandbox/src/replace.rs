@@ -67,25 +67,28 @@ impl Replacement<'_> {
         file.sync_all()
             .and_then(|()| verify(&mut file, bytes))
             .map_err(|error| self.failed_io(&error))?;
+        let facts = FileFacts::of_file(&file).map_err(|error| self.failed_io(&error))?;
+        let flush = Flush::prepare(folder);
         still_there(self.target, self.old)?;
         // A new file never replaces one that somebody else made meanwhile.
-        let how = if self.old.is_some() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        rename(folder, self.temp, &self.target.name, how)
-            .and_then(|()| sync_folder(folder))
-            .map_err(|errno| self.failed(errno))?;
-        FileFacts::of_file(&file).map_err(|error| self.failed_io(&error))
+        let rename = if self.old.is_some() { rename_over } else { rename_to_free };
+        rename(folder, self.temp, &self.target.name).map_err(|errno| self.failed(errno))?;
+        flush.run();
+        Ok(facts)
     }
 
     /// Puts a link in the place.
     pub(crate) fn link(&self, points_at: &Path) -> Result<(), ToolError> {
         let folder = self.target.folder();
+        let flush = Flush::prepare(folder);
         rustix::fs::symlinkat(points_at, folder, self.temp)
-            .and_then(|()| rename(folder, self.temp, &self.target.name, RenameFlags::empty()))
-            .and_then(|()| sync_folder(folder))
+            .and_then(|()| rename_over(folder, self.temp, &self.target.name))
             .map_err(|errno| {
                 let _ = rustix::fs::unlinkat(folder, self.temp, AtFlags::empty());
                 file_error::from_errno("restore the link", self.target.shown(), errno)
-            })
+            })?;
+        flush.run();
+        Ok(())
     }
 
     fn keep_xattrs(&self, folder: BorrowedFd<'_>, file: &File) {
@@ -106,9 +109,28 @@ impl Replacement<'_> {
 
 /// Removes a file or link.
 pub(crate) fn remove(target: &Located) -> Result<(), ToolError> {
+    let flush = Flush::prepare(target.folder());
     rustix::fs::unlinkat(target.folder(), &target.name, AtFlags::empty())
-        .and_then(|()| sync_folder(target.folder()))
-        .map_err(|errno| file_error::from_errno("remove", target.shown(), errno))
+        .map_err(|errno| file_error::from_errno("remove", target.shown(), errno))?;
+    flush.run();
+    Ok(())
+}
+
+/// Refuses a file that the person may not write: that its folder lets us replace it is no leave.
+pub(crate) fn may_write(target: &Located) -> Result<(), ToolError> {
+    let access = rustix::fs::accessat(
+        target.folder(),
+        &target.name,
+        rustix::fs::Access::WRITE_OK,
+        AtFlags::EACCESS,
+    );
+    match access {
+        Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
+            Err(file_error::from_errno("write", target.shown(), errno))
+        }
+        // Any other answer says nothing about leave; the write itself will tell.
+        _ => Ok(()),
+    }
 }
 
 /// Removes a folder if it is empty; one that is in use stays, and that is no error.
@@ -144,10 +166,19 @@ fn verify(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Renames within a folder. A file system that knows no flags gets a plain rename.
-fn rename(folder: BorrowedFd<'_>, from: &str, to: &OsStr, how: RenameFlags) -> Result<(), Errno> {
-    match rustix::fs::renameat_with(folder, from, folder, to, how) {
-        Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::renameat(folder, from, folder, to),
+/// Renames within a folder, replacing what has the name.
+fn rename_over(folder: BorrowedFd<'_>, from: &str, to: &OsStr) -> Result<(), Errno> {
+    rustix::fs::renameat(folder, from, folder, to)
+}
+
+/// Renames within a folder to a name that nobody has. A file system that cannot do that in one
+/// step gets a second name for the file instead, which fails in the same way when the name is taken.
+fn rename_to_free(folder: BorrowedFd<'_>, from: &str, to: &OsStr) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            rustix::fs::linkat(folder, from, folder, to, AtFlags::empty())?;
+            rustix::fs::unlinkat(folder, from, AtFlags::empty())
+        }
         renamed => renamed,
     }
 }
@@ -174,9 +205,22 @@ fn remove_made_folders(target: &Located) {
     }
 }
 
-fn sync_folder(folder: impl AsFd) -> Result<(), Errno> {
-    // The handle may be a mere reference; syncing needs one that can be read.
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let readable = rustix::fs::openat(folder, ".", flags, Mode::empty())?;
-    rustix::fs::fsync(readable)
+/// Makes a change to a folder survive a power cut.
+///
+/// It is prepared before the change and cannot fail after it: what is done is done, and must not be
+/// reported as if it were not. A folder that may be written but not read cannot be flushed.
+struct Flush(Option<OwnedFd>);
+
+impl Flush {
+    fn prepare(folder: BorrowedFd<'_>) -> Self {
+        // The handle at hand may be a mere reference; flushing needs one that can be read.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Self(rustix::fs::openat(folder, ".", flags, Mode::empty()).ok())
+    }
+
+    fn run(self) {
+        if let Some(folder) = self.0 {
+            let _ = rustix::fs::fsync(folder);
+        }
+    }
 }

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::append_file::AppendFile;
+
 /// A folder of zero's own state, made with mode 0700, whose files are made with mode 0600.
 #[derive(Clone, Debug)]
 pub struct StateDir {
@@ -35,10 +37,13 @@ impl StateDir {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path)
     }
 
-    /// Opens a file for appending, making it and the folder when needed.
-    pub fn append(&self, name: &str) -> io::Result<File> {
+    /// Opens a file of lines for adding to it, making it and the folder when needed.
+    pub fn append_lines(&self, name: &str) -> io::Result<AppendFile> {
         self.create()?;
-        OpenOptions::new().append(true).create(true).mode(0o600).open(self.path.join(name))
+        let mut options = OpenOptions::new();
+        let file =
+            options.read(true).append(true).create(true).mode(0o600).open(self.path.join(name))?;
+        AppendFile::new(file)
     }
 
     /// Makes a file that must not exist yet.

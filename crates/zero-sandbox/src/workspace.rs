@@ -94,13 +94,21 @@ impl Workspace {
     /// Everything that can make a path lie happens here, once: `~`, `..`, links, upper and lower
     /// case, composed characters. What comes back cannot change its meaning any more.
     pub fn locate(&self, written: &str, last: LastLink) -> Result<Located, ToolError> {
-        let path = self.expand(written)?;
+        self.settle(written, &self.expand(written)?, last)
+    }
+
+    /// The same for an absolute path that need not be text.
+    pub fn locate_path(&self, path: &Path, last: LastLink) -> Result<Located, ToolError> {
+        self.settle(&path.to_string_lossy(), path, last)
+    }
+
+    fn settle(&self, written: &str, path: &Path, last: LastLink) -> Result<Located, ToolError> {
         // Below a root only the rest is looked up: the root's own path is settled and held open.
         let (start, below) = match self.roots.iter().find_map(|root| {
             path.strip_prefix(&root.path).ok().map(|below| (root.path.as_path(), below))
         }) {
             Some(found) => found,
-            None => (Path::new("/"), path.as_path()),
+            None => (Path::new("/"), path),
         };
         let found = canonical::canonicalise(start, below, last)
             .map_err(|error| bad_path(written, &error))?;

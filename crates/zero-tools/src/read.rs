@@ -268,7 +268,6 @@ mod tests {
     use std::time::{Duration, Instant};
     use zero_core::ErrorType;
     use zero_runtime::seen_files::Freshness;
-    use zero_sandbox::Snapshot;
 
     /// What the model gets of a file of these bytes.
     #[track_caller]
@@ -502,8 +501,7 @@ mod tests {
         host.ok("Read", json!({"file_path": "part", "limit": 1}));
         let freshness = |name: &str| {
             let located = host.workspace().locate(name, LastLink::Follow).unwrap();
-            let facts = located.facts().unwrap().unwrap();
-            let now = Snapshot::File { bytes: b"a\nb\n".to_vec(), facts };
+            let now = host.snapshot(&located);
             host.session().seen().unwrap().freshness(located.path(), &now)
         };
         assert_eq!((freshness("whole"), freshness("part")), (Freshness::Fresh, Freshness::Fresh));

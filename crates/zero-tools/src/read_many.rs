@@ -578,9 +578,7 @@ mod tests {
         host.ok("ReadMany", json!({"paths": ["a", "d/*"]}));
         for name in ["a", "d/b"] {
             let located = host.workspace().locate(name, LastLink::Follow).unwrap();
-            let facts = located.facts().unwrap().unwrap();
-            let bytes = if name == "a" { b"1".to_vec() } else { b"2".to_vec() };
-            let now = zero_sandbox::Snapshot::File { bytes, facts };
+            let now = host.snapshot(&located);
             let freshness = host.session().seen().unwrap().freshness(located.path(), &now);
             assert_eq!(freshness, zero_runtime::seen_files::Freshness::Fresh, "{name}");
         }

@@ -89,6 +89,11 @@ impl TestHost {
         self.temp.path()
     }
 
+    /// What stands at a path now.
+    pub(crate) fn snapshot(&self, located: &zero_sandbox::Located) -> zero_sandbox::Snapshot {
+        self.running.as_ref().unwrap().0.journal().read(located).unwrap()
+    }
+
     /// The workspace of its calls.
     pub(crate) fn workspace(&self) -> &Workspace {
         self.session().workspace()

@@ -1,5 +1,6 @@
 //! Creates a file or replaces all of it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -158,8 +159,8 @@ fn write(plan: &WritePlan, cx: &CallContext) -> Result<ToolReply<WriteOutput>, T
 fn keep_backup(plan: &WritePlan, backup: &Located, cx: &CallContext) -> Result<(), ToolError> {
     let before = cx.journal().read(&plan.file)?;
     must_be_fresh(plan, cx, &before)?;
-    if let Snapshot::File { bytes, .. } = before {
-        let keep = |_: &Snapshot| Ok(Change::Replace(bytes));
+    if let Snapshot::File { bytes, attributes, .. } = before {
+        let keep = |_: &Snapshot| Ok(Change::Copy { bytes, attributes });
         cx.journal().change(backup, &cx.change_note(), || cx.check_cancelled(), keep)?;
     }
     Ok(())
@@ -229,8 +230,9 @@ fn free_backup(file: &Located, workspace: &Workspace) -> Result<Option<Located>,
     }
     for number in 0..BACKUPS_MAX {
         let suffix = if number == 0 { String::new() } else { number.to_string() };
-        let path = format!("{}.bak{suffix}", file.path().display());
-        let backup = workspace.locate(&path, LastLink::Keep)?;
+        let mut path = file.path().as_os_str().to_owned();
+        path.push(format!(".bak{suffix}"));
+        let backup = workspace.locate_path(Path::new(&path), LastLink::Keep)?;
         if backup.facts()?.is_none() {
             return Ok(Some(backup));
         }

@@ -25,7 +25,7 @@ pub(super) struct Record {
     pub(super) created_folders: Vec<PortablePath>,
     /// Set when this change took back another one.
     pub(super) undoes: Option<u64>,
-    /// The process at work, so that what a crash left over can be told from what is under way.
+    /// The process at work; part of the name of its temporary file.
     pub(super) pid: u32,
 }
 

@@ -11,6 +11,7 @@ use zero_core::{ByteSize, Reason, ToolError};
 
 use super::record::{Record, sha256};
 use crate::file_error;
+use crate::lock::{self, LockFailure};
 use crate::state_dir::StateDir;
 
 /// Changes kept per workspace.
@@ -36,12 +37,23 @@ impl Shelf {
         self.numbers(".json").map_err(|error| self.failed("list", &error))
     }
 
-    /// Takes the next free number, and drops what is too old or too much.
+    /// Takes the next free number, and drops what is too old or too much. One process at a time: a
+    /// number must not be taken between another's claim and its record.
     pub(super) fn claim(&self) -> Result<u64, ToolError> {
-        self.try_claim().map_err(|error| self.failed("write", &error))
+        let failed = |error: &io::Error| self.failed("write", error);
+        let lock = self.dir.lock_file("lock").map_err(|error| failed(&error))?;
+        let _held = lock::wait(lock, || Ok(())).map_err(|failure| match failure {
+            LockFailure::System(error) => failed(&error),
+            LockFailure::Held | LockFailure::NotWanted(_) => {
+                ToolError::failed(Reason::Busy, "the journal is in use by somebody else; try again")
+            }
+        })?;
+        self.try_claim().map_err(|error| failed(&error))
     }
 
     fn try_claim(&self) -> io::Result<u64> {
+        // In this order: a change that settles in between has its record by the second look.
+        let claimed = self.numbers(".pending")?;
         let ids = self.numbers(".json")?;
         let mut kept_bytes = 0;
         for (age, id) in ids.iter().rev().enumerate() {
@@ -50,14 +62,9 @@ impl Shelf {
                 self.forget(*id);
             }
         }
-        let mut id = ids.last().map_or(1, |last| last + 1);
-        loop {
-            match self.dir.create_new(&format!("{id}.pending")) {
-                Ok(_) => return Ok(id),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => id += 1,
-                Err(error) => return Err(error),
-            }
-        }
+        let id = ids.last().max(claimed.last()).map_or(1, |last| last + 1);
+        self.dir.create_new(&format!("{id}.pending"))?;
+        Ok(id)
     }
 
     /// Puts a record and the bytes that stood there safely on disk.

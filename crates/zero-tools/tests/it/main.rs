@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::print_stdout, reason = "a writer tells its killer that it has begun")]
 
+mod attacks;
 mod changes;
 mod contracts;
 mod crash;

@@ -11,15 +11,15 @@ use serde_json::Value;
 use crate::program::Program;
 
 /// A hostile disk: what is mounted before `work/a.txt` is put there, and what is done after.
-struct Disk {
-    before: &'static str,
-    after: &'static str,
+struct Disk<'a> {
+    before: &'a str,
+    after: &'a str,
 }
 
 /// Writes 1 MB over `work/a.txt`, which holds `old`. Returns the answer, and what the workspace
 /// holds afterwards.
 #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
-fn write_on(disk: &Disk) -> (Value, String) {
+fn write_on(disk: &Disk<'_>) -> (Value, String) {
     let program = Program::new();
     let input = serde_json::json!({"file_path": "a.txt", "content": "new ".repeat(250_000)});
     std::fs::write(program.folder().join("input.json"), input.to_string()).unwrap();
@@ -50,7 +50,7 @@ fn write_on(disk: &Disk) -> (Value, String) {
 }
 
 #[track_caller]
-fn check(disk: &Disk, reason: &str, message: &str) {
+fn check(disk: &Disk<'_>, reason: &str, message: &str) {
     let (answer, left) = write_on(disk);
     assert_eq!(answer["ok"], false, "{answer}");
     assert_eq!(answer["error"]["details"]["reason"], reason, "{answer}");
@@ -69,12 +69,15 @@ fn a_full_disk_keeps_the_original() {
 }
 
 #[test]
-fn without_room_for_the_way_back_there_is_no_change() {
-    let disk = Disk {
-        before: "mount -t tmpfs -o size=64k none state",
-        after: "head -c 1000000 /dev/zero > state/filler 2> /dev/null || true",
-    };
-    check(&disk, "disk_full", "could not write the journal in");
+fn without_room_for_a_trace_or_a_way_back_there_is_no_change() {
+    for (folder, message) in [
+        ("state/zero/audit", "the audit log cannot be written"),
+        ("state/zero/journal", "could not write the journal in"),
+    ] {
+        let before = format!("mkdir -p {folder}; mount -t tmpfs -o size=64k none {folder}");
+        let after = format!("head -c 1000000 /dev/zero > {folder}/filler 2> /dev/null || true");
+        check(&Disk { before: &before, after: &after }, "disk_full", message);
+    }
 }
 
 #[test]

@@ -1,0 +1,202 @@
+//! Attempts to make a change lose, leak or misreport something.
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Barrier};
+
+use serde_json::json;
+use zero_sandbox::journal::Conflicts;
+use zero_sandbox::{Change, ChangeNote, LastLink, StateDir, Workspace};
+
+use crate::fixture::{Fixture, host_in};
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn changes_side_by_side_keep_their_own_way_back() {
+    let f = Arc::new(Fixture::one_shot());
+    let (writers, rounds) = (12, 10);
+    let start = Arc::new(Barrier::new(writers));
+    let threads: Vec<_> = (0..writers)
+        .map(|writer| {
+            let (f, start) = (Arc::clone(&f), Arc::clone(&start));
+            std::thread::spawn(move || {
+                let workspace = Workspace::open(&[f.path("")], None).unwrap();
+                let note = ChangeNote { tool: "t".into(), call: "c".into() };
+                start.wait();
+                for round in 0..rounds {
+                    let name = format!("{writer}-{round}");
+                    let target = workspace.locate(&name, LastLink::Follow).unwrap();
+                    let put = |_: &_| Ok(Change::Replace(name.clone().into_bytes()));
+                    f.journal().change(&target, &note, || Ok(()), put).unwrap();
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let entries = f.journal().list().unwrap();
+    assert_eq!(entries.len(), writers * rounds, "every change is on record");
+    for entry in entries {
+        f.journal().undo(entry.id, Conflicts::Refuse).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(f.path("")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_backup_is_as_private_as_the_file() {
+    let f = Fixture::one_shot();
+    f.put("secret", "s");
+    std::fs::set_permissions(f.path("secret"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    f.call("Write", json!({"file_path": "secret", "content": "t", "backup": true})).await.unwrap();
+    assert_eq!((f.text("secret.bak").as_str(), mode(&f.path("secret.bak"))), ("s", 0o600));
+    f.call("Delete", json!({"file_path": "secret"})).await.unwrap();
+    let id = f.journal().newest().unwrap().unwrap().id;
+    f.journal().undo(id, Conflicts::Refuse).unwrap();
+    assert_eq!(mode(&f.path("secret")), 0o600);
+}
+
+#[tokio::test]
+async fn a_workspace_whose_name_is_no_text_works_as_any_other() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join(std::ffi::OsStr::from_bytes(b"n\xFFm"));
+    std::fs::create_dir_all(folder.join("work")).unwrap();
+    let host = host_in(&folder);
+    let session = host.one_shot().unwrap();
+    let dialect = zero_runtime::Dialect::new(zero_runtime::DialectName::Canonical);
+    for content in ["one", "two"] {
+        let input = json!({"file_path": "a", "content": content, "backup": true});
+        let call = zero_core::ToolCall {
+            id: zero_runtime::host::new_call_id(),
+            session: None,
+            tool: "Write".into(),
+            input,
+            timeout: None,
+        };
+        host.call(&session, &dialect, call, &Default::default()).await.outcome.unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(folder.join("work/a.bak")).unwrap(), "one");
+    let newest = host.journal().newest().unwrap().unwrap();
+    host.journal().undo(newest.id, Conflicts::Refuse).unwrap();
+    assert_eq!(std::fs::read_to_string(folder.join("work/a")).unwrap(), "one");
+    assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1, "nothing was made beside it");
+}
+
+#[test]
+fn a_change_under_way_is_not_taken_for_a_dead_one() {
+    let f = Fixture::one_shot();
+    let workspace = Workspace::open(&[f.path("")], None).unwrap();
+    let target = workspace.locate("a", LastLink::Follow).unwrap();
+    let note = ChangeNote { tool: "t".into(), call: "c".into() };
+    // Recovery runs at the last moment before the change becomes visible.
+    let meanwhile = || {
+        let state = StateDir::new(f.outside().join("state"));
+        let other = zero_sandbox::Journal::new(
+            &state,
+            workspace.clone(),
+            zero_core::ByteSize::megabytes(1),
+        );
+        assert_eq!(other.recover().unwrap(), 0);
+        Ok(())
+    };
+    let put = |_: &_| Ok(Change::Replace(b"new".to_vec()));
+    f.journal().change(&target, &note, meanwhile, put).unwrap();
+    assert_eq!((f.text("a").as_str(), f.journal().list().unwrap().len()), ("new", 1));
+}
+
+/// Runs this very test again as `nobody`, in a folder of theirs; only root can do that.
+fn as_nobody(test: &str, folder: &Path) -> bool {
+    let is_root =
+        std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
+    if !is_root {
+        return false;
+    }
+    // The temp folder is root's alone; let them in, and let them run the test's program.
+    let exe = folder.join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+    for path in [folder, &exe] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let status = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&exe)
+        .args(["--exact", test])
+        .env("ZERO_TEST_AS_NOBODY", folder)
+        .current_dir(folder)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .expect("`setpriv` is needed; install the package util-linux");
+    assert!(status.success());
+    true
+}
+
+/// The folder to work in when this process is `nobody`, or is not root to begin with.
+fn common_folder(test: &str) -> Option<(Option<tempfile::TempDir>, std::path::PathBuf)> {
+    if let Some(folder) = std::env::var_os("ZERO_TEST_AS_NOBODY") {
+        return Some((None, folder.into()));
+    }
+    let temp = tempfile::tempdir().unwrap();
+    if as_nobody(test, temp.path()) {
+        return None;
+    }
+    let folder = temp.path().to_owned();
+    Some((Some(temp), folder))
+}
+
+#[test]
+fn what_happened_is_never_reported_as_if_it_had_not() {
+    let Some((_temp, folder)) =
+        common_folder("attacks::what_happened_is_never_reported_as_if_it_had_not")
+    else {
+        return;
+    };
+    let work = folder.join("work");
+    std::fs::create_dir_all(work.join("d")).unwrap();
+    for name in ["f", "g"] {
+        std::fs::write(work.join("d").join(name), name).unwrap();
+    }
+    // Such a folder can be changed but not listed, so it cannot be flushed, either.
+    std::fs::set_permissions(work.join("d"), std::fs::Permissions::from_mode(0o300)).unwrap();
+    let host = host_in(&folder);
+    let workspace = Workspace::open(&[work.clone()], None).unwrap();
+    let note = ChangeNote { tool: "t".into(), call: "c".into() };
+    for (name, remove) in [("d/f", true), ("d/g", false)] {
+        let target = workspace.locate(name, LastLink::Follow).unwrap();
+        let decide =
+            |_: &_| Ok(if remove { Change::Remove } else { Change::Replace(b"new".to_vec()) });
+        host.journal().change(&target, &note, || Ok(()), decide).unwrap();
+    }
+    let ids: Vec<u64> = host.journal().list().unwrap().iter().map(|entry| entry.id).collect();
+    assert_eq!(ids.len(), 2, "both have a way back");
+    for id in ids {
+        host.journal().undo(id, Conflicts::Refuse).unwrap();
+    }
+    for name in ["f", "g"] {
+        assert_eq!(std::fs::read_to_string(work.join("d").join(name)).unwrap(), name);
+    }
+    std::fs::set_permissions(work.join("d"), std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_file_that_may_not_be_written_is_not_replaced() {
+    let Some((_temp, folder)) =
+        common_folder("attacks::a_file_that_may_not_be_written_is_not_replaced")
+    else {
+        return;
+    };
+    let work = folder.join("work");
+    std::fs::create_dir_all(&work).unwrap();
+    std::fs::write(work.join("f"), "old").unwrap();
+    std::fs::set_permissions(work.join("f"), std::fs::Permissions::from_mode(0o444)).unwrap();
+    let host = host_in(&folder);
+    let workspace = Workspace::open(&[work.clone()], None).unwrap();
+    let target = workspace.locate("f", LastLink::Follow).unwrap();
+    let note = ChangeNote { tool: "t".into(), call: "c".into() };
+    let put = |_: &_| Ok(Change::Replace(b"new".to_vec()));
+    let error = host.journal().change(&target, &note, || Ok(()), put).unwrap_err();
+    assert_eq!(error.reason(), Some(zero_core::Reason::AccessDenied), "{error}");
+    assert_eq!(std::fs::read_to_string(work.join("f")).unwrap(), "old");
+}
