@@ -161,7 +161,7 @@ fn what_happened_is_never_reported_as_if_it_had_not() {
     // Such a folder can be changed but not listed, so it cannot be flushed, either.
     std::fs::set_permissions(work.join("d"), std::fs::Permissions::from_mode(0o300)).unwrap();
     let host = host_in(&folder);
-    let workspace = Workspace::open(&[work.clone()], None).unwrap();
+    let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
     let note = ChangeNote { tool: "t".into(), call: "c".into() };
     for (name, remove) in [("d/f", true), ("d/g", false)] {
         let target = workspace.locate(name, LastLink::Follow).unwrap();
@@ -192,7 +192,7 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
     std::fs::write(work.join("f"), "old").unwrap();
     std::fs::set_permissions(work.join("f"), std::fs::Permissions::from_mode(0o444)).unwrap();
     let host = host_in(&folder);
-    let workspace = Workspace::open(&[work.clone()], None).unwrap();
+    let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
     let target = workspace.locate("f", LastLink::Follow).unwrap();
     let note = ChangeNote { tool: "t".into(), call: "c".into() };
     let put = |_: &_| Ok(Change::Replace(b"new".to_vec()));

@@ -8,4 +8,5 @@ mod changes;
 mod contracts;
 mod crash;
 mod fixture;
+mod properties;
 mod undo;

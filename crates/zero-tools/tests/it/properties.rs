@@ -1,0 +1,105 @@
+//! What holds for any input of any tool in any dialect.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value};
+use zero_runtime::schema::InputSchema;
+use zero_runtime::{Dialect, DialectName, Registry};
+
+/// Any JSON, with a liking for the names and values our tools know.
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (-1e20..1e20).prop_map(Value::from),
+        (0..5_u8).prop_map(|n| Value::from(f64::from(n))),
+        "\\PC{0,12}".prop_map(Value::from),
+        prop::sample::select(vec!["replace", "insert", "content", "count", "*.rs", "a/b"])
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::vec((name(), inner), 0..6)
+                .prop_map(|fields| Value::from(fields.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+fn name() -> impl Strategy<Value = String> {
+    let known = [
+        "file_path",
+        "path",
+        "absolute_path",
+        "content",
+        "old_string",
+        "new_string",
+        "replace_all",
+        "edits",
+        "type",
+        "oldText",
+        "newText",
+        "line",
+        "offset",
+        "limit",
+        "pattern",
+        "glob",
+        "output_mode",
+        "-i",
+        "-A",
+        "paths",
+        "ignore",
+        "include",
+        "exclude",
+        "query",
+        "head_limit",
+        "multiline",
+        "backup",
+    ];
+    prop_oneof![
+        8 => prop::sample::select(known.to_vec()).prop_map(str::to_owned),
+        1 => "\\PC{0,8}",
+    ]
+}
+
+fn registry() -> Registry {
+    let registry = Registry::default();
+    registry.add("builtin", zero_tools::builtin()).unwrap();
+    registry
+}
+
+proptest! {
+    /// What a schema accepts it accepts again, unchanged; what it refuses it explains.
+    #[test]
+    fn a_schema_accepts_what_it_accepted_and_explains_the_rest(input in json()) {
+        for tool in registry().list() {
+            let schema = InputSchema::new(tool.tool.spec().input_schema.clone());
+            match schema.check(input.clone()) {
+                Ok(accepted) => prop_assert_eq!(schema.check(accepted.clone()), Ok(accepted)),
+                Err(violations) => {
+                    prop_assert!(!violations.is_empty());
+                    for violation in violations {
+                        prop_assert!(violation.pointer.is_empty() || violation.pointer.starts_with('/'));
+                        prop_assert!(!violation.expected.is_empty() && !violation.found.is_empty());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whatever a dialect lets through fits the canonical schema, and the tool can read it.
+    #[test]
+    fn what_a_dialect_lets_through_is_canonical(input in json()) {
+        let registry = registry();
+        for name in DialectName::ALL {
+            let dialect = Dialect::new(name);
+            for offered in dialect.offered(&registry) {
+                let tool = &offered.registered;
+                if let Ok(canonical) = dialect.to_canonical(&offered.name, tool, input.clone()) {
+                    prop_assert_eq!(tool.input.check(canonical.clone()), Ok(canonical));
+                }
+            }
+        }
+    }
+}
