@@ -1,8 +1,8 @@
 //! What a call gives back: for the model, for the person, for programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// One piece of what the model gets. Dialects decide how each is written down.
@@ -112,10 +112,17 @@ impl Display {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Location {
     /// Absolute path.
+    #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// Line, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
+}
+
+/// Writes a path as text. JSON has no bytes, and a name that is not UTF-8 must not cost the whole
+/// result: what is not text in it becomes `\u{FFFD}`.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// What a call gives back.
@@ -129,4 +136,19 @@ pub struct ToolResult {
     pub structured: Value,
     /// Places touched.
     pub locations: Vec<Location>,
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_not_text_can_still_be_written_down() {
+        let path = PathBuf::from(OsStr::from_bytes(b"/w/x\xfe.txt"));
+        let location = serde_json::to_value(Location { path, line: Some(1) }).unwrap();
+        assert_eq!(location, serde_json::json!({"path": "/w/x\u{FFFD}.txt", "line": 1}));
+    }
 }

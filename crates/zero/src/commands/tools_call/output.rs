@@ -1,13 +1,32 @@
 //! What became of a call, for a person or a program.
 
-use serde_json::{Value, json};
-use zero_core::{Content, Display, ToolError};
+use serde::Serialize;
+use serde_json::Value;
+use zero_core::{Content, Display, Location, ToolError};
 use zero_runtime::Outcome;
 
 use crate::App;
 use crate::cli::CallArgs;
 use crate::exit::Exit;
 use crate::terminal::Stream;
+
+/// An answer for programs. Written as it is, so that what cannot be written is an error.
+#[derive(Serialize)]
+struct Answer<'a> {
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<AnswerResult<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ToolError>,
+}
+
+#[derive(Serialize)]
+struct AnswerResult<'a> {
+    content: &'a [Value],
+    display: &'a Value,
+    structured: &'a Value,
+    locations: &'a [Location],
+}
 
 /// Prints the outcome and says how it ends the program.
 pub(super) fn print(
@@ -18,12 +37,13 @@ pub(super) fn print(
     let out = &app.terminal.out;
     match outcome {
         Ok(outcome) if args.json => {
-            out.write_line(&json!({"ok": true, "result": {
-                "content": outcome.rendered.content,
-                "display": outcome.rendered.display,
-                "structured": outcome.result.structured,
-                "locations": outcome.result.locations,
-            }}))?;
+            let result = AnswerResult {
+                content: &outcome.rendered.content,
+                display: &outcome.rendered.display,
+                structured: &outcome.result.structured,
+                locations: &outcome.result.locations,
+            };
+            out.write_line(&Answer { ok: true, result: Some(result), error: None })?;
             Ok(Exit::Ok)
         }
         Ok(outcome) => {
@@ -47,7 +67,7 @@ pub(super) fn print(
 
 /// Prints an error for programs.
 pub(super) fn print_error(out: &Stream, error: &ToolError) -> std::io::Result<()> {
-    out.write_line(&json!({"ok": false, "error": error}))
+    out.write_line(&Answer { ok: false, result: None, error: Some(error) })
 }
 
 /// The result as a person reads it: what the model gets, with a change shown in colours.
@@ -88,6 +108,8 @@ fn text_of(piece: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
