@@ -64,10 +64,8 @@ impl ToolHost {
         call: ToolCall,
         cancel: &CancellationToken,
     ) -> Report {
-        let span =
-            tracing::info_span!("tool_call", tool = tracing::field::Empty, call_id = %call.id);
         let mut ledger = Ledger::new(self, session, dialect, &call);
-        let asked = call.tool.clone();
+        let (asked, span) = (call.tool.clone(), ledger.span.clone());
         let outcome = async {
             self.audit.ready(ledger.row.time).map_err(|error| no_audit(&error))?;
             let result = self.walk(session, dialect, call, cancel, &mut ledger).await?;
@@ -315,6 +313,7 @@ impl Drop for Probe<'_> {
 struct Ledger<'a> {
     host: &'a ToolHost,
     call: zero_core::CallId,
+    span: tracing::Span,
     began: Instant,
     row: AuditRow,
     tool: Option<ToolName>,
@@ -344,7 +343,10 @@ impl<'a> Ledger<'a> {
             attempts: None,
             fallback: None,
         };
-        Self { host, call: call.id.clone(), began: Instant::now(), row, tool: None, settled: false }
+        let span =
+            tracing::info_span!("tool_call", tool = tracing::field::Empty, call_id = %call.id);
+        let (call, began) = (call.id.clone(), Instant::now());
+        Self { host, call, span, began, row, tool: None, settled: false }
     }
 
     fn resolved(&mut self, name: &ToolName) {
@@ -388,6 +390,8 @@ impl<'a> Ledger<'a> {
         if std::mem::replace(&mut self.settled, true) {
             return;
         }
+        // Also reached when the call's future is dropped, and then from outside its span.
+        let _in_span = self.span.clone().entered();
         let status = error.map_or(Status::Ok, status_of);
         let duration = self.began.elapsed();
         let row = &mut self.row;
@@ -399,14 +403,14 @@ impl<'a> Ledger<'a> {
             row.message = Some(redact::short_text(&error.message));
         }
         if let Err(error) = self.host.audit.write(&self.row) {
-            tracing::error!(%error, call_id = %self.call, "an audit row could not be written");
+            tracing::error!(%error, "an audit row could not be written");
         }
         // A name nobody registered is the caller's text: it is not worth a counter of its own.
         let tool = self.tool.as_ref().map_or("(unknown)", ToolName::as_str);
         let error_type = error.map(|error| error.error_type);
         let queue_depth = self.row.queue_depth;
         self.host.metrics.count(&Sample { tool, status, error_type, duration, queue_depth });
-        tracing::debug!(status = status.word(), duration_us = self.row.duration_us, "call ended");
+        tracing::info!(status = status.word(), duration_us = self.row.duration_us, "call ended");
         self.tell(|call| CallEvent::Ended { call, status: status.word() });
     }
 }
