@@ -9,8 +9,12 @@ use zero_core::ErrorType;
 
 /// Tools counted by name; calls of further ones are counted together as `(other)`.
 const TOOLS_MAX: usize = 1_000;
-/// Buckets of the duration histogram: bucket `n` holds durations below 2ⁿ µs.
-const BUCKETS: usize = 36;
+/// Each power of two of the duration histogram has this many buckets, so a bucket is at most an
+/// eighth as wide as the durations in it are long.
+const SUB_BUCKETS: usize = 1 << SUB_BITS;
+const SUB_BITS: u32 = 3;
+/// Buckets of the duration histogram; the last one also holds what is longer (19 hours).
+const BUCKETS: usize = 272;
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +90,15 @@ pub struct ToolStats {
     pub queue_depth_max: usize,
     /// Time spent, in microseconds.
     pub duration_us_total: u128,
-    #[serde(serialize_with = "buckets_as_list")]
+    /// The quickest call, in microseconds.
+    pub duration_us_min: u64,
+    /// The slowest call, in microseconds.
+    pub duration_us_max: u64,
+    #[serde(skip)]
     buckets: Buckets,
 }
 
+/// How many calls took how long.
 #[derive(Clone, Debug)]
 struct Buckets([u64; BUCKETS]);
 
@@ -99,12 +108,23 @@ impl Default for Buckets {
     }
 }
 
-fn buckets_as_list<S: serde::Serializer>(
-    buckets: &Buckets,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let used = buckets.0.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-    serializer.collect_seq(&buckets.0[..used])
+/// The bucket of a duration: exact for the first few microseconds, then eight to a power of two.
+fn bucket_of(micros: u64) -> usize {
+    if micros < SUB_BUCKETS as u64 {
+        return micros as usize;
+    }
+    let shift = micros.ilog2() - SUB_BITS;
+    let bucket = shift as usize * SUB_BUCKETS + (micros >> shift) as usize;
+    bucket.min(BUCKETS - 1)
+}
+
+/// Where a bucket begins, and how wide it is.
+fn bounds_of(bucket: usize) -> (u64, u64) {
+    if bucket < SUB_BUCKETS {
+        return (bucket as u64, 1);
+    }
+    let shift = bucket / SUB_BUCKETS - 1;
+    ((((bucket % SUB_BUCKETS) + SUB_BUCKETS) as u64) << shift, 1 << shift)
 }
 
 impl ToolStats {
@@ -122,10 +142,12 @@ impl ToolStats {
             *self.errors.entry(error_type.word()).or_default() += 1;
         }
         self.queue_depth_max = self.queue_depth_max.max(sample.queue_depth);
-        let micros = sample.duration.as_micros();
-        self.duration_us_total += micros;
-        let bucket = (u128::BITS - micros.leading_zeros()) as usize;
-        self.buckets.0[bucket.min(BUCKETS - 1)] += 1;
+        let micros = u64::try_from(sample.duration.as_micros()).unwrap_or(u64::MAX);
+        self.duration_us_total += u128::from(micros);
+        let first = self.calls == 1;
+        self.duration_us_min = if first { micros } else { self.duration_us_min.min(micros) };
+        self.duration_us_max = self.duration_us_max.max(micros);
+        self.buckets.0[bucket_of(micros)] += 1;
     }
 
     /// Share of calls with a result, from 0 to 1.
@@ -139,15 +161,21 @@ impl ToolStats {
         Duration::from_micros(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The duration below which a share of the calls stayed, to the next power of two.
+    /// The duration below which a share of the calls stayed: off by an eighth at most, and exact
+    /// where all took equally long.
     pub fn quantile(&self, share: f64) -> Duration {
-        let wanted = (self.calls as f64 * share).ceil() as u64;
-        let mut counted = 0;
+        let wanted = ((self.calls as f64 * share).ceil() as u64).max(1);
+        let mut before = 0;
         for (bucket, count) in self.buckets.0.iter().enumerate() {
-            counted += count;
-            if counted >= wanted.max(1) {
-                return Duration::from_micros(1 << bucket);
+            if before + count >= wanted {
+                // Calls of one bucket count as spread evenly over it.
+                let (begin, width) = bounds_of(bucket);
+                let place = ((wanted - before) as f64 - 0.5) / *count as f64;
+                let micros = begin + (width as f64 * place) as u64;
+                let seen = micros.clamp(self.duration_us_min, self.duration_us_max);
+                return Duration::from_micros(seen);
             }
+            before += count;
         }
         Duration::ZERO
     }
@@ -196,10 +224,44 @@ mod tests {
         assert_eq!((stats.calls, stats.ok, stats.timeouts, stats.denied), (4, 2, 1, 1));
         assert_eq!(stats.success_rate(), 0.5);
         assert_eq!(stats.errors["timeout"], 1);
-        assert_eq!(stats.quantile(0.5), Duration::from_micros(4));
-        assert_eq!(stats.quantile(0.75), Duration::from_micros(1024));
-        assert!(stats.quantile(1.0) >= Duration::from_secs(30));
+        assert_eq!((stats.duration_us_min, stats.duration_us_max), (1, 30_000_000));
         assert_eq!(stats.queue_depth_max, 2);
+    }
+
+    /// What is said of calls that took so long, and how far that may be from the truth.
+    #[track_caller]
+    fn check_quantile(micros: &[u64], share: f64, expected: u64, tolerance: u64) {
+        let metrics = Metrics::default();
+        for micros in micros {
+            let duration = Duration::from_micros(*micros);
+            let (status, error_type, queue_depth) = (Status::Ok, None, 0);
+            metrics.count(&Sample { tool: "t", status, error_type, duration, queue_depth });
+        }
+        let said = metrics.tools()["t"].quantile(share).as_micros() as u64;
+        assert!(said.abs_diff(expected) <= tolerance, "{said} is not near {expected}");
+    }
+
+    #[test]
+    fn quantiles_are_near_the_truth() {
+        check_quantile(&[185], 0.5, 185, 0);
+        check_quantile(&[185], 0.95, 185, 0);
+        check_quantile(&[0], 0.5, 0, 0);
+        check_quantile(&[1, 3, 900, 30_000_000], 0.5, 3, 0);
+        check_quantile(&[1, 3, 900, 30_000_000], 0.75, 900, 112);
+        check_quantile(&[1, 3, 900, 30_000_000], 1.0, 30_000_000, 3_750_000);
+        check_quantile(&(1..=10_000).collect::<Vec<_>>(), 0.5, 5_000, 100);
+        check_quantile(&(1..=10_000).collect::<Vec<_>>(), 0.95, 9_500, 100);
+        check_quantile(&[u64::MAX], 0.5, u64::MAX, 0);
+    }
+
+    #[test]
+    fn buckets_follow_each_other_without_a_gap() {
+        for bucket in 0..BUCKETS - 1 {
+            let (begin, width) = bounds_of(bucket);
+            assert_eq!((bucket_of(begin), bucket_of(begin + width - 1)), (bucket, bucket));
+            assert_eq!(bounds_of(bucket + 1).0, begin + width);
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 
     #[test]
