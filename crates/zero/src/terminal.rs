@@ -195,6 +195,14 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
+/// What was left out of the audit log because it could not be read.
+pub(crate) fn damaged_lines(count: usize) -> String {
+    match count {
+        1 => "1 damaged line of the audit log was left out".to_owned(),
+        _ => format!("{count} damaged lines of the audit log were left out"),
+    }
+}
+
 /// Makes text harmless but keeps its lines and tabs.
 pub(crate) fn escape_lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| c == '\n' || c == '\t')

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
 
 use anstyle::Style;
-use zero_runtime::audit::{Audit, AuditRow};
+use zero_runtime::audit::{Audit, AuditDecision, AuditRow};
 use zero_runtime::metrics::Status;
 use zero_sandbox::StateDir;
 
@@ -14,7 +14,8 @@ use crate::App;
 use crate::cli::TailArgs;
 use crate::exit::Exit;
 use crate::terminal::{
-    BAD, FAINT, GOOD, NOTABLE, STRONG, Stream, escape_line, short_duration, short_time,
+    BAD, FAINT, GOOD, NOTABLE, STRONG, Stream, damaged_lines, escape_line, short_duration,
+    short_time,
 };
 
 /// Pause between two looks at the log.
@@ -36,7 +37,7 @@ pub(super) fn run(app: &App, args: &TailArgs) -> anyhow::Result<Exit> {
         show(out, args, row)?;
     }
     if damaged > 0 {
-        app.terminal.note(&format!("{damaged} damaged lines of the audit log were left out"));
+        app.terminal.note(&damaged_lines(damaged));
     }
     if args.follow { follow(out, args, &audit, &state, newest) } else { Ok(Exit::Ok) }
 }
@@ -155,7 +156,10 @@ fn line(out: &Stream, row: &AuditRow) -> String {
         (Some(title), None) => title.clone(),
         (None, None) => String::new(),
     };
-    let about = about.lines().collect::<Vec<_>>().join(" ");
+    let mut about = about.lines().collect::<Vec<_>>().join(" ");
+    if let Some(judged) = row.decision.as_ref().and_then(judged) {
+        about.push_str(&judged);
+    }
     let time = short_time(row.time);
     let tool = format!("{:<8}", escape_line(&row.tool));
     let took = format!("({})", short_duration(Duration::from_micros(row.duration_us)));
@@ -168,6 +172,17 @@ fn line(out: &Stream, row: &AuditRow) -> String {
         out.cut(&escape_line(&about), others),
         out.paint(FAINT, &took),
     )
+}
+
+/// How a call was judged, when it was not simply allowed.
+fn judged(decision: &AuditDecision) -> Option<String> {
+    match (decision.verdict.as_str(), &decision.answered, &decision.rule) {
+        ("allow", ..) => None,
+        ("ask", Some(answered), _) => Some(format!(" [asked; {answered}]")),
+        ("ask", None, _) => Some(" [asked; nobody answered]".to_owned()),
+        (verdict, _, Some(rule)) => Some(format!(" [{verdict} by {rule}]")),
+        (verdict, _, None) => Some(format!(" [{verdict}]")),
+    }
 }
 
 fn status_style(status: &str) -> Style {
@@ -214,5 +229,27 @@ mod tests {
         assert_eq!((tools(&mut rows.into_iter()), newest.damaged), ("BC".to_owned(), 1));
         write("2026-01-02", &format!("{rest}\n"));
         assert_eq!(tools(&mut newest.rows().unwrap().into_iter()), "D");
+    }
+
+    #[test]
+    fn a_line_says_how_a_call_was_judged_when_it_was_not_simply_allowed() {
+        for (decision, shown) in [
+            (r#"{"verdict":"allow","reason":"r"}"#, None),
+            (
+                r#"{"verdict":"ask","reason":"r","answered":"person: allow once"}"#,
+                Some("[asked; person: allow once]"),
+            ),
+            (r#"{"verdict":"ask","reason":"r"}"#, Some("[asked; nobody answered]")),
+            (r#"{"verdict":"deny","reason":"r","rule":"Write(x)"}"#, Some("[deny by Write(x)]")),
+        ] {
+            let decision = serde_json::from_str(decision).unwrap();
+            let mut row: AuditRow = serde_json::from_str(&row("A")).unwrap();
+            row.decision = Some(decision);
+            let line = line(&crate::terminal::Terminal::for_test().out, &row);
+            match shown {
+                Some(shown) => assert!(line.contains(shown), "{line}"),
+                None => assert!(!line.contains('['), "{line}"),
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::App;
 use crate::cli::StatsArgs;
 use crate::exit::Exit;
 use crate::terminal::{
-    BAD, Cell, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, short_duration,
+    BAD, Cell, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, damaged_lines, short_duration,
 };
 
 pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
@@ -31,7 +31,7 @@ pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
         let tools: Map<String, Value> =
             tools.iter().map(|(name, stats)| (name.clone(), as_json(stats))).collect();
         out.write_pretty(
-            &json!({"since": since.to_string(), "damagedLines": damaged, "tools": tools}),
+            &json!({"since": since.to_string(), "damaged_lines": damaged, "tools": tools}),
         )?;
         return Ok(Exit::Ok);
     }
@@ -41,7 +41,7 @@ pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
         out.write(&table(tools.iter(), out))?;
     }
     if damaged > 0 {
-        app.terminal.note(&format!("{damaged} damaged lines of the audit log were left out"));
+        app.terminal.note(&damaged_lines(damaged));
     }
     Ok(Exit::Ok)
 }
@@ -67,8 +67,10 @@ fn count(audit: &Audit, since: Timestamp, counter: &Counter) -> std::io::Result<
 
 fn sample(row: &AuditRow) -> Sample<'_> {
     let error_type = row.error_type.as_deref();
+    // A name nobody registered is the caller's text: it is not worth a row of its own.
+    let unknown = row.reason.as_deref() == Some("unknown_tool");
     Sample {
-        tool: &row.tool,
+        tool: if unknown { "(unknown)" } else { &row.tool },
         status: Status::from_word(&row.status).unwrap_or(Status::Error),
         error_type: ErrorType::ALL.into_iter().find(|known| Some(known.word()) == error_type),
         duration: Duration::from_micros(row.duration_us),
@@ -90,6 +92,17 @@ fn as_json(stats: &ToolStats) -> Value {
         object.extend(counts);
     }
     value
+}
+
+/// The success rate to a tenth. All and none are said only of all and none.
+fn percentage(stats: &ToolStats) -> String {
+    let tenths = (stats.success_rate() * 1000.0).round() as u64;
+    let tenths = match stats.ok {
+        0 => 0,
+        ok if ok == stats.calls => 1000,
+        _ => tenths.clamp(1, 999),
+    };
+    format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
 fn table<'a>(tools: impl Iterator<Item = (&'a String, &'a ToolStats)>, out: &Stream) -> String {
@@ -121,7 +134,7 @@ fn table<'a>(tools: impl Iterator<Item = (&'a String, &'a ToolStats)>, out: &Str
         table.row([
             Cell::styled(name, STRONG),
             stats.calls.to_string().into(),
-            Cell::styled(format!("{:.0}%", (rate * 100.0).floor()), rate_style),
+            Cell::styled(percentage(stats), rate_style),
             number(stats.denied),
             number(stats.cancelled),
             number(stats.timeouts),
@@ -134,4 +147,24 @@ fn table<'a>(tools: impl Iterator<Item = (&'a String, &'a ToolStats)>, out: &Str
         ]);
     }
     table.render(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_rounded_but_never_to_all_or_none() {
+        for (ok, calls, shown) in [
+            (3, 7, "42.9%"),
+            (0, 7, "0.0%"),
+            (7, 7, "100.0%"),
+            (99_999, 100_000, "99.9%"),
+            (1, 100_000, "0.1%"),
+        ] {
+            let mut stats = ToolStats::default();
+            (stats.ok, stats.calls) = (ok, calls);
+            assert_eq!(percentage(&stats), shown);
+        }
+    }
 }

@@ -1,6 +1,10 @@
 //! What the program does from the outside: exit codes, streams, formats.
 
-use std::io::{BufRead, BufReader, Read};
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -126,9 +130,41 @@ fn every_call_leaves_a_row_that_can_be_counted_and_shown() {
     let line = zero.stdout(&["audit", "tail", "-n", "1"]);
     assert!(line.contains("error      NoSuchTool  there is no tool `NoSuchTool`"), "{line}");
     let stats: Value = serde_json::from_str(&zero.stdout(&["stats", "--json"])).unwrap();
-    let tool = &stats["tools"]["NoSuchTool"];
+    let tool = &stats["tools"]["(unknown)"];
     assert_eq!((&tool["calls"], &tool["errors"]["not_found"]), (&1.into(), &1.into()), "{stats}");
     assert!(zero.stdout(&["stats"]).contains("not_found 1"));
+    let audit = zero.folder().join("home/.local/state/zero/audit");
+    let day = std::fs::read_dir(audit).unwrap().next().unwrap().unwrap().path();
+    let mut log = std::fs::OpenOptions::new().append(true).open(day).unwrap();
+    log.write_all(b"not json\n").unwrap();
+    for args in [&["stats"][..], &["audit", "tail"]] {
+        let seen = zero.run(args);
+        assert!(seen.ends_with("note: 1 damaged line of the audit log was left out\n"), "{seen}");
+    }
+    assert!(zero.stdout(&["stats", "--json"]).contains("\"damaged_lines\": 1"));
+}
+
+#[test]
+fn a_name_that_is_not_text_does_not_cost_the_result() {
+    let zero = Program::new();
+    let name = OsStr::from_bytes(b"x\xfe.txt");
+    std::fs::write(zero.folder().join(name), "hit\n").unwrap();
+    let input = r#"{"pattern": "hit", "output_mode": "content"}"#;
+    let text = zero.stdout(&["tools", "call", "Grep", input, "--json"]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    let path = answer["result"]["locations"][0]["path"].as_str().unwrap();
+    assert!(path.ends_with("x\u{FFFD}.txt"), "{text}");
+}
+
+#[test]
+fn the_log_says_which_call_of_which_tool_it_speaks_of() {
+    let zero = Program::new();
+    let mut command = zero.command(&["tools", "call", "LS", "{}"]);
+    let output = command.env("ZERO_LOG", "info").output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    for part in ["INFO tool_call{", "call_id=call_", "tool=\"LS\"", "call ended status=\"ok\""] {
+        assert!(log.contains(part), "{part} is not in {log}");
+    }
 }
 
 #[test]
