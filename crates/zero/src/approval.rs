@@ -7,7 +7,7 @@ use zero_core::{Display, Risk};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Answer, Approver, Question};
 
-use crate::terminal::{BAD, FAINT, NOTABLE, STRONG, Stream, Terminal, escape_line};
+use crate::terminal::{Answers, BAD, FAINT, NOTABLE, STRONG, Stream, Terminal, escape_line};
 
 /// Lines of a preview that are shown before a question.
 const PREVIEW_LINES_MAX: usize = 200;
@@ -31,6 +31,7 @@ impl Approver for AlwaysYes {
 /// The person at the terminal.
 pub(crate) struct Person {
     pub(crate) terminal: Terminal,
+    pub(crate) answers: Answers,
 }
 
 impl Approver for Person {
@@ -40,12 +41,12 @@ impl Approver for Person {
 
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
         let text = questionnaire(&self.terminal.err, question);
-        let terminal = self.terminal.clone();
+        let (terminal, answers) = (self.terminal.clone(), self.answers.clone());
         Box::pin(async move {
             // Reading blocks until they answer; the call can be cancelled meanwhile.
             let mut line = OpenLine { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || {
-                terminal.err.write(&text).is_ok() && terminal.confirm("Allow?")
+                terminal.err.write(&text).is_ok() && terminal.confirm(&answers, "Allow?")
             });
             let allowed = asked.await.unwrap_or(false);
             line.open = false;

@@ -187,6 +187,11 @@ pub struct LimitArg {
 }
 
 impl CallArgs {
+    /// Whether the input comes from stdin, which then cannot be used to answer questions.
+    pub fn takes_stdin(&self) -> bool {
+        self.input == "-"
+    }
+
     /// The limits of the call.
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();

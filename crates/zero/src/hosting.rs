@@ -12,9 +12,6 @@ use crate::App;
 use crate::config::Config;
 use crate::exit::UsageError;
 
-/// How to allow what was denied because nobody could be asked.
-const HOW_TO_ALLOW: &str = "run it with `--yes`, or from a terminal to be asked";
-
 impl App {
     /// The tools that come with zero, without a host to run them.
     pub(crate) fn registry(&self) -> anyhow::Result<Registry> {
@@ -25,7 +22,7 @@ impl App {
 
     /// A host with the tools that come with zero.
     pub(crate) fn host(&self, config: HostConfig) -> anyhow::Result<ToolHost> {
-        let host = ToolHost::new(HostConfig { how_to_allow: HOW_TO_ALLOW.to_owned(), ..config });
+        let host = ToolHost::new(config);
         host.registry().add(BUILTIN, (self.tools)()).context("the built-in tools clash")?;
         Ok(host)
     }

@@ -11,7 +11,9 @@ mod time;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 
@@ -59,9 +61,14 @@ impl Terminal {
         }
     }
 
-    /// Whether somebody can be asked: they see the question and can type the answer.
-    pub(crate) fn can_ask(&self) -> bool {
-        self.stdin_is_terminal && self.err.is_terminal
+    /// Where a person would answer: they see the question on stderr and type on stdin.
+    pub(crate) fn answers(&self) -> Option<Answers> {
+        (self.stdin_is_terminal && self.err.is_terminal).then_some(Answers::Stdin)
+    }
+
+    /// The same when stdin holds something else: they type on the terminal zero was started from.
+    pub(crate) fn answers_beside_stdin(&self) -> Option<Answers> {
+        self.err.is_terminal.then(Answers::from_tty)?
     }
 
     /// Whether the input is typed by hand.
@@ -70,18 +77,12 @@ impl Terminal {
     }
 
     /// Asks a question that has yes and no for an answer. Blocks; anything but yes is no.
-    pub(crate) fn confirm(&self, question: &str) -> bool {
-        /// Longest answer read, in bytes.
-        const ANSWER_BYTES_MAX: u64 = 1_024;
+    pub(crate) fn confirm(&self, answers: &Answers, question: &str) -> bool {
         if self.err.write(&format!("{} [y/N] ", self.err.paint(STRONG, question))).is_err() {
             return false;
         }
-        let mut answer = String::new();
-        let read = io::BufRead::read_line(
-            &mut io::Read::take(io::stdin().lock(), ANSWER_BYTES_MAX),
-            &mut answer,
-        );
-        read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+        let answer = answers.line().unwrap_or_default();
+        matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
     }
 
     /// Says what went wrong.
@@ -95,6 +96,36 @@ impl Terminal {
     pub(crate) fn note(&self, message: &str) {
         let message = escape_lines(message);
         let _ = self.err.write(&format!("{} {message}\n", self.err.paint(NOTABLE, "note:")));
+    }
+}
+
+/// Where a person types what they answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Answers {
+    /// On stdin.
+    Stdin,
+    /// On the terminal itself, because stdin is taken.
+    Tty(Arc<File>),
+}
+
+impl Answers {
+    /// The terminal zero was started from, if there is one.
+    #[expect(clippy::disallowed_methods, reason = "the terminal is no file of the person's")]
+    fn from_tty() -> Option<Self> {
+        File::open("/dev/tty").ok().map(|tty| Self::Tty(Arc::new(tty)))
+    }
+
+    fn line(&self) -> io::Result<String> {
+        /// Longest answer read, in bytes.
+        const ANSWER_BYTES_MAX: u64 = 1_024;
+        let mut answer = String::new();
+        match self {
+            Self::Stdin => io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut answer)?,
+            Self::Tty(tty) => {
+                BufReader::new(&**tty).take(ANSWER_BYTES_MAX).read_line(&mut answer)?
+            }
+        };
+        Ok(answer)
     }
 }
 

@@ -10,7 +10,9 @@ use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 use zero_core::{Kind, Limits, Reason, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
-use zero_runtime::{Approver, CallEvent, Dialect, HostConfig, Observer, Outcome, ToolHost};
+use zero_runtime::{
+    Approver, CallEvent, Dialect, HostConfig, Observer, Outcome, Session, ToolHost,
+};
 
 use crate::App;
 use crate::approval::{AlwaysYes, Person};
@@ -18,8 +20,11 @@ use crate::cli::CallArgs;
 use crate::exit::{Exit, UsageError};
 use crate::terminal::Counter;
 
+/// How to allow what was denied because nobody could be asked.
+const HOW_TO_ALLOW: &str = "run it with `--yes`, or from a terminal to be asked";
+
 pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
-    let (host, call) = match prepare(app, args) {
+    let (host, session, call) = match prepare(app, args) {
         Ok(prepared) => prepared,
         Err(error) => return refuse(app, args, error),
     };
@@ -27,14 +32,14 @@ pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("could not start the asynchronous runtime")?;
-    let outcome = runtime.block_on(make(app, args, &host, call));
+    let outcome = runtime.block_on(make(app, args, &host, &session, call));
     // A question that was cancelled still waits for a line of input; it must not hold up the end.
     runtime.shutdown_background();
     output::print(app, args, outcome)
 }
 
 /// Everything that can be wrong with the command line is found here, before anything is called.
-fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, ToolCall)> {
+fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, Session, ToolCall)> {
     let limits = args.limits();
     let call = ToolCall {
         id: new_call_id(),
@@ -43,7 +48,12 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, ToolCall)> {
         input: input::read(app, args, &limits)?,
         timeout: args.timeout,
     };
-    Ok((host(app, args, limits)?, call))
+    let host = host(app, args, limits)?;
+    // Fails only for want of zero's own folder, which is nothing the tool could help.
+    let session = host.one_shot().map_err(|error| {
+        UsageError(format!("{}; set XDG_STATE_HOME to a folder you can write", error.message))
+    })?;
+    Ok((host, session, call))
 }
 
 fn host(app: &App, args: &CallArgs, limits: Limits) -> anyhow::Result<ToolHost> {
@@ -51,6 +61,7 @@ fn host(app: &App, args: &CallArgs, limits: Limits) -> anyhow::Result<ToolHost> 
     let mut config = HostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
     config.approver = approver(app, args);
+    config.how_to_allow = how_to_allow(args);
     config.observer = Some(Arc::new(Watcher {
         counter: Counter::new(&app.terminal.err),
         title: Mutex::default(),
@@ -60,11 +71,19 @@ fn host(app: &App, args: &CallArgs, limits: Limits) -> anyhow::Result<ToolHost> 
 
 fn approver(app: &App, args: &CallArgs) -> Option<Arc<dyn Approver>> {
     if args.yes {
-        Some(Arc::new(AlwaysYes { name: "--yes" }))
-    } else if app.terminal.can_ask() {
-        Some(Arc::new(Person { terminal: app.terminal.clone() }))
-    } else {
-        None
+        return Some(Arc::new(AlwaysYes { name: "--yes" }));
+    }
+    let answers = match args.takes_stdin() {
+        true => app.terminal.answers_beside_stdin(),
+        false => app.terminal.answers(),
+    }?;
+    Some(Arc::new(Person { terminal: app.terminal.clone(), answers }))
+}
+
+fn how_to_allow(args: &CallArgs) -> String {
+    match args.takes_stdin() {
+        true => format!("{HOW_TO_ALLOW}; stdin is taken by the input"),
+        false => HOW_TO_ALLOW.to_owned(),
     }
 }
 
@@ -72,6 +91,7 @@ async fn make(
     app: &App,
     args: &CallArgs,
     host: &ToolHost,
+    session: &Session,
     call: ToolCall,
 ) -> Result<Outcome, ToolError> {
     let dialect = Dialect::new(args.dialect);
@@ -87,8 +107,7 @@ async fn make(
     }
     let cancel = CancellationToken::new();
     signals::cancel_on_interrupt(&cancel);
-    let session = host.one_shot().map_err(|error| error.for_tool(&call.tool))?;
-    host.call(&session, &dialect, call, &cancel).await.outcome
+    host.call(session, &dialect, call, &cancel).await.outcome
 }
 
 /// A wrong command line, told in the form that was asked for.

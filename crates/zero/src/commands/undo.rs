@@ -57,15 +57,18 @@ fn undo(
 
 /// Whether the person, if there is one, wants what was changed since overwritten.
 fn agreed(app: &App, args: &UndoArgs, entry: &Entry) -> bool {
-    let worth_asking =
-        entry.state == EntryState::ChangedSince && !args.yes && app.terminal.can_ask();
-    worth_asking && {
+    let worth_asking = entry.state == EntryState::ChangedSince && !args.yes;
+    let answers = app.terminal.answers().filter(|_| worth_asking);
+    answers.is_some_and(|answers| {
         let path = escape_line(&entry.path);
-        app.terminal.confirm(&format!(
-            "`{path}` was changed again after change {}. Restore it all the same?",
-            entry.id
-        ))
-    }
+        app.terminal.confirm(
+            &answers,
+            &format!(
+                "`{path}` was changed again after change {}. Restore it all the same?",
+                entry.id
+            ),
+        )
+    })
 }
 
 fn nothing(workspace: &str) -> ToolError {

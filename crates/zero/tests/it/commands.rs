@@ -72,6 +72,50 @@ fn json_may_come_from_stdin() {
     assert!(seen.starts_with("exit 2\n--- stderr\nerror: the input is empty"), "{seen}");
 }
 
+/// Writes `a.txt` with the input on stdin, on a terminal where somebody types `typed`.
+fn write_on_a_terminal(zero: &Program, typed: &str) -> String {
+    let input = r#"{"file_path": "a.txt", "content": "new"}"#;
+    std::fs::write(zero.folder().join("input.json"), input).unwrap();
+    let mut terminal = zero
+        .other_program("script")
+        .args(["-qefc", "\"$ZERO\" tools call Write - < input.json", "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("`script` is needed to test terminals; install the package util-linux");
+    terminal.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    String::from_utf8_lossy(&terminal.wait_with_output().unwrap().stdout).into_owned()
+}
+
+#[test]
+fn a_person_is_asked_although_stdin_holds_the_input() {
+    for (typed, left) in [("y\n", Some("new")), ("n\n", None)] {
+        let zero = Program::new();
+        let seen = write_on_a_terminal(&zero, typed);
+        assert!(seen.contains("Allow?"), "{seen}");
+        let written = std::fs::read_to_string(zero.folder().join("a.txt")).ok();
+        assert_eq!(written.as_deref(), left, "{seen}");
+    }
+}
+
+#[test]
+fn where_nobody_can_be_asked_it_says_that_stdin_is_taken() {
+    let zero = Program::new();
+    let input = r#"{"file_path": "a.txt", "content": "new"}"#;
+    let seen = zero.run_with_input(&["tools", "call", "Write", "-"], input);
+    assert!(seen.starts_with("exit 3") && seen.contains("stdin is taken by the input"), "{seen}");
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_made_is_not_the_tools_fault() {
+    let zero = Program::new();
+    let mut call = zero.command(&["tools", "call", "LS", "{}"]);
+    let output = call.env("XDG_STATE_HOME", "/proc/nope").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("set XDG_STATE_HOME to a folder you can write"), "{said}");
+}
+
 #[test]
 fn without_a_home_it_says_which_variable_to_set() {
     let zero = Program::new();

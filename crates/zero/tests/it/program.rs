@@ -22,13 +22,22 @@ impl Program {
     }
 
     /// The program with these arguments, not started yet.
-    #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zero"));
+        let mut command = self.other_program(env!("CARGO_BIN_EXE_zero"));
+        command.env_remove("PATH").args(args);
         command
-            .args(args)
+    }
+
+    /// Another program in the same surroundings, which finds this one as `$ZERO`.
+    #[expect(clippy::disallowed_methods, reason = "the test starts the program it tests")]
+    pub(crate) fn other_program(&self, name: &str) -> Command {
+        let mut command = Command::new(name);
+        command
             .current_dir(self.folder())
             .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("SHELL", "/bin/sh")
+            .env("ZERO", env!("CARGO_BIN_EXE_zero"))
             .env("HOME", self.folder().join("home"))
             .env("COLUMNS", "100")
             .stdin(Stdio::null());

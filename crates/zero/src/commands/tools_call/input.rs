@@ -15,7 +15,7 @@ const AROUND: usize = 40;
 
 /// Reads and parses the input.
 pub(super) fn read(app: &App, args: &CallArgs, limits: &Limits) -> anyhow::Result<Value> {
-    if args.input != "-" {
+    if !args.takes_stdin() {
         return Ok(parse(&args.input)?);
     }
     if app.terminal.stdin_is_terminal() {
