@@ -19,7 +19,6 @@ use zero_runtime::DialectName;
 #[command(
     name = "zero",
     version,
-    disable_help_subcommand = true,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied.
 
@@ -104,6 +103,9 @@ pub struct ListArgs {
     /// How to write the list
     #[arg(long, value_enum, default_value_t)]
     pub format: ListFormat,
+    /// Print JSON: the same as `--format json`
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
 }
 
 /// How to write a list of tools.
@@ -174,8 +176,8 @@ pub struct CallArgs {
     /// Give up after this long, such as `500ms` or `10s`, if that is sooner than the tool's own limit
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub timeout: Option<Duration>,
-    /// Set a limit, such as `file-timeout=5s` or `model-output=10kb`; may be given several times
-    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
+    /// Limits that differ from the usual ones
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit, help = limit_help())]
     pub limits: Vec<LimitArg>,
 }
 
@@ -194,13 +196,24 @@ impl CallArgs {
 
     /// The limits of the call.
     pub fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        for LimitArg { name, value } in &self.limits {
-            // Each was tried on its own when it was read.
-            let _ = limits.set(name, value);
-        }
-        limits
+        limits_of(&self.limits)
     }
+}
+
+impl UndoArgs {
+    /// The limits of the undo.
+    pub fn limits(&self) -> Limits {
+        limits_of(&self.limits)
+    }
+}
+
+fn limits_of(args: &[LimitArg]) -> Limits {
+    let mut limits = Limits::default();
+    for LimitArg { name, value } in args {
+        // Each was tried on its own when it was read.
+        let _ = limits.set(name, value);
+    }
+    limits
 }
 
 /// `zero tools conformance`
@@ -237,7 +250,7 @@ itself recorded.
 Exit codes: 0 restored, 1 nothing to undo or it failed, 2 wrong usage, 3 refused.")]
 pub struct UndoArgs {
     /// Number of the change [default: the newest]
-    #[arg(conflicts_with = "list")]
+    #[arg(conflicts_with = "list", value_parser = change_number)]
     pub id: Option<u64>,
     /// List the recorded changes, newest first
     #[arg(long)]
@@ -251,6 +264,9 @@ pub struct UndoArgs {
     /// Folder whose changes are meant [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
+    /// Set a limit; `file-size=1gb` takes back a change that was made under that limit
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
+    pub limits: Vec<LimitArg>,
 }
 
 /// `zero stats`
@@ -261,7 +277,7 @@ pub struct UndoArgs {
   zero stats --since 30d --json")]
 pub struct StatsArgs {
     /// How far to look back, such as `12h` or `30d`
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = some_time)]
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = look_back)]
     pub since: Duration,
     /// Print JSON
     #[arg(long)]
@@ -299,6 +315,25 @@ fn some_time(text: &str) -> Result<Duration, String> {
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Reads how far to look back: hours and days rather than milliseconds.
+fn look_back(text: &str) -> Result<Duration, String> {
+    some_time(text).map_err(|_| format!("`{text}` is not a time such as `12h` or `30d`"))
+}
+
+/// Reads the number of a change.
+fn change_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        format!("`{text}` is not the number of a change; `zero undo --list` shows them")
+    })
+}
+
+fn limit_help() -> String {
+    format!(
+        "Set a limit, such as `file-timeout=5s` or `model-output=10kb`; may be given several times [names: {}]",
+        Limits::NAMES.join(", ")
+    )
 }
 
 /// Reads `NAME=VALUE` and tries it.

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use zero_core::ToolError;
-use zero_runtime::dialect::BUILTIN;
-use zero_runtime::{HostConfig, Registry, ToolHost};
+use zero_core::{ToolError, ToolName};
+use zero_runtime::dialect::{BUILTIN, Offered};
+use zero_runtime::{Dialect, DialectName, HostConfig, Registry, ToolHost};
 use zero_sandbox::Workspace;
 
 use crate::App;
@@ -13,11 +13,17 @@ use crate::config::Config;
 use crate::exit::UsageError;
 
 impl App {
-    /// The tools that come with zero, without a host to run them.
-    pub(crate) fn registry(&self) -> anyhow::Result<Registry> {
+    /// The tools as a dialect offers them, in the order zero brings them whatever they are called.
+    pub(crate) fn offered(&self, dialect: DialectName) -> anyhow::Result<Vec<Offered>> {
+        let tools = (self.tools)();
+        let order: Vec<ToolName> = tools.iter().map(|tool| tool.spec().name.clone()).collect();
         let registry = Registry::default();
-        registry.add(BUILTIN, (self.tools)()).context("the built-in tools clash")?;
-        Ok(registry)
+        registry.add(BUILTIN, tools).context("the built-in tools clash")?;
+        let mut offered = Dialect::new(dialect).offered(&registry);
+        offered.sort_by_key(|tool| {
+            order.iter().position(|name| *name == tool.registered.tool.spec().name)
+        });
+        Ok(offered)
     }
 
     /// A host with the tools that come with zero.

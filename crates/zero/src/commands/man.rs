@@ -8,7 +8,13 @@ use crate::exit::{Exit, UsageError};
 
 pub(super) fn run(app: &App, path: &[String]) -> anyhow::Result<Exit> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(find(path)?).render(&mut page)?;
+    clap_mangen::Man::new(find(path)?)
+        // A page made from the program itself has no date. Empty, it would not be quoted, and what
+        // follows would take its place.
+        .date(" ")
+        .source(concat!("zero ", env!("CARGO_PKG_VERSION")))
+        .manual("Manual of zero")
+        .render(&mut page)?;
     app.terminal.out.write(&String::from_utf8_lossy(&page))?;
     Ok(Exit::Ok)
 }
@@ -20,7 +26,8 @@ fn find(path: &[String]) -> Result<clap::Command, UsageError> {
     command.build();
     for name in path {
         let Some(next) = command.find_subcommand(name) else {
-            let known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+            let names = command.get_subcommands().map(clap::Command::get_name);
+            let known: Vec<&str> = names.filter(|name| *name != "help").collect();
             let hint = match &known[..] {
                 [] => format!("`{}` has no commands of its own", command.get_name()),
                 known => format!("there are {}", known.join(", ")),

@@ -3,7 +3,6 @@
 pub(super) mod formats;
 
 use anstyle::Style;
-use zero_runtime::Dialect;
 use zero_runtime::dialect::Offered;
 
 use crate::App;
@@ -13,10 +12,9 @@ use crate::exit::Exit;
 use crate::terminal::{Cell, STRONG, Stream, Table};
 
 pub(super) fn run(app: &App, args: &ListArgs) -> anyhow::Result<Exit> {
-    let registry = app.registry()?;
-    let tools = Dialect::new(args.dialect).offered(&registry);
+    let tools = app.offered(args.dialect)?;
     let out = &app.terminal.out;
-    match args.format {
+    match if args.json { ListFormat::Json } else { args.format } {
         ListFormat::Table => out.write(&table(&tools, out))?,
         ListFormat::Json => {
             out.write_pretty(&tools.iter().map(formats::full).collect::<Vec<_>>())?

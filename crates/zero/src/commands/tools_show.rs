@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 use zero_core::{Kind, Limits, Risk, ToolSpec};
+use zero_runtime::DialectName;
 use zero_runtime::dialect::Offered;
 use zero_runtime::nearest::nearest;
-use zero_runtime::{Dialect, DialectName};
 
 use super::tools_list::formats;
 use crate::App;
@@ -16,8 +16,7 @@ use crate::exit::{Exit, UsageError};
 use crate::terminal::{Cell, FAINT, STRONG, Stream, Table, escape_line};
 
 pub(super) fn run(app: &App, args: &ShowArgs) -> anyhow::Result<Exit> {
-    let registry = app.registry()?;
-    let offered = Dialect::new(args.dialect).offered(&registry);
+    let offered = app.offered(args.dialect)?;
     let Some(tool) = offered.iter().find(|tool| tool.name == args.name) else {
         return Err(unknown(args, &offered).into());
     };

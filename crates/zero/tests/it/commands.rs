@@ -47,7 +47,14 @@ fn wrong_usage_ends_with_two_and_says_what_is_right() {
     insta::assert_snapshot!(zero.run(&["stats", "--since", "yesterday"]), @"
     exit 2
     --- stderr
-    error: invalid value 'yesterday' for '--since <TIME>': `yesterday` is not a time such as `250 ms`, `30 s` or `2 m`
+    error: invalid value 'yesterday' for '--since <TIME>': `yesterday` is not a time such as `12h` or `30d`
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(zero.run(&["undo", "abc"]), @"
+    exit 2
+    --- stderr
+    error: invalid value 'abc' for '[ID]': `abc` is not the number of a change; `zero undo --list` shows them
 
     For more information, try '--help'.
     ");
@@ -133,6 +140,23 @@ fn every_format_of_the_list_is_json() {
             let value: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(value.is_object(), format == "mcp", "{text}");
         }
+    }
+}
+
+#[test]
+fn the_list_has_one_order_whatever_the_tools_are_called() {
+    let zero = Program::new();
+    let names = |dialect: &str| -> Vec<String> {
+        let text = zero.stdout(&["tools", "list", "--json", "--dialect", dialect]);
+        let tools: Vec<Value> = serde_json::from_str(&text).unwrap();
+        tools.iter().map(|tool| tool["canonicalName"].as_str().unwrap().to_owned()).collect()
+    };
+    let order = names("canonical");
+    assert_eq!(order, ["Read", "ReadMany", "Write", "Edit", "Delete", "LS", "Glob", "Grep"]);
+    for dialect in ["acp", "qwen", "opencode"] {
+        let names = names(dialect);
+        let expected: Vec<_> = order.iter().filter(|name| names.contains(name)).cloned().collect();
+        assert_eq!(names, expected, "{dialect}");
     }
 }
 
@@ -254,7 +278,9 @@ fn completions_and_manual_pages_are_generated() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(zero.stdout(&["completions", shell]).contains("conformance"), "{shell}");
     }
-    assert!(zero.stdout(&["man"]).contains(".TH zero 1"));
+    let title =
+        concat!(".TH zero 1 \" \" \"zero ", env!("CARGO_PKG_VERSION"), "\" \"Manual of zero\"\n");
+    assert!(zero.stdout(&["man"]).contains(title), "{}", zero.stdout(&["man"]));
     assert!(zero.stdout(&["man", "tools", "call"]).contains("zero\\-tools\\-call"));
     assert!(zero.stdout(&["--version"]).starts_with("zero 0."));
 }

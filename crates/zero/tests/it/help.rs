@@ -38,6 +38,7 @@ fn help_lists_the_commands() {
       audit        Look at the log of all calls
       completions  Print a completion script for a shell
       man          Print the manual page of zero or of one of its commands
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help
@@ -77,7 +78,9 @@ fn help_of_a_call_teaches_by_example() {
           --timeout <TIME>      Give up after this long, such as `500ms` or `10s`, if that is sooner
                                 than the tool's own limit
           --limit <NAME=VALUE>  Set a limit, such as `file-timeout=5s` or `model-output=10kb`; may be
-                                given several times
+                                given several times [names: file-timeout, search-timeout,
+                                command-timeout, mcp-timeout, model-output, result, file-size,
+                                session-calls, host-calls, queue-calls]
       -h, --help                Print help
 
     Examples:
@@ -105,11 +108,13 @@ fn help_of_undo_says_what_it_refuses() {
       [ID]  Number of the change [default: the newest]
 
     Options:
-          --list             List the recorded changes, newest first
-          --json             Print JSON
-          --yes              Restore the file even if it was changed again since
-          --workspace <DIR>  Folder whose changes are meant [default: the current folder]
-      -h, --help             Print help
+          --list                List the recorded changes, newest first
+          --json                Print JSON
+          --yes                 Restore the file even if it was changed again since
+          --workspace <DIR>     Folder whose changes are meant [default: the current folder]
+          --limit <NAME=VALUE>  Set a limit; `file-size=1gb` takes back a change that was made under
+                                that limit
+      -h, --help                Print help
 
     Examples:
       zero undo                take back the newest change
@@ -121,6 +126,18 @@ fn help_of_undo_says_what_it_refuses() {
 
     Exit codes: 0 restored, 1 nothing to undo or it failed, 2 wrong usage, 3 refused.
     ");
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let zero = Program::new();
+    for (help, flag) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "tools", "call"], &["tools", "call", "--help"]),
+        (&["help", "undo"], &["undo", "--help"]),
+    ] {
+        assert_eq!(zero.run(help), zero.run(flag), "{help:?}");
+    }
 }
 
 #[test]
