@@ -1,10 +1,15 @@
 //! `zero undo`: takes back what a tool did to a file.
 
-use serde_json::json;
-use zero_core::{Limits, Reason, ToolError};
-use zero_sandbox::journal::Conflicts;
-use zero_sandbox::{Entry, EntryState, Journal};
+mod trace;
 
+use std::path::Path;
+
+use serde_json::json;
+use zero_core::{ErrorType, Reason, ToolError};
+use zero_sandbox::journal::Conflicts;
+use zero_sandbox::{Entry, EntryState, Journal, LastLink, StateDir, Workspace};
+
+use self::trace::Trace;
 use crate::App;
 use crate::cli::UndoArgs;
 use crate::exit::Exit;
@@ -13,13 +18,14 @@ use crate::terminal::{
 };
 
 pub(super) fn run(app: &App, args: &UndoArgs) -> anyhow::Result<Exit> {
-    let workspace = app.config.workspace(args.workspace.as_slice())?;
-    let shown = workspace.cwd().display().to_string();
-    let journal = Journal::new(&app.config.state()?, workspace, Limits::default().file_bytes_max);
+    let (workspace, state) =
+        (app.config.workspace(args.workspace.as_slice())?, app.config.state()?);
+    let journal = Journal::new(&state, workspace.clone(), args.limits().file_bytes_max);
+    let undo = Undo { app, args, workspace, state, journal };
     if args.list {
-        return list(app, args, &journal, &shown);
+        return undo.list();
     }
-    match undo(app, args, &journal, &shown) {
+    match undo.take_back() {
         Ok(entry) => {
             let out = &app.terminal.out;
             if args.json {
@@ -34,48 +40,160 @@ pub(super) fn run(app: &App, args: &UndoArgs) -> anyhow::Result<Exit> {
     }
 }
 
-fn undo(
-    app: &App,
-    args: &UndoArgs,
-    journal: &Journal,
-    workspace: &str,
-) -> Result<Entry, ToolError> {
-    journal.recover()?;
-    let entry = match args.id {
-        Some(id) => journal.entry(id)?,
-        None => journal.newest()?.ok_or_else(|| nothing(workspace))?,
-    };
-    let conflicts = if args.yes { Conflicts::Overwrite } else { Conflicts::Refuse };
-    match journal.undo(entry.id, conflicts) {
-        Err(error) if error.reason() == Some(Reason::StaleFile) && agreed(app, args, &entry) => {
-            journal.undo(entry.id, Conflicts::Overwrite)?;
-        }
-        outcome => drop(outcome?),
+/// What an undo works with.
+struct Undo<'a> {
+    app: &'a App,
+    args: &'a UndoArgs,
+    workspace: Workspace,
+    state: StateDir,
+    journal: Journal,
+}
+
+impl Undo<'_> {
+    /// Takes back the change that is meant, and leaves a trace of it.
+    fn take_back(&self) -> Result<Entry, ToolError> {
+        self.journal.recover()?;
+        let entry = match self.args.id {
+            Some(id) => self.journal.entry(id)?,
+            None => self.newest()?,
+        };
+        let mut trace = Trace::begin(&self.state, &self.workspace, &entry)?;
+        let outcome = self.restore(&entry, &mut trace);
+        trace.end(outcome.as_ref().err());
+        outcome.map(|()| entry)
     }
-    Ok(entry)
+
+    fn restore(&self, entry: &Entry, trace: &mut Trace) -> Result<(), ToolError> {
+        let undo =
+            |conflicts| self.journal.undo(entry.id, conflicts).map(drop).map_err(hint_at_limit);
+        let changed_since = entry.state == EntryState::ChangedSince;
+        if self.args.yes {
+            if changed_since {
+                trace.answered("--yes", true);
+            }
+            return undo(Conflicts::Overwrite);
+        }
+        match undo(Conflicts::Refuse) {
+            Err(error) if changed_since && is_conflict(&error) => {
+                let gone = self.is_gone(entry);
+                match self.agreed(entry, gone, trace) {
+                    true => undo(Conflicts::Overwrite),
+                    false if gone => Err(deleted_since(entry)),
+                    false => Err(error),
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Whether the person, if there is one, wants what was changed since overwritten.
+    fn agreed(&self, entry: &Entry, gone: bool, trace: &mut Trace) -> bool {
+        let Some(answers) = self.app.terminal.answers() else { return false };
+        let happened = if gone { "deleted" } else { "changed again" };
+        let question = format!(
+            "`{}` was {happened} after change {}. Restore it all the same?",
+            escape_line(&entry.path),
+            entry.id
+        );
+        let agreed = self.app.terminal.confirm(&answers, &question);
+        trace.answered("person", agreed);
+        agreed
+    }
+
+    /// The newest change. When it is not in force any more, that is said: taking back another one
+    /// instead would restore a file nobody thought of.
+    fn newest(&self) -> Result<Entry, ToolError> {
+        let mut changes = self
+            .entries()?
+            .into_iter()
+            .filter(|entry| entry.undoes.is_none() && entry.state != EntryState::Undone);
+        let newest = changes.next().ok_or_else(|| self.nothing())?;
+        if newest.state != EntryState::NotApplied {
+            return Ok(newest);
+        }
+        let now = match newest.action {
+            "create" => "the file is gone",
+            "remove" => "the file is back",
+            _ => "the file is as it was before",
+        };
+        let (id, tool, path) = (newest.id, &newest.tool, &newest.path);
+        let mut message =
+            format!("the newest change, {id} ({tool} `{path}`), is not in force any more: {now}");
+        if let Some(before) = changes.find(|entry| entry.state != EntryState::NotApplied) {
+            message += &format!("; `zero undo {}` takes back the one before", before.id);
+        }
+        Err(ToolError::not_found(Reason::NoChange, message).with("id", id))
+    }
+
+    /// Whether nothing stands at the place of a change.
+    fn is_gone(&self, entry: &Entry) -> bool {
+        let target = self.workspace.locate(&entry.path, LastLink::Keep);
+        target.is_ok_and(|target| matches!(target.facts(), Ok(None)))
+    }
+
+    fn nothing(&self) -> ToolError {
+        let folder = self.workspace.cwd();
+        let hint = match folder.ancestors().skip(1).find(|above| self.has_changes(above)) {
+            Some(above) => format!("`--workspace {}` has changes", above.display()),
+            None => "`--workspace DIR` names another folder".to_owned(),
+        };
+        let message = format!(
+            "there is nothing to undo: no tool changed a file in `{}`, or everything is undone; {hint}",
+            folder.display()
+        );
+        ToolError::not_found(Reason::NoChange, message)
+    }
+
+    /// Whether another folder, taken as a workspace, has a change that can be undone.
+    fn has_changes(&self, folder: &Path) -> bool {
+        let home = self.app.config.home().map(Path::to_owned);
+        let Ok(workspace) = Workspace::open(&[folder.to_owned()], home) else { return false };
+        let journal = Journal::new(&self.state, workspace, self.args.limits().file_bytes_max);
+        matches!(journal.newest(), Ok(Some(_)))
+    }
+
+    /// All changes, newest first. Each is compared with its file, which takes a while when they
+    /// are large.
+    fn entries(&self) -> Result<Vec<Entry>, ToolError> {
+        let counter = Counter::new(&self.app.terminal.err);
+        counter.begin("comparing the recorded changes with their files");
+        let entries = self.journal.list();
+        counter.end();
+        entries
+    }
+
+    fn list(&self) -> anyhow::Result<Exit> {
+        let entries = self.entries()?;
+        let out = &self.app.terminal.out;
+        if self.args.json {
+            out.write_pretty(&entries)?;
+        } else if entries.is_empty() {
+            let folder = self.workspace.cwd().display().to_string();
+            out.write(&format!("no changes are recorded for `{}`\n", escape_line(&folder)))?;
+        } else {
+            out.write(&table(&entries, out))?;
+        }
+        Ok(Exit::Ok)
+    }
 }
 
-/// Whether the person, if there is one, wants what was changed since overwritten.
-fn agreed(app: &App, args: &UndoArgs, entry: &Entry) -> bool {
-    let worth_asking = entry.state == EntryState::ChangedSince && !args.yes;
-    let answers = app.terminal.answers().filter(|_| worth_asking);
-    answers.is_some_and(|answers| {
-        let path = escape_line(&entry.path);
-        app.terminal.confirm(
-            &answers,
-            &format!(
-                "`{path}` was changed again after change {}. Restore it all the same?",
-                entry.id
-            ),
-        )
-    })
+/// Whether a yes would help. A path that leads elsewhere now is stale too, but stays refused.
+fn is_conflict(error: &ToolError) -> bool {
+    error.error_type == ErrorType::PermissionDenied && error.reason() == Some(Reason::StaleFile)
 }
 
-fn nothing(workspace: &str) -> ToolError {
-    let message = format!(
-        "there is nothing to undo: no tool changed a file in `{workspace}`, or everything is undone; `--workspace DIR` names another folder"
-    );
-    ToolError::not_found(Reason::NoChange, message)
+fn deleted_since(entry: &Entry) -> ToolError {
+    let message =
+        format!("`{}` was deleted since; --yes brings back the earlier content", entry.path);
+    ToolError::new(ErrorType::PermissionDenied, Reason::StaleFile, message).with("id", entry.id)
+}
+
+/// A change that was made under a higher limit is taken back under the same one.
+fn hint_at_limit(mut error: ToolError) -> ToolError {
+    if error.reason() == Some(Reason::TooLarge) {
+        error.message.push_str("; pass `--limit file-size=SIZE` as the call did");
+    }
+    error
 }
 
 fn refused(app: &App, args: &UndoArgs, error: &ToolError) -> anyhow::Result<Exit> {
@@ -99,24 +217,6 @@ fn told(entry: &Entry) -> String {
         "remove" => format!("brought back `{path}`, which {tool} had removed (change {id})"),
         _ => format!("restored `{path}` as it was before {tool} changed it (change {id})"),
     }
-}
-
-fn list(app: &App, args: &UndoArgs, journal: &Journal, workspace: &str) -> anyhow::Result<Exit> {
-    // Each entry is compared with its file, which takes a while when they are large.
-    let counter = Counter::new(&app.terminal.err);
-    counter.begin("comparing the recorded changes with their files");
-    let entries = journal.list();
-    counter.end();
-    let entries = entries?;
-    let out = &app.terminal.out;
-    if args.json {
-        out.write_pretty(&entries)?;
-    } else if entries.is_empty() {
-        out.write(&format!("no changes are recorded for `{}`\n", escape_line(workspace)))?;
-    } else {
-        out.write(&table(&entries, out))?;
-    }
-    Ok(Exit::Ok)
 }
 
 fn table(entries: &[Entry], out: &Stream) -> String {
@@ -151,7 +251,9 @@ fn table(entries: &[Entry], out: &Stream) -> String {
 )]
 mod tests {
     use clap::Parser;
-    use zero_sandbox::{Change, ChangeNote, LastLink};
+    use zero_core::Limits;
+    use zero_runtime::audit::{Audit, AuditRow};
+    use zero_sandbox::{Change, ChangeNote};
 
     use super::*;
     use crate::cli::Cli;
@@ -187,6 +289,24 @@ mod tests {
             journal
                 .change(&target, &note, || Ok(()), |_| Ok(Change::Replace(content.into())))
                 .unwrap();
+        }
+
+        fn path(&self, path: &str) -> std::path::PathBuf {
+            self.folder.path().join(path)
+        }
+
+        fn audit(&self) -> Vec<AuditRow> {
+            let audit = Audit::new(&Config::for_test(self.folder.path()).state().unwrap());
+            let mut rows = Vec::new();
+            for day in audit.days().unwrap() {
+                audit
+                    .read_day(&day, |row| {
+                        rows.push(row);
+                        true
+                    })
+                    .unwrap();
+            }
+            rows
         }
 
         fn read(&self, path: &str) -> Option<String> {
@@ -228,12 +348,83 @@ mod tests {
     #[test]
     fn what_was_changed_since_is_left_alone_unless_told() {
         let f = Fixture::new();
-        std::fs::write(f.folder.path().join("a.txt"), "three").unwrap();
+        std::fs::write(f.path("a.txt"), "three").unwrap();
         f.check(&["--list"], Exit::Ok, "changed since");
         f.check(&["1"], Exit::Denied, "`a.txt` was changed again after change 1");
         f.check(&["1", "--json"], Exit::Denied, r#""reason":"stale_file""#);
         assert_eq!(f.read("a.txt").as_deref(), Some("three"));
         f.check(&["1", "--yes"], Exit::Ok, "restored `a.txt`");
         assert_eq!(f.read("a.txt").as_deref(), Some("one"));
+    }
+
+    #[test]
+    fn the_newest_change_is_not_silently_replaced_by_an_older_one() {
+        let f = Fixture::new();
+        std::fs::remove_file(f.path("new/b.txt")).unwrap();
+        let told = "error: the newest change, 2 (Write `new/b.txt`), is not in force any more: the file is gone; `zero undo 1` takes back the one before";
+        f.check(&[], Exit::Error, told);
+        assert_eq!(f.read("a.txt").as_deref(), Some("two"));
+        f.check(&["1"], Exit::Ok, "restored `a.txt`");
+        f.check(&[], Exit::Error, "is not in force any more: the file is gone\n");
+        f.change("a.txt", "three");
+        std::fs::write(f.path("a.txt"), "one").unwrap();
+        f.check(&[], Exit::Error, "is not in force any more: the file is as it was before");
+    }
+
+    #[test]
+    fn a_file_that_was_deleted_since_comes_back_only_when_told() {
+        let f = Fixture::new();
+        std::fs::remove_file(f.path("a.txt")).unwrap();
+        let told = "`a.txt` was deleted since; --yes brings back the earlier content";
+        f.check(&["1"], Exit::Denied, told);
+        f.check(&["1", "--yes"], Exit::Ok, "restored `a.txt`");
+        assert_eq!(f.read("a.txt").as_deref(), Some("one"));
+    }
+
+    #[test]
+    fn every_undo_is_written_down() {
+        let f = Fixture::new();
+        std::fs::write(f.path("a.txt"), "three").unwrap();
+        f.check(&[], Exit::Ok, "removed `new/b.txt`");
+        f.check(&["1"], Exit::Denied, "was changed again");
+        f.check(&["1", "--yes"], Exit::Ok, "restored `a.txt`");
+        f.check(&["99"], Exit::Error, "there is no change 99");
+        let seen: Vec<_> = f
+            .audit()
+            .into_iter()
+            .map(|row| {
+                let effect = &row.effects[0];
+                let path = effect.target.rsplit('/').next().unwrap().to_owned();
+                let answered = row.decision.and_then(|decision| decision.answered);
+                (row.tool, row.status, effect.kind.clone(), path, answered)
+            })
+            .collect();
+        let row = |status: &str, kind: &str, path: &str, answered: Option<&str>| {
+            let answered = answered.map(str::to_owned);
+            ("undo".to_owned(), status.to_owned(), kind.to_owned(), path.to_owned(), answered)
+        };
+        assert_eq!(
+            seen,
+            [
+                row("ok", "delete", "b.txt", None),
+                row("denied", "write", "a.txt", None),
+                row("ok", "write", "a.txt", Some("--yes: allow once")),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_higher_limit_allowed_can_be_taken_back_under_it() {
+        let f = Fixture::new();
+        let tiny = ["1", "--limit", "file-size=2b"];
+        f.check(&tiny, Exit::Error, "pass `--limit file-size=SIZE` as the call did");
+        f.check(&["1", "--limit", "file-size=1gb"], Exit::Ok, "restored `a.txt`");
+    }
+
+    #[test]
+    fn in_a_subfolder_it_says_where_the_changes_are() {
+        let f = Fixture::new();
+        let told = format!("`--workspace {}` has changes", f.folder.path().display());
+        f.check(&["--workspace", "new"], Exit::Error, &told);
     }
 }

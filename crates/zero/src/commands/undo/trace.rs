@@ -1,0 +1,93 @@
+//! The row an undo leaves in the audit log: it changes a file, as a call of a tool does.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+use serde_json::json;
+use zero_core::{Reason, ToolError};
+use zero_runtime::audit::{Audit, AuditDecision, AuditEffect, AuditRow};
+use zero_runtime::dialect::DialectName;
+use zero_runtime::host::new_call_id;
+use zero_runtime::metrics::Status;
+use zero_runtime::redact::short_text;
+use zero_sandbox::{Entry, StateDir, Workspace};
+
+/// The record of one undo: collected on the way, written at its end.
+pub(super) struct Trace {
+    audit: Audit,
+    began: Instant,
+    row: AuditRow,
+}
+
+impl Trace {
+    /// Begins a record. Nothing is changed without one.
+    pub(super) fn begin(
+        state: &StateDir,
+        workspace: &Workspace,
+        entry: &Entry,
+    ) -> Result<Self, ToolError> {
+        let (audit, time) = (Audit::new(state), Timestamp::now());
+        audit.ready(time).map_err(|error| {
+            let message = format!(
+                "the audit log cannot be written ({error}), and nothing is undone without a trace; set XDG_STATE_HOME to a folder you can write"
+            );
+            ToolError::failed(Reason::AccessDenied, message)
+        })?;
+        Ok(Self { audit, began: Instant::now(), row: row(time, workspace, entry) })
+    }
+
+    /// Notes who was asked whether to overwrite what was changed since, and what they said.
+    pub(super) fn answered(&mut self, who: &str, agreed: bool) {
+        let word = if agreed { "allow once" } else { "reject" };
+        self.row.decision = Some(AuditDecision {
+            verdict: "ask".to_owned(),
+            reason: "what was changed since may be overwritten".to_owned(),
+            rule: None,
+            answered: Some(format!("{who}: {word}")),
+        });
+    }
+
+    /// Writes the record. `error` is why nothing was restored, if so.
+    pub(super) fn end(mut self, error: Option<&ToolError>) {
+        let row = &mut self.row;
+        row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        if let Some(error) = error {
+            let refused = error.reason() == Some(Reason::StaleFile);
+            let status = if refused { Status::Denied } else { Status::Error };
+            status.word().clone_into(&mut row.status);
+            row.error_type = Some(error.error_type.word().to_owned());
+            row.reason = error.details.get("reason").and_then(|r| r.as_str()).map(str::to_owned);
+            row.message = Some(short_text(&error.message));
+        }
+        if let Err(error) = self.audit.write(&self.row) {
+            tracing::error!(%error, "an audit row could not be written");
+        }
+    }
+}
+
+fn row(time: Timestamp, workspace: &Workspace, entry: &Entry) -> AuditRow {
+    // Taking back the making of a file removes it.
+    let kind = if entry.action == "create" { "delete" } else { "write" };
+    let target = workspace.cwd().join(&entry.path).display().to_string();
+    AuditRow {
+        time,
+        call: new_call_id().to_string(),
+        session: None,
+        workspace: workspace.cwd().display().to_string(),
+        tool: "undo".to_owned(),
+        asked_as: None,
+        dialect: DialectName::Canonical.to_string(),
+        title: Some(short_text(&format!("Undo change {} of `{}`", entry.id, entry.path))),
+        input: json!({"id": entry.id}),
+        effects: vec![AuditEffect { kind: kind.to_owned(), target: short_text(&target) }],
+        decision: None,
+        status: Status::Ok.word().to_owned(),
+        error_type: None,
+        reason: None,
+        message: None,
+        duration_us: 0,
+        queue_depth: 0,
+        attempts: None,
+        fallback: None,
+    }
+}
