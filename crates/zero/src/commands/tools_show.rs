@@ -1,9 +1,11 @@
 //! `zero tools show`: everything about one tool.
 
+mod examples;
+
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
-use zero_core::{Kind, Limits, Risk, ToolSpec};
+use zero_core::{Kind, Limits, Risk};
 use zero_runtime::DialectName;
 use zero_runtime::dialect::Offered;
 use zero_runtime::nearest::nearest;
@@ -62,7 +64,11 @@ fn page(out: &Stream, dialect: DialectName, tool: &Offered) -> String {
     fact("timeout", &format!("{} s", Limits::default().timeout(spec.timeout_class).as_secs()));
     fact("repeatable", if spec.idempotent { "yes, twice is the same as once" } else { "no" });
     fact("source", &tool.registered.source);
-    let _ = writeln!(text, "\n{}\n{}", out.paint(STRONG, "Example"), example(dialect, tool, spec));
+    if let Some(example) = example(dialect, tool) {
+        let heading = out.paint(STRONG, "Example");
+        let notes = format!("with a notes.txt that says `{}`", examples::NOTES);
+        let _ = writeln!(text, "\n{heading} {}\n{example}", out.paint(FAINT, &notes));
+    }
     text
 }
 
@@ -91,16 +97,26 @@ fn consequence(risk: Risk) -> &'static str {
 
 fn parameters(schema: &Value) -> Table {
     let mut table = Table::new(["NAME", "TYPE", "REQUIRED", "DESCRIPTION"]);
+    add_fields(&mut table, schema, 0);
+    table
+}
+
+/// Adds the fields of an object; those of objects within it stand under them, indented.
+fn add_fields(table: &mut Table, schema: &Value, depth: usize) {
+    /// Levels shown; a schema may hold itself.
+    const DEPTH_MAX: usize = 4;
     for (name, field) in fields(schema).into_iter().flatten() {
         let description = field.get("description").and_then(Value::as_str).unwrap_or_default();
         table.row([
-            name.into(),
+            Cell::from(format!("{}{name}", "  ".repeat(depth))),
             type_of(field).into(),
             if is_required(schema, name) { "yes" } else { "no" }.into(),
             Cell::from(description.split_whitespace().collect::<Vec<_>>().join(" ")),
         ]);
+        if depth < DEPTH_MAX {
+            add_fields(table, field.get("items").unwrap_or(field), depth + 1);
+        }
     }
-    table
 }
 
 fn fields(schema: &Value) -> Option<&Map<String, Value>> {
@@ -137,51 +153,25 @@ fn choices(field: &Value) -> Option<Vec<&str>> {
     variants.iter().map(|variant| variant.get("const").and_then(Value::as_str)).collect()
 }
 
-/// A call line that can be tried at once, after filling in what only the person knows.
-fn example(dialect: DialectName, tool: &Offered, spec: &ToolSpec) -> String {
-    let fields = fields(&tool.input_schema).into_iter().flatten();
-    let required = fields.filter(|(name, _)| is_required(&tool.input_schema, name));
-    let input: Map<String, Value> =
-        required.map(|(name, field)| (name.clone(), sample(name, field))).collect();
-    // `'` ends a quotation of the shell, so it is written between two of them.
-    let input = Value::Object(input).to_string().replace('\'', r"'\''");
+/// A call that can be tried as it stands. Nothing in it says yes: what changes a file is asked about.
+fn example(dialect: DialectName, tool: &Offered) -> Option<String> {
+    let input = examples::input(dialect, &tool.name)?;
     let mut line = format!("zero tools call {} '{input}'", tool.name);
     if dialect != DialectName::Canonical {
         let _ = write!(line, " --dialect {dialect}");
     }
-    if spec.risk > Risk::Low {
-        line.push_str(" --yes");
-    }
-    line
-}
-
-/// A value that a field could have.
-fn sample(name: &str, field: &Value) -> Value {
-    if let Some([first, ..]) = choices(field).as_deref() {
-        return (*first).into();
-    }
-    match field.get("type").and_then(Value::as_str) {
-        Some("boolean") => true.into(),
-        Some("integer" | "number") => 1.into(),
-        Some("array") => {
-            Value::Array(field.get("items").map(|item| sample(name, item)).into_iter().collect())
-        }
-        Some("object") => {
-            let inner =
-                fields(field).into_iter().flatten().filter(|(name, _)| is_required(field, name));
-            Value::Object(inner.map(|(name, field)| (name.clone(), sample(name, field))).collect())
-        }
-        _ if name.to_lowercase().contains("path") => "README.md".into(),
-        _ if name == "pattern" => "TODO".into(),
-        _ => "text".into(),
-    }
+    Some(line)
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use serde_json::json;
 
     use super::*;
+    use crate::cli::Cli;
+    use crate::config::Config;
+    use crate::terminal::Terminal;
 
     #[test]
     fn types_are_said_in_few_words() {
@@ -193,6 +183,49 @@ mod tests {
             (json!({}), "any"),
         ] {
             assert_eq!(type_of(&field), expected);
+        }
+    }
+
+    /// What `zero` says to a command line, with the real tools, in a folder with a `notes.txt`.
+    #[expect(clippy::disallowed_methods, reason = "the test puts its files there")]
+    fn run(words: &[String]) -> (Exit, String) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("notes.txt"), format!("{}\n", examples::NOTES)).unwrap();
+        let config = Config::for_test(folder.path());
+        let app = App { config, terminal: Terminal::for_test(), tools: zero_tools::builtin };
+        let cli = Cli::try_parse_from(words).unwrap();
+        let exit = crate::commands::run(&app, cli).unwrap();
+        (exit, app.terminal.out.written() + &app.terminal.err.written())
+    }
+
+    #[test]
+    fn every_example_works_as_it_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config::for_test(folder.path());
+        let app = App { config, terminal: Terminal::for_test(), tools: zero_tools::builtin };
+        for dialect in DialectName::ALL {
+            for tool in app.offered(dialect).unwrap() {
+                let line = example(dialect, &tool).unwrap_or_else(|| panic!("no {}", tool.name));
+                assert!(page(&app.terminal.out, dialect, &tool).ends_with(&format!("{line}\n")));
+                let (before, rest) = line.split_once(" '").unwrap();
+                let (input, after) = rest.split_once('\'').unwrap();
+                let words = before.split(' ').chain([input]).chain(after.split_whitespace());
+                let words: Vec<String> = words.chain(["--yes"]).map(str::to_owned).collect();
+                let (exit, said) = run(&words);
+                assert_eq!(exit, Exit::Ok, "{line}\n{said}");
+                let found = said.contains("milk") || said.contains("notes.txt");
+                assert!(found || tool.registered.tool.spec().risk > Risk::Low, "{line}\n{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn fields_within_fields_are_shown_under_them() {
+        let words = ["zero", "tools", "show", "edit_file", "--dialect", "acp"];
+        let (_, page) = run(&words.map(str::to_owned));
+        for row in ["edits      object[]", "  type     replace | insert  yes", "  oldText  string"]
+        {
+            assert!(page.contains(row), "{row:?} is not in {page}");
         }
     }
 }

@@ -1,0 +1,62 @@
+//! One call of each tool that a person can try as it stands, in each dialect.
+//!
+//! They work on a file of their own, `notes.txt`, so that trying one does no harm. A test runs them
+//! all, and misses none.
+
+use zero_runtime::DialectName;
+
+/// What `notes.txt` holds for the examples.
+pub(super) const NOTES: &str = "buy milk";
+
+/// An input of a tool, by the name the dialect gives it; none for tools from elsewhere.
+pub(super) fn input(dialect: DialectName, tool: &str) -> Option<&'static str> {
+    let examples: &[(&str, &str)] = match dialect {
+        DialectName::Canonical => CANONICAL,
+        DialectName::Acp => ACP,
+        DialectName::Qwen => QWEN,
+        DialectName::Opencode => OPENCODE,
+    };
+    examples.iter().find(|(name, _)| *name == tool).map(|(_, input)| *input)
+}
+
+const CANONICAL: &[(&str, &str)] = &[
+    ("Read", r#"{"file_path": "notes.txt"}"#),
+    ("ReadMany", r#"{"paths": ["*.txt"]}"#),
+    ("Write", r#"{"file_path": "notes.txt", "content": "buy bread\n"}"#),
+    ("Edit", r#"{"file_path": "notes.txt", "old_string": "milk", "new_string": "oat milk"}"#),
+    ("Delete", r#"{"file_path": "notes.txt"}"#),
+    ("LS", r#"{"path": "."}"#),
+    ("Glob", r#"{"pattern": "**/*.txt"}"#),
+    ("Grep", r#"{"pattern": "milk", "output_mode": "content"}"#),
+];
+
+const ACP: &[(&str, &str)] = &[
+    ("read_file", r#"{"path": "notes.txt"}"#),
+    ("write_file", r#"{"path": "notes.txt", "content": "buy bread\n"}"#),
+    (
+        "edit_file",
+        r#"{"path": "notes.txt", "edits": [{"type": "replace", "oldText": "milk", "newText": "oat milk"}]}"#,
+    ),
+    ("delete_file", r#"{"path": "notes.txt"}"#),
+    ("list_directory", r#"{"path": "."}"#),
+    ("search_files", r#"{"query": "milk"}"#),
+];
+
+const QWEN: &[(&str, &str)] = &[
+    ("read_file", r#"{"absolute_path": "notes.txt"}"#),
+    ("read_many_files", r#"{"paths": ["*.txt"]}"#),
+    ("write_file", r#"{"file_path": "notes.txt", "content": "buy bread\n"}"#),
+    ("edit", r#"{"file_path": "notes.txt", "old_string": "milk", "new_string": "oat milk"}"#),
+    ("list_directory", r#"{"path": "."}"#),
+    ("glob", r#"{"pattern": "**/*.txt"}"#),
+    ("grep_search", r#"{"pattern": "milk"}"#),
+];
+
+const OPENCODE: &[(&str, &str)] = &[
+    ("read", r#"{"path": "notes.txt"}"#),
+    ("write", r#"{"path": "notes.txt", "content": "buy bread\n"}"#),
+    ("edit", r#"{"path": "notes.txt", "oldString": "milk", "newString": "oat milk"}"#),
+    ("list", r#"{"path": "."}"#),
+    ("glob", r#"{"pattern": "**/*.txt"}"#),
+    ("grep", r#"{"pattern": "milk"}"#),
+];
