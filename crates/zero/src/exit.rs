@@ -12,7 +12,7 @@ pub enum Exit {
     Ok = 0,
     /// A tool gave an error, a check failed, or zero itself could not go on.
     Error = 1,
-    /// The command line was wrong: flags, JSON, dialect, workspace.
+    /// The command line or the environment was wrong: flags, JSON, dialect, workspace, state folder.
     Usage = 2,
     /// A rule or a person said no, or nobody was there to say yes.
     Denied = 3,
