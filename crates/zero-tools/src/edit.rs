@@ -2,6 +2,8 @@
 
 pub mod apply;
 mod closest;
+mod find;
+mod rewrite;
 
 use std::sync::Arc;
 

@@ -2,12 +2,12 @@
 //!
 //! A replacement must name text that is there exactly once. Where it is not there to the letter,
 //! a few differences that carry no meaning are forgiven, in a fixed order, and the caller is told:
-//! line endings, white space at line ends, typographic punctuation. Nothing else is guessed.
+//! line endings, white space at line ends, typographic punctuation. Nothing else is guessed. Lines
+//! that are the same in the old and the new text stay as they are in the file, to the byte.
 
-use memchr::memmem;
+use super::find::find;
+use super::rewrite::{Endings, Rewrite};
 
-/// Largest text in which differences are forgiven; a larger one must match to the letter.
-const FOLD_BYTES_MAX: usize = 2_000_000;
 /// Most places listed when a text is there more than once.
 const PLACES_MAX: usize = 20;
 
@@ -46,7 +46,7 @@ pub enum Tolerance {
 }
 
 impl Tolerance {
-    const LADDER: [Self; 4] =
+    pub(super) const LADDER: [Self; 4] =
         [Self::Exact, Self::LineEndings, Self::TrailingSpace, Self::Punctuation];
 
     /// What to tell the caller; `None` when there is nothing to tell.
@@ -135,130 +135,21 @@ fn replace(
             places.iter().take(PLACES_MAX).map(|place| line_of(text, place.start)).collect();
         return Err(EditProblem::Ambiguous { lines, count: places.len() });
     }
+    let rewrite = Rewrite::new(old, new, tolerance);
+    let mut endings = Endings::new(text);
     let mut result = Vec::with_capacity(text.len() + new.len());
-    let mut end = 0;
+    let (mut end, mut count) = (0, 0);
     for place in &places {
+        if place.start < end {
+            continue;
+        }
         result.extend_from_slice(&text[end..place.start]);
-        result.extend_from_slice(&with_endings(new, ending_at(text, place), tolerance));
+        rewrite.put(place, &mut endings, &mut result);
         end = place.end;
+        count += 1;
     }
     result.extend_from_slice(&text[end..]);
-    Ok((result, places.len() as u64, tolerance))
-}
-
-type Place = std::ops::Range<usize>;
-
-/// All places of `old`, by the least forgiving comparison that finds any.
-fn find(text: &[u8], old: &str) -> Option<(Vec<Place>, Tolerance)> {
-    Tolerance::LADDER.into_iter().find_map(|tolerance| {
-        let places: Vec<Place> = if tolerance == Tolerance::Exact {
-            let finder = memmem::Finder::new(old.as_bytes());
-            finder.find_iter(text).map(|start| start..start + old.len()).collect()
-        } else if text.len() <= FOLD_BYTES_MAX {
-            let (text, old) =
-                (Folded::new(text, tolerance), Folded::new(old.as_bytes(), tolerance));
-            text.places_of(&old)
-        } else {
-            Vec::new()
-        };
-        (!places.is_empty()).then_some((places, tolerance))
-    })
-}
-
-/// A text without what a tolerance forgives, and where each of its bytes came from.
-struct Folded {
-    bytes: Vec<u8>,
-    origins: Vec<Place>,
-}
-
-impl Folded {
-    fn new(text: &[u8], tolerance: Tolerance) -> Self {
-        let mut folded =
-            Self { bytes: Vec::with_capacity(text.len()), origins: Vec::with_capacity(text.len()) };
-        let mut at = 0;
-        while at < text.len() {
-            let skipped = forgiven_at(&text[at..], tolerance);
-            if skipped > 0 {
-                at += skipped;
-                continue;
-            }
-            let (byte, length) = plain_form(&text[at..], tolerance);
-            folded.bytes.push(byte);
-            folded.origins.push(at..at + length);
-            at += length;
-        }
-        folded
-    }
-
-    fn places_of(&self, wanted: &Self) -> Vec<Place> {
-        if wanted.bytes.is_empty() {
-            return Vec::new();
-        }
-        let finder = memmem::Finder::new(&wanted.bytes);
-        let last = wanted.bytes.len() - 1;
-        finder
-            .find_iter(&self.bytes)
-            .map(|start| self.origins[start].start..self.origins[start + last].end)
-            .collect()
-    }
-}
-
-/// How many bytes at the start of `rest` do not count.
-fn forgiven_at(rest: &[u8], tolerance: Tolerance) -> usize {
-    if tolerance == Tolerance::LineEndings {
-        return usize::from(rest.starts_with(b"\r\n"));
-    }
-    let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
-    let ends_line = rest.get(blank).is_none_or(|byte| *byte == b'\n');
-    if ends_line { blank } else { 0 }
-}
-
-/// The plain form of the character at the start of `rest`, and how long the character is.
-fn plain_form(rest: &[u8], tolerance: Tolerance) -> (u8, usize) {
-    const FORMS: &[(&[char], u8)] = &[
-        (&['\u{2018}', '\u{2019}', '\u{201A}', '\u{201B}'], b'\''),
-        (&['\u{201C}', '\u{201D}', '\u{201E}', '\u{201F}'], b'"'),
-        (
-            &['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2212}'],
-            b'-',
-        ),
-        (
-            &['\u{00A0}', '\u{2002}', '\u{2003}', '\u{2009}', '\u{200A}', '\u{202F}', '\u{3000}'],
-            b' ',
-        ),
-    ];
-    if tolerance == Tolerance::Punctuation && !rest[0].is_ascii() {
-        let head = &rest[..rest.len().min(4)];
-        let first = head.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next());
-        if let Some(first) = first
-            && let Some((_, plain)) =
-                FORMS.iter().find(|(characters, _)| characters.contains(&first))
-        {
-            return (*plain, first.len_utf8());
-        }
-    }
-    (rest[0], 1)
-}
-
-/// How lines end around a place: within it, else where it stands, else above.
-fn ending_at(text: &[u8], place: &Place) -> &'static str {
-    let ends_crlf = |newline: usize| newline > 0 && text[newline - 1] == b'\r';
-    let within = memchr::memchr(b'\n', &text[place.clone()]).map(|at| place.start + at);
-    let newline = within
-        .or_else(|| memchr::memchr(b'\n', &text[place.end..]).map(|at| place.end + at))
-        .or_else(|| memchr::memrchr(b'\n', &text[..place.start]));
-    if newline.is_some_and(ends_crlf) { "\r\n" } else { "\n" }
-}
-
-/// A new text with the line endings of the place it goes to. What was found to the letter keeps
-/// endings that were written out; only bare newlines follow the file.
-fn with_endings(new: &str, ending: &str, tolerance: Tolerance) -> Vec<u8> {
-    let plain = match (ending, tolerance) {
-        ("\r\n", _) => new.replace("\r\n", "\n").replace('\n', "\r\n"),
-        (_, Tolerance::Exact) => new.to_owned(),
-        _ => new.replace("\r\n", "\n"),
-    };
-    plain.into_bytes()
+    Ok((result, count, tolerance))
 }
 
 fn insert(text: &[u8], line: u64, new: &str) -> Result<Vec<u8>, EditProblem> {
@@ -271,8 +162,8 @@ fn insert(text: &[u8], line: u64, new: &str) -> Result<Vec<u8>, EditProblem> {
         return Err(EditProblem::NoSuchLine { line, highest });
     };
     let at = starts().nth(index).unwrap_or(text.len());
-    let ending = ending_at(text, &(at..at));
-    let mut new = with_endings(new, ending, Tolerance::LineEndings);
+    let ending = Endings::new(text).around(&(at..at));
+    let mut new = new.replace("\r\n", "\n").replace('\n', ending).into_bytes();
     if at == text.len() && ends_open {
         new.splice(0..0, ending.bytes());
     } else if !new.ends_with(b"\n") {
@@ -329,6 +220,49 @@ mod tests {
     }
 
     #[test]
+    fn a_text_that_overlaps_itself_is_not_alone() {
+        let twice = |lines| EditProblem::Ambiguous { lines, count: 2 };
+        refuse("aaa", &[put("aa", "b")], twice(vec![1, 1]));
+        refuse("x\nx\nx\n", &[put("x\nx", "y")], twice(vec![1, 2]));
+        check("x \nx\nx \n", &[put("x\nx", "y")], "x \ny \n");
+        check("aaa", &[put_all("aa", "b")], "ba");
+        // To who does not see line endings these are the same.
+        refuse("a\nb\n-\na\r\nb\n", &[put("a\nb", "c")], twice(vec![1, 4]));
+        check("a\nb\n-\na\r\nb\n", &[put_all("a\nb", "c\nd")], "c\nd\n-\nc\r\nd\n");
+    }
+
+    #[test]
+    fn a_line_ending_is_never_torn_apart() {
+        check("a\r\nfoo\r\n", &[put("\nfoo", "\nbar")], "a\r\nbar\r\n");
+        check("a\r\nfoo\r\n", &[put("\nfoo", "")], "a\r\n");
+        check("a\r\nb\r\n", &[put_all("\n", "\n\n")], "a\r\n\r\nb\r\n\r\n");
+        check("a\r\nb\nc", &[put_all("\n", " ")], "a b c");
+        check("a\r\nfoo \r\nb\r\n", &[put("\nfoo\nb", "\nbar\nb")], "a\r\nbar\r\nb\r\n");
+        let large = format!("{}a\r\nfoo\r\n", "-\r\n".repeat(6_000_000));
+        let edited = apply(large.as_bytes(), &[put("\nfoo", "\nbar")]).expect("to the letter");
+        assert!(edited.text.ends_with(b"-\r\na\r\nbar\r\n"));
+    }
+
+    #[test]
+    fn lines_that_stay_are_the_files_own() {
+        check("a\r\nb\nc\r\nd\n", &[put("a\nb\nc\n", "A\nb\nc\n")], "A\r\nb\nc\r\nd\n");
+        check("a\r\nb\nc\r\n", &[put("a\nb\nc", "a\nB\nc")], "a\r\nB\nc\r\n");
+        check("a\nb\r\nc\n", &[put("a\nb\nc", "a\nx\nb\nc")], "a\nx\nb\r\nc\n");
+        check("a\nb\r\nc\n", &[put("a\nb\nc", "b\nc")], "b\r\nc\n");
+        check("a  \nb\t\nc\n", &[put("a\nb\nc", "a\nb\nC")], "a  \nb\t\nC\n");
+        check("say “a”\nb\n", &[put("say \"a\"\nb", "say \"a\"\nc")], "say “a”\nc\n");
+        check("a\nb\n", &[put("a\nb", "a\r\nb")], "a\r\nb\n");
+    }
+
+    #[test]
+    fn lines_that_stay_are_found_among_many() {
+        let (many, old) = ("same \nsame\t\n".repeat(3_000), "same\n".repeat(6_000));
+        let edit = put(&format!("{old}x\n{old}"), &format!("{old}y\nz\n{old}"));
+        let edited = apply(format!("{many}x\n{many}").as_bytes(), &[edit]).expect("forgiven");
+        assert!(edited.text == format!("{many}y\nz\n{many}").as_bytes());
+    }
+
+    #[test]
     fn line_endings_follow_the_place() {
         check("a\r\nb\r\nc\r\n", &[put("a\nb", "x\ny\nz")], "x\r\ny\r\nz\r\nc\r\n");
         check("a\r\nb\nc\n", &[put("b", "x\ny")], "a\r\nx\ny\nc\n");
@@ -352,6 +286,29 @@ mod tests {
         );
         // Indentation carries meaning.
         refuse("  a\n  b\n", &[put("a\nb", "x")], EditProblem::NoMatch);
+    }
+
+    #[test]
+    fn white_space_is_forgiven_only_where_a_line_ends() {
+        refuse("return xyz;", &[put("return x ", "return y ")], EditProblem::NoMatch);
+        refuse("return xyz;\n", &[put("return x\t", "y")], EditProblem::NoMatch);
+        refuse("a\nb\nc\n", &[put_all("\n    ", " ")], EditProblem::NoMatch);
+        refuse("a\n\nb\n", &[put("\n  \n", "x")], EditProblem::NoMatch);
+        refuse("bar\nfoo\n", &[put("  \nfoo", "x")], EditProblem::NoMatch);
+        check("x\n\t\nfoo\n", &[put("  \nfoo", "bar")], "x\nbar\n");
+        check("\t\nfoo\n", &[put("  \nfoo", "bar")], "bar\n");
+        check("return x;\n", &[put("return x;  ", "y")], "y\n");
+        check("return x;\t\r\n", &[put("return x;  ", "y")], "y\r\n");
+        check("return x;\t", &[put("return x;  ", "y")], "y");
+        check("a  \nb c", &[put("a\nb ", "x")], "xc");
+        check("a\n-\na\n", &[put_all("a  ", "b")], "b\n-\nb\n");
+        check("a\na\n", &[put_all("a  ", "b")], "b\nb\n");
+    }
+
+    #[test]
+    fn much_white_space_takes_no_time() {
+        let text = format!("{}x\n", " ".repeat(1_000_000));
+        refuse(&text, &[put("y ", "z")], EditProblem::NoMatch);
     }
 
     #[test]
