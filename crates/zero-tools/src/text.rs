@@ -12,6 +12,10 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 pub const SAMPLE_BYTES_MAX: usize = 64 * 1024;
 /// Share of control characters above which a file is not text.
 const CONTROL_SHARE_MAX: f64 = 0.1;
+/// The same for UTF-16 without a mark, where nothing else tells text from small numbers.
+const WIDE_CONTROL_SHARE_MAX: f64 = 0.02;
+/// Fewest characters by which UTF-16 without a mark is recognised.
+const WIDE_CHARS_MIN: usize = 4;
 
 /// How a text file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +51,7 @@ impl TextEncoding {
             return Some(Self { encoding, bom: true });
         }
         if sample.contains(&0) {
-            return utf16_without_mark(sample);
+            return utf16_without_mark(sample, complete);
         }
         if too_many_controls(sample) {
             return None;
@@ -64,6 +68,13 @@ impl TextEncoding {
             }
         };
         Some(Self { encoding, bom: false })
+    }
+
+    /// Tells the encoding of a file that is there whole, by the part of it that Read looks at: what
+    /// is read in one encoding must not be changed in another.
+    pub fn of_file(bytes: &[u8]) -> Option<Self> {
+        let sample = &bytes[..bytes.len().min(SAMPLE_BYTES_MAX)];
+        Self::detect(sample, sample.len() == bytes.len())
     }
 
     /// The encoding as people call it.
@@ -100,7 +111,13 @@ impl TextEncoding {
         self.encoding.decode_without_bom_handling(body).0.into_owned()
     }
 
-    /// A text as this encoding writes it, mark included.
+    /// True when files in it start with a byte order mark.
+    pub fn has_mark(self) -> bool {
+        self.bom
+    }
+
+    /// A text as this encoding writes it, mark included. What would read back as anything else is
+    /// refused: some encodings write `¥` as a backslash.
     pub fn encode(self, text: &str) -> Result<Vec<u8>, Unencodable> {
         let mut bytes = self.mark().to_vec();
         if self.encoding == UTF_16LE {
@@ -108,19 +125,23 @@ impl TextEncoding {
         } else if self.encoding == UTF_16BE {
             bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes));
         } else {
-            let (encoded, _, failed) = self.encoding.encode(text);
-            if failed {
-                return Err(self.first_unencodable(text));
-            }
+            let encoded = self.faithful(text).ok_or_else(|| self.first_unencodable(text))?;
             bytes.extend_from_slice(&encoded);
         }
         Ok(bytes)
     }
 
+    /// A text in the encoding's own bytes, if they say the same.
+    fn faithful(self, text: &str) -> Option<Cow<'_, [u8]>> {
+        let (encoded, _, failed) = self.encoding.encode(text);
+        let is_same = || self.encoding.decode_without_bom_handling(&encoded).0 == text;
+        (!failed && is_same()).then_some(encoded)
+    }
+
     fn first_unencodable(self, text: &str) -> Unencodable {
         let mut line = 1;
         for character in text.chars() {
-            if self.encoding.encode(character.encode_utf8(&mut [0; 4])).2 {
+            if self.faithful(character.encode_utf8(&mut [0; 4])).is_none() {
                 return Unencodable { character, line, encoding: self.encoding.name() };
             }
             line += usize::from(character == '\n');
@@ -129,23 +150,40 @@ impl TextEncoding {
     }
 }
 
-/// Text in UTF-16 without a mark has a zero in nearly every second byte, always on the same side.
-fn utf16_without_mark(sample: &[u8]) -> Option<TextEncoding> {
+/// Text in UTF-16 without a mark has a zero in nearly every second byte, always on the same side. So
+/// have small numbers: only what is text beyond doubt is taken for it.
+fn utf16_without_mark(sample: &[u8], complete: bool) -> Option<TextEncoding> {
     let pairs = sample.chunks_exact(2);
+    if complete && !pairs.remainder().is_empty() {
+        return None;
+    }
     let (count, mut high_zeros, mut low_zeros) = (pairs.len(), 0, 0);
     for pair in pairs {
         low_zeros += usize::from(pair[0] == 0);
         high_zeros += usize::from(pair[1] == 0);
     }
-    let nearly_all = |zeros: usize| count >= 2 && zeros * 10 >= count * 7;
+    let nearly_all = |zeros: usize| count >= WIDE_CHARS_MIN && zeros * 10 >= count * 7;
     let hardly_any = |zeros: usize| zeros * 20 <= count;
     let encoding = match (high_zeros, low_zeros) {
         (high, low) if nearly_all(high) && hardly_any(low) => UTF_16LE,
         (high, low) if nearly_all(low) && hardly_any(high) => UTF_16BE,
         _ => return None,
     };
-    let text = encoding.decode_without_bom_handling(&sample[..count * 2]).0;
-    (!too_many_controls(text.as_bytes())).then_some(TextEncoding { encoding, bom: false })
+    is_wide_text(sample, encoding, complete).then_some(TextEncoding { encoding, bom: false })
+}
+
+/// True when a sample of UTF-16 holds whole characters and hardly any control characters.
+fn is_wide_text(sample: &[u8], encoding: &'static Encoding, complete: bool) -> bool {
+    let whole = &sample[..sample.len() / 2 * 2];
+    let (text, malformed) = encoding.decode_without_bom_handling(whole);
+    // A sample may end in the middle of a character, which then is its only bad one.
+    let cut = text.strip_suffix(char::REPLACEMENT_CHARACTER).filter(|_| malformed && !complete);
+    if malformed && cut.is_none_or(|text| text.contains(char::REPLACEMENT_CHARACTER)) {
+        return false;
+    }
+    let is_control = |c: &char| c.is_control() && !matches!(*c, '\u{8}'..='\r' | '\u{1b}');
+    let controls = text.chars().filter(is_control).count();
+    controls as f64 <= text.chars().count() as f64 * WIDE_CONTROL_SHARE_MAX
 }
 
 fn too_many_controls(sample: &[u8]) -> bool {
@@ -210,6 +248,12 @@ mod tests {
         check(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0", None);
         check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", None);
         check(b"a\0b", None);
+        check(b"a\0b\0c", None);
+        check(b"a\0b\0", None);
+        check(b"a\0b\0c\0d\0e", None);
+        check(&utf16("half of one \u{1F600}")[..26], None);
+        let numbers = (0..500_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u16);
+        check(&numbers.flat_map(u16::to_le_bytes).collect::<Vec<_>>(), None);
         check(&[1, 2, 3, 4, 5, 6, 7, 1, 2, 3], None);
         check(b"\xFF\xFE\0\0a\0\0\0", None);
     }
@@ -218,6 +262,20 @@ mod tests {
     fn a_sample_may_end_within_a_character() {
         let cut = &"aé".as_bytes()[..2];
         assert_eq!(TextEncoding::detect(cut, false), Some(TextEncoding::UTF_8));
+        let wide = utf16("a smile \u{1F600}");
+        for cut in [1, 2, 3] {
+            let found = TextEncoding::detect(&wide[..wide.len() - cut], false);
+            assert_eq!(found.map(TextEncoding::name).as_deref(), Some("UTF-16LE"), "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_lies_beyond_the_sample_does_not_count() {
+        let mut bytes = b"plain\n".repeat(SAMPLE_BYTES_MAX / 6 + 1);
+        bytes.extend_from_slice(b"caf\xE9 cr\xE8me br\xFBl\xE9e");
+        assert_eq!(TextEncoding::of_file(&bytes), Some(TextEncoding::UTF_8));
+        let found = TextEncoding::of_file(&bytes[bytes.len() - 20..]);
+        assert_eq!(found.map(TextEncoding::name).as_deref(), Some("windows-1252"));
     }
 
     #[test]
@@ -226,6 +284,12 @@ mod tests {
         assert_eq!(encoding.encode("ok €").unwrap(), b"ok \x80");
         let error = encoding.encode("ok\n漢").unwrap_err();
         assert_eq!(error.to_string(), "`漢` (line 2) cannot be written in windows-1252");
+        let japanese = TextEncoding { encoding: encoding_rs::SHIFT_JIS, bom: false };
+        assert_eq!(japanese.encode("日本\\~").unwrap(), b"\x93\xFA\x96\x7B\\~");
+        for (text, character) in [("円\n¥100", '¥'), ("円\n‾", '‾')] {
+            let error = japanese.encode(text).unwrap_err();
+            assert_eq!((error.character, error.line), (character, 2));
+        }
     }
 
     proptest::proptest! {
