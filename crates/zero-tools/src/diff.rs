@@ -11,6 +11,10 @@ const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
 const CONTEXT_LINES: usize = 3;
 /// Most text carried whole beside the hunks, in bytes.
 const WHOLE_TEXT_BYTES_MAX: usize = 1_000_000;
+/// Most of each text carried where that is too much, in bytes.
+const PART_BYTES_MAX: usize = WHOLE_TEXT_BYTES_MAX / 2;
+/// Most hunks carried, in bytes: a change that was made must always fit into an answer.
+const HUNKS_BYTES_MAX: usize = 1_000_000;
 
 /// The change from `old` to `new`; `None` is a file that does not exist.
 pub fn file_diff(path: &str, old: Option<&str>, new: Option<&str>) -> FileDiff {
@@ -21,7 +25,10 @@ pub fn file_diff(path: &str, old: Option<&str>, new: Option<&str>) -> FileDiff {
     let partial = before.len() + after.len() > WHOLE_TEXT_BYTES_MAX;
     let (old_text, new_text) = match partial {
         false => (old, new),
-        true => (old.map(|_| &before[start..old_end]), new.map(|_| &after[start..new_end])),
+        true => (
+            old.map(|_| head(&before[start..old_end], PART_BYTES_MAX)),
+            new.map(|_| head(&after[start..new_end], PART_BYTES_MAX)),
+        ),
     };
     FileDiff {
         path: path.to_owned(),
@@ -57,9 +64,25 @@ fn unified(old: &str, new: &str, start: usize, old_end: usize, new_end: usize) -
         text.push_str(&shift_header(header, first_line));
         text.push('\n');
         text.push_str(body);
+        if text.len() > HUNKS_BYTES_MAX {
+            break;
+        }
     }
     text.truncate(text.trim_end_matches('\n').len());
+    if text.len() > HUNKS_BYTES_MAX {
+        text.truncate(head(&text, HUNKS_BYTES_MAX).trim_end_matches('\n').len());
+        text.push_str("\n\\ The rest of this diff is left out: the change is too large to show");
+    }
     text
+}
+
+/// The beginning of a text, cut after a line where there is one.
+fn head(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let cut = &text[..text.floor_char_boundary(bytes_max)];
+    cut.rfind('\n').map_or(cut, |newline| &cut[..=newline])
 }
 
 /// `@@ -1,3 +1,4 @@` moved down by `lines`.
@@ -130,6 +153,28 @@ mod tests {
         check("x\nsame\n", "y\nsame\n", "@@ -1,2 +1,2 @@\n-x\n+y\n same");
         check("a\na\na\n", "a\na\n", "@@ -1,3 +1,2 @@\n a\n a\n-a");
         check("same", "same", "");
+    }
+
+    #[test]
+    fn a_large_change_is_shown_in_part() {
+        let lines = |text: &str| format!("{text}\n").repeat(500_000);
+        let one_line = |text: &str| text.repeat(1_200_000);
+        let rows: [(Option<String>, Option<String>); 4] = [
+            (Some(lines("é")), Some(lines("b"))),
+            (Some(one_line("é")), Some(one_line("b"))),
+            (None, Some(lines("new"))),
+            (Some(lines("old")), None),
+        ];
+        for (old, new) in rows {
+            let diff = file_diff("f", old.as_deref(), new.as_deref());
+            assert!(diff.partial);
+            assert!(diff.unified.len() < HUNKS_BYTES_MAX + 100, "{}", diff.unified.len());
+            assert!(diff.unified.ends_with("too large to show"));
+            for (whole, part) in [(&old, &diff.old_text), (&new, &diff.new_text)] {
+                assert_eq!(whole.is_some(), part.is_some(), "none is a file that is not there");
+                assert!(part.as_ref().is_none_or(|part| part.len() <= PART_BYTES_MAX));
+            }
+        }
     }
 
     proptest::proptest! {
