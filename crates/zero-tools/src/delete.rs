@@ -13,6 +13,7 @@ use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{Change, FileType, LastLink, Located, Snapshot, Workspace};
 
 use crate::diff::file_diff;
+use crate::missing;
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
 
@@ -49,7 +50,7 @@ impl Tool for Delete {
 
     fn about(&self) -> About {
         About {
-            display_name: "Delete File",
+            display_name: "Delete file",
             category: Category::File,
             kind: Kind::Delete,
             risk: Risk::Critical,
@@ -75,7 +76,7 @@ impl Tool for Delete {
                     format!("`{}` is a pipe, socket or device; it was left alone", file.shown());
                 Err(ToolError::invalid(Reason::SpecialFile, message).with("file", file.shown()))
             }
-            None => Err(file.not_found()),
+            None => Err(missing::not_found(&file)),
         }
     }
 
@@ -92,7 +93,7 @@ impl Tool for Delete {
         let before = cx.journal().read(&plan.file).ok()?;
         plan.previewed.remember(&before);
         let Snapshot::File { bytes, .. } = before else { return None };
-        let text = TextEncoding::detect(&bytes, true)?.decode(&bytes);
+        let text = TextEncoding::of_file(&bytes)?.decode(&bytes);
         Some(Display::Diff(file_diff(plan.file.shown(), Some(&text), None)))
     }
 
@@ -114,7 +115,7 @@ fn delete(plan: &DeletePlan, cx: &CallContext) -> Result<ToolReply<DeleteOutput>
         |before| {
             plan.previewed.check(before, shown)?;
             match before {
-                Snapshot::Absent => Err(plan.file.not_found()),
+                Snapshot::Absent => Err(missing::not_found(&plan.file)),
                 Snapshot::File { .. } | Snapshot::Symlink { .. } => Ok(Change::Remove),
             }
         },

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use zero_core::result::Content;
 use zero_core::{
     Category, Display, Effect, Effects, FileDiff, Kind, Location, Reason, Risk, TimeoutClass,
-    ToolError,
+    ToolError, Violation,
 };
 use zero_runtime::seen_files::{Freshness, stale_file};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
@@ -20,6 +20,7 @@ use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
 
 use self::apply::{EditOp, EditProblem, Edited};
 use crate::diff::file_diff;
+use crate::missing;
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
 
@@ -102,7 +103,7 @@ impl Tool for Edit {
 
     fn about(&self) -> About {
         About {
-            display_name: "Edit File",
+            display_name: "Edit file",
             category: Category::File,
             kind: Kind::Edit,
             risk: Risk::Medium,
@@ -114,10 +115,11 @@ impl Tool for Edit {
 
     fn plan(&self, args: EditArgs, workspace: &Workspace) -> Result<EditPlan, ToolError> {
         let file = workspace.locate(&args.file_path, LastLink::Follow)?;
+        let edits = operations(args).map_err(|wrong| ToolError::from_violations(&wrong))?;
         if file.facts()?.is_none() {
-            return Err(file.not_found());
+            return Err(missing::not_found(&file));
         }
-        Ok(EditPlan { file, edits: operations(args)?, previewed: Previewed::default() })
+        Ok(EditPlan { file, edits, previewed: Previewed::default() })
     }
 
     fn describe(&self, plan: &EditPlan) -> Description {
@@ -152,62 +154,95 @@ impl Tool for Edit {
     }
 }
 
-/// The edits asked for, in one form.
-fn operations(args: EditArgs) -> Result<Vec<EditOp>, ToolError> {
-    let wrong = |message: String| Err(ToolError::invalid(Reason::SchemaViolation, message));
-    match (args.old_string, args.new_string, args.edits) {
-        (Some(old), Some(new), None) => {
-            Ok(vec![EditOp::Replace { old, new, all: args.replace_all }])
+/// The edits asked for, in one form; or everything that keeps them from being edits.
+fn operations(args: EditArgs) -> Result<Vec<EditOp>, Vec<Violation>> {
+    match args {
+        EditArgs { edits: Some(edits), old_string, new_string, replace_all, .. } => {
+            let beside = [
+                ("/old_string", old_string.map(|_| "a string")),
+                ("/new_string", new_string.map(|_| "a string")),
+                ("/replace_all", replace_all.then_some("true")),
+            ];
+            let beside = beside.into_iter().filter_map(|(pointer, found)| {
+                Some(violation(pointer, "nothing beside `edits`", found?))
+            });
+            several(edits, beside.collect())
         }
-        (None, None, Some(edits)) if edits.is_empty() => {
-            wrong("/edits: expected at least one edit".to_owned())
+        EditArgs { old_string: Some(old), new_string: Some(new), replace_all, .. } => {
+            Ok(vec![EditOp::Replace { old, new, all: replace_all }])
         }
-        (None, None, Some(edits)) if edits.len() > EDITS_MAX => {
-            wrong(format!("/edits: expected at most {EDITS_MAX} edits, found {}", edits.len()))
+        EditArgs { old_string: Some(_), .. } => {
+            Err(vec![violation("/new_string", "a string", "nothing (it goes with `old_string`)")])
         }
-        (None, None, Some(edits)) => edits
-            .into_iter()
-            .enumerate()
-            .map(|(index, edit)| operation(index, edit, args.replace_all))
-            .collect(),
-        (Some(_), None, None) => wrong(
-            "/new_string: expected a string, found nothing (it goes with `old_string`)".to_owned(),
-        ),
-        (None, Some(_), None) => wrong(
-            "/old_string: expected a string, found nothing (it goes with `new_string`)".to_owned(),
-        ),
-        (None, None, None) => {
-            wrong("the input: expected `old_string` and `new_string`, or `edits`".to_owned())
+        EditArgs { new_string: Some(_), .. } => {
+            Err(vec![violation("/old_string", "a string", "nothing (it goes with `new_string`)")])
         }
-        _ => wrong(
-            "the input: expected either `old_string` and `new_string`, or `edits`, not both"
-                .to_owned(),
-        ),
+        _ => Err(vec![violation("", "`old_string` and `new_string`, or `edits`", "none of them")]),
     }
 }
 
-fn operation(index: usize, edit: EditArg, all: bool) -> Result<EditOp, ToolError> {
+fn several(edits: Vec<EditArg>, mut wrong: Vec<Violation>) -> Result<Vec<EditOp>, Vec<Violation>> {
+    match edits.len() {
+        0 => wrong.push(violation("/edits", "at least one edit", "none")),
+        1..=EDITS_MAX => {}
+        count => {
+            let expected = format!("at most {EDITS_MAX} edits");
+            wrong.push(violation("/edits", &expected, &count.to_string()));
+        }
+    }
+    let mut operations = Vec::with_capacity(edits.len());
+    for (index, edit) in edits.into_iter().take(EDITS_MAX).enumerate() {
+        match operation(&format!("/edits/{index}"), edit) {
+            Ok(operation) => operations.push(operation),
+            Err(more) => wrong.extend(more),
+        }
+    }
+    if wrong.is_empty() { Ok(operations) } else { Err(wrong) }
+}
+
+fn operation(pointer: &str, edit: EditArg) -> Result<EditOp, Vec<Violation>> {
+    let (old_text, line) = (format!("{pointer}/oldText"), format!("{pointer}/line"));
+    let mut wrong = Vec::new();
     match (edit.kind, edit.old_text, edit.line) {
         (EditKind::Replace, Some(old), None) => {
-            Ok(EditOp::Replace { old, new: edit.new_text, all })
+            return Ok(EditOp::Replace { old, new: edit.new_text, all: false });
         }
-        (EditKind::Insert, None, Some(line)) => Ok(EditOp::Insert { line, text: edit.new_text }),
-        (kind, ..) => {
-            let wanted = match kind {
-                EditKind::Replace => "`oldText` and no `line` for a replacement",
-                EditKind::Insert => "`line` and no `oldText` for an insertion",
-            };
-            Err(ToolError::invalid(
-                Reason::SchemaViolation,
-                format!("/edits/{index}: expected {wanted}"),
-            ))
+        (EditKind::Insert, None, Some(line)) => {
+            return Ok(EditOp::Insert { line, text: edit.new_text });
         }
+        (EditKind::Replace, old, number) => {
+            if old.is_none() {
+                wrong.push(violation(&old_text, "the text to `replace`", "nothing"));
+            }
+            if let Some(number) = number {
+                wrong.push(violation(&line, "nothing for a `replace`", &number.to_string()));
+            }
+        }
+        (EditKind::Insert, old, number) => {
+            if number.is_none() {
+                wrong.push(violation(&line, "the line to `insert` before", "nothing"));
+            }
+            if old.is_some() {
+                wrong.push(violation(&old_text, "nothing for an `insert`", "a string"));
+            }
+        }
+    }
+    Err(wrong)
+}
+
+fn violation(pointer: &str, expected: &str, found: &str) -> Violation {
+    Violation {
+        pointer: pointer.to_owned(),
+        expected: expected.to_owned(),
+        found: found.to_owned(),
+        nearest: None,
     }
 }
 
 fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, ToolError> {
     let shown = plan.file.shown();
     let mut done = None;
+    let mut freshness = None;
     let applied = cx.journal().change(
         &plan.file,
         &cx.change_note(),
@@ -216,8 +251,10 @@ fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, Tool
             if by_line(plan) {
                 plan.previewed.check(before, shown)?;
             }
-            must_be_fresh(plan, cx, before)?;
-            let Snapshot::File { bytes, .. } = before else { return Err(plan.file.not_found()) };
+            freshness = known(plan, cx, before)?;
+            let Snapshot::File { bytes, .. } = before else {
+                return Err(missing::not_found(&plan.file));
+            };
             let text = Text::read(bytes, shown)?;
             let edited = text.edit(plan)?;
             let new = text.encode(&edited, shown)?;
@@ -231,7 +268,9 @@ fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, Tool
     )?;
     let (diff, edited, bytes) =
         done.ok_or_else(|| ToolError::failed(Reason::Io, "nothing was changed"))?;
-    if let (Some(seen), Some(facts)) = (cx.seen(), applied.after) {
+    // A file of which only the replaced text was known is still one that was never read.
+    if let (Some(seen), Some(facts), Some(Freshness::Fresh)) = (cx.seen(), applied.after, freshness)
+    {
         seen.saw(plan.file.path(), facts, Some(&bytes));
     }
     let places = if edited.replacements == 1 { "place" } else { "places" };
@@ -252,12 +291,17 @@ fn by_line(plan: &EditPlan) -> bool {
     plan.edits.iter().any(|edit| matches!(edit, EditOp::Insert { .. }))
 }
 
-/// A file that was read and has changed since is refused, whichever way it is edited.
-fn must_be_fresh(plan: &EditPlan, cx: &CallContext, before: &Snapshot) -> Result<(), ToolError> {
-    let Some(seen) = cx.seen() else { return Ok(()) };
+/// What the session knows of the file; `None` outside of one. A file that was read and has changed
+/// since is refused, whichever way it is edited.
+fn known(
+    plan: &EditPlan,
+    cx: &CallContext,
+    before: &Snapshot,
+) -> Result<Option<Freshness>, ToolError> {
+    let Some(seen) = cx.seen() else { return Ok(None) };
     match seen.freshness(plan.file.path(), before) {
-        Freshness::Fresh => Ok(()),
-        Freshness::Unseen if !by_line(plan) => Ok(()),
+        Freshness::Fresh => Ok(Some(Freshness::Fresh)),
+        Freshness::Unseen if !by_line(plan) => Ok(Some(Freshness::Unseen)),
         other => Err(stale_file(plan.file.shown(), other)),
     }
 }
@@ -273,7 +317,7 @@ struct Text {
 
 impl Text {
     fn read(bytes: &[u8], shown: &str) -> Result<Self, ToolError> {
-        let Some(encoding) = TextEncoding::detect(bytes, true) else {
+        let Some(encoding) = TextEncoding::of_file(bytes) else {
             let message = format!("`{shown}` is not a text file; Edit changes text only");
             return Err(ToolError::invalid(Reason::Binary, message).with("file", shown));
         };
@@ -345,11 +389,11 @@ fn explain(plan: &EditPlan, index: usize, problem: &EditProblem, text: &[u8]) ->
             let message = format!(
                 "{which}`{shown}` has no line {line} to insert before; the highest is {highest}, which appends"
             );
-            ToolError::invalid(Reason::NoMatch, message)
+            ToolError::invalid(Reason::OutOfRange, message)
         }
         EditProblem::NoMatch => not_found(plan, index, &which, text),
     };
-    error.with("file", shown).with("edit", index)
+    error.with("file", shown).with("edit", index + 1)
 }
 
 fn not_found(plan: &EditPlan, index: usize, which: &str, text: &[u8]) -> ToolError {

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::result::Content;
 use zero_core::{
-    Category, Display, Effect, Effects, FileDiff, Kind, Location, Reason, Risk, TimeoutClass,
-    ToolError,
+    ByteSize, Category, Display, Effect, Effects, FileDiff, Kind, Location, Reason, Risk,
+    TimeoutClass, ToolError,
 };
 use zero_runtime::seen_files::{Freshness, stale_file};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
@@ -30,7 +30,8 @@ pub struct WriteArgs {
     file_path: String,
     /// The whole new content.
     content: String,
-    /// Keep what stood there before beside it, as `NAME.bak`.
+    /// Keep what stood there before beside it, as `NAME.bak`, or `NAME.bak1` and so on where that is
+    /// taken.
     #[serde(default)]
     backup: bool,
 }
@@ -63,7 +64,7 @@ impl Tool for Write {
 
     fn about(&self) -> About {
         About {
-            display_name: "Write File",
+            display_name: "Write file",
             category: Category::File,
             kind: Kind::Edit,
             risk: Risk::Medium,
@@ -143,7 +144,8 @@ fn write(plan: &WritePlan, cx: &CallContext) -> Result<ToolReply<WriteOutput>, T
     let bytes_written = written.bytes.len() as u64;
     let diff = diff(&plan.file, &applied.before, &written);
     let kind = if applied.before == Snapshot::Absent { "new file" } else { "replaced" };
-    let mut summary = format!("Wrote {bytes_written} bytes to {shown} ({kind}){}", written.note);
+    let unit = if bytes_written == 1 { "byte" } else { "bytes" };
+    let mut summary = format!("Wrote {bytes_written} {unit} to {shown} ({kind}){}", written.note);
     if let (Some(backup), Snapshot::File { .. }) = (&plan.backup, &applied.before) {
         summary.push_str(&format!("; the earlier content is in {}", backup.shown()));
     }
@@ -187,8 +189,10 @@ fn encode(before: &Snapshot, content: &str, shown: &str) -> Result<Written, Tool
         _ => None,
     };
     let encoding =
-        old.and_then(|bytes| TextEncoding::detect(bytes, true)).unwrap_or(TextEncoding::UTF_8);
-    let mut text = content.to_owned();
+        old.and_then(|bytes| TextEncoding::of_file(bytes)).unwrap_or(TextEncoding::UTF_8);
+    // The mark of the file stays; one that was written out as well is not a second one.
+    let own_mark = if encoding.has_mark() { "\u{FEFF}" } else { "" };
+    let mut text = content.strip_prefix(own_mark).unwrap_or(content).to_owned();
     let mut note = String::new();
     if old.is_some_and(|bytes| all_crlf(&encoding.decode(bytes)))
         && !text.contains('\r')
@@ -214,9 +218,9 @@ fn all_crlf(text: &str) -> bool {
 
 fn diff(file: &Located, before: &Snapshot, written: &Written) -> FileDiff {
     let old = match before {
-        Snapshot::File { bytes, .. } => Some(match TextEncoding::detect(bytes, true) {
+        Snapshot::File { bytes, .. } => Some(match TextEncoding::of_file(bytes) {
             Some(encoding) => encoding.decode(bytes),
-            None => format!("(binary, {} bytes)\n", bytes.len()),
+            None => format!("(binary, {})\n", ByteSize::bytes(bytes.len() as u64)),
         }),
         _ => None,
     };

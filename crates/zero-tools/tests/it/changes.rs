@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, said};
 
@@ -38,6 +38,12 @@ async fn a_write_keeps_what_makes_the_file_itself() {
     f.put("wide.txt", b"\xFF\xFEo\0l\0d\0");
     f.call("Write", json!({"file_path": "wide.txt", "content": "né"})).await.unwrap();
     assert_eq!(f.bytes("wide.txt"), b"\xFF\xFEn\0\xE9\0");
+
+    f.put("marked.txt", "\u{FEFF}old\n");
+    f.call("Write", json!({"file_path": "marked.txt", "content": "\u{FEFF}new\n"})).await.unwrap();
+    assert_eq!(f.text("marked.txt"), "\u{FEFF}new\n");
+    let done = f.call("Write", json!({"file_path": "one.txt", "content": "1"})).await.unwrap();
+    assert_eq!(said(&done), "Wrote 1 byte to one.txt (new file)\n");
 
     f.put("latin.txt", b"caf\xE9 cr\xE8me br\xFBl\xE9e\n");
     f.call("Write", json!({"file_path": "latin.txt", "content": "thé\n"})).await.unwrap();
@@ -115,6 +121,100 @@ async fn an_edit_without_a_read_needs_more_than_a_line_number() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_edited_unread_is_still_unread() {
+    let f = Fixture::session();
+    f.put("a.txt", "one\ntwo\n");
+    let edit =
+        |old: &str, new: &str| json!({"file_path": "a.txt", "old_string": old, "new_string": new});
+    let write = json!({"file_path": "a.txt", "content": "new\n"});
+    f.call("Edit", edit("one", "1")).await.unwrap();
+    f.call("Edit", edit("1", "eins")).await.unwrap();
+    assert!(f.fail("Write", write.clone()).await.starts_with("stale_file"));
+    f.call("Read", json!({"file_path": "a.txt"})).await.unwrap();
+    f.call("Edit", edit("two", "2")).await.unwrap();
+    f.call("Write", write).await.unwrap();
+}
+
+#[tokio::test]
+async fn all_mistakes_of_an_edit_are_said_at_once() {
+    let f = Fixture::one_shot();
+    f.put("a.txt", "a\n");
+    let edit = |more: Value| {
+        let mut input = json!({"file_path": "a.txt"});
+        input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        input
+    };
+    let insert = json!({"type": "insert", "line": 1, "newText": "x"});
+    for (input, expected) in [
+        (
+            json!({}),
+            vec![
+                "the input: expected `old_string` and `new_string`, or `edits`, found none of them",
+            ],
+        ),
+        (
+            json!({"replace_all": true, "old_string": "a"}),
+            vec!["/new_string: expected a string, found nothing (it goes with `old_string`)"],
+        ),
+        (
+            json!({"new_string": "a"}),
+            vec!["/old_string: expected a string, found nothing (it goes with `new_string`)"],
+        ),
+        (json!({"edits": []}), vec!["/edits: expected at least one edit, found none"]),
+        (
+            json!({"edits": vec![insert.clone(); 101]}),
+            vec!["/edits: expected at most 100 edits, found 101"],
+        ),
+        (
+            json!({"old_string": "a", "new_string": "b", "replace_all": true, "edits": [
+                {"type": "replace", "line": 3, "newText": "x"},
+                insert,
+                {"type": "insert", "oldText": "a", "newText": "x"},
+            ]}),
+            vec![
+                "/old_string: expected nothing beside `edits`, found a string",
+                "/new_string: expected nothing beside `edits`, found a string",
+                "/replace_all: expected nothing beside `edits`, found true",
+                "/edits/0/oldText: expected the text to `replace`, found nothing",
+                "/edits/0/line: expected nothing for a `replace`, found 3",
+                "/edits/2/line: expected the line to `insert` before, found nothing",
+                "/edits/2/oldText: expected nothing for an `insert`, found a string",
+            ],
+        ),
+    ] {
+        let error = f.call("Edit", edit(input)).await.unwrap_err();
+        assert_eq!(error.message.split("\n- ").skip(1).collect::<Vec<_>>(), expected);
+        assert_eq!(error.details["reason"], "schema_violation");
+        assert_eq!(error.details["violations"].as_array().unwrap().len(), expected.len());
+    }
+    assert_eq!(f.text("a.txt"), "a\n");
+}
+
+#[tokio::test]
+async fn what_reads_as_utf_8_is_edited_as_utf_8() {
+    let f = Fixture::one_shot();
+    let ascii = "plain\n".repeat(20_000).into_bytes();
+    let file = |word: &[u8]| [&ascii[..], word, b" caf\xE9 cr\xE8me br\xFBl\xE9e\n"].concat();
+    f.put("a.txt", file(b"old"));
+    f.call("Edit", json!({"file_path": "a.txt", "old_string": "old", "new_string": "漢"}))
+        .await
+        .unwrap();
+    assert_eq!(f.bytes("a.txt"), file("漢".as_bytes()));
+}
+
+#[tokio::test]
+async fn a_large_change_that_was_made_is_no_error() {
+    let f = Fixture::one_shot();
+    f.put("a.txt", "old line\n".repeat(300_000));
+    let input = json!({"file_path": "a.txt", "old_string": "old", "new_string": "new", "replace_all": true});
+    let done = f.call("Edit", input).await.unwrap();
+    assert_eq!(done.result.structured["replacements"], 300_000);
+    let input = json!({"file_path": "a.txt", "content": "x\n".repeat(2_500_000)});
+    f.call("Write", input).await.unwrap();
+    assert_eq!(f.bytes("a.txt").len(), 5_000_000);
+}
+
+#[tokio::test]
 async fn an_edit_keeps_every_other_byte() {
     let f = Fixture::one_shot();
     f.put("a.txt", b"\xEF\xBB\xBFone\r\ntwo\nthree\r\n\xFF\n");
@@ -173,17 +273,15 @@ async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
         {"type": "replace", "oldText": "fn main", "newText": "fn start"},
         {"type": "insert", "line": 99, "newText": "x"},
     ]});
+    assert_eq!(f.call("Edit", half.clone()).await.unwrap_err().details["edit"], 2);
     let error = f.fail("Edit", half).await;
     assert_eq!(
         error,
-        "no_match: edit 2: `a.rs` has no line 99 to insert before; the highest is 7, which appends"
+        "out_of_range: edit 2: `a.rs` has no line 99 to insert before; the highest is 7, which appends"
     );
     assert_eq!(f.text("a.rs"), "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n");
-    assert!(
-        f.fail("Edit", json!({"file_path": "b.rs", "old_string": "a", "new_string": "b"}))
-            .await
-            .contains("does not exist")
-    );
+    let gone = json!({"file_path": "b.rs", "old_string": "a", "new_string": "b"});
+    assert_eq!(f.fail("Edit", gone).await, "io: `b.rs` does not exist; did you mean `a.rs`?");
     f.put("blob", b"\0\x01\x02");
     assert!(
         f.fail("Edit", json!({"file_path": "blob", "old_string": "a", "new_string": "b"}))
@@ -221,7 +319,10 @@ async fn a_delete_takes_files_and_links_and_nothing_else() {
     assert_eq!(done.result.structured, json!({"success": true}));
     assert!(!f.path("dir/a.txt").exists());
     assert!(f.fail("Delete", json!({"file_path": "dir"})).await.starts_with("is_directory"));
-    assert!(f.fail("Delete", json!({"file_path": "gone"})).await.contains("does not exist"));
+    assert_eq!(
+        f.fail("Delete", json!({"file_path": "target.tx"})).await,
+        "io: `target.tx` does not exist; did you mean `target.txt`?"
+    );
 }
 
 #[tokio::test]
