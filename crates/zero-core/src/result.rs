@@ -84,7 +84,7 @@ pub struct FileDiff {
     pub old_text: Option<String>,
     /// The text after; `None` for a removed file.
     pub new_text: Option<String>,
-    /// True when the texts hold only the part that changed, because the file is large.
+    /// True when the texts hold only the part that changed, or its beginning, because that is large.
     pub partial: bool,
 }
 

@@ -18,7 +18,7 @@ use zero_runtime::seen_files::{Freshness, stale_file};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
 
-use self::apply::{EditOp, EditProblem, Edited};
+use self::apply::{EditOp, EditProblem, Edited, PLACES_MAX};
 use crate::diff::file_diff;
 use crate::missing;
 use crate::previewed::Previewed;
@@ -375,10 +375,11 @@ fn explain(plan: &EditPlan, index: usize, problem: &EditProblem, text: &[u8]) ->
             format!("{which}the new text is the same as the old; nothing was changed"),
         ),
         EditProblem::Ambiguous { lines, count } => {
-            let more = if *count > lines.len() { ", …" } else { "" };
+            let more = if *count > PLACES_MAX { ", …" } else { "" };
+            let word = if lines.len() == 1 { "line" } else { "lines" };
             let places: Vec<String> = lines.iter().map(usize::to_string).collect();
             let message = format!(
-                "{which}the text to replace occurs {count} times in `{shown}`, at lines {}{more}; add surrounding lines to make it unique, or replace all of them",
+                "{which}the text to replace occurs {count} times in `{shown}`, at {word} {}{more}; add surrounding lines to make it unique, or replace all of them",
                 places.join(", ")
             );
             ToolError::invalid(Reason::AmbiguousMatch, message)

@@ -9,7 +9,7 @@ use super::find::find;
 use super::rewrite::{Endings, Rewrite};
 
 /// Most places listed when a text is there more than once.
-const PLACES_MAX: usize = 20;
+pub(super) const PLACES_MAX: usize = 20;
 
 /// One edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,8 +131,9 @@ fn replace(
     }
     let (places, tolerance) = find(text, old).ok_or(EditProblem::NoMatch)?;
     if places.len() > 1 && !all {
-        let lines =
-            places.iter().take(PLACES_MAX).map(|place| line_of(text, place.start)).collect();
+        let listed = places.iter().take(PLACES_MAX);
+        let mut lines: Vec<usize> = listed.map(|place| line_of(text, place.start)).collect();
+        lines.dedup();
         return Err(EditProblem::Ambiguous { lines, count: places.len() });
     }
     let rewrite = Rewrite::new(old, new, tolerance);
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn a_text_that_overlaps_itself_is_not_alone() {
         let twice = |lines| EditProblem::Ambiguous { lines, count: 2 };
-        refuse("aaa", &[put("aa", "b")], twice(vec![1, 1]));
+        refuse("aaa", &[put("aa", "b")], twice(vec![1]));
         refuse("x\nx\nx\n", &[put("x\nx", "y")], twice(vec![1, 2]));
         check("x \nx\nx \n", &[put("x\nx", "y")], "x \ny \n");
         check("aaa", &[put_all("aa", "b")], "ba");
@@ -359,6 +360,36 @@ mod tests {
         #[test]
         fn no_edit_panics(text in "[ab \t\r\n“–é]{0,60}", old in "[ab \r\n\"-]{0,8}", new in "[ab\r\n]{0,8}", at in 0..12_u64) {
             let _ = apply(text.as_bytes(), &[put_all(&old, &new), line(at, &new), put(&old, "c")]);
+        }
+
+        /// Who copies lines without seeing how they end, and changes one, changes that one only.
+        #[test]
+        fn one_changed_line_is_the_only_one(
+            lines in proptest::collection::vec(("[ab]{0,2}", "[ \t]{0,2}\r?\n"), 1..12),
+            first in 0..12_usize, length in 1..6_usize, changed in 0..6_usize,
+        ) {
+            let first = first % lines.len();
+            let last = (first + length).min(lines.len());
+            let changed = first + changed % (last - first);
+            // Something that is there once makes the lines unique.
+            let content = |at: usize, mark: &str| match at {
+                at if at == changed && !mark.is_empty() => mark.to_owned(),
+                at if at == first => format!("<{}", lines[at].0),
+                at => lines[at].0.clone(),
+            };
+            let tail = |at: usize, mark: &str| match &lines[at].1 {
+                tail if at == changed && !mark.is_empty() => tail.trim_start_matches([' ', '\t']),
+                tail => tail,
+            };
+            let file = |mark: &str| -> String {
+                (0..lines.len()).map(|at| content(at, mark) + tail(at, mark)).collect()
+            };
+            let copied = |mark: &str| -> String {
+                (first..last).map(|at| content(at, mark) + "\n").collect()
+            };
+            let edited = apply(file("").as_bytes(), &[put(&copied(""), &copied("#"))]);
+            let edited = edited.map(|edited| String::from_utf8_lossy(&edited.text).into_owned());
+            proptest::prop_assert_eq!(edited, Ok(file("#")));
         }
 
         /// Replacing something by a mark that is nowhere else, and the mark by it, changes nothing.

@@ -282,6 +282,11 @@ async fn an_edit_that_cannot_be_made_says_why_and_changes_nothing() {
     assert_eq!(f.text("a.rs"), "fn main() {\n    print(1);\n}\nfn more() {\n    print(1);\n}\n");
     let gone = json!({"file_path": "b.rs", "old_string": "a", "new_string": "b"});
     assert_eq!(f.fail("Edit", gone).await, "io: `b.rs` does not exist; did you mean `a.rs`?");
+    f.put("b.txt", "aaa");
+    assert_eq!(
+        f.fail("Edit", json!({"file_path": "b.txt", "old_string": "aa", "new_string": "b"})).await,
+        "ambiguous_match: the text to replace occurs 2 times in `b.txt`, at line 1; add surrounding lines to make it unique, or replace all of them"
+    );
     f.put("blob", b"\0\x01\x02");
     assert!(
         f.fail("Edit", json!({"file_path": "blob", "old_string": "a", "new_string": "b"}))
