@@ -192,7 +192,7 @@ impl Located {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())
             .map_err(|errno| file_error::from_errno("open", &self.shown, errno))?;
-        Ok(Folder { dir, path: self.path().to_owned(), shown: self.shown.clone() })
+        Ok(Folder { dir: Arc::new(dir), path: self.path().to_owned(), shown: self.shown.clone() })
     }
 
     /// Names of what stands beside it, for "did you mean"; at most `max` of them are looked at.
@@ -242,9 +242,9 @@ impl Located {
 }
 
 /// A folder held open for walking.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Folder {
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
     path: PathBuf,
     shown: String,
 }
@@ -279,14 +279,70 @@ impl Folder {
     /// at any step. `None` when it is not an ordinary file, is gone, or may not be read.
     pub fn open_beneath(&self, relative: &Path) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        beneath::open(&self.dir, relative, flags).ok().map(File::from)
+        let file = File::from(beneath::open(&self.dir, relative, flags).ok()?);
+        (FileFacts::of_file(&file).ok()?.file_type == FileType::File).then_some(file)
     }
 
-    /// What is known of something beneath this folder.
+    /// What is known of something beneath this folder, found without following a link at any step.
     pub fn facts_beneath(&self, relative: &Path) -> Option<FileFacts> {
-        rustix::fs::statat(&self.dir, relative, AtFlags::SYMLINK_NOFOLLOW)
-            .ok()
-            .map(|stat| FileFacts::of(&stat))
+        Lookout::new(self).facts(relative)
+    }
+
+    /// Opens the ordinary file that a name leads to, links followed, as a library will that takes
+    /// nothing but names. A relative name starts here. `Ok(None)` when there is nothing to read:
+    /// nothing, a folder, or what may not be read. An error is what must not be read: a pipe or
+    /// device, which may block or never end, or one of the kernel's views of processes.
+    pub fn open_named(&self, name: &Path) -> Result<Option<File>, ToolError> {
+        let Ok(stat) = rustix::fs::statat(&self.dir, name, AtFlags::empty()) else {
+            return Ok(None);
+        };
+        let shown = name.display().to_string();
+        match FileFacts::of(&stat).file_type {
+            FileType::File => {}
+            FileType::Directory => return Ok(None),
+            other => return Err(wrong_type(&shown, other)),
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::openat(&self.dir, name, flags, Mode::empty()) else {
+            return Ok(None);
+        };
+        refuse_procfs(&file, &shown)?;
+        let file = File::from(file);
+        match FileFacts::of_file(&file).map(|facts| facts.file_type) {
+            Ok(FileType::File) => Ok(Some(file)),
+            Ok(other) => Err(wrong_type(&shown, other)),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Looks at one thing after another beneath a folder, without following a link at any step.
+///
+/// The folder it looked in last stays open: neighbours then take one system call each, and a
+/// shorter one than their whole path would.
+#[derive(Debug)]
+pub struct Lookout<'a> {
+    folder: &'a Folder,
+    last: Option<(PathBuf, OwnedFd)>,
+}
+
+impl<'a> Lookout<'a> {
+    /// Looks beneath `folder`.
+    pub fn new(folder: &'a Folder) -> Self {
+        Self { folder, last: None }
+    }
+
+    /// What is known of something; `None` when it is gone or a link leads to it.
+    pub fn facts(&mut self, relative: &Path) -> Option<FileFacts> {
+        let (above, name) = (relative.parent()?, relative.file_name()?);
+        let is_near = self.last.as_ref().is_some_and(|(last, _)| last == above);
+        if !is_near {
+            let dir = beneath::open(&self.folder.dir, above, folder_flags()).ok()?;
+            self.last = Some((above.to_owned(), dir));
+        }
+        let (_, dir) = self.last.as_ref()?;
+        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(FileFacts::of(&stat))
     }
 }
 
@@ -325,4 +381,80 @@ fn wrong_type(shown: &str, found: FileType) -> ToolError {
         ),
     };
     ToolError::invalid(reason, message).with("file", shown)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use crate::{LastLink, Workspace};
+    use std::os::unix::fs::symlink;
+
+    /// A folder `base` with one of everything, beside a folder with a secret.
+    fn folder(temp: &Path) -> Folder {
+        std::fs::create_dir_all(temp.join("base/sub")).unwrap();
+        std::fs::create_dir(temp.join("outside")).unwrap();
+        for file in ["base/file", "base/sub/file", "base/sub/other", "outside/secret"] {
+            std::fs::write(temp.join(file), "text").unwrap();
+        }
+        for (points_at, link) in
+            [("file", "link"), ("../outside", "leak"), ("/dev/null", "null"), ("gone", "dangling")]
+        {
+            symlink(points_at, temp.join("base").join(link)).unwrap();
+        }
+        symlink("/proc/self/status", temp.join("base/proc")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(temp.join("base/pipe")).status();
+        assert!(made.unwrap().success());
+        let workspace = Workspace::open(&[temp.join("base")], None).unwrap();
+        workspace.locate(".", LastLink::Follow).unwrap().open_folder().unwrap()
+    }
+
+    #[test]
+    fn only_an_ordinary_file_is_opened_and_no_link_is_followed_on_the_way() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = folder(temp.path());
+        let mut lookout = Lookout::new(&folder);
+        for (path, opens, looks_like) in [
+            ("file", true, Some(FileType::File)),
+            ("sub/file", true, Some(FileType::File)),
+            ("sub/other", true, Some(FileType::File)),
+            ("sub/gone", false, None),
+            ("sub", false, Some(FileType::Directory)),
+            ("pipe", false, Some(FileType::Special)),
+            ("link", false, Some(FileType::Symlink)),
+            ("leak", false, Some(FileType::Symlink)),
+            ("leak/secret", false, None),
+            ("../outside/secret", false, None),
+        ] {
+            let path = Path::new(path);
+            assert_eq!(folder.open_beneath(path).is_some(), opens, "{path:?}");
+            let facts = folder.facts_beneath(path);
+            assert_eq!(facts.map(|facts| facts.file_type), looks_like, "{path:?}");
+            assert_eq!(lookout.facts(path), facts, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_opened_when_it_leads_to_an_ordinary_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = folder(temp.path());
+        for (name, expected) in [
+            ("file", Ok(true)),
+            ("link", Ok(true)),
+            ("leak/secret", Ok(true)),
+            ("sub", Ok(false)),
+            ("dangling", Ok(false)),
+            ("gone", Ok(false)),
+            ("pipe", Err(Some(Reason::SpecialFile))),
+            ("null", Err(Some(Reason::SpecialFile))),
+            #[cfg(target_os = "linux")]
+            ("proc", Err(Some(Reason::SpecialFile))),
+        ] {
+            let opened = folder.open_named(Path::new(name));
+            let found = opened.map(|file| file.is_some()).map_err(|error| error.reason());
+            assert_eq!(found, expected, "{name}");
+        }
+        let absolute = temp.path().join("outside/secret");
+        assert!(folder.open_named(&absolute).unwrap().is_some());
+    }
 }
