@@ -32,6 +32,8 @@ pub(crate) struct Found {
     pub(crate) paths: BTreeSet<PathBuf>,
     /// How many there are in all.
     pub(crate) count: u64,
+    /// What was not looked at, in words.
+    pub(crate) left_out: Option<String>,
 }
 
 impl FileGlob {
@@ -65,14 +67,15 @@ impl FileGlob {
     /// Looks for its files and keeps the first `max` of them.
     pub(crate) fn find(&self, max: usize, cx: &CallContext) -> Result<Found, ToolError> {
         let folder = self.root.open_folder()?;
-        let shares = Walk::for_pattern(&self.pattern).run(&folder, cx, || First {
+        let walked = Walk::for_pattern(&self.pattern).run(&folder, cx, || First {
             pattern: &self.pattern,
             max,
             count: 0,
             paths: BTreeSet::new(),
         })?;
-        let mut found = Found { folder, paths: BTreeSet::new(), count: 0 };
-        for mut share in shares {
+        let left_out = walked.left_out.note(cx.workspace());
+        let mut found = Found { folder, paths: BTreeSet::new(), count: 0, left_out };
+        for mut share in walked.visitors {
             found.count += share.count;
             found.paths.append(&mut share.paths);
         }

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::result::{Content, Display};
-use zero_core::{Category, Effect, Effects, Kind, Risk, TimeoutClass, ToolError};
+use zero_core::{Category, Effects, Kind, Risk, TimeoutClass, ToolError};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
-use zero_sandbox::located::Folder;
-use zero_sandbox::{FileType, LastLink, Located, Workspace};
+use zero_sandbox::located::Lookout;
+use zero_sandbox::{FileType, Workspace};
 
 use crate::missing;
 use crate::path_pattern::PathPattern;
-use crate::walk::{Visitor, Walk, counted};
+use crate::walk::bases::Bases;
+use crate::walk::ignore_files::LeftOut;
+use crate::walk::{Visitor, Walk, counted, one_line};
 
 /// Most files that are listed.
 const FILES_MAX: usize = 1_000;
@@ -29,7 +31,7 @@ const FILES_MAX: usize = 1_000;
 pub struct GlobArgs {
     /// The glob, matched against paths relative to `path`.
     pattern: String,
-    /// Folder to search in; the workspace root when absent.
+    /// Folder to search in; the whole workspace when absent.
     path: Option<String>,
 }
 
@@ -42,9 +44,9 @@ pub struct GlobOutput {
     count: u64,
 }
 
-/// A glob whose base is settled.
+/// A glob of which it is settled where it looks.
 pub struct GlobPlan {
-    base: Located,
+    bases: Bases,
     written: String,
     pattern: PathPattern,
 }
@@ -72,16 +74,19 @@ impl Tool for Glob {
 
     fn plan(&self, args: GlobArgs, workspace: &Workspace) -> Result<GlobPlan, ToolError> {
         let pattern = PathPattern::of_paths(&args.pattern)?;
-        let base = workspace.locate(args.path.as_deref().unwrap_or("."), LastLink::Follow)?;
-        Ok(GlobPlan { base, written: args.pattern, pattern })
+        let bases = Bases::of(args.path.as_deref(), workspace)?;
+        Ok(GlobPlan { bases, written: args.pattern, pattern })
     }
 
     fn describe(&self, plan: &GlobPlan) -> Description {
-        Description { title: format!("Glob `{}`{}", plan.written, place(plan)), locations: vec![] }
+        Description {
+            title: format!("Glob `{}`{}", plan.written, plan.bases.place()),
+            locations: vec![],
+        }
     }
 
     fn effects(&self, plan: &GlobPlan) -> Effects {
-        vec![Effect::Read(plan.base.target().clone())]
+        plan.bases.effects()
     }
 
     async fn run(
@@ -93,50 +98,53 @@ impl Tool for Glob {
     }
 }
 
-/// ` in src`, or nothing for the workspace root.
-fn place(plan: &GlobPlan) -> String {
-    match plan.base.shown() {
-        "." => String::new(),
-        shown => format!(" in {shown}"),
-    }
-}
-
 fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, ToolError> {
-    let folder = missing::open_folder(&plan.base)?;
-    let pattern = &plan.pattern;
-    let found = Walk::for_pattern(pattern).run(&folder, cx, || Finder {
-        folder: &folder,
-        pattern,
-        newest: Newest::default(),
-    })?;
-    let newest =
-        found.into_iter().map(|finder| finder.newest).reduce(Newest::merge).unwrap_or_default();
-    Ok(reply(plan, newest, &folder, cx.workspace()))
+    let mut newest = Newest::default();
+    let mut left_out = LeftOut::default();
+    for (index, base) in plan.bases.searched().iter().enumerate() {
+        let folder = missing::open_folder(base)?;
+        let without = plan.bases.inside(base);
+        let walk = Walk { without, ..Walk::for_pattern(&plan.pattern) };
+        let walked = walk.run(&folder, cx, || Finder {
+            base: index,
+            lookout: Lookout::new(&folder),
+            pattern: &plan.pattern,
+            newest: Newest::default(),
+        })?;
+        newest =
+            walked.visitors.into_iter().map(|finder| finder.newest).fold(newest, Newest::merge);
+        left_out = left_out.plus(walked.left_out);
+    }
+    Ok(reply(plan, newest, &left_out, cx.workspace()))
 }
 
 fn reply(
     plan: &GlobPlan,
     newest: Newest,
-    folder: &Folder,
+    left_out: &LeftOut,
     workspace: &Workspace,
 ) -> ToolReply<GlobOutput> {
     let count = newest.count;
-    let files: Vec<String> =
-        newest.into_paths().iter().map(|path| workspace.shown(&folder.path().join(path))).collect();
-    let text = match files.len() as u64 {
-        0 => format!(
+    let bases = plan.bases.searched();
+    let files: Vec<String> = newest
+        .into_paths()
+        .map(|(base, path)| workspace.shown(&bases[base].path().join(path)))
+        .collect();
+    let mut text = match files.is_empty() {
+        true => format!(
             "No files match `{}`{}; files that .gitignore leaves out and hidden ones are not looked at",
             plan.written,
-            place(plan)
+            plan.bases.place()
         ),
-        shown if shown < count => {
-            format!(
-                "{}\n\n(showing {shown} of {count} files, the newest; use a narrower pattern)",
-                files.join("\n")
-            )
-        }
-        _ => files.join("\n"),
+        false => files.iter().map(|file| one_line(file)).collect::<Vec<_>>().join("\n"),
     };
+    let shown = files.len() as u64;
+    let cut = (shown < count)
+        .then(|| format!("showing {shown} of {count} files, the newest; use a narrower pattern"));
+    let notes: Vec<String> = cut.into_iter().chain(left_out.note(workspace)).collect();
+    if !notes.is_empty() {
+        text.push_str(&format!("\n\n({})", notes.join("; ")));
+    }
     ToolReply {
         content: vec![Content::Text(text)],
         display: Display::markdown(format!("Found {}", counted(count, "file", "files"))),
@@ -147,7 +155,9 @@ fn reply(
 
 /// One thread's share of the search.
 struct Finder<'a> {
-    folder: &'a Folder,
+    /// Which of the bases it looks in.
+    base: usize,
+    lookout: Lookout<'a>,
     pattern: &'a PathPattern,
     newest: Newest,
 }
@@ -158,9 +168,9 @@ impl Visitor for Finder<'_> {
             return;
         }
         // What vanished since, or turned into a link, is no file any more.
-        let facts = self.folder.facts_beneath(relative);
+        let facts = self.lookout.facts(relative);
         if let Some(facts) = facts.filter(|facts| facts.file_type == FileType::File) {
-            self.newest.add(facts.modified_ns, relative);
+            self.newest.add(facts.modified_ns, self.base, relative);
         }
     }
 }
@@ -169,36 +179,37 @@ impl Visitor for Finder<'_> {
 #[derive(Default)]
 struct Newest {
     count: u64,
-    /// The worst of those kept is on top: the oldest, and among those the last by path.
-    kept: BinaryHeap<(Reverse<i128>, PathBuf)>,
+    /// The worst of those kept is on top: the oldest, and among those the last by base and path.
+    kept: BinaryHeap<(Reverse<i128>, usize, PathBuf)>,
 }
 
 impl Newest {
-    fn add(&mut self, modified_ns: i128, path: &Path) {
+    fn add(&mut self, modified_ns: i128, base: usize, path: &Path) {
         self.count += 1;
-        self.keep(Reverse(modified_ns), path);
+        self.keep(Reverse(modified_ns), base, path);
     }
 
-    fn keep(&mut self, age: Reverse<i128>, path: &Path) {
+    fn keep(&mut self, age: Reverse<i128>, base: usize, path: &Path) {
         if self.kept.len() < FILES_MAX {
-            self.kept.push((age, path.to_owned()));
+            self.kept.push((age, base, path.to_owned()));
         } else if let Some(mut worst) = self.kept.peek_mut()
-            && (age, path) < (worst.0, worst.1.as_path())
+            && (age, base, path) < (worst.0, worst.1, worst.2.as_path())
         {
-            *worst = (age, path.to_owned());
+            *worst = (age, base, path.to_owned());
         }
     }
 
     fn merge(mut self, other: Self) -> Self {
         self.count += other.count;
-        for (age, path) in other.kept {
-            self.keep(age, &path);
+        for (age, base, path) in other.kept {
+            self.keep(age, base, &path);
         }
         self
     }
 
-    fn into_paths(self) -> Vec<PathBuf> {
-        self.kept.into_sorted_vec().into_iter().map(|(_, path)| path).collect()
+    /// The paths, each with the base it lies below.
+    fn into_paths(self) -> impl Iterator<Item = (usize, PathBuf)> {
+        self.kept.into_sorted_vec().into_iter().map(|(_, base, path)| (base, path))
     }
 }
 
@@ -285,6 +296,17 @@ mod tests {
         std::os::unix::fs::symlink(host.outside(), host.path("leak")).unwrap();
         std::os::unix::fs::symlink(host.path("README.md"), host.path("link.md")).unwrap();
         check(&host, json!({"pattern": "{*,leak/*}.md"}), &["README.md"]);
+    }
+
+    /// One name is one line, whatever it holds; the structured name stays what it is.
+    #[test]
+    fn a_name_with_control_characters_stays_on_its_line() {
+        let host = TestHost::new().files(&[("a\nREADME.md", ""), ("b\u{1b}[2J", "")]);
+        let mut lines: Vec<String> =
+            host.text("Glob", json!({"pattern": "*"})).lines().map(str::to_owned).collect();
+        lines.sort();
+        assert_eq!(lines, [r"a\nREADME.md", r"b\u{1b}[2J"]);
+        check(&host, json!({"pattern": "*"}), &["a\nREADME.md", "b\u{1b}[2J"]);
     }
 
     #[test]

@@ -16,16 +16,16 @@ use ignore::types::{Types, TypesBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::result::{Content, Display, Hit, Location};
-use zero_core::{
-    ByteSize, Category, Effect, Effects, Kind, Limits, Reason, Risk, TimeoutClass, ToolError,
-};
+use zero_core::{ByteSize, Category, Effects, Kind, Limits, Reason, Risk, TimeoutClass, ToolError};
 use zero_runtime::nearest::nearest;
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
-use zero_sandbox::{FileType, LastLink, Located, Workspace};
+use zero_sandbox::{FileType, Located, Workspace};
 
 use crate::missing;
 use crate::path_pattern::PathPattern;
-use crate::walk::{Entry, Walk, counted};
+use crate::walk::bases::Bases;
+use crate::walk::ignore_files::LeftOut;
+use crate::walk::{Entry, Walk, counted, one_line};
 use kept::{FileHits, Kept, Role, Room, Taken};
 use search::{Beneath, Keep, Query, Search, Totals};
 
@@ -41,15 +41,15 @@ const LOCATIONS_MAX: usize = 20;
 const TITLE_CHARS_MAX: usize = 80;
 
 /// Searches the contents of files with a regular expression (Rust syntax: no look-around or
-/// backreferences; escape literal `(`, `{`, `[`, `.` with a backslash). Skips binary and hidden
-/// files and what `.gitignore` leaves out. By default lists the files that match; set
+/// backreferences; escape literal `(`, `{`, `[`, `.` with a backslash). Skips binary files,
+/// what `.gitignore` leaves out, and hidden files unless `glob` names them (`.github/**`). By default lists the files that match; set
 /// `output_mode` to `content` for the matching lines. Totals are always over everything.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrepArgs {
     /// The regular expression, matched line by line.
     pattern: String,
-    /// File or folder to search; the workspace root when absent.
+    /// File or folder to search; the whole workspace when absent.
     path: Option<String>,
     /// Only search files that match this glob: `*.rs` by name at any depth, `src/**/*.ts` by path
     /// below `path`; a leading `!` searches all others.
@@ -118,9 +118,9 @@ pub struct Match {
     content: String,
 }
 
-/// A search whose base is settled and whose patterns are compiled.
+/// A search of which it is settled where it looks and whose patterns are compiled.
 pub struct GrepPlan {
-    base: Located,
+    bases: Bases,
     pattern: String,
     matcher: RegexMatcher,
     multiline: bool,
@@ -166,14 +166,14 @@ impl Tool for Grep {
         let matcher = compile(&args.pattern, args.ignore_case.unwrap_or(false), multiline)?;
         let filter =
             Filter::parse(args.glob.as_deref(), args.exclude.as_deref(), args.r#type.as_deref())?;
-        let base = workspace.locate(args.path.as_deref().unwrap_or("."), LastLink::Follow)?;
+        let bases = Bases::of(args.path.as_deref(), workspace)?;
         let mode = args.output_mode.unwrap_or_default();
         let context = |side: Option<u32>| match mode {
             OutputMode::Content => side.or(args.around).unwrap_or(0) as usize,
             OutputMode::FilesWithMatches | OutputMode::Count => 0,
         };
         Ok(GrepPlan {
-            base,
+            bases,
             matcher,
             multiline,
             mode,
@@ -191,15 +191,12 @@ impl Tool for Grep {
         if pattern.len() < plan.pattern.len() {
             pattern.push('…');
         }
-        let title = match plan.base.shown() {
-            "." => format!("Grep `{pattern}`"),
-            shown => format!("Grep `{pattern}` in {shown}"),
-        };
+        let title = format!("Grep `{pattern}`{}", plan.bases.place());
         Description { title, locations: vec![] }
     }
 
     fn effects(&self, plan: &GrepPlan) -> Effects {
-        vec![Effect::Read(plan.base.target().clone())]
+        plan.bases.effects()
     }
 
     async fn run(
@@ -313,12 +310,23 @@ fn types(name: &str) -> Result<Types, ToolError> {
 
 fn grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, ToolError> {
     let kept = Kept::new(Room { entries: plan.head_limit, bytes: hits_bytes_max(cx.limits()) });
-    let totals = match plan.base.facts()?.map(|facts| facts.file_type) {
-        None => return Err(missing::not_found(&plan.base)),
-        Some(FileType::Directory) => search_folder(plan, &kept, cx)?,
-        Some(_) => search_file(plan, &kept, cx)?,
-    };
-    Ok(Answer::new(plan, kept, totals, cx.workspace()).into_reply(plan, totals))
+    let query = query(plan, cx);
+    let mut totals = Totals::default();
+    let mut left_out = LeftOut::default();
+    for (index, base) in plan.bases.searched().iter().enumerate() {
+        let search = || Search::new(&query, index, &kept, cx);
+        totals = totals.plus(match base.facts()?.map(|facts| facts.file_type) {
+            None => return Err(missing::not_found(base)),
+            Some(FileType::Directory) => {
+                let (found, not_entered) = search_folder(plan, base, search, cx)?;
+                left_out = left_out.plus(not_entered);
+                found
+            }
+            Some(_) => search_file(base, search(), cx)?,
+        });
+    }
+    let left_out = left_out.note(cx.workspace());
+    Ok(Answer::new(plan, kept, totals, cx.workspace()).into_reply(plan, totals, left_out))
 }
 
 /// Leaves room in a result for what the model gets, and for what is around the hits.
@@ -342,22 +350,30 @@ fn query(plan: &GrepPlan, cx: &CallContext) -> Query {
     }
 }
 
-fn search_folder(plan: &GrepPlan, kept: &Kept, cx: &CallContext) -> Result<Totals, ToolError> {
-    let folder = plan.base.open_folder()?;
-    let query = query(plan, cx);
-    let searched = plan.filter.walk().run(&folder, cx, || Beneath {
+fn search_folder<'a>(
+    plan: &GrepPlan,
+    base: &Located,
+    search: impl Fn() -> Search<'a>,
+    cx: &CallContext,
+) -> Result<(Totals, LeftOut), ToolError> {
+    let folder = base.open_folder()?;
+    let walk = Walk { without: plan.bases.inside(base), ..plan.filter.walk() };
+    let walked = walk.run(&folder, cx, || Beneath {
         folder: &folder,
         wanted: |relative: &Path| plan.filter.wants(relative),
-        search: Search::new(&query, kept, cx),
+        search: search(),
     })?;
-    Ok(searched.iter().map(|beneath| beneath.search.totals()).fold(Totals::default(), Totals::plus))
+    let totals = walked.visitors.iter().map(|beneath| beneath.search.totals());
+    Ok((totals.fold(Totals::default(), Totals::plus), walked.left_out))
 }
 
 /// A file that was named is searched whatever the filters and `.gitignore` say.
-fn search_file(plan: &GrepPlan, kept: &Kept, cx: &CallContext) -> Result<Totals, ToolError> {
-    let file = plan.base.open_file()?;
-    let mut search = Search::new(&query(plan, cx), kept, cx);
-    search.search(file, Path::new(""));
+fn search_file(
+    base: &Located,
+    mut search: Search<'_>,
+    cx: &CallContext,
+) -> Result<Totals, ToolError> {
+    search.search(base.open_file()?, Path::new(""));
     cx.check_cancelled()?;
     Ok(search.totals())
 }
@@ -381,10 +397,11 @@ impl Answer {
             locations: vec![],
             total_matches: totals.matches,
         };
-        for (relative, found) in kept.into_files() {
+        for ((base, relative), found) in kept.into_files() {
+            let base = plan.bases.searched()[base].path();
             let path = match relative.as_os_str().is_empty() {
-                true => plan.base.path().to_owned(),
-                false => plan.base.path().join(&relative),
+                true => base.to_owned(),
+                false => base.join(&relative),
             };
             let file = workspace.shown(&path);
             match plan.mode {
@@ -408,12 +425,13 @@ impl Answer {
     /// Adds a line, or a match over several, of which those already there are not shown twice.
     fn add_line(&mut self, path: &Path, file: &str, line: kept::Line) {
         let is_match = line.role == Role::Match;
+        let named = one_line(file);
         for (number, text) in (line.number..).zip(line.text.split('\n')) {
             let shown =
-                self.hits.last().is_some_and(|last| last.file == file && last.line >= number);
+                self.hits.last().is_some_and(|last| last.file == named && last.line >= number);
             if !shown {
                 self.hits.push(Hit {
-                    file: file.to_owned(),
+                    file: named.clone(),
                     line: number,
                     text: text.to_owned(),
                     is_match,
@@ -446,17 +464,25 @@ impl Answer {
         }
     }
 
-    fn into_reply(self, plan: &GrepPlan, totals: Totals) -> ToolReply<GrepOutput> {
-        let note = note(plan.mode, self.matches.len() as u64, totals);
+    fn into_reply(
+        self,
+        plan: &GrepPlan,
+        totals: Totals,
+        left_out: Option<String>,
+    ) -> ToolReply<GrepOutput> {
+        let missed: Vec<String> = unreadable(totals).into_iter().chain(left_out).collect();
+        let note = note(plan.mode, self.matches.len() as u64, totals, &missed);
         let lines = |line: &dyn Fn(&Match) -> String| {
             let lines: Vec<String> = self.matches.iter().map(line).collect();
             let note = note.as_ref().map_or_else(String::new, |note| format!("\n\n({note})"));
             Content::Text(lines.join("\n") + &note)
         };
         let content = match plan.mode {
-            _ if totals.matches == 0 => Content::Text(nothing_found(plan, totals)),
-            OutputMode::FilesWithMatches => lines(&|found| found.file.clone()),
-            OutputMode::Count => lines(&|found| format!("{}:{}", found.file, found.content)),
+            _ if totals.matches == 0 => Content::Text(nothing_found(plan, totals, missed)),
+            OutputMode::FilesWithMatches => lines(&|found| one_line(&found.file)),
+            OutputMode::Count => {
+                lines(&|found| format!("{}:{}", one_line(&found.file), found.content))
+            }
             OutputMode::Content => {
                 Content::Matches { hits: self.hits, numbered: plan.numbered, note }
             }
@@ -477,7 +503,7 @@ fn found_in(totals: Totals) -> String {
 }
 
 /// What the reader must know besides the hits shown.
-fn note(mode: OutputMode, shown: u64, totals: Totals) -> Option<String> {
+fn note(mode: OutputMode, shown: u64, totals: Totals, missed: &[String]) -> Option<String> {
     let mut notes = Vec::new();
     match mode {
         OutputMode::Content if shown < totals.matches => {
@@ -495,15 +521,12 @@ fn note(mode: OutputMode, shown: u64, totals: Totals) -> Option<String> {
         }
         _ => {}
     }
-    notes.extend(unreadable(totals));
+    notes.extend_from_slice(missed);
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-fn nothing_found(plan: &GrepPlan, totals: Totals) -> String {
-    let place = match plan.base.shown() {
-        "." => String::new(),
-        shown => format!(" in {shown}"),
-    };
+fn nothing_found(plan: &GrepPlan, totals: Totals, missed: Vec<String>) -> String {
+    let place = plan.bases.place();
     let mut facts = vec![format!("{} searched", counted(totals.files, "file", "files"))];
     if totals.binary_files > 0 {
         facts.push(format!(
@@ -511,7 +534,7 @@ fn nothing_found(plan: &GrepPlan, totals: Totals) -> String {
             counted(totals.binary_files, "binary file", "binary files")
         ));
     }
-    facts.extend(unreadable(totals));
+    facts.extend(missed);
     format!("No matches found for `{}`{place} ({})", plan.pattern, facts.join(", "))
 }
 
@@ -528,6 +551,7 @@ mod tests {
     use serde_json::{Value, json};
     use tokio_util::sync::CancellationToken;
     use zero_core::ErrorType;
+    use zero_sandbox::LastLink;
 
     fn tree() -> TestHost {
         let host = TestHost::new().files(&[
@@ -655,6 +679,7 @@ mod tests {
             &["a.rs", "keep.log", "latin.txt", "wide.txt"],
         );
         check_files(&host, all("glob", json!(".env")), &[".env"]);
+        check_files(&host, all("glob", json!(".git/*")), &[]);
         check_files(&host, all("type", json!("py")), &["lib/c.py"]);
         check_files(&host, all("exclude", json!(["lib", "*.txt"])), &["a.rs", "keep.log"]);
         check_files(
@@ -670,6 +695,21 @@ mod tests {
             json!({"pattern": "needle", "path": "lib", "glob": "b.*"}),
             &["lib/b.rs"],
         );
+    }
+
+    /// One name is one line, whatever it holds; the structured name stays what it is.
+    #[test]
+    fn a_name_with_control_characters_stays_on_its_line() {
+        let host = TestHost::new().files(&[("a\nb.rs", "needle\n")]);
+        for (mode, expected) in [
+            ("files_with_matches", r"a\nb.rs"),
+            ("count", r"a\nb.rs:1"),
+            ("content", r"a\nb.rs:1:needle"),
+        ] {
+            let input = json!({"pattern": "needle", "output_mode": mode});
+            assert_eq!(text(&host, input.clone()), expected);
+            assert_eq!(host.ok("Grep", input).structured["matches"][0]["file"], "a\nb.rs");
+        }
     }
 
     #[test]

@@ -241,6 +241,9 @@ impl Gathered {
 
     fn add_matches(&mut self, glob: &FileGlob, cx: &CallContext) -> Result<(), ToolError> {
         let found = glob.find(FILES_MAX, cx)?;
+        if let Some(left_out) = &found.left_out {
+            self.skip(glob.written(), left_out);
+        }
         if found.count == 0 {
             self.skip(glob.written(), "no file matches");
             return Ok(());

@@ -14,6 +14,8 @@ use zero_sandbox::{StateDir, Workspace};
 pub(crate) struct TestHost {
     temp: tempfile::TempDir,
     limits: Limits,
+    /// The roots, as names below the first.
+    roots: Vec<&'static str>,
     running: Option<(ToolHost, Session)>,
     has_session: bool,
 }
@@ -23,7 +25,13 @@ impl TestHost {
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("workspace")).unwrap();
-        let mut host = Self { temp, limits: Limits::default(), running: None, has_session: false };
+        let mut host = Self {
+            temp,
+            limits: Limits::default(),
+            roots: vec![""],
+            running: None,
+            has_session: false,
+        };
         host.start();
         host
     }
@@ -49,8 +57,16 @@ impl TestHost {
         self
     }
 
+    /// The same with these roots, which must exist, named as seen from the first folder.
+    pub(crate) fn roots(mut self, roots: &[&'static str]) -> Self {
+        self.roots = roots.to_vec();
+        self.start();
+        self
+    }
+
     fn start(&mut self) {
-        let workspace = Workspace::open(&[self.path("")], None).unwrap();
+        let roots: Vec<PathBuf> = self.roots.iter().map(|root| self.path(root)).collect();
+        let workspace = Workspace::open(&roots, None).unwrap();
         let state = StateDir::new(self.temp.path().join("state"));
         let host = ToolHost::new(HostConfig {
             limits: self.limits.clone(),

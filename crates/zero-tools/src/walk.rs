@@ -5,11 +5,14 @@
 //! may be shown names that a racing rename put there; what a visitor opens, it opens beneath the
 //! [`Folder`]'s handle, where no rename or link can lead it elsewhere.
 
+pub(crate) mod bases;
+pub(crate) mod ignore_files;
+
 use std::ffi::OsStr;
 use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::types::Types;
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -18,6 +21,7 @@ use zero_runtime::CallContext;
 use zero_sandbox::located::Folder;
 
 use crate::path_pattern::PathPattern;
+use ignore_files::LeftOut;
 
 /// Most threads of one walk; more only wait for each other.
 const THREADS_MAX: usize = 12;
@@ -51,6 +55,16 @@ pub(crate) struct Walk {
     pub(crate) depth_max: Option<usize>,
     /// Only where this agrees.
     pub(crate) enter: Option<Enter>,
+    /// Not this folder below the base, for another walk is about it.
+    pub(crate) without: Option<PathBuf>,
+}
+
+/// What a walk gives back.
+pub(crate) struct Walked<V> {
+    /// The visitors, with what they made of the files.
+    pub(crate) visitors: Vec<V>,
+    /// The folders that were not entered.
+    pub(crate) left_out: LeftOut,
 }
 
 impl Walk {
@@ -75,21 +89,15 @@ impl Walk {
         base: &Folder,
         cx: &CallContext,
         visitor: impl Fn() -> V,
-    ) -> Result<Vec<V>, ToolError> {
-        let below = Below::new(base.path());
-        let mut walk = WalkBuilder::new(base.path());
-        walk.threads(threads()).require_git(false).hidden(!self.hidden).max_depth(self.depth_max);
-        if let Some(types) = self.types {
-            walk.types(types);
+    ) -> Result<Walked<V>, ToolError> {
+        if let Some(file) = ignore_files::unreadable_from(base) {
+            let mut left_out = LeftOut::default();
+            left_out.add(base.path().join(file));
+            return Ok(Walked { visitors: vec![], left_out });
         }
-        let enter = self.enter;
-        walk.filter_entry(move |entry| {
-            entry.depth() == 0
-                || entry.file_name() != ".git"
-                    && enter
-                        .as_ref()
-                        .is_none_or(|enter| enter(below.of(entry.path()), kind_of(entry)))
-        });
+        let below = Below::new(base.path());
+        let left_out = Arc::new(Mutex::new(LeftOut::default()));
+        let walk = self.builder(base, Arc::clone(&left_out));
         let finished = Mutex::new(Vec::new());
         walk.build_parallel().run(|| {
             let mut hand = Hand { visitor: Some(visitor()), finished: &finished };
@@ -108,7 +116,49 @@ impl Walk {
             })
         });
         cx.check_cancelled()?;
-        Ok(finished.into_inner().unwrap_or_else(PoisonError::into_inner))
+        let left_out =
+            std::mem::take(&mut *left_out.lock().unwrap_or_else(PoisonError::into_inner));
+        let visitors = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Walked { visitors, left_out })
+    }
+
+    /// The crate's walk; the folders it does not enter are counted in `left_out`.
+    fn builder(self, base: &Folder, left_out: Arc<Mutex<LeftOut>>) -> WalkBuilder {
+        let mut walk = WalkBuilder::new(base.path());
+        walk.threads(threads()).require_git(false).hidden(!self.hidden).max_depth(self.depth_max);
+        if let Some(types) = &self.types {
+            walk.types(types.clone());
+        }
+        let below = Below::new(base.path());
+        let base = base.clone();
+        walk.filter_entry(move |entry| {
+            let kind = kind_of(entry);
+            let path = below.of(entry.path());
+            if entry.depth() == 0 || !self.meets(path, entry, kind) {
+                return entry.depth() == 0;
+            }
+            // The crate reads a folder's ignore files as soon as it is let in.
+            match kind {
+                Entry::File => None,
+                Entry::Folder => ignore_files::unreadable_in(&base, path),
+            }
+            .map(|file| {
+                let mut left_out = left_out.lock().unwrap_or_else(PoisonError::into_inner);
+                left_out.add(base.path().join(file));
+            })
+            .is_none()
+        });
+        walk
+    }
+
+    /// Whether something below the base is looked at.
+    fn meets(&self, path: &Path, entry: &DirEntry, kind: Entry) -> bool {
+        // What lies in a folder at the greatest depth lies too deep.
+        let is_too_deep = kind == Entry::Folder && self.depth_max == Some(entry.depth());
+        entry.file_name() != ".git"
+            && !is_too_deep
+            && self.without.as_deref() != Some(path)
+            && self.enter.as_ref().is_none_or(|enter| enter(path, kind))
     }
 }
 
@@ -156,4 +206,17 @@ fn threads() -> usize {
 /// `1 file`, `2 files`.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A name as it stands in a line of text: one that holds a newline or another control character
+/// must not look like two names, or do things to a terminal.
+pub(crate) fn one_line(name: &str) -> String {
+    let mut line = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character.is_control() {
+            true => line.extend(character.escape_default()),
+            false => line.push(character),
+        }
+    }
+    line
 }

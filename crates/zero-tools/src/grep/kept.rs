@@ -1,4 +1,4 @@
-//! The first hits in path order, whatever order the threads find them in.
+//! The first hits in path order, base by base, whatever order the threads find them in.
 //!
 //! Threads finish files in any order, but an answer must not depend on it. So this keeps, of all
 //! files with hits so far, the ones that sort first and fill the answer, and lets go of a file
@@ -43,6 +43,9 @@ pub(super) struct FileHits {
     /// How often the file matched, whether shown or not.
     pub(super) matches: u64,
 }
+
+/// Where a file stands in the answer: which of the bases it lies in, then its path below.
+pub(super) type Place<'a> = (usize, &'a Path);
 
 /// How much an answer holds.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +99,7 @@ pub(super) struct Kept {
 
 #[derive(Default)]
 struct Files {
-    by_path: BTreeMap<PathBuf, (Taken, FileHits)>,
+    by_place: BTreeMap<(usize, PathBuf), (Taken, FileHits)>,
     taken: Taken,
 }
 
@@ -110,38 +113,40 @@ impl Kept {
         self.room
     }
 
-    /// False once nothing of a file at `path` can be part of the answer.
-    pub(super) fn wants(&self, path: &Path) -> bool {
+    /// False once nothing of a file at `place` can be part of the answer.
+    pub(super) fn wants(&self, place: Place<'_>) -> bool {
         if !self.full.load(Ordering::Relaxed) {
             return true;
         }
-        self.lock().by_path.last_key_value().is_none_or(|(last, _)| path < last.as_path())
+        let files = self.lock();
+        files.by_place.last_key_value().is_none_or(|((base, path), _)| place < (*base, path))
     }
 
     /// Keeps the hits of a file as long as nothing before it fills the answer.
-    pub(super) fn add(&self, path: &Path, hits: FileHits) {
-        if !self.wants(path) {
+    pub(super) fn add(&self, place: Place<'_>, hits: FileHits) {
+        if !self.wants(place) {
             return;
         }
+        let (base, path) = place;
         let size = Taken::of(path, &hits.lines);
         let mut files = self.lock();
         files.taken = files.taken.plus(size);
-        files.by_path.insert(path.to_owned(), (size, hits));
-        while let Some((_, (last, _))) = files.by_path.last_key_value() {
+        files.by_place.insert((base, path.to_owned()), (size, hits));
+        while let Some((_, (last, _))) = files.by_place.last_key_value() {
             let without = files.taken.minus(*last);
             if !without.fills(self.room) {
                 break;
             }
-            files.by_path.pop_last();
+            files.by_place.pop_last();
             files.taken = without;
         }
         self.full.store(files.taken.fills(self.room), Ordering::Relaxed);
     }
 
-    /// What is kept, in path order. The last file may hold more than there is room for.
-    pub(super) fn into_files(self) -> impl Iterator<Item = (PathBuf, FileHits)> {
+    /// What is kept, in order. The last file may hold more than there is room for.
+    pub(super) fn into_files(self) -> impl Iterator<Item = ((usize, PathBuf), FileHits)> {
         let files = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
-        files.by_path.into_iter().map(|(path, (_, hits))| (path, hits))
+        files.by_place.into_iter().map(|(place, (_, hits))| (place, hits))
     }
 
     fn lock(&self) -> MutexGuard<'_, Files> {
@@ -162,14 +167,14 @@ mod tests {
     fn check(room: Room, added: &[(&str, u64)], expected: &[&str]) {
         let kept = Kept::new(room);
         for (path, count) in added {
-            kept.add(Path::new(path), hits(*count));
+            kept.add((0, Path::new(path)), hits(*count));
         }
-        let paths: Vec<PathBuf> = kept.into_files().map(|(path, _)| path).collect();
+        let paths: Vec<PathBuf> = kept.into_files().map(|((_, path), _)| path).collect();
         assert_eq!(paths, expected.iter().map(PathBuf::from).collect::<Vec<_>>(), "{added:?}");
     }
 
     #[test]
-    fn the_first_by_path_stay_in_whatever_order_they_come() {
+    fn the_first_by_place_stay_in_whatever_order_they_come() {
         let room = Room { entries: 3, bytes: usize::MAX };
         check(room, &[("a", 1), ("b", 1), ("c", 1), ("d", 1)], &["a", "b", "c"]);
         check(room, &[("d", 1), ("c", 1), ("b", 1), ("a", 1)], &["a", "b", "c"]);
@@ -181,13 +186,13 @@ mod tests {
     #[test]
     fn a_later_file_is_not_wanted_once_the_answer_is_full() {
         let kept = Kept::new(Room { entries: 2, bytes: usize::MAX });
-        kept.add(Path::new("m"), hits(1));
-        assert!(kept.wants(Path::new("z")));
-        kept.add(Path::new("n"), hits(1));
-        assert!(
-            kept.wants(Path::new("a"))
-                && kept.wants(Path::new("m/x"))
-                && !kept.wants(Path::new("z"))
-        );
+        kept.add((1, Path::new("m")), hits(1));
+        assert!(kept.wants((1, Path::new("z"))));
+        kept.add((1, Path::new("n")), hits(1));
+        for (base, path, wanted) in
+            [(1, "a", true), (1, "m/x", true), (1, "z", false), (0, "z", true), (2, "a", false)]
+        {
+            assert_eq!(kept.wants((base, Path::new(path))), wanted, "{base} {path}");
+        }
     }
 }

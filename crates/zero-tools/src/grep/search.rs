@@ -84,6 +84,8 @@ impl Totals {
 /// One thread's share of a search.
 pub(super) struct Search<'a> {
     query: Query,
+    /// Which of the bases it searches in.
+    base: usize,
     kept: &'a Kept,
     cx: &'a CallContext,
     /// Numbers lines and gives context.
@@ -95,7 +97,7 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(query: &Query, kept: &'a Kept, cx: &'a CallContext) -> Self {
+    pub(super) fn new(query: &Query, base: usize, kept: &'a Kept, cx: &'a CallContext) -> Self {
         let mut builder = SearcherBuilder::new();
         builder
             .binary_detection(BinaryDetection::quit(0))
@@ -106,12 +108,13 @@ impl<'a> Search<'a> {
         builder.line_number(true).before_context(query.before).after_context(query.after);
         let full = builder.build();
         let buffer = vec![0; READ_BYTES];
-        Self { query: query.clone(), kept, cx, full, bare, buffer, totals: Totals::default() }
+        Self { query: query.clone(), base, kept, cx, full, bare, buffer, totals: Totals::default() }
     }
 
     /// Searches a file and counts it under the path it is kept by.
     pub(super) fn search(&mut self, file: File, path: &Path) {
-        let wanted = self.kept.wants(path);
+        let place = (self.base, path);
+        let wanted = self.kept.wants(place);
         let mut tally = Tally {
             query: &self.query,
             cx: self.cx,
@@ -133,7 +136,7 @@ impl<'a> Search<'a> {
                 if hits.matches > 0 {
                     self.totals.matching_files += 1;
                     if wanted {
-                        self.kept.add(path, hits);
+                        self.kept.add(place, hits);
                     }
                 }
             }

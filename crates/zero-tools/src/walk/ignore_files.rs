@@ -1,0 +1,268 @@
+//! Whether the ignore files a walk will meet can be read at all.
+//!
+//! The `ignore` crate opens `.gitignore` and its kin by name, whatever they are: on a pipe it would
+//! wait for ever, on `/dev/zero` it would read until memory runs out. So each folder is looked at
+//! before the crate gets there. A folder whose rules cannot be known is left out and named, for
+//! what it would show may be just what the rules leave out.
+//!
+//! Links are followed, as `rg` does, as long as an ordinary file is at their end. What is not
+//! caught: a file swapped between this look and the crate's own; and git's configuration, from
+//! which the crate learns where the global rules are, for it lies in no workspace.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use zero_sandbox::Workspace;
+use zero_sandbox::located::{FileFacts, Folder};
+
+use super::counted;
+
+/// Largest ignore file that is read, in bytes.
+const IGNORE_FILE_BYTES_MAX: u64 = 1_000_000;
+
+/// The folders of a walk that were not entered.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    count: u64,
+    /// Of the files that kept the walk out, the first by path.
+    file: PathBuf,
+}
+
+impl LeftOut {
+    /// Counts a folder that was not entered because of `file`.
+    pub(super) fn add(&mut self, file: PathBuf) {
+        if self.count == 0 || file < self.file {
+            self.file = file;
+        }
+        self.count += 1;
+    }
+
+    /// The folders that two walks did not enter.
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        if other.count > 0 {
+            self.add(other.file);
+            self.count += other.count - 1;
+        }
+        self
+    }
+
+    /// What the reader must know of it.
+    pub(crate) fn note(&self, workspace: &Workspace) -> Option<String> {
+        let folders = counted(self.count, "folder", "folders");
+        let file = super::one_line(&workspace.shown(&self.file));
+        (self.count > 0).then(|| {
+            format!("left out {folders}: `{file}` is not an ordinary file of at most 1 MB")
+                + if self.count > 1 { ", nor are others like it" } else { "" }
+        })
+    }
+}
+
+/// The ignore file that keeps a walk from starting at `base`: one there, in a folder above it, or
+/// the one for all repositories.
+pub(super) fn unreadable_from(base: &Folder) -> Option<PathBuf> {
+    base.path().ancestors().find_map(|above| unreadable_in(base, above)).or_else(|| {
+        ignore::gitignore::gitconfig_excludes_path().filter(|global| open(base, global).is_err())
+    })
+}
+
+/// The ignore file that keeps a walk out of a folder, named absolutely or below the base.
+pub(super) fn unreadable_in(base: &Folder, folder: &Path) -> Option<PathBuf> {
+    [".gitignore", ".ignore"]
+        .iter()
+        .map(|name| folder.join(name))
+        .find(|file| open(base, file).is_err())
+        .or_else(|| unreadable_git(base, &folder.join(".git")).err())
+}
+
+/// Follows the way from `.git` to the repository's own rules: it is a folder, or names one that
+/// names another.
+fn unreadable_git(base: &Folder, git: &Path) -> Result<(), PathBuf> {
+    let Some(line) = first_line(open(base, git)?) else {
+        return open(base, &git.join("info/exclude")).map(drop);
+    };
+    let Some(named) = line.strip_prefix("gitdir: ").map(from_process_folder) else {
+        return Ok(());
+    };
+    let Some(common) = first_line(open(base, &named.join("commondir"))?) else { return Ok(()) };
+    let common = match common.starts_with('.') {
+        true => named.join(common),
+        false => from_process_folder(&common),
+    };
+    open(base, &common.join("info/exclude")).map(drop)
+}
+
+/// The crate takes a relative name in `.git` from where the process stands; so does the look.
+fn from_process_folder(name: &str) -> PathBuf {
+    std::path::absolute(name).unwrap_or_else(|_| PathBuf::from(name))
+}
+
+/// Opens a file that the crate may open; the error is the name of one that it must not.
+fn open(base: &Folder, file: &Path) -> Result<Option<File>, PathBuf> {
+    let is_small = |opened: &File| {
+        FileFacts::of_file(opened).is_ok_and(|facts| facts.size <= IGNORE_FILE_BYTES_MAX)
+    };
+    match base.open_named(file) {
+        Ok(opened) if opened.as_ref().is_none_or(is_small) => Ok(opened),
+        _ => Err(file.to_owned()),
+    }
+}
+
+fn first_line(file: Option<File>) -> Option<String> {
+    BufReader::new(file?.take(IGNORE_FILE_BYTES_MAX)).lines().next()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use crate::testing::TestHost;
+    use serde_json::{Value, json};
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+    use std::time::Duration;
+
+    /// Puts something at a path that must not be read.
+    type Trap = fn(&Path);
+
+    const TRAPS: [Trap; 4] = [
+        |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
+        |path| symlink("/dev/zero", path).unwrap(),
+        |path| symlink("/proc/self/pagemap", path).unwrap(),
+        |path| File::create(path).unwrap().set_len(IGNORE_FILE_BYTES_MAX + 1).unwrap(),
+    ];
+
+    fn tree() -> TestHost {
+        TestHost::new().files(&[
+            ("a.txt", "hit\n"),
+            ("sub/b.txt", "hit\n"),
+            ("sub/deep/c.txt", "hit\n"),
+            ("worktree/d.txt", "hit\n"),
+        ])
+    }
+
+    /// Makes a call that must end soon, and gives its structured output and its text.
+    #[track_caller]
+    fn call(host: &TestHost, tool: &str, input: Value) -> (Value, String) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let call =
+            async { tokio::time::timeout(Duration::from_secs(20), host.call(tool, input)).await };
+        let report = runtime.block_on(call);
+        // A thread that waits on a pipe must not keep the test waiting too.
+        runtime.shutdown_background();
+        let outcome = report.unwrap().outcome.unwrap();
+        let text = outcome.rendered.content.iter().filter_map(|piece| piece["text"].as_str());
+        (outcome.result.structured, text.collect())
+    }
+
+    /// Sets each trap at `place` and searches from `path`.
+    #[track_caller]
+    fn check(place: &str, path: &str, expected: &[&str]) {
+        for (number, trap) in TRAPS.iter().enumerate() {
+            let host = tree();
+            host.write(&format!("{place}.beside"), b"");
+            trap(&host.path(place));
+            let said = format!("left out 1 folder: `{place}` is not an ordinary file");
+            let (output, text) = call(&host, "Glob", json!({"pattern": "**/*.txt", "path": path}));
+            let mut files: Vec<String> = serde_json::from_value(output["files"].clone()).unwrap();
+            files.sort();
+            assert_eq!(files, expected, "Glob, trap {number} at {place}");
+            assert!(text.contains(&said), "Glob, trap {number} at {place}: {text}");
+            for mode in ["files_with_matches", "content"] {
+                let (output, text) = call(
+                    &host,
+                    "Grep",
+                    json!({"pattern": "hit", "path": path, "output_mode": mode}),
+                );
+                assert_eq!(output["total_matches"], expected.len(), "trap {number} at {place}");
+                assert!(text.contains(&said), "Grep, trap {number} at {place}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_whose_rules_cannot_be_read_is_left_out_and_named() {
+        let without_sub = ["a.txt", "worktree/d.txt"];
+        check("sub/.gitignore", ".", &without_sub);
+        check("sub/.ignore", ".", &without_sub);
+        check("sub/.git/info/exclude", ".", &without_sub);
+        check("sub/.git", ".", &without_sub);
+        check("sub/deep/.gitignore", ".", &["a.txt", "sub/b.txt", "worktree/d.txt"]);
+        check(".gitignore", ".", &[]);
+        check(".git/info/exclude", ".", &[]);
+        check(".gitignore", "sub/deep", &[]);
+        check("sub/.ignore", "sub/deep", &[]);
+    }
+
+    #[test]
+    fn a_glob_of_read_many_says_so_too() {
+        let host = tree();
+        TRAPS[0](&host.path("sub/.gitignore"));
+        let (output, _) = call(&host, "ReadMany", json!({"paths": ["**/*.txt"]}));
+        assert_eq!(
+            (&output["count"], &output["skipped"][0]["file_path"]),
+            (&json!(2), &json!("**/*.txt"))
+        );
+        let reason = output["skipped"][0]["reason"].as_str().unwrap();
+        assert!(reason.starts_with("left out 1 folder: `sub/.gitignore` is not"), "{reason}");
+    }
+
+    #[test]
+    fn a_git_file_is_followed_to_where_it_leads() {
+        for (place, rules) in [("real/commondir", None), ("common/info/exclude", Some("../common"))]
+        {
+            for trap in TRAPS {
+                let host = tree();
+                let gitdir = host.path("real");
+                host.write("worktree/.git", format!("gitdir: {}\n", gitdir.display()).as_bytes());
+                host.write(&format!("{place}.beside"), b"");
+                if let Some(common) = rules {
+                    host.write("real/commondir", format!("{common}\n").as_bytes());
+                }
+                trap(&host.path(place));
+                let (output, text) = call(&host, "Glob", json!({"pattern": "**/*.txt"}));
+                assert_eq!(output["count"], 3, "{place}");
+                assert!(text.contains("left out 1 folder: "), "{place}: {text}");
+                assert!(text.contains(place), "{place}: {text}");
+            }
+        }
+    }
+
+    /// What is harmless stays as it is with `rg`.
+    #[test]
+    fn ordinary_rules_apply_also_through_a_link() {
+        let host = tree();
+        host.write("rules", b"b.txt\n");
+        symlink("../rules", host.path("sub/.gitignore")).unwrap();
+        std::fs::create_dir(host.path("sub/deep/.ignore")).unwrap();
+        symlink("nowhere", host.path("worktree/.ignore")).unwrap();
+        let (output, text) = call(&host, "Glob", json!({"pattern": "**/*.txt"}));
+        assert_eq!(output["count"], 3);
+        assert!(!text.contains("left out"), "{text}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_entered_anyway_is_not_mentioned() {
+        let host = tree();
+        TRAPS[0](&host.path("sub/.gitignore"));
+        for pattern in ["*", "worktree/**"] {
+            let (output, text) = call(&host, "Glob", json!({"pattern": pattern}));
+            assert_eq!(output["count"], 1, "{pattern}");
+            assert!(!text.contains("left out"), "{pattern}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_note_names_the_first_by_path_whatever_the_threads_did() {
+        let host = tree();
+        for place in ["worktree/.ignore", "sub/.gitignore"] {
+            TRAPS[0](&host.path(place));
+        }
+        for _ in 0..10 {
+            let (_, text) = call(&host, "Glob", json!({"pattern": "**/*.txt"}));
+            let said = "(left out 2 folders: `sub/.gitignore` is not an ordinary file of at most \
+                        1 MB, nor are others like it)";
+            assert!(text.ends_with(said), "{text}");
+        }
+    }
+}
