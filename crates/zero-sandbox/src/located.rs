@@ -289,31 +289,41 @@ impl Folder {
     }
 
     /// Opens the ordinary file that a name leads to, links followed, as a library will that takes
-    /// nothing but names. A relative name starts here. `Ok(None)` when there is nothing to read:
-    /// nothing, a folder, or what may not be read. An error is what must not be read: a pipe or
-    /// device, which may block or never end, or one of the kernel's views of processes.
-    pub fn open_named(&self, name: &Path) -> Result<Option<File>, ToolError> {
+    /// nothing but names. A relative name starts here. An error is what must not be read: a pipe
+    /// or device, which may block or never end, or one of the kernel's views of processes.
+    pub fn open_named(&self, name: &Path) -> Result<Named, ToolError> {
         let Ok(stat) = rustix::fs::statat(&self.dir, name, AtFlags::empty()) else {
-            return Ok(None);
+            return Ok(Named::Nothing);
         };
         let shown = name.display().to_string();
         match FileFacts::of(&stat).file_type {
             FileType::File => {}
-            FileType::Directory => return Ok(None),
+            FileType::Directory => return Ok(Named::Folder),
             other => return Err(wrong_type(&shown, other)),
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let Ok(file) = rustix::fs::openat(&self.dir, name, flags, Mode::empty()) else {
-            return Ok(None);
+            return Ok(Named::Nothing);
         };
         refuse_procfs(&file, &shown)?;
         let file = File::from(file);
         match FileFacts::of_file(&file).map(|facts| facts.file_type) {
-            Ok(FileType::File) => Ok(Some(file)),
+            Ok(FileType::File) => Ok(Named::File(file)),
             Ok(other) => Err(wrong_type(&shown, other)),
-            Err(_) => Ok(None),
+            Err(_) => Ok(Named::Nothing),
         }
     }
+}
+
+/// What a name leads to.
+#[derive(Debug)]
+pub enum Named {
+    /// Nothing, or nothing that may be read.
+    Nothing,
+    /// A folder.
+    Folder,
+    /// An ordinary file, open for reading.
+    File(File),
 }
 
 /// Looks at one thing after another beneath a folder, without following a link at any step.
@@ -439,22 +449,26 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let folder = folder(temp.path());
         for (name, expected) in [
-            ("file", Ok(true)),
-            ("link", Ok(true)),
-            ("leak/secret", Ok(true)),
-            ("sub", Ok(false)),
-            ("dangling", Ok(false)),
-            ("gone", Ok(false)),
+            ("file", Ok("file")),
+            ("link", Ok("file")),
+            ("leak/secret", Ok("file")),
+            ("sub", Ok("folder")),
+            ("dangling", Ok("nothing")),
+            ("gone", Ok("nothing")),
             ("pipe", Err(Some(Reason::SpecialFile))),
             ("null", Err(Some(Reason::SpecialFile))),
             #[cfg(target_os = "linux")]
             ("proc", Err(Some(Reason::SpecialFile))),
         ] {
-            let opened = folder.open_named(Path::new(name));
-            let found = opened.map(|file| file.is_some()).map_err(|error| error.reason());
-            assert_eq!(found, expected, "{name}");
+            let word = |named| match named {
+                Named::Nothing => "nothing",
+                Named::Folder => "folder",
+                Named::File(_) => "file",
+            };
+            for name in [Path::new(name), &temp.path().join("base").join(name)] {
+                let found = folder.open_named(name).map(word).map_err(|error| error.reason());
+                assert_eq!(found, expected, "{name:?}");
+            }
         }
-        let absolute = temp.path().join("outside/secret");
-        assert!(folder.open_named(&absolute).unwrap().is_some());
     }
 }

@@ -132,26 +132,23 @@ impl Walk {
         let below = Below::new(base.path());
         let base = base.clone();
         walk.filter_entry(move |entry| {
-            let kind = kind_of(entry);
-            let path = below.of(entry.path());
-            if entry.depth() == 0 || !self.meets(path, entry, kind) {
-                return entry.depth() == 0;
+            let (path, kind) = (below.of(entry.path()), kind_of(entry));
+            if !self.meets(path, entry, kind) {
+                return false;
             }
             // The crate reads a folder's ignore files as soon as it is let in.
-            match kind {
+            let unreadable = match kind {
                 Entry::File => None,
                 Entry::Folder => ignore_files::unreadable_in(&base, path),
-            }
-            .map(|file| {
-                let mut left_out = left_out.lock().unwrap_or_else(PoisonError::into_inner);
-                left_out.add(base.path().join(file));
-            })
-            .is_none()
+            };
+            let Some(file) = unreadable else { return true };
+            left_out.lock().unwrap_or_else(PoisonError::into_inner).add(base.path().join(file));
+            false
         });
         walk
     }
 
-    /// Whether something below the base is looked at.
+    /// Whether something below the base is looked at. The base itself is never asked about.
     fn meets(&self, path: &Path, entry: &DirEntry, kind: Entry) -> bool {
         // What lies in a folder at the greatest depth lies too deep.
         let is_too_deep = kind == Entry::Folder && self.depth_max == Some(entry.depth());

@@ -11,7 +11,6 @@ pub(crate) struct Bases {
     searched: Vec<Located>,
     /// Roots that are searched as a part of another.
     nested: Vec<Located>,
-    is_whole_workspace: bool,
 }
 
 impl Bases {
@@ -22,15 +21,11 @@ impl Bases {
     /// itself all the same, because relative paths start there; the outer walk leaves it out.
     pub(crate) fn of(path: Option<&str>, workspace: &Workspace) -> Result<Self, ToolError> {
         let locate = |written: &str| workspace.locate(written, LastLink::Follow);
-        if let Some(path) = path {
-            return Ok(Self {
-                searched: vec![locate(path)?],
-                nested: vec![],
-                is_whole_workspace: false,
-            });
+        let first = locate(path.unwrap_or("."))?;
+        let mut bases = Self { searched: vec![first], nested: vec![] };
+        if path.is_some() {
+            return Ok(bases);
         }
-        let mut bases =
-            Self { searched: vec![locate(".")?], nested: vec![], is_whole_workspace: true };
         for (index, root) in workspace.roots().enumerate().skip(1) {
             let mut others = workspace.roots().enumerate();
             // Of a root that was given twice, the first counts.
@@ -61,10 +56,9 @@ impl Bases {
         self.searched.iter().chain(&self.nested).map(read).collect()
     }
 
-    /// ` in src`, or nothing for the whole workspace.
+    /// ` in src`, or nothing where the search starts with the first root.
     pub(crate) fn place(&self) -> String {
         match self.searched.first().map_or(".", Located::shown) {
-            _ if self.is_whole_workspace => String::new(),
             "." => String::new(),
             shown => format!(" in {shown}"),
         }

@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use zero_sandbox::Workspace;
-use zero_sandbox::located::{FileFacts, Folder};
+use zero_sandbox::located::{FileFacts, Folder, Named};
 
 use super::counted;
 
@@ -62,8 +62,14 @@ impl LeftOut {
 /// the one for all repositories.
 pub(super) fn unreadable_from(base: &Folder) -> Option<PathBuf> {
     base.path().ancestors().find_map(|above| unreadable_in(base, above)).or_else(|| {
-        ignore::gitignore::gitconfig_excludes_path().filter(|global| open(base, global).is_err())
+        ignore::gitignore::gitconfig_excludes_path().filter(|global| is_too_large(base, global))
     })
+}
+
+/// The crate itself reads the rules for all repositories only from an ordinary file, so that
+/// `/dev/null` there means none; but it reads one of any size.
+fn is_too_large(base: &Folder, global: &Path) -> bool {
+    matches!(base.open_named(global), Ok(Named::File(file)) if !is_small(&file))
 }
 
 /// The ignore file that keeps a walk out of a folder, named absolutely or below the base.
@@ -78,38 +84,44 @@ pub(super) fn unreadable_in(base: &Folder, folder: &Path) -> Option<PathBuf> {
 /// Follows the way from `.git` to the repository's own rules: it is a folder, or names one that
 /// names another.
 fn unreadable_git(base: &Folder, git: &Path) -> Result<(), PathBuf> {
-    let Some(line) = first_line(open(base, git)?) else {
-        return open(base, &git.join("info/exclude")).map(drop);
+    let line = match open(base, git)? {
+        Named::Nothing => return Ok(()),
+        Named::Folder => return open(base, &git.join("info/exclude")).map(drop),
+        Named::File(file) => first_line(file),
     };
     let Some(named) = line.strip_prefix("gitdir: ").map(from_process_folder) else {
         return Ok(());
     };
-    let Some(common) = first_line(open(base, &named.join("commondir"))?) else { return Ok(()) };
-    let common = match common.starts_with('.') {
-        true => named.join(common),
-        false => from_process_folder(&common),
+    let Named::File(file) = open(base, &named.join("commondir"))? else { return Ok(()) };
+    let common = match first_line(file) {
+        line if line.starts_with('.') => named.join(line),
+        line => from_process_folder(&line),
     };
     open(base, &common.join("info/exclude")).map(drop)
 }
 
 /// The crate takes a relative name in `.git` from where the process stands; so does the look.
 fn from_process_folder(name: &str) -> PathBuf {
-    std::path::absolute(name).unwrap_or_else(|_| PathBuf::from(name))
+    std::path::absolute(".").unwrap_or_default().join(name)
 }
 
-/// Opens a file that the crate may open; the error is the name of one that it must not.
-fn open(base: &Folder, file: &Path) -> Result<Option<File>, PathBuf> {
-    let is_small = |opened: &File| {
-        FileFacts::of_file(opened).is_ok_and(|facts| facts.size <= IGNORE_FILE_BYTES_MAX)
-    };
-    match base.open_named(file) {
-        Ok(opened) if opened.as_ref().is_none_or(is_small) => Ok(opened),
-        _ => Err(file.to_owned()),
+/// Opens what the crate may open; the error is the name of a file that it must not.
+fn open(base: &Folder, name: &Path) -> Result<Named, PathBuf> {
+    match base.open_named(name) {
+        Ok(Named::File(file)) if !is_small(&file) => Err(name.to_owned()),
+        Ok(named) => Ok(named),
+        Err(_) => Err(name.to_owned()),
     }
 }
 
-fn first_line(file: Option<File>) -> Option<String> {
-    BufReader::new(file?.take(IGNORE_FILE_BYTES_MAX)).lines().next()?.ok()
+fn is_small(file: &File) -> bool {
+    FileFacts::of_file(file).is_ok_and(|facts| facts.size <= IGNORE_FILE_BYTES_MAX)
+}
+
+/// The first line, or nothing where the crate would find none either.
+fn first_line(file: File) -> String {
+    let mut lines = BufReader::new(file.take(IGNORE_FILE_BYTES_MAX)).lines();
+    lines.next().and_then(Result::ok).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -121,6 +133,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::process::Command;
     use std::time::Duration;
+    use zero_sandbox::LastLink;
 
     /// Puts something at a path that must not be read.
     type Trap = fn(&Path);
@@ -225,6 +238,16 @@ mod tests {
                 assert!(text.contains("left out 1 folder: "), "{place}: {text}");
                 assert!(text.contains(place), "{place}: {text}");
             }
+        }
+    }
+
+    #[test]
+    fn the_rules_for_all_repositories_have_a_bound_too() {
+        let host = tree();
+        let base = host.workspace().locate(".", LastLink::Follow).unwrap().open_folder().unwrap();
+        File::create(host.path("large")).unwrap().set_len(IGNORE_FILE_BYTES_MAX + 1).unwrap();
+        for (name, expected) in [("large", true), ("a.txt", false), ("/dev/null", false)] {
+            assert_eq!(is_too_large(&base, &host.path(name)), expected, "{name}");
         }
     }
 
