@@ -43,7 +43,7 @@ pub(super) const LINES: &[Line] = &[
                 "path",
                 "path",
                 Text,
-                "Folder or file to search; the workspace root when absent",
+                "Folder or file to search; the whole workspace when absent",
             ),
             optional(
                 "includePattern",

@@ -63,7 +63,7 @@ pub(super) const LINES: &[Line] = &[
                 "path",
                 "path",
                 Text,
-                "The folder to search in; the workspace root when absent",
+                "The folder to search in; the whole workspace when absent",
             ),
         ],
         fixed: &[],
@@ -79,7 +79,7 @@ pub(super) const LINES: &[Line] = &[
                 "path",
                 "path",
                 Text,
-                "File or folder to search in; the workspace root when absent",
+                "File or folder to search in; the whole workspace when absent",
             ),
             optional(
                 "include",
