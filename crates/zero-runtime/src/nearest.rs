@@ -1,4 +1,34 @@
-//! "Did you mean": the known names closest to a wrong one.
+//! "Did you mean": the known names closest to a wrong one, by spelling or by meaning.
+
+/// Least likeness, between 0 and 1, that is worth a suggestion.
+const LIKENESS_MIN: f64 = 0.75;
+/// Letters up to which a name is too short to be misspelt: any other one is another name.
+const SHORT_CHARS_MAX: usize = 2;
+
+/// Field names that mean the same somewhere. Models carry them from one platform to the next.
+const MEANINGS: &[&[&str]] = &[
+    &["pattern", "query", "regex", "search"],
+    &["-i", "ignore_case", "case_insensitive"],
+    &["-C", "context", "context_lines"],
+    &["-n", "line_numbers"],
+    &["head_limit", "limit", "max_results"],
+    &["glob", "include", "include_pattern"],
+    &["file_path", "path", "absolute_path", "filename", "file"],
+    &["offset", "line", "start_line", "start"],
+    &["limit", "lines", "count", "max_lines"],
+    &["old_string", "old_text", "old"],
+    &["new_string", "new_text", "new"],
+    &["content", "contents", "text", "file_text"],
+    &["pattern", "glob"],
+];
+
+/// The one of `known` that means what `wanted` means elsewhere.
+pub fn meant<'a>(wanted: &str, known: &[&'a str]) -> Option<&'a str> {
+    let is = |wanted: &str, name: &str| fold(wanted) == fold(name);
+    let rows = MEANINGS.iter().filter(|row| row.iter().any(|name| is(wanted, name)));
+    let mut same = rows.flat_map(|row| row.iter());
+    same.find_map(|name| known.iter().find(|known| is(name, known)).copied())
+}
 
 /// Up to `max` of `known` that look like `wanted`, closest first; ones that do not are left out.
 pub fn nearest<'a>(
@@ -9,20 +39,28 @@ pub fn nearest<'a>(
     let folded = fold(wanted);
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
-        .filter_map(|name| {
-            let candidate = fold(name);
-            // A part of a name is a better hint than its spelling is.
-            let contains =
-                !folded.is_empty() && (candidate.contains(&folded) || folded.contains(&candidate));
-            // One slip of the finger weighs little in a long name and would be all of a short one.
-            let slip = folded.len() > 2 && strsim::damerau_levenshtein(&folded, &candidate) == 1;
-            let likeness = strsim::jaro_winkler(&folded, &candidate).max(f64::from(slip) * 0.9);
-            let score = likeness + if contains { 1.0 } else { 0.0 };
-            (score >= 0.75).then_some((score, name))
-        })
+        .map(|name| (likeness(&folded, &fold(name)), name))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     scored.into_iter().take(max).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// How much two folded names look alike: 1 when they are the same, 0 for strangers.
+fn likeness(wanted: &str, name: &str) -> f64 {
+    let letters = [wanted, name].map(|text| text.chars().count());
+    let (shorter, longer) = (letters[0].min(letters[1]), letters[0].max(letters[1]));
+    if shorter <= SHORT_CHARS_MAX {
+        return f64::from(wanted == name);
+    }
+    // One slip of the finger weighs little in a long name and would be all of a short one.
+    let slip = strsim::damerau_levenshtein(wanted, name) == 1;
+    let spelling = strsim::jaro_winkler(wanted, name).max(f64::from(slip) * 0.9);
+    // A part of a name is a hint, and the better the more of the name it is.
+    let is_part = name.contains(wanted) || wanted.contains(name);
+    #[expect(clippy::cast_precision_loss, reason = "names are short")]
+    let part = f64::from(is_part) * (LIKENESS_MIN + 0.2 * shorter as f64 / longer as f64);
+    spelling.max(part)
 }
 
 /// Case and separators do not count: `filePath` is `file_path`.
@@ -34,13 +72,96 @@ fn fold(name: &str) -> String {
 mod tests {
     use super::*;
 
+    const READ: &[&str] = &["file_path", "offset", "limit"];
+    const GREP: &[&str] = &[
+        "pattern",
+        "path",
+        "glob",
+        "output_mode",
+        "-i",
+        "-n",
+        "-A",
+        "-B",
+        "-C",
+        "multiline",
+        "type",
+        "head_limit",
+        "exclude",
+    ];
+
     #[test]
     fn the_closest_come_first_and_strangers_not_at_all() {
-        let known = ["file_path", "offset", "limit"];
-        assert_eq!(nearest("filePath", known, 1), ["file_path"]);
-        assert_eq!(nearest("path", known, 1), ["file_path"]);
-        assert_eq!(nearest("ofset", known, 3), ["offset"]);
-        assert_eq!(nearest("scr", ["src", "docs", "target"], 3), ["src"]);
-        assert!(nearest("zebra", known, 3).is_empty());
+        #[track_caller]
+        fn check(wanted: &str, known: &[&str], expected: &str) {
+            let found = nearest(wanted, known.iter().copied(), 1).pop();
+            assert_eq!(found.as_deref().unwrap_or("nothing"), expected, "{wanted}");
+        }
+        check("filePath", READ, "file_path");
+        check("path", READ, "file_path");
+        check("ofset", READ, "offset");
+        check("zebra", READ, "nothing");
+        check("patern", GREP, "pattern");
+        check("pattrn", GREP, "pattern");
+        check("paths", GREP, "path");
+        check("globs", GREP, "glob");
+        check("outputMode", GREP, "output_mode");
+        check("mode", GREP, "output_mode");
+        check("multi_line", GREP, "multiline");
+        check("excludes", GREP, "exclude");
+        check("file_type", GREP, "type");
+        check("A", GREP, "-A");
+        check("-c", GREP, "-C");
+        check("b", &["-A", "-i"], "nothing");
+        check("scr", &["src", "docs", "target"], "src");
+        check("contained", &["-i", "-n", "content"], "content");
+    }
+
+    #[test]
+    fn a_word_of_another_platform_is_understood() {
+        #[track_caller]
+        fn check(wanted: &str, known: &[&str], expected: &str) {
+            assert_eq!(meant(wanted, known).unwrap_or("nothing"), expected, "{wanted}");
+        }
+        for (wanted, expected) in [
+            ("query", "pattern"),
+            ("regex", "pattern"),
+            ("search", "pattern"),
+            ("ignore_case", "-i"),
+            ("case_insensitive", "-i"),
+            ("caseInsensitive", "-i"),
+            ("context", "-C"),
+            ("limit", "head_limit"),
+            ("max_results", "head_limit"),
+            ("include", "glob"),
+            ("includePattern", "glob"),
+            ("file_path", "path"),
+            ("offset", "nothing"),
+        ] {
+            check(wanted, GREP, expected);
+        }
+        for (wanted, expected) in [
+            ("path", "file_path"),
+            ("filename", "file_path"),
+            ("absolute_path", "file_path"),
+            ("filePath", "file_path"),
+            ("line", "offset"),
+            ("start_line", "offset"),
+            ("start", "offset"),
+            ("lines", "limit"),
+            ("count", "limit"),
+        ] {
+            check(wanted, READ, expected);
+        }
+        let edit = &["path", "oldString", "newString", "replaceAll"];
+        check("old", edit, "oldString");
+        check("oldText", edit, "oldString");
+        check("old_string", edit, "oldString");
+        check("new", edit, "newString");
+        check("newText", edit, "newString");
+        check("file_path", edit, "path");
+        check("oldString", &["file_path", "old_string"], "old_string");
+        check("old_string", &["type", "oldText", "newText"], "oldText");
+        check("offset", &["path", "limit", "line"], "line");
+        check("glob", &["pattern", "path"], "pattern");
     }
 }

@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use zero_core::Violation;
 
-use crate::nearest::nearest;
+use crate::nearest::{meant, nearest};
 
 /// Most violations reported of one input.
 const VIOLATIONS_MAX: usize = 20;
@@ -16,6 +16,8 @@ const VIOLATIONS_MAX: usize = 20;
 const QUOTE_CHARS_MAX: usize = 60;
 /// Deepest nesting of an input.
 pub const DEPTH_MAX: usize = 64;
+/// Largest whole number that survives every JSON reader: 2^53 - 1.
+pub(crate) const WHOLE_MAX: u64 = 9_007_199_254_740_991;
 
 /// The JSON Schema 2020-12 of a type, as small as it can be: models pay for every word of it.
 pub fn of<T: JsonSchema>() -> Value {
@@ -38,9 +40,7 @@ fn trim(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             object.shift_remove("title");
-            if object.get("format").is_some_and(|f| f.as_str().is_some_and(is_number_format)) {
-                object.shift_remove("format");
-            }
+            trim_format(object);
             if object.get("default").is_some_and(Value::is_null) {
                 object.shift_remove("default");
             }
@@ -60,8 +60,22 @@ fn trim(schema: &mut Value) {
     }
 }
 
-fn is_number_format(format: &str) -> bool {
-    format.starts_with("uint") || format.starts_with("int") || format == "double"
+/// Turns what a format says of a number into what a checker checks: a number that the type cannot
+/// hold is a violation with a place, not a failure further on.
+fn trim_format(object: &mut Map<String, Value>) {
+    let Some(format) = object.get("format").and_then(Value::as_str) else { return };
+    let most = match format {
+        "uint8" => Some(u8::MAX.into()),
+        "uint16" => Some(u16::MAX.into()),
+        "uint32" => Some(u32::MAX.into()),
+        other => other.starts_with("uint").then_some(WHOLE_MAX),
+    };
+    if most.is_some() || format.starts_with("int") || format == "double" {
+        object.shift_remove("format");
+    }
+    if let Some(most) = most {
+        object.entry("maximum").or_insert_with(|| most.into());
+    }
 }
 
 /// `anyOf: [X, null]` is how an optional enum comes out; it becomes X.
@@ -171,6 +185,9 @@ impl InputSchema {
                     ValidationErrorKind::Type { kind: TypeKind::Single(name) } => {
                         article(&name.to_string())
                     }
+                    ValidationErrorKind::Maximum { limit } => {
+                        format!("a number of at most {limit}")
+                    }
                     _ => schema_at(&self.schema, pointer)
                         .map_or_else(|| error.to_string(), expectation),
                 };
@@ -181,7 +198,10 @@ impl InputSchema {
 }
 
 fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> Violation {
-    let nearest = nearest(field, known.iter().copied(), 1).pop();
+    let nearest = match meant(field, known) {
+        Some(name) => Some(name.to_owned()),
+        None => nearest(field, known.iter().copied(), 1).pop(),
+    };
     let expected = match known {
         [] => "no fields".to_owned(),
         known => format!(
@@ -248,7 +268,9 @@ fn expectation(schema: &Value) -> String {
     ];
     let mut joiner = " ";
     for (key, phrase) in bounds {
-        if let Some(bound) = schema.get(key) {
+        // What only says how large a number can be at all is news to those who passed it.
+        let bound = schema.get(key).filter(|bound| **bound != WHOLE_MAX && **bound != u32::MAX);
+        if let Some(bound) = bound {
             words.push_str(&format!("{joiner}{phrase} {bound}"));
             joiner = " and ";
         }
@@ -394,6 +416,34 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_no_type_holds_is_a_violation() {
+        #[derive(JsonSchema, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        struct Args {
+            #[schemars(range(min = 1))]
+            offset: Option<u64>,
+            after: Option<u32>,
+        }
+        #[track_caller]
+        fn check(input: &str, expected: &[&str]) {
+            let input = serde_json::from_str(input).unwrap();
+            let violations = InputSchema::new(of::<Args>()).check(input).err().unwrap_or_default();
+            let shown: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            assert_eq!(shown, expected);
+        }
+        check(r#"{"offset": 9007199254740991, "after": 4294967295}"#, &[]);
+        check(
+            r#"{"offset": 99999999999999999999999, "after": 4294967296}"#,
+            &[
+                "/after: expected a number of at most 4294967295, found 4294967296",
+                "/offset: expected a number of at most 9007199254740991, found 1e+23",
+            ],
+        );
+        check(r#"{"offset": 0}"#, &["/offset: expected a whole number at least 1, found 0"]);
+    }
+
+    #[test]
     fn a_deep_input_is_refused_before_anything_recurses_into_it() {
         let mut deep = json!(1);
         for _ in 0..1_000 {
@@ -412,6 +462,7 @@ mod tests {
         struct Args {
             /// How often.
             times: Option<u32>,
+            size: Option<u64>,
             text: String,
         }
         let mut schema = of::<Args>();
@@ -421,7 +472,8 @@ mod tests {
             json!({
                 "type": "object",
                 "properties": {
-                    "times": {"description": "How often.", "type": "integer", "minimum": 0},
+                    "times": {"description": "How often.", "type": "integer", "minimum": 0, "maximum": 4_294_967_295u32},
+                    "size": {"type": "integer", "minimum": 0, "maximum": WHOLE_MAX},
                     "text": {"type": "string"}
                 },
                 "additionalProperties": false,
