@@ -16,7 +16,9 @@ pub enum Content {
         first: u64,
         /// The lines, joined by `\n`, without a trailing one.
         text: String,
-        /// What the model must know about this page: where to go on, what was cut.
+        /// Set where lines follow that the caller did not choose to leave out.
+        rest: Option<Rest>,
+        /// What else the model must know about this page.
         note: Option<String>,
     },
     /// Search hits: `file`, line number, text of the line.
@@ -58,6 +60,15 @@ pub enum Content {
         /// The bytes, in base64.
         data: String,
     },
+}
+
+/// The lines that follow a page. How to ask for them is a dialect's to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// The first line that was not shown, counted from 1.
+    pub next: u64,
+    /// How many lines the whole file has.
+    pub total_lines: u64,
 }
 
 /// One line that a search shows.

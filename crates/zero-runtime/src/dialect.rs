@@ -17,6 +17,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use zero_core::{ToolResult, Violation};
 
+use self::render::Paging;
 pub use self::render::Rendered;
 use self::table::Line;
 use crate::registry::{Registered, Registry};
@@ -177,7 +178,16 @@ impl Dialect {
     /// Writes a result down as this dialect does.
     pub fn render(&self, name: &str, result: &ToolResult) -> Rendered {
         let done = self.entry(name).and_then(|entry| entry.line.done);
-        render::render(self.name, done, result)
+        render::render(self.name, done, self.paging(name), result)
+    }
+
+    /// How a caller of `name` asks for the next page of a file.
+    fn paging(&self, name: &str) -> Paging<'static> {
+        let reader = self.entries.iter().find(|entry| entry.line.canonical == "Read");
+        let (tool, (field, first)) = reader
+            .and_then(|entry| Some((entry.line.name, entry.line.line_number("offset")?)))
+            .unwrap_or(("Read", ("offset", 1)));
+        Paging { tool: (tool != name).then_some(tool), field, first }
     }
 
     fn entry(&self, name: &str) -> Option<&Entry> {

@@ -380,10 +380,9 @@ fn refuse_procfs(folder: &OwnedFd, shown: &str) -> Result<(), ToolError> {
 
 fn wrong_type(shown: &str, found: FileType) -> ToolError {
     let (reason, message) = match found {
-        FileType::Directory => (
-            Reason::IsDirectory,
-            format!("`{shown}` is a folder; list it with LS or name a file in it"),
-        ),
+        FileType::Directory => {
+            (Reason::IsDirectory, format!("`{shown}` is a folder; list it or name a file in it"))
+        }
         FileType::Symlink => (Reason::BadPath, format!("`{shown}` is a link")),
         FileType::File | FileType::Special => (
             Reason::SpecialFile,

@@ -367,7 +367,7 @@ fn explain(plan: &EditPlan, index: usize, problem: &EditProblem, text: &[u8]) ->
         EditProblem::EmptyOld => ToolError::invalid(
             Reason::NoMatch,
             format!(
-                "{which}the text to replace is empty; give the exact text, or use Write for a whole file"
+                "{which}the text to replace is empty; give the exact text, or write the whole file"
             ),
         ),
         EditProblem::SameText => ToolError::invalid(

@@ -223,13 +223,13 @@ fn compile(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMat
 fn bad_regex(pattern: &str, kind: &ErrorKind) -> ToolError {
     let message = match kind {
         ErrorKind::NotAllowed(_) => {
-            "the pattern contains a newline, but lines are searched one by one; set `multiline` to true".to_owned()
+            "the pattern contains a newline, but lines are searched one by one; let matches span lines, or search for one of its lines".to_owned()
         }
         ErrorKind::Regex(why) if why.contains("size limit") => {
             "the pattern is too large once compiled; use smaller repetitions or fewer alternatives".to_owned()
         }
         ErrorKind::Regex(why) if why.contains("not supported") => {
-            format!("{why}\nsearch for a simpler pattern and look at the lines around with `-C`")
+            format!("{why}\nsearch for a simpler pattern and look at the lines around its matches")
         }
         ErrorKind::Regex(why) => {
             format!("{why}\nto search for exactly this text, use the pattern `{}`", escaped(pattern))
@@ -508,7 +508,7 @@ fn note(mode: OutputMode, shown: u64, totals: Totals, missed: &[String]) -> Opti
     match mode {
         OutputMode::Content if shown < totals.matches => {
             notes.push(format!(
-                "showing {shown} of {}; narrow the pattern or raise head_limit",
+                "showing {shown} of {}; narrow the search or raise its limit",
                 found_in(totals)
             ));
         }
@@ -516,7 +516,7 @@ fn note(mode: OutputMode, shown: u64, totals: Totals, missed: &[String]) -> Opti
             let files = counted(totals.matching_files, "file", "files");
             let matches = counted(totals.matches, "match", "matches");
             notes.push(format!(
-                "showing {shown} of {files} with {matches}; narrow the pattern or raise head_limit"
+                "showing {shown} of {files} with {matches}; narrow the search or raise its limit"
             ));
         }
         _ => {}
@@ -734,7 +734,7 @@ mod tests {
         let cut = json!({"pattern": "needle", "path": "a.rs", "output_mode": "content", "-C": 1, "head_limit": 1});
         assert_eq!(
             text(&host, cut),
-            "a.rs:1:one needle\na.rs-2-two\n\n(showing 1 of 2 matches in 1 file; narrow the pattern or raise head_limit)"
+            "a.rs:1:one needle\na.rs-2-two\n\n(showing 1 of 2 matches in 1 file; narrow the search or raise its limit)"
         );
     }
 
@@ -798,7 +798,7 @@ mod tests {
         let files = text(&host, json!({"pattern": "hit", "head_limit": 2}));
         assert!(
             files.ends_with(
-                "(showing 2 of 240 files with 600 matches; narrow the pattern or raise head_limit)"
+                "(showing 2 of 240 files with 600 matches; narrow the search or raise its limit)"
             ),
             "{files}"
         );
@@ -869,7 +869,7 @@ mod tests {
             ),
             (json!({"pattern": "fn main("}), ErrorType::InvalidInput, "unclosed group"),
             (json!({"pattern": "(?=x)"}), ErrorType::InvalidInput, "look-around"),
-            (json!({"pattern": "a\\nb"}), ErrorType::InvalidInput, "set `multiline` to true"),
+            (json!({"pattern": "a\\nb"}), ErrorType::InvalidInput, "let matches span lines"),
             (
                 json!({"pattern": "((a{99}){99}){99}"}),
                 ErrorType::InvalidInput,

@@ -169,7 +169,7 @@ fn reply(entries: &[DirEntry], plan: &LsPlan) -> ToolReply<LsOutput> {
     let unlisted = entries.len() - listed.len();
     if unlisted > 0 {
         content.push(Content::Text(format!(
-            "({unlisted} of {} entries are not listed; narrow it down with `ignore` or Glob)",
+            "({unlisted} of {} entries are not listed; leave some out, or look for files by name)",
             entries.len()
         )));
     }
@@ -259,7 +259,7 @@ mod tests {
         let Content::Text(note) = &result.content[1] else { panic!("a note") };
         assert_eq!(
             note,
-            "(7 of 1007 entries are not listed; narrow it down with `ignore` or Glob)"
+            "(7 of 1007 entries are not listed; leave some out, or look for files by name)"
         );
     }
 

@@ -40,7 +40,7 @@ pub fn not_found(located: &Located) -> ToolError {
         error.message.push_str(&format!(": there is no `{name}` in `{folder}`"));
     }
     error.message.push_str(&match &near[..] {
-        [] => format!("; list `{folder}` with LS or look for it with Glob"),
+        [] => format!("; list `{folder}`, or look for it by its name"),
         near => format!("; did you mean {}?", either(near)),
     });
     error.with("nearest", near)
@@ -77,11 +77,7 @@ mod tests {
         }
         check(&host, "src/mian.rs", "`src/mian.rs` does not exist; did you mean `src/main.rs`?");
         check(&host, "readme.md", "`readme.md` does not exist; did you mean `README.md`?");
-        check(
-            &host,
-            "src/zzz",
-            "`src/zzz` does not exist; list `src` with LS or look for it with Glob",
-        );
+        check(&host, "src/zzz", "`src/zzz` does not exist; list `src`, or look for it by its name");
         check(
             &host,
             "src/parsers/lexer.rs",
@@ -90,7 +86,7 @@ mod tests {
         check(
             &host,
             "lib/a/b.rs",
-            "`lib/a/b.rs` does not exist: there is no `lib` in `.`; list `.` with LS or look for it with Glob",
+            "`lib/a/b.rs` does not exist: there is no `lib` in `.`; list `.`, or look for it by its name",
         );
     }
 

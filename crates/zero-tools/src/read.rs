@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zero_core::result::Rest;
 use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
     ToolError,
@@ -99,7 +100,7 @@ impl Tool for Read {
     }
 
     fn plan(&self, args: ReadArgs, workspace: &Workspace) -> Result<ReadPlan, ToolError> {
-        let file = workspace.locate(&args.file_path, LastLink::Follow)?;
+        let file = locate_file(&args.file_path, workspace)?;
         // The schema asks for at least 1; a caller that bypasses it gets the same meaning.
         let at_least_one = |number: Option<u64>| number.map(|number| number.max(1));
         Ok(ReadPlan { file, offset: at_least_one(args.offset), limit: at_least_one(args.limit) })
@@ -133,6 +134,15 @@ impl Tool for Read {
     }
 }
 
+/// Settles which file is meant. A slash at the end means a folder, whatever stands there.
+pub(crate) fn locate_file(written: &str, workspace: &Workspace) -> Result<Located, ToolError> {
+    if written.ends_with('/') || written.ends_with("/.") {
+        let message = format!("`{written}` names a folder; list it, or name a file in it");
+        return Err(ToolError::invalid(Reason::IsDirectory, message).with("file", written));
+    }
+    workspace.locate(written, LastLink::Follow)
+}
+
 fn read_text(
     document: Document,
     encoding: TextEncoding,
@@ -149,8 +159,10 @@ fn read_text(
     if first > page.total_lines.max(1) {
         return Err(past_the_end(plan, page.total_lines));
     }
+    // Whoever says how many lines they want knows that there may be more.
     let is_cut = page.is_full || plan.limit.is_none();
-    let note = note(&page, first, encoding, is_cut.then_some("continue with offset"));
+    let rest = rest(&page, first).filter(|_| is_cut);
+    let note = note(&page, encoding);
     let shown = plan.file.shown();
     let summary = match page.lines {
         0 => format!("`{shown}` is empty"),
@@ -161,7 +173,7 @@ fn read_text(
     };
     Ok(ToolReply {
         output: ReadOutput { content: numbered(&page, first), total_lines: page.total_lines },
-        content: vec![model_content(page, first, note)],
+        content: vec![model_content(page, first, rest, note)],
         display: Display::markdown(summary),
         locations: vec![plan.location()],
     })
@@ -173,29 +185,29 @@ pub(crate) fn numbered(page: &Page, first: u64) -> String {
 }
 
 /// A page for the model. An empty file has no line that could be numbered, only the note.
-pub(crate) fn model_content(page: Page, first: u64, note: Option<String>) -> Content {
+pub(crate) fn model_content(
+    page: Page,
+    first: u64,
+    rest: Option<Rest>,
+    note: Option<String>,
+) -> Content {
     match (page.lines, note) {
         (0, note) => Content::Text(format!("({})", note.unwrap_or_default())),
-        (_, note) => Content::Lines { first, text: page.text, note },
+        (_, note) => Content::Lines { first, text: page.text, rest, note },
     }
 }
 
-/// What the model must know about a page, if anything: `go_on` says how to get at the lines that
-/// follow it, where the page is shorter than what was asked for.
-pub(crate) fn note(
-    page: &Page,
-    first: u64,
-    encoding: TextEncoding,
-    go_on: Option<&str>,
-) -> Option<String> {
+/// The lines that follow a page.
+pub(crate) fn rest(page: &Page, first: u64) -> Option<Rest> {
+    let rest = Rest { next: first + page.lines, total_lines: page.total_lines };
+    (rest.next <= rest.total_lines).then_some(rest)
+}
+
+/// What the model must know about a page besides where it ends, if anything.
+pub(crate) fn note(page: &Page, encoding: TextEncoding) -> Option<String> {
     let mut notes = Vec::new();
     if page.total_lines == 0 {
         notes.push("the file is empty".to_owned());
-    }
-    let next = first + page.lines;
-    if let Some(go_on) = go_on.filter(|_| next <= page.total_lines) {
-        let last = next - 1;
-        notes.push(format!("lines {first}-{last} of {}; {go_on} {next}", page.total_lines));
     }
     if encoding != TextEncoding::UTF_8 {
         notes.push(format!("encoding: {}", encoding.name()));
@@ -218,7 +230,7 @@ fn past_the_end(plan: &ReadPlan, total_lines: u64) -> ToolError {
         1 => "has 1 line".to_owned(),
         lines => format!("has {lines} lines"),
     };
-    let message = format!("`{shown}` {lines}; offset {} is past its end", plan.first());
+    let message = format!("`{shown}` {lines}; line {} is past its end", plan.first());
     ToolError::invalid(Reason::OutOfRange, message)
         .with("file", shown)
         .with("total_lines", total_lines)
@@ -306,10 +318,9 @@ mod tests {
         let long: String = (1..=2_500).map(|n| format!("{n}\n")).collect();
         let host = TestHost::new().files(&[("f", &long)]);
         let text = host.text("Read", json!({"file_path": "f"}));
-        assert!(text.ends_with("\n2000 (lines 1-2000 of 2500; continue with offset 2001)"));
+        assert!(text.ends_with("\n2000 (lines 1-2000 of 2500)"));
         let text = host.text("Read", json!({"file_path": "f", "offset": 2_001}));
         assert!(text.starts_with("2001: 2001\n") && text.ends_with("\n2500"), "{text}");
-        // Whoever says how many lines they want knows that there may be more.
         assert_eq!(host.text("Read", json!({"file_path": "f", "limit": 2})), "1: 1\n2");
     }
 
@@ -318,7 +329,7 @@ mod tests {
         let host = TestHost::new().model_output_bytes_max(100);
         host.write("f", "0123456789\n".repeat(20).as_bytes());
         let text = host.text("Read", json!({"file_path": "f", "limit": 10}));
-        assert!(text.ends_with("(lines 1-5 of 20; continue with offset 6)"), "{text}");
+        assert!(text.ends_with("(lines 1-5 of 20)"), "{text}");
     }
 
     #[test]
@@ -369,9 +380,9 @@ mod tests {
         let host = TestHost::new().files(&[("f", "a\nb\n"), ("one", "a"), ("empty", "")]);
         let at = |file: &str, offset: u64| json!({"file_path": file, "offset": offset});
         let out = Reason::OutOfRange;
-        check_error(&host, at("f", 3), out, "`f` has 2 lines; offset 3 is past its end");
-        check_error(&host, at("one", 9), out, "`one` has 1 line; offset 9 is past its end");
-        check_error(&host, at("empty", 2), out, "`empty` is empty; offset 2 is past its end");
+        check_error(&host, at("f", 3), out, "`f` has 2 lines; line 3 is past its end");
+        check_error(&host, at("one", 9), out, "`one` has 1 line; line 9 is past its end");
+        check_error(&host, at("empty", 2), out, "`empty` is empty; line 2 is past its end");
         assert_eq!(host.text("Read", at("empty", 1)), "(the file is empty)");
         assert_eq!(host.text("Read", at("f", 2)), "2: b");
     }
@@ -454,6 +465,10 @@ mod tests {
             ("/proc/self/fd/0", Reason::SpecialFile),
             ("dir", Reason::IsDirectory),
             (".", Reason::IsDirectory),
+            ("dir/", Reason::IsDirectory),
+            ("dir/a/", Reason::IsDirectory),
+            ("dir/a/.", Reason::IsDirectory),
+            ("none/", Reason::IsDirectory),
         ] {
             let error = host.err("Read", json!({"file_path": path}));
             assert_eq!(error.reason(), Some(reason), "{path}: {error}");

@@ -6,24 +6,27 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zero_core::result::Rest;
 use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
     ToolError,
 };
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::located::Folder;
-use zero_sandbox::{LastLink, Located, Workspace};
+use zero_sandbox::{Located, Workspace};
 
 use crate::document::{Document, Nature};
 use crate::file_glob::FileGlob;
 use crate::missing;
 use crate::paging::{LINES_DEFAULT, Page, PageRequest};
-use crate::read::{model_content, note, numbered};
+use crate::read::{locate_file, model_content, note, numbered, rest};
 
 /// Files read in one call.
 const FILES_MAX: usize = 100;
 /// Below this many bytes a file's share of the answer is not worth having.
 const SHARE_BYTES_MIN: usize = 200;
+/// What a dialect takes to say how to read on.
+const REST_BYTES: usize = 64;
 /// Names that a title spells out.
 const TITLE_NAMES_MAX: usize = 3;
 
@@ -82,7 +85,7 @@ enum Wanted {
 
 impl Wanted {
     fn settle(written: &str, workspace: &Workspace) -> Result<Self, ToolError> {
-        let located = workspace.locate(written, LastLink::Follow);
+        let located = locate_file(written, workspace);
         if FileGlob::looks_like_one(written) {
             // `pages/[id].tsx` is a file where there is one.
             return match located {
@@ -229,7 +232,8 @@ impl Gathered {
             return;
         }
         if self.files.len() == FILES_MAX {
-            return self.skip(file.shown(), &format!("more than {FILES_MAX} files; use Read"));
+            return self
+                .skip(file.shown(), &format!("more than {FILES_MAX} files; read it by itself"));
         }
         self.files.push(Candidate {
             shown: file.shown().to_owned(),
@@ -295,7 +299,7 @@ impl Candidate {
     /// The beginning of it, as much as fits in its share of the answer.
     fn read(&self, share: usize, cx: &CallContext) -> Result<FilePage, ToolError> {
         if share < SHARE_BYTES_MIN {
-            let message = "no room is left in this answer; use Read";
+            let message = "no room is left in this answer; read it by itself";
             return Err(ToolError::failed(Reason::TooLarge, message));
         }
         let bytes_max = share.saturating_sub(self.header().len());
@@ -304,13 +308,13 @@ impl Candidate {
             Nature::Text(encoding) => {
                 let request = PageRequest { first: 1, lines_max: LINES_DEFAULT, bytes_max };
                 let page = document.page(&self.path, encoding, request, cx)?;
-                let note = note(&page, 1, encoding, Some("read on with Read from offset"));
+                let (rest, note) = (rest(&page, 1), note(&page, encoding));
                 let (file, header) = (self.shown.clone(), self.header());
-                Ok(FilePage { file, path: self.path.clone(), header, page, note })
+                Ok(FilePage { file, path: self.path.clone(), header, page, rest, note })
             }
             Nature::Media(media) => Err(ToolError::invalid(
                 Reason::Binary,
-                format!("{}, {} bytes; look at it with Read", media.mime, self.size),
+                format!("{}, {} bytes; look at it by itself", media.mime, self.size),
             )),
             Nature::Binary(mime) => Err(ToolError::invalid(
                 Reason::Binary,
@@ -326,6 +330,7 @@ struct FilePage {
     path: PathBuf,
     header: String,
     page: Page,
+    rest: Option<Rest>,
     note: Option<String>,
 }
 
@@ -334,6 +339,7 @@ impl FilePage {
     fn bytes(&self) -> usize {
         numbered(&self.page, 1).len()
             + self.header.len()
+            + self.rest.map_or(0, |_| REST_BYTES)
             + self.note.as_ref().map_or(0, String::len)
     }
 }
@@ -374,7 +380,7 @@ fn reply(pages: Vec<FilePage>, skipped: Vec<FileSkipped>) -> ToolReply<ReadManyO
     let mut content = Vec::with_capacity(pages.len() * 2 + 1);
     let mut files = Vec::with_capacity(pages.len());
     let mut locations = Vec::with_capacity(pages.len());
-    for FilePage { file, path, header, page, note } in pages {
+    for FilePage { file, path, header, page, rest, note } in pages {
         files.push(FileRead {
             file_path: file,
             content: numbered(&page, 1),
@@ -382,7 +388,7 @@ fn reply(pages: Vec<FilePage>, skipped: Vec<FileSkipped>) -> ToolReply<ReadManyO
         });
         locations.push(Location { path, line: None });
         content.push(Content::Text(header));
-        content.push(model_content(page, 1, note));
+        content.push(model_content(page, 1, rest, note));
     }
     if !skipped.is_empty() {
         content.push(Content::Text(format!("Skipped:\n{}", list(&skipped))));
@@ -425,6 +431,7 @@ mod tests {
     use crate::testing::TestHost;
     use serde_json::{Value, json};
     use zero_core::ErrorType;
+    use zero_sandbox::LastLink;
 
     fn host() -> TestHost {
         let host = TestHost::new().files(&[
@@ -469,14 +476,15 @@ mod tests {
              - `target/*.rs`: no file matches\n\
              - `src/mian.rs` does not exist; did you mean `src/main.rs` or `src/link.rs`?\n\
              - `src/data.bin`: binary\n\
-             - `src/logo.png`: image/png, 10 bytes; look at it with Read\n\
-             - `src` is a folder; list it with LS or name a file in it",
+             - `src/logo.png`: image/png, 10 bytes; look at it by itself\n\
+             - `src` is a folder; list it or name a file in it",
         );
         check(
-            json!(["notes.md", "/proc/version", ""]),
+            json!(["notes.md", "/proc/version", "", "src/main.rs/"]),
             "--- notes.md ---\n1: # Notes\nSkipped:\n\
              - `/proc/version` is the kernel's view of processes, not a file; use a command to look at it\n\
-             - ``: the path is empty; name a file or folder",
+             - ``: the path is empty; name a file or folder\n\
+             - `src/main.rs/` names a folder; list it, or name a file in it",
         );
     }
 
@@ -514,22 +522,15 @@ mod tests {
         host.write("small", b"all of it");
         host.write("big2", "0123456789\n".repeat(2_000).as_bytes());
         let result = host.ok("ReadMany", json!({"paths": ["big1", "small", "big2"]}));
-        let notes: Vec<Option<&str>> = result
+        let rests: Vec<Option<u64>> = result
             .content
             .iter()
             .filter_map(|content| match content {
-                Content::Lines { note, .. } => Some(note.as_deref()),
+                Content::Lines { rest, .. } => Some(rest.map(|rest| rest.next)),
                 _ => None,
             })
             .collect();
-        assert_eq!(
-            notes,
-            [
-                Some("lines 1-81 of 1000; read on with Read from offset 82"),
-                None,
-                Some("lines 1-79 of 2000; read on with Read from offset 80"),
-            ]
-        );
+        assert_eq!(rests, [Some(82), None, Some(80)]);
     }
 
     #[test]

@@ -173,9 +173,12 @@ impl TestHost {
             .iter()
             .map(|content| match content {
                 Content::Text(text) => text.clone(),
-                Content::Lines { first, text, note: None } => format!("{first}: {text}"),
-                Content::Lines { first, text, note: Some(note) } => {
-                    format!("{first}: {text} ({note})")
+                Content::Lines { first, text, rest, note } => {
+                    let rest = rest.map_or_else(String::new, |rest| {
+                        format!(" (lines {first}-{} of {})", rest.next - 1, rest.total_lines)
+                    });
+                    let note = note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
+                    format!("{first}: {text}{rest}{note}")
                 }
                 other => format!("{other:?}"),
             })

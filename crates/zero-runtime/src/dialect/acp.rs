@@ -1,6 +1,6 @@
 //! `read_file`, `write_file`, `edit_file`: the names of editors' agents.
 
-use super::table::Shape::{Edits, Text};
+use super::table::Shape::{Count, Edits, Text};
 use super::table::{Fixed, Line, optional, required};
 
 const PATH: &str = "Path to the file relative to workspace root";
@@ -10,7 +10,11 @@ pub(super) const LINES: &[Line] = &[
         name: "read_file",
         canonical: "Read",
         about: "Read the contents of a file from the workspace",
-        fields: &[required("path", "file_path", Text, PATH)],
+        fields: &[
+            required("path", "file_path", Text, PATH),
+            optional("line", "offset", Count, "Line to start from, counted from 1"),
+            optional("limit", "limit", Count, "Most lines to read"),
+        ],
         fixed: &[],
         done: None,
     },

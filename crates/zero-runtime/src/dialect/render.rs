@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use zero_core::result::{Content, Display, FileDiff, Hit, ToolResult};
+use zero_core::result::{Content, Display, FileDiff, Hit, Rest, ToolResult};
 
 use super::DialectName;
 use crate::bound::write_hits;
@@ -17,14 +17,40 @@ pub struct Rendered {
     pub display: Value,
 }
 
+/// How the next page of a file is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paging<'a> {
+    /// The tool that pages, where it is another than the one that was called.
+    pub(super) tool: Option<&'a str>,
+    /// Its field for the line to start from.
+    pub(super) field: &'a str,
+    /// The number of the first line in that field.
+    pub(super) first: u64,
+}
+
+impl Paging<'_> {
+    /// `lines 1-2000 of 2500; continue with offset 2001`
+    fn go_on(self, first: u64, rest: Rest) -> String {
+        let tool = self.tool.map_or_else(String::new, |tool| format!("{tool}, "));
+        let number = (rest.next - 1).saturating_add(self.first);
+        let (last, total, field) = (rest.next - 1, rest.total_lines, self.field);
+        format!("lines {first}-{last} of {total}; continue with {tool}{field} {number}")
+    }
+}
+
 /// Writes a result down. `done` stands in for a change that was made, where the platform says so.
-pub(super) fn render(dialect: DialectName, done: Option<&str>, result: &ToolResult) -> Rendered {
+pub(super) fn render(
+    dialect: DialectName,
+    done: Option<&str>,
+    paging: Paging<'_>,
+    result: &ToolResult,
+) -> Rendered {
     let content = result
         .content
         .iter()
         .flat_map(|content| match (content, done) {
             (Content::Diff { .. }, Some(done)) => vec![text(dialect, done.to_owned())],
-            _ => one(dialect, content),
+            _ => one(dialect, paging, content),
         })
         .collect();
     let display = match (dialect, &result.display) {
@@ -41,16 +67,22 @@ pub(super) fn render(dialect: DialectName, done: Option<&str>, result: &ToolResu
 }
 
 /// One piece of content; notes follow in a piece of their own where the text must stay as it is.
-fn one(dialect: DialectName, content: &Content) -> Vec<Value> {
+fn one(dialect: DialectName, paging: Paging<'_>, content: &Content) -> Vec<Value> {
     let canonical = dialect == DialectName::Canonical;
     match content {
         Content::Text(plain) => vec![text(dialect, plain.clone())],
-        Content::Lines { first, text: lines, note } if canonical => {
-            vec![text(dialect, with_note(number_lines(*first, lines), note.as_deref()))]
-        }
-        Content::Lines { text: lines, note, .. } => {
+        Content::Lines { first, text: lines, rest, note } => {
+            let go_on = rest.map(|rest| paging.go_on(*first, rest));
+            let notes: Vec<String> = go_on.into_iter().chain(note.clone()).collect();
+            let note = (!notes.is_empty()).then(|| notes.join("; "));
+            if canonical {
+                return vec![text(
+                    dialect,
+                    with_note(number_lines(*first, lines), note.as_deref()),
+                )];
+            }
             let mut pieces = vec![text(dialect, lines.clone())];
-            pieces.extend(note.as_ref().map(|note| text(dialect, format!("({note})"))));
+            pieces.extend(note.map(|note| text(dialect, format!("({note})"))));
             pieces
         }
         Content::Matches { hits, numbered, note } => {
@@ -62,9 +94,7 @@ fn one(dialect: DialectName, content: &Content) -> Vec<Value> {
         }
         Content::Diff { summary, diff } => vec![change(dialect, summary, diff)],
         Content::Image { mime, data } => vec![image(dialect, mime, data)],
-        Content::Audio { mime, data } => {
-            vec![json!({"type": "audio", "mimeType": mime, "data": data})]
-        }
+        Content::Audio { mime, data } => vec![audio(dialect, mime, data)],
         Content::Resource { uri, mime, data } => vec![resource(dialect, uri, mime, data)],
     }
 }
@@ -98,6 +128,15 @@ fn image(dialect: DialectName, mime: &str, data: &str) -> Value {
         DialectName::Acp => {
             json!({"type": "image", "source": {"type": "base64", "mediaType": mime, "data": data}})
         }
+        DialectName::Qwen => json!({"inlineData": {"mimeType": mime, "data": data}}),
+        DialectName::Opencode => json!({"type": "content", "content": plain}),
+    }
+}
+
+fn audio(dialect: DialectName, mime: &str, data: &str) -> Value {
+    let plain = json!({"type": "audio", "mimeType": mime, "data": data});
+    match dialect {
+        DialectName::Canonical | DialectName::Acp => plain,
         DialectName::Qwen => json!({"inlineData": {"mimeType": mime, "data": data}}),
         DialectName::Opencode => json!({"type": "content", "content": plain}),
     }
@@ -140,5 +179,73 @@ fn with_note(text: String, note: Option<&str>) -> String {
         None => text,
         Some(note) if text.is_empty() => format!("({note})"),
         Some(note) => format!("{text}\n\n({note})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::Dialect;
+
+    fn rendered(dialect: DialectName, tool: &str, content: Content) -> Vec<Value> {
+        let result = ToolResult {
+            content: vec![content],
+            display: Display::markdown(""),
+            structured: Value::Null,
+            locations: vec![],
+        };
+        Dialect::new(dialect).render(tool, &result).content
+    }
+
+    #[test]
+    fn the_next_page_is_named_as_the_dialect_asks_for_it() {
+        #[track_caller]
+        fn check(dialect: DialectName, tool: &str, expected: &str) {
+            let rest = Some(Rest { next: 2_001, total_lines: 2_500 });
+            let page = Content::Lines { first: 1, text: "a".into(), rest, note: None };
+            let shown = json!(rendered(dialect, tool, page)).to_string();
+            let expected = format!("(lines 1-2000 of 2500; continue with {expected})");
+            assert!(shown.contains(&expected), "{dialect} {tool}: {shown}");
+        }
+        check(DialectName::Canonical, "Read", "offset 2001");
+        check(DialectName::Canonical, "ReadMany", "Read, offset 2001");
+        check(DialectName::Acp, "read_file", "line 2001");
+        check(DialectName::Qwen, "read_file", "offset 2000");
+        check(DialectName::Qwen, "read_many_files", "read_file, offset 2000");
+        check(DialectName::Opencode, "read", "line 2001");
+    }
+
+    #[test]
+    fn notes_of_a_page_follow_each_other() {
+        let page = |rest, note: Option<&str>| Content::Lines {
+            first: 1,
+            text: "a".into(),
+            rest,
+            note: note.map(str::to_owned),
+        };
+        let rest = Some(Rest { next: 2, total_lines: 3 });
+        for (content, expected) in [
+            (page(None, None), "     1\ta"),
+            (page(None, Some("odd")), "     1\ta\n\n(odd)"),
+            (page(rest, None), "     1\ta\n\n(lines 1-1 of 3; continue with offset 2)"),
+            (page(rest, Some("odd")), "     1\ta\n\n(lines 1-1 of 3; continue with offset 2; odd)"),
+        ] {
+            let shown = rendered(DialectName::Canonical, "Read", content);
+            assert_eq!(shown, [json!({"type": "text", "text": expected})]);
+        }
+    }
+
+    #[test]
+    fn sound_is_written_as_pictures_are() {
+        #[track_caller]
+        fn check(dialect: DialectName, expected: Value) {
+            let sound = Content::Audio { mime: "audio/wav".into(), data: "AA==".into() };
+            assert_eq!(rendered(dialect, "x", sound), [expected], "{dialect}");
+        }
+        let plain = json!({"type": "audio", "mimeType": "audio/wav", "data": "AA=="});
+        check(DialectName::Canonical, plain.clone());
+        check(DialectName::Acp, plain.clone());
+        check(DialectName::Qwen, json!({"inlineData": {"mimeType": "audio/wav", "data": "AA=="}}));
+        check(DialectName::Opencode, json!({"type": "content", "content": plain}));
     }
 }

@@ -113,6 +113,13 @@ impl Line {
         ours
     }
 
+    /// The platform's name for a field that holds a line, and the number it gives the first one.
+    pub(super) fn line_number(&self, ours: &str) -> Option<(&'static str, u64)> {
+        let field = self.fields.iter().find(|field| field.ours == ours)?;
+        let first = if matches!(field.shape, Shape::LineFromZero) { 0 } else { 1 };
+        Some((field.theirs, first))
+    }
+
     /// Says violations of the canonical schema in the caller's field names.
     pub(super) fn in_their_words(&self, mut violations: Vec<Violation>) -> Vec<Violation> {
         for violation in &mut violations {

@@ -78,6 +78,9 @@ async fn editors_agents_get_what_they_expect() {
         "type": "text", "text": "import React from 'react';\n\nconst App = () => {\n  return <div>Hello</div>;\n};",
     })).await;
     assert_eq!(read["text"], f.text("src/app.ts"));
+    let line =
+        run(&f, Acp, "read_file", json!({"path": "src/app.ts", "line": 3, "limit": 1})).await;
+    assert_eq!(line.rendered.content[0]["text"], "const App = () => {");
     let written = check(
         &f,
         Acp,
@@ -295,7 +298,7 @@ async fn wrong_fields_are_named_in_the_dialects_own_words() {
             Acp,
             "read_file",
             json!({"file_path": "a"}),
-            "/file_path: expected one of `path`, found unknown field `file_path` (did you mean `path`?)",
+            "/file_path: expected one of `path`, `line`, `limit`, found unknown field `file_path` (did you mean `path`?)",
         ),
         (
             Qwen,
@@ -303,6 +306,20 @@ async fn wrong_fields_are_named_in_the_dialects_own_words() {
             json!({"path": "a"}),
             "/absolute_path: expected a string, found nothing (the field is required)",
         ),
+        (
+            Qwen,
+            "read_file",
+            json!({"absolute_path": "main.go", "offset": 5}),
+            "`main.go` has 3 lines; line 6 is past its end",
+        ),
+        (
+            Qwen,
+            "read_file",
+            json!({"absolute_path": "main.go", "offset": 1e23}),
+            "/offset: expected a number of at most 9007199254740991, found 1e+23",
+        ),
+        (Canonical, "Grep", json!({"patern": "x"}), "(did you mean `pattern`?)"),
+        (Canonical, "Grep", json!({"pattern": "x", "context": 2}), "(did you mean `-C`?)"),
         (Opencode, "grep", json!({"pattern": 1}), "/pattern: expected a string, found 1"),
         (
             Canonical,
