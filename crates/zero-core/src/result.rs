@@ -91,9 +91,9 @@ pub struct FileDiff {
     pub path: String,
     /// Unified hunks with three lines of context, without file headers.
     pub unified: String,
-    /// The text before; `None` for a new file.
+    /// The text before; `None` for a new file, or, when `partial`, where it is too long.
     pub old_text: Option<String>,
-    /// The text after; `None` for a removed file.
+    /// The text after; `None` for a removed file, or, when `partial`, where it is too long.
     pub new_text: Option<String>,
     /// True when the texts hold only the part that changed, or its beginning, because that is large.
     pub partial: bool,

@@ -1,13 +1,16 @@
 //! Keeps a result within what a model and a client can take.
 //!
-//! What is too long keeps its head and its tail, says how much is missing, and names a file that
-//! holds all of it. That file is the session's own and can be read like any other.
+//! What is too long keeps its head and its tail, says where and how much is missing, and names a
+//! file that holds all of it. That file is the session's own and can be read like any other.
+//!
+//! A change that was made stays made, so its result is shortened as far as it takes and never
+//! refused.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 use serde_json::Value;
-use zero_core::result::{Content, Hit};
+use zero_core::result::{Content, Display, FileDiff, Hit};
 use zero_core::{ByteSize, CallId, Limits, Reason, ToolError, ToolResult};
 use zero_sandbox::StateDir;
 
@@ -19,34 +22,67 @@ pub(crate) fn bound(
     spill: &StateDir,
 ) -> Result<ToolResult, ToolError> {
     let cap = limits.model_output_bytes_max.as_usize();
-    for (index, content) in result.content.iter_mut().enumerate() {
+    let pieces = std::mem::take(&mut result.content);
+    for (index, piece) in pieces.into_iter().enumerate() {
         let save = |text: &str| Spilled::write(spill, call, index, text, limits.result_bytes_max);
-        match content {
-            Content::Text(text) if text.len() > cap => *text = cut_text(text, cap, &save(text)),
-            Content::Matches { hits, numbered, note } if hits_len(hits) > cap => {
-                let spilled = save(&write_hits(hits, *numbered));
-                let missing = cut_hits(hits, cap);
-                let line = format!("{missing} lines in the middle left out; {spilled}");
-                *note = Some(
-                    note.take().map_or_else(|| line.clone(), |note| format!("{note}\n{line}")),
-                );
-            }
-            Content::Diff { diff, .. } if diff.unified.len() > cap => {
-                diff.unified = cut_text(&diff.unified, cap, &save(&diff.unified));
-            }
-            _ => {}
-        }
+        result.content.extend(for_model(piece, cap, save));
     }
-    let size = json_len(&result.structured) + result.content.iter().map(content_len).sum::<usize>();
-    if size > limits.result_bytes_max.as_usize() {
+    let most = limits.result_bytes_max;
+    if result_len(&result) > most.as_usize() {
+        shrink(&mut result, cap);
+    }
+    let is_change = result.content.iter().any(|piece| matches!(piece, Content::Diff { .. }));
+    let size = result_len(&result);
+    if size > most.as_usize() && !is_change {
         let message = format!(
-            "the result has {}, more than the {} a result may have; ask for less at once",
+            "the result has {}, more than the {most} a result may have; ask for less at once",
             ByteSize::bytes(size as u64),
-            limits.result_bytes_max
         );
         return Err(ToolError::failed(Reason::TooLarge, message));
     }
     Ok(result)
+}
+
+/// Brings one piece within what a model takes. Hits become two pieces with a mark between them.
+fn for_model(piece: Content, cap: usize, save: impl Fn(&str) -> Spilled) -> Vec<Content> {
+    match piece {
+        Content::Text(text) if text.len() > cap => {
+            vec![Content::Text(cut_text(&text, cap, Some(&save(&text))))]
+        }
+        Content::Matches { hits, numbered, note } if hits_len(&hits) > cap => {
+            let spilled = save(&write_hits(&hits, numbered));
+            cut_hits(hits, numbered, note, cap, &spilled)
+        }
+        Content::Diff { summary, mut diff } if diff.unified.len() > cap => {
+            diff.unified = cut_text(&diff.unified, cap, Some(&save(&diff.unified)));
+            vec![Content::Diff { summary, diff }]
+        }
+        piece => vec![piece],
+    }
+}
+
+/// Gives up what a result can do without: whole texts beside a diff, and the middle of what the
+/// person sees.
+fn shrink(result: &mut ToolResult, cap: usize) {
+    for piece in &mut result.content {
+        if let Content::Diff { diff, .. } = piece {
+            drop_texts(diff);
+        }
+    }
+    let shown = match &mut result.display {
+        Display::Markdown { text } => text,
+        Display::Diff(diff) => {
+            drop_texts(diff);
+            &mut diff.unified
+        }
+    };
+    if shown.len() > cap {
+        *shown = cut_text(shown, cap, None);
+    }
+}
+
+fn drop_texts(diff: &mut FileDiff) {
+    (diff.old_text, diff.new_text, diff.partial) = (None, None, true);
 }
 
 /// Where the whole of a text went.
@@ -63,28 +99,26 @@ impl Spilled {
         let path = spill.path().join(name).display().to_string();
         Self(written.is_ok().then_some((path, kept.len() < text.len())))
     }
-}
 
-impl std::fmt::Display for Spilled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    /// Where all `total` lines or bytes are to be found.
+    fn whereabouts(&self, total: usize) -> String {
         match &self.0 {
-            Some((path, false)) => {
-                write!(f, "all of it is in {path}, use Read on that file with offset and limit")
-            }
+            Some((path, false)) => format!("all {total} are in {path}, read it page by page"),
             Some((path, true)) => {
-                write!(f, "as much as may be kept is in {path}, use Read on that file")
+                format!("as many as may be kept are in {path}, read it page by page")
             }
-            None => f.write_str("the rest could not be kept, ask for less at once"),
+            None => "the rest could not be kept, ask for less at once".to_owned(),
         }
     }
 }
 
 /// Keeps the head and the tail of a text, on character boundaries, and says what is missing.
-fn cut_text(text: &str, cap: usize, spilled: &Spilled) -> String {
+fn cut_text(text: &str, cap: usize, spilled: Option<&Spilled>) -> String {
     let head = &text[..text.floor_char_boundary(cap * 2 / 3)];
     let tail = &text[text.ceil_char_boundary(text.len() - cap / 3)..];
-    let missing = text.len() - head.len() - tail.len();
-    format!("{head}\n\n[… {missing} of {} bytes left out; {spilled} …]\n\n{tail}", text.len())
+    let (total, missing) = (text.len(), text.len() - head.len() - tail.len());
+    let rest = spilled.map_or_else(String::new, |s| format!("; {}", s.whereabouts(total)));
+    format!("{head}\n\n[… {missing} of {total} bytes left out{rest} …]\n\n{tail}")
 }
 
 fn hit_len(hit: &Hit) -> usize {
@@ -95,8 +129,14 @@ fn hits_len(hits: &[Hit]) -> usize {
     hits.iter().map(hit_len).sum()
 }
 
-/// Removes hits from the middle until the rest fits; returns how many.
-fn cut_hits(hits: &mut Vec<Hit>, cap: usize) -> usize {
+/// Takes hits out of the middle until the rest fits; a mark stands where they were.
+fn cut_hits(
+    mut hits: Vec<Hit>,
+    numbered: bool,
+    note: Option<String>,
+    cap: usize,
+    spilled: &Spilled,
+) -> Vec<Content> {
     let fitting = |budget: usize, hits: &mut dyn Iterator<Item = &Hit>| {
         let mut used = 0;
         hits.take_while(|hit| {
@@ -105,11 +145,21 @@ fn cut_hits(hits: &mut Vec<Hit>, cap: usize) -> usize {
         })
         .count()
     };
+    let total = hits.len();
     let head = fitting(cap * 2 / 3, &mut hits.iter());
     let tail = fitting(cap / 3, &mut hits[head..].iter().rev());
-    let missing = hits.len() - head - tail;
-    hits.drain(head..head + missing);
-    missing
+    let last = hits.split_off(total - tail);
+    hits.truncate(head);
+    let missing = total - head - tail;
+    let rest = spilled.whereabouts(total);
+    let mut pieces = vec![
+        Content::Matches { hits, numbered, note: None },
+        Content::Text(format!("[… {missing} of {total} lines left out; {rest} …]")),
+        Content::Matches { hits: last, numbered, note },
+    ];
+    let is_empty = |piece: &Content| matches!(piece, Content::Matches { hits, note: None, .. } if hits.is_empty());
+    pieces.retain(|piece| !is_empty(piece));
+    pieces
 }
 
 /// Hits as text, the way `grep` writes them: with context, `--` stands where lines are left out.
@@ -132,15 +182,25 @@ pub fn write_hits(hits: &[Hit], numbered: bool) -> String {
     text
 }
 
+fn result_len(result: &ToolResult) -> usize {
+    let display = match &result.display {
+        Display::Markdown { text } => text.len(),
+        Display::Diff(diff) => diff_len(diff),
+    };
+    let content: usize = result.content.iter().map(content_len).sum();
+    json_len(&result.structured) + content + display
+}
+
+fn diff_len(diff: &FileDiff) -> usize {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    diff.unified.len() + text(&diff.old_text) + text(&diff.new_text)
+}
+
 fn content_len(content: &Content) -> usize {
     match content {
         Content::Text(text) | Content::Lines { text, .. } => text.len(),
         Content::Matches { hits, .. } => hits_len(hits),
-        Content::Diff { diff, .. } => {
-            let texts = [&diff.old_text, &diff.new_text];
-            diff.unified.len()
-                + texts.iter().map(|text| text.as_ref().map_or(0, String::len)).sum::<usize>()
-        }
+        Content::Diff { diff, .. } => diff_len(diff),
         Content::Image { data, .. }
         | Content::Audio { data, .. }
         | Content::Resource { data, .. } => data.len(),
@@ -163,7 +223,6 @@ pub(crate) fn json_len(value: &Value) -> usize {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests")]
     use super::*;
-    use zero_core::Display;
 
     fn result(content: Content) -> ToolResult {
         ToolResult {
@@ -176,13 +235,16 @@ mod tests {
 
     fn bounded(content: Content) -> (Result<ToolResult, ToolError>, tempfile::TempDir) {
         let temp = tempfile::tempdir().unwrap();
-        let limits = Limits {
+        let call = CallId::new("c1").unwrap();
+        (bound(result(content), &call, &limits(), &StateDir::new(temp.path())), temp)
+    }
+
+    fn limits() -> Limits {
+        Limits {
             model_output_bytes_max: ByteSize::bytes(300),
             result_bytes_max: ByteSize::bytes(5_000),
             ..Limits::default()
-        };
-        let call = CallId::new("c1").unwrap();
-        (bound(result(content), &call, &limits, &StateDir::new(temp.path())), temp)
+        }
     }
 
     #[test]
@@ -202,21 +264,75 @@ mod tests {
     }
 
     #[test]
-    fn hits_are_cut_whole() {
+    fn hits_are_cut_whole_and_the_cut_is_marked() {
         let hit = |n| Hit { file: "a".into(), line: n, text: format!("line {n}"), is_match: true };
-        let (result, _temp) = bounded(Content::Matches {
-            hits: (1..=50).map(hit).collect(),
-            numbered: true,
-            note: None,
-        });
-        let Content::Matches { hits, note, .. } = &result.unwrap().content[0] else {
-            panic!("matches")
+        let note = Some("showing 50 of 90".to_owned());
+        let hits = (1..=50).map(hit).collect();
+        let (result, temp) = bounded(Content::Matches { hits, numbered: true, note: note.clone() });
+        let content = result.unwrap().content;
+        let [
+            Content::Matches { hits: head, note: None, .. },
+            Content::Text(mark),
+            Content::Matches { hits: tail, note: end, .. },
+        ] = &content[..]
+        else {
+            panic!("{content:?}")
         };
-        assert_eq!((hits[0].line, hits.last().unwrap().line), (1, 50));
-        assert!(
-            note.as_ref().unwrap().contains("lines in the middle left out; all of it is in"),
-            "{note:?}"
+        assert_eq!((head[0].line, tail.last().unwrap().line), (1, 50));
+        assert_eq!(end, &note);
+        let missing = 50 - head.len() - tail.len();
+        let file = temp.path().join("c1-0.txt");
+        assert_eq!(
+            mark,
+            &format!(
+                "[… {missing} of 50 lines left out; all 50 are in {}, read it page by page …]",
+                file.display()
+            )
         );
+        assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 50);
+    }
+
+    #[test]
+    fn a_change_that_was_made_is_never_refused() {
+        let diff = |bytes: usize| FileDiff {
+            path: "a".into(),
+            unified: "+".repeat(bytes),
+            old_text: Some("o".repeat(bytes)),
+            new_text: Some("n".repeat(bytes)),
+            partial: false,
+        };
+        let changed = |bytes: usize| {
+            let temp = tempfile::tempdir().unwrap();
+            let change = ToolResult {
+                display: Display::Diff(diff(bytes)),
+                ..result(Content::Diff { summary: "Wrote a".into(), diff: diff(bytes) })
+            };
+            let call = CallId::new("c1").unwrap();
+            let bounded = bound(change, &call, &limits(), &StateDir::new(temp.path())).unwrap();
+            assert!(result_len(&bounded) <= limits().result_bytes_max.as_usize());
+            let Display::Diff(shown) = bounded.display else { panic!("a diff") };
+            let Content::Diff { diff, .. } = bounded.content[0].clone() else { panic!("a diff") };
+            [diff, shown]
+        };
+        assert_eq!(changed(200), [diff(200), diff(200)]);
+        for diff in changed(2_000) {
+            assert_eq!((&diff.old_text, &diff.new_text, diff.partial), (&None, &None, true));
+            assert!(diff.unified.contains("of 2000 bytes left out"), "{}", diff.unified);
+        }
+        changed(100_000);
+    }
+
+    #[test]
+    fn what_the_person_sees_is_bounded_too() {
+        let temp = tempfile::tempdir().unwrap();
+        let long = ToolResult {
+            display: Display::markdown("x".repeat(6_000)),
+            ..result(Content::Text("short".into()))
+        };
+        let call = CallId::new("c1").unwrap();
+        let bounded = bound(long, &call, &limits(), &StateDir::new(temp.path())).unwrap();
+        let Display::Markdown { text } = bounded.display else { panic!("a text") };
+        assert!(text.len() < 500 && text.contains("[… 5700 of 6000 bytes left out …]"), "{text}");
     }
 
     #[test]

@@ -114,6 +114,10 @@ fn change(dialect: DialectName, summary: &str, diff: &FileDiff) -> Value {
         DialectName::Canonical | DialectName::Qwen => {
             text(dialect, format!("{summary}\n{}", diff.unified))
         }
+        // The texts were too long to be carried: two nulls would say that nothing is there.
+        DialectName::Opencode if diff.old_text.is_none() && diff.new_text.is_none() => {
+            text(dialect, format!("{summary}\n{}", diff.unified))
+        }
         DialectName::Acp => json!({"type": "diff", "path": diff.path, "diff": diff.unified}),
         DialectName::Opencode => {
             json!({"type": "diff", "path": diff.path, "oldText": diff.old_text, "newText": diff.new_text})
