@@ -3,6 +3,8 @@
 //! Audit rows, logs and titles quote what a model or a person typed. Two things give a secret
 //! away: the name of the field it stands in, and its own shape.
 
+mod named;
+
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
@@ -14,6 +16,8 @@ pub const REDACTED: &str = "[redacted]";
 
 /// Longest text kept of one value, in bytes.
 const TEXT_BYTES_MAX: usize = 1_024;
+/// Longest name of a field that is kept, in bytes.
+const NAME_BYTES_MAX: usize = 128;
 /// Items kept of one list or object.
 const ITEMS_MAX: usize = 64;
 
@@ -39,7 +43,7 @@ impl Shape {
     }
 }
 
-static SHAPES: [Shape; 11] = [
+static SHAPES: [Shape; 10] = [
     // Private keys in PEM form, whole or cut off.
     Shape::new(
         &["-----begin"],
@@ -65,13 +69,8 @@ static SHAPES: [Shape; 11] = [
     Shape::new(&["eyj"], r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
     // `Authorization: Bearer …`, `Basic …`.
     Shape::new(&["bearer", "basic"], r"(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})"),
-    // `password=…`, `"api_key": "…"`, `--token …`, `export SECRET_KEY=…`.
-    Shape::new(
-        &["passw", "passphrase", "secret", "token", "key", "credential"],
-        r#"(?i)[\w-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)[\w-]*["']?\s*(?:[=:]|\s)\s*["']?([^\s"',;&]{4,})"#,
-    ),
-    // `https://user:password@host`.
-    Shape::new(&["://"], r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:([^\s/@]+)@"),
+    // `https://user:password@host`; a password may hold an `@` too.
+    Shape::new(&["://"], r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:([^\s/]+)@"),
 ];
 
 /// Words that, as part of a field's name, say that its value is a secret whatever it looks like.
@@ -79,6 +78,8 @@ const SECRET_WORDS: &[&str] = &[
     "password",
     "passwd",
     "passphrase",
+    "pass",
+    "pwd",
     "secret",
     "token",
     "api_key",
@@ -93,9 +94,37 @@ const SECRET_WORDS: &[&str] = &[
     "cookie",
 ];
 
-/// Whether a field of that name holds a secret.
-fn is_secret_field(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
+/// Whether a field of that name holds a secret. Of several tokens a number may be how many.
+fn is_secret_field(name: &str, field: &Value) -> bool {
+    let name = snake_case(name);
+    let is_many = |name: &str| name.strip_suffix('s').is_some_and(is_secret_name);
+    is_secret_name(&name) || !field.is_number() && is_many(&name)
+}
+
+/// `accessToken` and `X-API-Key` as `access_token` and `x_api_key`.
+fn snake_case(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let mut snake = String::with_capacity(name.len() + 4);
+    for (index, letter) in letters.iter().enumerate() {
+        let last = index.checked_sub(1).map(|last| letters[last]);
+        let begins_word = letter.is_uppercase()
+            && last.is_some_and(|last| {
+                let next_is_small = letters.get(index + 1).is_some_and(|next| next.is_lowercase());
+                last.is_lowercase() || last.is_numeric() || last.is_uppercase() && next_is_small
+            });
+        if begins_word {
+            snake.push('_');
+        }
+        snake.push(if *letter == '-' || *letter == '.' {
+            '_'
+        } else {
+            letter.to_ascii_lowercase()
+        });
+    }
+    snake
+}
+
+fn is_secret_name(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| {
         name.match_indices(word).any(|(start, _)| {
             let (before, after) = (&name[..start], &name[start + word.len()..]);
@@ -114,7 +143,10 @@ pub fn text(text: &str) -> Cow<'_, str> {
             clean = Cow::Owned(take_out(pattern, &clean));
         }
     }
-    clean
+    match named::take_out(&clean, &lower) {
+        Cow::Borrowed(_) => clean,
+        Cow::Owned(cleaner) => Cow::Owned(cleaner),
+    }
 }
 
 fn take_out(shape: &Regex, text: &str) -> String {
@@ -139,13 +171,13 @@ pub fn value(value: &Value) -> Value {
         }
         Value::Object(fields) => {
             let clean = |(name, field): (&String, &Value)| {
+                // Whatever lies under such a name is a secret, however deep.
                 let clean = match field {
-                    Value::String(_) | Value::Number(_) if is_secret_field(name) => {
-                        Value::String(REDACTED.to_owned())
-                    }
-                    other => self::value(other),
+                    Value::Null | Value::Bool(_) => field.clone(),
+                    field if is_secret_field(name, field) => Value::String(REDACTED.to_owned()),
+                    field => self::value(field),
                 };
-                (name.clone(), clean)
+                (cut_text(name, NAME_BYTES_MAX), clean)
             };
             Value::Object(fields.iter().take(ITEMS_MAX).map(clean).collect::<Map<_, _>>())
         }
@@ -156,9 +188,13 @@ pub fn value(value: &Value) -> Value {
 /// The same text without secrets, cut to what an audit row holds. It is cleaned before it is cut,
 /// on a longer piece than is kept, so that no half of a secret is left at the edge.
 pub fn short_text(long: &str) -> String {
+    cut_text(long, TEXT_BYTES_MAX)
+}
+
+fn cut_text(long: &str, bytes_max: usize) -> String {
     let window = head(long, TEXT_BYTES_MAX * 4);
     let clean = text(window);
-    let kept = head(&clean, TEXT_BYTES_MAX);
+    let kept = head(&clean, bytes_max);
     if kept.len() == clean.len() && window.len() == long.len() {
         return clean.into_owned();
     }
@@ -212,9 +248,70 @@ mod tests {
             "a sketch of the tasks",
             "risk-free",
             "let x = 1;",
+            "let token = next_token();",
+            "let token = self.tokens.next()?;",
+            "match Token::Comma {",
+            "the token parser reads each token once",
+            "- /api_key: expected one of `pattern`, found unknown field `api_key` (did you mean `key`?)",
+            "/password: expected a string, found 3",
+            "http://localhost:8080/users/@me",
+            r#"{"password": null, "secret": true}"#,
         ] {
             check(plain, plain);
         }
+    }
+
+    #[test]
+    fn the_whole_value_behind_a_name_is_taken_out() {
+        check(r#"password="correct horse battery staple" x"#, r#"password="[redacted]" x"#);
+        check("password = 'it is LEAK' # x", "password = '[redacted]' # x");
+        check("PASSWORD=p,LEAK make", "PASSWORD=[redacted] make");
+        check("PASSWORD=p;LEAK&LEAK make", "PASSWORD=[redacted] make");
+        check(r#"password=p"LEAK x"#, "password=[redacted] x");
+        check(r#"password="p"LEAK x"#, r#"password="[redacted] x"#);
+        check(r#"password="never closed LEAK"#, r#"password="[redacted]"#);
+        check(r#"password="an \" escape LEAK" x"#, r#"password="[redacted]" x"#);
+        check("postgres://user:p@ssLEAK@host/db", "postgres://user:[redacted]@host/db");
+        check(r#"{"db_pwd": "LEAK"}"#, r#"{"db_pwd": "[redacted]"}"#);
+        check("DB_PASS=LEAK", "DB_PASS=[redacted]");
+        check(r#"{"accessToken":"LEAK","a":1}"#, r#"{"accessToken":"[redacted]","a":1}"#);
+        check(
+            r#"{\"password\": \"LEAK\", \"a\": 1}"#,
+            r#"{\"password\": \"[redacted]\", \"a\": 1}"#,
+        );
+        check(
+            r#"{\\\"password\\\": \\\"a \\\\\\\" LEAK\\\"}"#,
+            r#"{\\\"password\\\": \\\"[redacted]\\\"}"#,
+        );
+        check(
+            r#"{"tokens": ["LEAK", {"a": ["LEAK"]}], "b": 1}"#,
+            r#"{"tokens": [redacted], "b": 1}"#,
+        );
+        check(r#"config["secret"] = "LEAK";"#, r#"config["secret"] = "[redacted]";"#);
+        check(r#"if password == "LEAK" {"#, r#"if password == "[redacted]" {"#);
+        check("(password: LEAK)", "(password: [redacted])");
+        check("--token LEAKED --verbose", "--token [redacted] --verbose");
+        check(r#"--password "correct LEAK" x"#, r#"--password "[redacted]" x"#);
+        check("the password correcthorse", "the password [redacted]");
+        check("Authorization: token Abc1", "Authorization: token [redacted]");
+        check("api_key=LEAK, secret=LEAK", "api_key=[redacted], secret=[redacted]");
+    }
+
+    #[test]
+    fn a_value_on_lines_of_its_own_is_taken_out() {
+        check(
+            "PRIVATE_TOKEN: |\n  LEAK\n  LEAK\nnext: 1",
+            "PRIVATE_TOKEN: |\n  [redacted]\nnext: 1",
+        );
+        check(
+            "a:\n  secret: >-\n    LEAK\n\n    LEAK\n  b: 1",
+            "a:\n  secret: >-\n    [redacted]\n  b: 1",
+        );
+        check("passwords:\n- LEAK\n- LEAK\nnext: 1", "passwords:\n[redacted]\nnext: 1");
+        check("password:\nnext: 1", "password:\nnext: 1");
+        check("password: correct horse LEAK\nnext: 1", "password: [redacted]\nnext: 1");
+        check("  secret = correct horse LEAK\nnext = 1", "  secret = [redacted]\nnext = 1");
+        check("password=\nnext=1", "password=\nnext=1");
     }
 
     #[test]
@@ -224,6 +321,28 @@ mod tests {
             value(&input),
             json!({"url": "x", "headers": {"Authorization": "[redacted]", "X-Api-Key": "[redacted]"}, "tokens": 3})
         );
+    }
+
+    #[test]
+    fn nothing_under_a_secret_field_stays() {
+        for field in
+            ["password", "accessToken", "APIKey", "X-Api-Key", "db_pwd", "dbPass", "secrets"]
+        {
+            for leak in [json!("LEAK"), json!(["LEAK"]), json!({"a": {"b": ["LEAK"]}})] {
+                let clean = value(&json!({"in": {field: leak}}));
+                assert_eq!(clean, json!({"in": {field: "[redacted]"}}));
+            }
+        }
+        for field in ["tokenizer", "compass", "secretary", "passes", "keyboard"] {
+            let plain = json!({field: "kept"});
+            assert_eq!(value(&plain), plain);
+        }
+        assert_eq!(
+            value(&json!({"sk-ant-api03-abcdefghijklmnopqrstuv": 1, "password=LEAK": 2})),
+            json!({"[redacted]": 1, "password=[redacted]": 2})
+        );
+        let long = value(&json!({"x".repeat(5_000): 1}));
+        assert!(long.as_object().unwrap().keys().all(|name| name.len() < 200));
     }
 
     #[test]
