@@ -18,6 +18,8 @@ pub const REDACTED: &str = "[redacted]";
 const TEXT_BYTES_MAX: usize = 1_024;
 /// Longest name of a field that is kept, in bytes.
 const NAME_BYTES_MAX: usize = 128;
+/// Bytes at the edge of a text that was cut in which half a secret may stand.
+const EDGE_BYTES: usize = 256;
 /// Items kept of one list or object.
 const ITEMS_MAX: usize = 64;
 
@@ -194,7 +196,9 @@ pub fn short_text(long: &str) -> String {
 fn cut_text(long: &str, bytes_max: usize) -> String {
     let window = head(long, TEXT_BYTES_MAX * 4);
     let clean = text(window);
-    let kept = head(&clean, bytes_max);
+    // What was taken out may bring the edge of the piece into what is kept.
+    let edge = if window.len() < long.len() { EDGE_BYTES } else { 0 };
+    let kept = head(&clean, bytes_max.min(clean.len().saturating_sub(edge)));
     if kept.len() == clean.len() && window.len() == long.len() {
         return clean.into_owned();
     }
@@ -354,6 +358,11 @@ mod tests {
         );
         let short = short_text(&long);
         assert!(!short.contains("sk-"), "{short}");
+        let pem =
+            format!("-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----", "x".repeat(3_500));
+        let filler = " ".repeat(TEXT_BYTES_MAX * 4 - pem.len() - 10);
+        let short = short_text(&format!("{pem}{filler}AKIAIOSFODNN7EXAMPLE and more"));
+        assert!(!short.contains("AKIA"), "{short}");
         assert!(short_text(&"é".repeat(5_000)).ends_with("… (10000 bytes in all)"));
     }
 }
