@@ -18,6 +18,22 @@ pub struct Violation {
     pub nearest: Option<String>,
 }
 
+impl Violation {
+    /// A place where `expected` should stand and `found` does.
+    pub fn new(
+        pointer: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        Self {
+            pointer: pointer.into(),
+            expected: expected.into(),
+            found: found.into(),
+            nearest: None,
+        }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.pointer.is_empty() { "the input" } else { &self.pointer };

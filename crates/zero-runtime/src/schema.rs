@@ -126,7 +126,7 @@ impl InputSchema {
     /// dropped, whole numbers written as `3.0` become `3`.
     pub fn check(&self, mut input: Value) -> Result<Value, Vec<Violation>> {
         if depth_exceeds(&input, DEPTH_MAX) {
-            return Err(vec![violation(
+            return Err(vec![Violation::new(
                 "",
                 format!("nesting of at most {DEPTH_MAX} levels"),
                 "deeper nesting",
@@ -142,7 +142,7 @@ impl InputSchema {
         let validator = match validator {
             Ok(validator) => validator,
             Err(error) => {
-                return Err(vec![violation(
+                return Err(vec![Violation::new(
                     "",
                     format!("a tool with a valid schema ({error})"),
                     "a broken one",
@@ -178,7 +178,11 @@ impl InputSchema {
                 let wanted = schema_at(&self.schema, pointer)
                     .and_then(|schema| schema.get("properties")?.get(field))
                     .map_or_else(|| "a value".to_owned(), expectation);
-                vec![violation(&join(pointer, field), wanted, "nothing (the field is required)")]
+                vec![Violation::new(
+                    join(pointer, field),
+                    wanted,
+                    "nothing (the field is required)",
+                )]
             }
             kind => {
                 let wanted = match kind {
@@ -191,7 +195,7 @@ impl InputSchema {
                     _ => schema_at(&self.schema, pointer)
                         .map_or_else(|| error.to_string(), expectation),
                 };
-                vec![violation(pointer, wanted, &quote(error.instance()))]
+                vec![Violation::new(pointer, wanted, quote(error.instance()))]
             }
         }
     }
@@ -211,15 +215,6 @@ fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> Violation {
     };
     let found = format!("unknown field `{}`", shorten(field));
     Violation { pointer: join(pointer, field), expected, found, nearest }
-}
-
-fn violation(pointer: &str, expected: impl Into<String>, found: &str) -> Violation {
-    Violation {
-        pointer: pointer.to_owned(),
-        expected: expected.into(),
-        found: found.to_owned(),
-        nearest: None,
-    }
 }
 
 /// Appends a field to a JSON pointer.

@@ -13,6 +13,7 @@ use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{Change, FileType, LastLink, Located, Snapshot, Workspace};
 
 use crate::diff::file_diff;
+use crate::file_path::locate_file;
 use crate::missing;
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
@@ -61,14 +62,14 @@ impl Tool for Delete {
     }
 
     fn plan(&self, args: DeleteArgs, workspace: &Workspace) -> Result<DeletePlan, ToolError> {
-        let file = workspace.locate(&args.file_path, LastLink::Keep)?;
+        let file = locate_file(&args.file_path, workspace, LastLink::Keep)?;
         match file.facts()?.map(|facts| facts.file_type) {
             Some(FileType::File | FileType::Symlink) => {
                 Ok(DeletePlan { file, previewed: Previewed::default() })
             }
             Some(FileType::Directory) => {
                 let message =
-                    format!("`{}` is a folder; Delete removes single files", file.shown());
+                    format!("`{}` is a folder; only single files are deleted", file.shown());
                 Err(ToolError::invalid(Reason::IsDirectory, message).with("file", file.shown()))
             }
             Some(FileType::Special) => {

@@ -20,6 +20,7 @@ use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
 
 use self::apply::{EditOp, EditProblem, Edited, PLACES_MAX};
 use crate::diff::file_diff;
+use crate::file_path::locate_file;
 use crate::missing;
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
@@ -114,7 +115,7 @@ impl Tool for Edit {
     }
 
     fn plan(&self, args: EditArgs, workspace: &Workspace) -> Result<EditPlan, ToolError> {
-        let file = workspace.locate(&args.file_path, LastLink::Follow)?;
+        let file = locate_file(&args.file_path, workspace, LastLink::Follow)?;
         let edits = operations(args).map_err(|wrong| ToolError::from_violations(&wrong))?;
         if file.facts()?.is_none() {
             return Err(missing::not_found(&file));
@@ -164,30 +165,38 @@ fn operations(args: EditArgs) -> Result<Vec<EditOp>, Vec<Violation>> {
                 ("/replace_all", replace_all.then_some("true")),
             ];
             let beside = beside.into_iter().filter_map(|(pointer, found)| {
-                Some(violation(pointer, "nothing beside `edits`", found?))
+                Some(Violation::new(pointer, "nothing beside `edits`", found?))
             });
             several(edits, beside.collect())
         }
         EditArgs { old_string: Some(old), new_string: Some(new), replace_all, .. } => {
             Ok(vec![EditOp::Replace { old, new, all: replace_all }])
         }
-        EditArgs { old_string: Some(_), .. } => {
-            Err(vec![violation("/new_string", "a string", "nothing (it goes with `old_string`)")])
-        }
-        EditArgs { new_string: Some(_), .. } => {
-            Err(vec![violation("/old_string", "a string", "nothing (it goes with `new_string`)")])
-        }
-        _ => Err(vec![violation("", "`old_string` and `new_string`, or `edits`", "none of them")]),
+        EditArgs { old_string: Some(_), .. } => Err(vec![Violation::new(
+            "/new_string",
+            "a string",
+            "nothing (it goes with `old_string`)",
+        )]),
+        EditArgs { new_string: Some(_), .. } => Err(vec![Violation::new(
+            "/old_string",
+            "a string",
+            "nothing (it goes with `new_string`)",
+        )]),
+        _ => Err(vec![Violation::new(
+            "",
+            "`old_string` and `new_string`, or `edits`",
+            "none of them",
+        )]),
     }
 }
 
 fn several(edits: Vec<EditArg>, mut wrong: Vec<Violation>) -> Result<Vec<EditOp>, Vec<Violation>> {
     match edits.len() {
-        0 => wrong.push(violation("/edits", "at least one edit", "none")),
+        0 => wrong.push(Violation::new("/edits", "at least one edit", "none")),
         1..=EDITS_MAX => {}
         count => {
             let expected = format!("at most {EDITS_MAX} edits");
-            wrong.push(violation("/edits", &expected, &count.to_string()));
+            wrong.push(Violation::new("/edits", expected, count.to_string()));
         }
     }
     let mut operations = Vec::with_capacity(edits.len());
@@ -212,31 +221,22 @@ fn operation(pointer: &str, edit: EditArg) -> Result<EditOp, Vec<Violation>> {
         }
         (EditKind::Replace, old, number) => {
             if old.is_none() {
-                wrong.push(violation(&old_text, "the text to `replace`", "nothing"));
+                wrong.push(Violation::new(&old_text, "the text to `replace`", "nothing"));
             }
             if let Some(number) = number {
-                wrong.push(violation(&line, "nothing for a `replace`", &number.to_string()));
+                wrong.push(Violation::new(&line, "nothing for a `replace`", number.to_string()));
             }
         }
         (EditKind::Insert, old, number) => {
             if number.is_none() {
-                wrong.push(violation(&line, "the line to `insert` before", "nothing"));
+                wrong.push(Violation::new(&line, "the line to `insert` before", "nothing"));
             }
             if old.is_some() {
-                wrong.push(violation(&old_text, "nothing for an `insert`", "a string"));
+                wrong.push(Violation::new(&old_text, "nothing for an `insert`", "a string"));
             }
         }
     }
     Err(wrong)
-}
-
-fn violation(pointer: &str, expected: &str, found: &str) -> Violation {
-    Violation {
-        pointer: pointer.to_owned(),
-        expected: expected.to_owned(),
-        found: found.to_owned(),
-        nearest: None,
-    }
 }
 
 fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, ToolError> {

@@ -17,7 +17,8 @@ use crate::missing;
 use crate::path_pattern::PathPattern;
 use crate::walk::bases::Bases;
 use crate::walk::ignore_files::LeftOut;
-use crate::walk::{Visitor, Walk, counted, one_line};
+use crate::walk::{Visitor, Walk};
+use crate::wording::{counted, one_line};
 
 /// Most files that are listed.
 const FILES_MAX: usize = 1_000;

@@ -25,7 +25,8 @@ use crate::missing;
 use crate::path_pattern::PathPattern;
 use crate::walk::bases::Bases;
 use crate::walk::ignore_files::LeftOut;
-use crate::walk::{Entry, Walk, counted, one_line};
+use crate::walk::{Entry, Walk};
+use crate::wording::{counted, one_line};
 use kept::{FileHits, Kept, Role, Room, Taken};
 use search::{Beneath, Keep, Query, Search, Totals};
 
@@ -821,7 +822,7 @@ mod tests {
     fn a_long_line_is_cut() {
         let host = TestHost::new().files(&[("min.js", &format!("hit{}", "y".repeat(200_000)))]);
         let (shown, _) = hits(&host, json!({"pattern": "hit", "output_mode": "content"}));
-        assert!(shown[0].ends_with("y … (198003 more characters)"), "{}", shown[0]);
+        assert!(shown[0].ends_with("y… (198003 more characters)"), "{}", shown[0]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub mod diff;
 mod document;
 pub mod edit;
 mod file_glob;
+mod file_page;
+mod file_path;
 pub mod glob;
 pub mod grep;
 pub mod ls;
@@ -26,6 +28,7 @@ pub mod read_many;
 mod testing;
 pub mod text;
 mod walk;
+mod wording;
 pub mod write;
 
 /// The tools that come with zero.

@@ -13,6 +13,7 @@ use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{DirEntry, FileType, LastLink, Located, Workspace};
 
 use crate::missing;
+use crate::wording::one_line;
 
 /// Entries that are listed.
 const ENTRIES_MAX: usize = 1_000;
@@ -80,13 +81,7 @@ impl LsEntry {
 
     /// The name on a line of its own. A line break within a name must not look like two names.
     fn line(&self) -> String {
-        let mut line = String::with_capacity(self.name.len() + 1);
-        for character in self.name.chars() {
-            match character.is_control() {
-                true => line.extend(character.escape_default()),
-                false => line.push(character),
-            }
-        }
+        let mut line = one_line(&self.name);
         match self.entry_type {
             LsType::Directory => line.push('/'),
             LsType::Symlink => line.push('@'),

@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use memchr::{memchr, memchr_iter};
 
 use crate::text::TextEncoding;
+use crate::wording::more_characters;
 
 /// Lines of a page when nobody says how many.
 pub const LINES_DEFAULT: u64 = 2_000;
@@ -200,8 +201,7 @@ impl Cutter {
         let Shown { text, chars_left_out, bad_bytes } = std::mem::take(&mut self.line).shown();
         let cut = match chars_left_out {
             0 => String::new(),
-            1 => "… (1 more character)".to_owned(),
-            more => format!("… ({more} more characters)"),
+            more => more_characters(more),
         };
         let line_bytes = text.len() + cut.len() + NUMBERING_BYTES;
         if self.page.lines > 0 && self.page_bytes + line_bytes > self.request.bytes_max {

@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zero_core::result::Rest;
 use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
     ToolError,
 };
-use zero_runtime::dialect::render::number_lines;
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{LastLink, Located, Workspace};
 
 use crate::document::{Document, Media, MediaKind, Nature, binary};
+use crate::file_page::{model_content, note, numbered, rest};
+use crate::file_path::locate_file;
 use crate::missing;
-use crate::paging::{LINES_DEFAULT, Page, PageRequest};
+use crate::paging::{LINES_DEFAULT, PageRequest};
 use crate::text::TextEncoding;
 
 /// Reads a file. Text comes with line numbers, up to 2,000 lines at a time; when a file is longer,
@@ -100,7 +100,7 @@ impl Tool for Read {
     }
 
     fn plan(&self, args: ReadArgs, workspace: &Workspace) -> Result<ReadPlan, ToolError> {
-        let file = locate_file(&args.file_path, workspace)?;
+        let file = locate_file(&args.file_path, workspace, LastLink::Follow)?;
         // The schema asks for at least 1; a caller that bypasses it gets the same meaning.
         let at_least_one = |number: Option<u64>| number.map(|number| number.max(1));
         Ok(ReadPlan { file, offset: at_least_one(args.offset), limit: at_least_one(args.limit) })
@@ -134,15 +134,6 @@ impl Tool for Read {
     }
 }
 
-/// Settles which file is meant. A slash at the end means a folder, whatever stands there.
-pub(crate) fn locate_file(written: &str, workspace: &Workspace) -> Result<Located, ToolError> {
-    if written.ends_with('/') || written.ends_with("/.") {
-        let message = format!("`{written}` names a folder; list it, or name a file in it");
-        return Err(ToolError::invalid(Reason::IsDirectory, message).with("file", written));
-    }
-    workspace.locate(written, LastLink::Follow)
-}
-
 fn read_text(
     document: Document,
     encoding: TextEncoding,
@@ -166,6 +157,7 @@ fn read_text(
     let shown = plan.file.shown();
     let summary = match page.lines {
         0 => format!("`{shown}` is empty"),
+        1 if page.total_lines == 1 => format!("Read the one line of `{shown}`"),
         lines if lines == page.total_lines => format!("Read all {lines} lines of `{shown}`"),
         lines => {
             format!("Read lines {first}-{} of {} of `{shown}`", first + lines - 1, page.total_lines)
@@ -177,50 +169,6 @@ fn read_text(
         display: Display::markdown(summary),
         locations: vec![plan.location()],
     })
-}
-
-/// The lines with their numbers; nothing where there is no line.
-pub(crate) fn numbered(page: &Page, first: u64) -> String {
-    if page.lines == 0 { String::new() } else { number_lines(first, &page.text) }
-}
-
-/// A page for the model. An empty file has no line that could be numbered, only the note.
-pub(crate) fn model_content(
-    page: Page,
-    first: u64,
-    rest: Option<Rest>,
-    note: Option<String>,
-) -> Content {
-    match (page.lines, note) {
-        (0, note) => Content::Text(format!("({})", note.unwrap_or_default())),
-        (_, note) => Content::Lines { first, text: page.text, rest, note },
-    }
-}
-
-/// The lines that follow a page.
-pub(crate) fn rest(page: &Page, first: u64) -> Option<Rest> {
-    let rest = Rest { next: first + page.lines, total_lines: page.total_lines };
-    (rest.next <= rest.total_lines).then_some(rest)
-}
-
-/// What the model must know about a page besides where it ends, if anything.
-pub(crate) fn note(page: &Page, encoding: TextEncoding) -> Option<String> {
-    let mut notes = Vec::new();
-    if page.total_lines == 0 {
-        notes.push("the file is empty".to_owned());
-    }
-    if encoding != TextEncoding::UTF_8 {
-        notes.push(format!("encoding: {}", encoding.name()));
-    }
-    match page.bad_bytes {
-        0 if page.is_malformed => {
-            notes.push(format!("bytes that are not {} are shown as \u{fffd}", encoding.name()));
-        }
-        0 => {}
-        1 => notes.push("1 byte that is not UTF-8 shown as \u{fffd}".to_owned()),
-        bad => notes.push(format!("{bad} bytes that are not UTF-8 shown as \u{fffd}")),
-    }
-    (!notes.is_empty()).then(|| notes.join("; "))
 }
 
 fn past_the_end(plan: &ReadPlan, total_lines: u64) -> ToolError {

@@ -13,13 +13,14 @@ use zero_core::{
 };
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::located::Folder;
-use zero_sandbox::{Located, Workspace};
+use zero_sandbox::{LastLink, Located, Workspace};
 
 use crate::document::{Document, Nature};
 use crate::file_glob::FileGlob;
+use crate::file_page::{model_content, note, numbered, rest};
+use crate::file_path::locate_file;
 use crate::missing;
 use crate::paging::{LINES_DEFAULT, Page, PageRequest};
-use crate::read::{locate_file, model_content, note, numbered, rest};
 
 /// Files read in one call.
 const FILES_MAX: usize = 100;
@@ -85,7 +86,7 @@ enum Wanted {
 
 impl Wanted {
     fn settle(written: &str, workspace: &Workspace) -> Result<Self, ToolError> {
-        let located = locate_file(written, workspace);
+        let located = locate_file(written, workspace, LastLink::Follow);
         if FileGlob::looks_like_one(written) {
             // `pages/[id].tsx` is a file where there is one.
             return match located {

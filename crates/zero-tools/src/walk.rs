@@ -199,21 +199,3 @@ fn kind_of(entry: &DirEntry) -> Entry {
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX)
 }
-
-/// `1 file`, `2 files`.
-pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
-/// A name as it stands in a line of text: one that holds a newline or another control character
-/// must not look like two names, or do things to a terminal.
-pub(crate) fn one_line(name: &str) -> String {
-    let mut line = String::with_capacity(name.len());
-    for character in name.chars() {
-        match character.is_control() {
-            true => line.extend(character.escape_default()),
-            false => line.push(character),
-        }
-    }
-    line
-}

@@ -15,6 +15,7 @@ use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
 
 use crate::diff::file_diff;
+use crate::file_path::locate_file;
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
 
@@ -75,11 +76,7 @@ impl Tool for Write {
     }
 
     fn plan(&self, args: WriteArgs, workspace: &Workspace) -> Result<WritePlan, ToolError> {
-        if args.file_path.ends_with('/') {
-            let message = format!("`{}` names a folder; add the name of a file", args.file_path);
-            return Err(ToolError::invalid(Reason::IsDirectory, message));
-        }
-        let file = workspace.locate(&args.file_path, LastLink::Follow)?;
+        let file = locate_file(&args.file_path, workspace, LastLink::Follow)?;
         let backup = if args.backup { free_backup(&file, workspace)? } else { None };
         Ok(WritePlan { file, content: args.content, backup, previewed: Previewed::default() })
     }

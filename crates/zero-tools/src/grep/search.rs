@@ -14,10 +14,10 @@ use zero_runtime::CallContext;
 use zero_sandbox::located::Folder;
 
 use super::kept::{FileHits, Kept, Line, Role, Room, Taken};
+use crate::paging::LINE_CHARS_MAX;
 use crate::walk::Visitor;
+use crate::wording::more_characters;
 
-/// Longest line that is kept, in characters.
-const LINE_CHARS_MAX: usize = 2_000;
 /// Most lines of one match that are kept.
 const MATCH_LINES_MAX: usize = 100;
 /// How far past a match over several lines its end is looked at again, in bytes.
@@ -334,7 +334,7 @@ fn shown_line(bytes: &[u8]) -> String {
         Some((end, _)) => {
             let is_start = |byte: &&u8| (**byte & 0b1100_0000) != 0b1000_0000;
             let more = bytes.iter().filter(is_start).count().saturating_sub(LINE_CHARS_MAX);
-            format!("{} … ({more} more characters)", &text[..end])
+            format!("{}{}", &text[..end], more_characters(more as u64))
         }
     }
 }
@@ -350,7 +350,7 @@ mod tests {
         let long = "é".repeat(LINE_CHARS_MAX + 7);
         assert_eq!(
             shown_lines(long.as_bytes()),
-            format!("{} … (7 more characters)", "é".repeat(LINE_CHARS_MAX))
+            format!("{}… (7 more characters)", "é".repeat(LINE_CHARS_MAX))
         );
         let exact = "é".repeat(LINE_CHARS_MAX);
         assert_eq!(shown_lines(exact.as_bytes()), exact);

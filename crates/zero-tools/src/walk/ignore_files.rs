@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use zero_sandbox::Workspace;
 use zero_sandbox::located::{FileFacts, Folder, Named};
 
-use super::counted;
+use crate::wording::{counted, one_line};
 
 /// Largest ignore file that is read, in bytes.
 const IGNORE_FILE_BYTES_MAX: u64 = 1_000_000;
@@ -50,7 +50,7 @@ impl LeftOut {
     /// What the reader must know of it.
     pub(crate) fn note(&self, workspace: &Workspace) -> Option<String> {
         let folders = counted(self.count, "folder", "folders");
-        let file = super::one_line(&workspace.shown(&self.file));
+        let file = one_line(&workspace.shown(&self.file));
         (self.count > 0).then(|| {
             format!("left out {folders}: `{file}` is not an ordinary file of at most 1 MB")
                 + if self.count > 1 { ", nor are others like it" } else { "" }

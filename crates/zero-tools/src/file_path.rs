@@ -1,0 +1,40 @@
+//! A path that must mean a file.
+
+use zero_core::{Reason, ToolError};
+use zero_sandbox::{LastLink, Located, Workspace};
+
+/// Settles which file is meant. A slash at the end means a folder, whatever stands there: who writes
+/// `link/` means what the link leads to, and must not lose the link instead.
+pub(crate) fn locate_file(
+    written: &str,
+    workspace: &Workspace,
+    last: LastLink,
+) -> Result<Located, ToolError> {
+    if written.ends_with('/') || written.ends_with("/.") || written.ends_with("/..") {
+        let message = format!("`{written}` names a folder; name a file in it");
+        return Err(ToolError::invalid(Reason::IsDirectory, message).with("file", written));
+    }
+    workspace.locate(written, last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestHost;
+
+    #[test]
+    fn a_folder_is_not_a_file_however_it_is_written() {
+        let host = TestHost::new().files(&[("a", ""), ("d/b", "")]);
+        for (written, is_file) in [
+            ("a", true),
+            ("d/b", true),
+            ("new", true),
+            ("a/", false),
+            ("a/.", false),
+            ("d/..", false),
+        ] {
+            let located = locate_file(written, host.workspace(), LastLink::Keep);
+            assert_eq!(located.is_ok(), is_file, "{written}");
+        }
+    }
+}
