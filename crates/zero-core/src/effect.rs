@@ -93,6 +93,18 @@ impl Effect {
         }
     }
 
+    /// What it is done to, as text.
+    pub fn target(&self) -> String {
+        match self {
+            Self::Read(path) | Self::Write(path) | Self::Delete(path) => {
+                path.canonical().display().to_string()
+            }
+            Self::Exec(text) | Self::Net(text) | Self::State(text) => text.clone(),
+            Self::Mcp { server, tool } => format!("{server}/{tool}"),
+            Self::Ask => String::new(),
+        }
+    }
+
     /// The path this effect is about, if it is about one.
     pub fn path(&self) -> Option<&TargetPath> {
         match self {

@@ -3,7 +3,9 @@
 //! The log is JSON lines, one file a day, private to its owner. A row is cleaned of secrets before
 //! it is written, and it is written with a single append, so rows of several processes do not mix.
 
-use std::io::{self, BufRead, BufReader};
+mod day_reader;
+
+use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -11,13 +13,17 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use zero_sandbox::StateDir;
+use zero_core::{CallId, Reason, ToolError};
 use zero_sandbox::append_file::AppendFile;
+use zero_sandbox::{StateDir, Workspace};
+
+pub use self::day_reader::DayReader;
+use crate::dialect::DialectName;
+use crate::metrics::Status;
+use crate::redact;
 
 /// Room on the disk that a call must find for its row, in bytes; a cleaned row is shorter.
 const ROW_ROOM_BYTES: u64 = 64 * 1024;
-/// Longest row read back, in bytes; a longer one is damage.
-const ROW_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// One call, as it is written down.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,6 +77,51 @@ pub struct AuditRow {
     /// The tool that stood in for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
+}
+
+impl AuditRow {
+    /// The row of something that begins now, in a workspace, and is well until it is not.
+    pub fn begin(time: Timestamp, call: &CallId, workspace: &Workspace, tool: &str) -> Self {
+        Self {
+            time,
+            call: call.to_string(),
+            session: None,
+            workspace: workspace.cwd().display().to_string(),
+            tool: redact::short_text(tool),
+            asked_as: None,
+            dialect: DialectName::Canonical.to_string(),
+            title: None,
+            input: Value::Null,
+            effects: Vec::new(),
+            decision: None,
+            status: Status::Ok.word().to_owned(),
+            error_type: None,
+            reason: None,
+            message: None,
+            duration_us: 0,
+            queue_depth: 0,
+            attempts: None,
+            fallback: None,
+        }
+    }
+
+    /// Notes why there is no result.
+    pub fn failed(&mut self, error: &ToolError) {
+        self.error_type = Some(error.error_type.word().to_owned());
+        self.reason = error.details.get("reason").and_then(Value::as_str).map(str::to_owned);
+        self.message = Some(redact::short_text(&error.message));
+    }
+}
+
+/// The error of what is not done because its row could not be written.
+pub fn unwritable(error: &io::Error) -> ToolError {
+    let advice = "nothing is done without a trace; make room, or set XDG_STATE_HOME to a folder you can write";
+    let message = format!("the audit log cannot be written ({error}), and {advice}");
+    let reason = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Reason::DiskFull,
+        _ => Reason::AccessDenied,
+    };
+    ToolError::failed(reason, message)
 }
 
 /// One effect, as it is written down.
@@ -147,26 +198,8 @@ impl Audit {
             .collect())
     }
 
-    /// Reads the rows of a day, oldest first, and hands each on until `each` returns false. Returns
-    /// how many lines could not be read.
-    pub fn read_day(&self, day: &str, mut each: impl FnMut(AuditRow) -> bool) -> io::Result<usize> {
-        let mut reader = BufReader::new(self.dir.open(&format!("{day}.jsonl"))?);
-        let mut damaged = 0;
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let count = io::Read::take(&mut reader, ROW_BYTES_MAX).read_until(b'\n', &mut line)?;
-            if count == 0 {
-                return Ok(damaged);
-            }
-            match serde_json::from_slice(&line) {
-                Ok(row) => {
-                    if !each(row) {
-                        return Ok(damaged);
-                    }
-                }
-                Err(_) => damaged += 1,
-            }
-        }
+    /// A reader of one day's rows, oldest first.
+    pub fn day(&self, day: &str) -> io::Result<DayReader> {
+        Ok(DayReader::new(day, self.dir.open(&format!("{day}.jsonl"))?))
     }
 }

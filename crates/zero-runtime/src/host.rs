@@ -1,6 +1,6 @@
 //! A host: the tools, the judge and the bounds of one workspace.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use zero_core::{CallId, Limits, SessionId, ToolError};
 use zero_sandbox::{Journal, StateDir, Workspace};
@@ -64,6 +64,7 @@ pub struct ToolHost {
     pub(crate) breakers: Breakers,
     pub(crate) audit: Audit,
     pub(crate) metrics: Metrics,
+    recovered: OnceLock<()>,
 }
 
 impl ToolHost {
@@ -78,6 +79,7 @@ impl ToolHost {
             breakers: Breakers::new(&limits),
             audit: Audit::new(&state),
             metrics: Metrics::default(),
+            recovered: OnceLock::new(),
             limits: Arc::new(limits),
             workspace,
             state,
@@ -116,6 +118,16 @@ impl ToolHost {
     /// Its log.
     pub fn audit(&self) -> &Audit {
         &self.audit
+    }
+
+    /// Settles, once, what a process that died in mid-change left behind in this workspace.
+    pub(crate) fn recover(&self) {
+        self.recovered.get_or_init(|| {
+            if let Err(error) = self.journal.recover() {
+                // It is no reason not to go on.
+                tracing::warn!(%error, "the journal could not be cleaned up");
+            }
+        });
     }
 
     /// Starts a session.

@@ -16,6 +16,7 @@ pub mod context;
 pub mod dialect;
 pub mod execute;
 pub mod host;
+mod ledger;
 pub mod metrics;
 pub mod nearest;
 pub mod observer;

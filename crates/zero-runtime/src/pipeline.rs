@@ -6,9 +6,7 @@
 //! `Ended` event is sent: [`Ledger`] does that when it is dropped.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -17,15 +15,14 @@ use zero_core::{
 };
 
 use crate::approver::{Answer, Question};
-use crate::audit::{AuditDecision, AuditEffect, AuditRow};
+use crate::audit::{self, AuditDecision};
 use crate::bound::{bound, json_len};
 use crate::breaker::Health;
 use crate::context::{CallContext, Parts};
 use crate::dialect::{Dialect, Rendered};
 use crate::execute::{self, Terms, guarded};
 use crate::host::ToolHost;
-use crate::metrics::{Sample, Status};
-use crate::observer::CallEvent;
+use crate::ledger::Ledger;
 use crate::policy::{PolicyRequest, Verdict};
 use crate::redact;
 use crate::registry::Registered;
@@ -67,7 +64,7 @@ impl ToolHost {
         let mut ledger = Ledger::new(self, session, dialect, &call);
         let (asked, span) = (call.tool.clone(), ledger.span.clone());
         let outcome = async {
-            self.audit.ready(ledger.row.time).map_err(|error| no_audit(&error))?;
+            self.audit.ready(ledger.row.time).map_err(|error| audit::unwritable(&error))?;
             let result = self.walk(session, dialect, call, cancel, &mut ledger).await?;
             let rendered = dialect.render(&asked, &result);
             Ok(Outcome { result, rendered })
@@ -166,6 +163,8 @@ impl ToolHost {
         })
         .inspect_err(|error| probe.learn(error))?;
         ledger.described(tool, &description, &effects);
+        let effects_change_files =
+            effects.iter().any(|effect| matches!(effect, Effect::Write(_) | Effect::Delete(_)));
         let stop = cancel.child_token();
         let context = |permit| {
             CallContext::new(Parts {
@@ -190,6 +189,9 @@ impl ToolHost {
             attempts_max: if spec.idempotent { self.limits.attempts_max } else { 1 },
             stop_grace: self.limits.stop_grace,
         };
+        if effects_change_files {
+            self.recover();
+        }
         let cx = context(Some(permit));
         let (outcome, attempts) = execute::run(&*plan, &cx, cancel, &stop, terms).await;
         ledger.row.attempts = (attempts > 1).then_some(attempts);
@@ -280,16 +282,6 @@ fn calls_for_fallback(error: &ToolError) -> bool {
     error.blames_the_tool() || error.reason() == Some(Reason::CircuitOpen)
 }
 
-fn no_audit(error: &std::io::Error) -> ToolError {
-    let advice = "no call is made without a trace; make room and make zero's state folder writable";
-    let message = format!("the audit log cannot be written ({error}), and {advice}");
-    let reason = match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Reason::DiskFull,
-        _ => Reason::AccessDenied,
-    };
-    ToolError::failed(reason, message)
-}
-
 /// Tells the breaker how a call ended, also when the caller goes away in the middle.
 struct Probe<'a> {
     host: &'a ToolHost,
@@ -306,142 +298,5 @@ impl Probe<'_> {
 impl Drop for Probe<'_> {
     fn drop(&mut self) {
         self.host.breakers.learn(self.tool, self.health);
-    }
-}
-
-/// The record of one call: collected on the way, written exactly once.
-struct Ledger<'a> {
-    host: &'a ToolHost,
-    call: zero_core::CallId,
-    span: tracing::Span,
-    began: Instant,
-    row: AuditRow,
-    tool: Option<ToolName>,
-    settled: bool,
-}
-
-impl<'a> Ledger<'a> {
-    fn new(host: &'a ToolHost, session: &Session, dialect: &Dialect, call: &ToolCall) -> Self {
-        let row = AuditRow {
-            time: Timestamp::now(),
-            call: call.id.to_string(),
-            session: session.id().map(ToString::to_string),
-            workspace: host.workspace.cwd().display().to_string(),
-            tool: redact::short_text(&call.tool),
-            asked_as: None,
-            dialect: dialect.name().to_string(),
-            title: None,
-            input: redact::value(&call.input),
-            effects: Vec::new(),
-            decision: None,
-            status: Status::Cancelled.word().to_owned(),
-            error_type: None,
-            reason: None,
-            message: None,
-            duration_us: 0,
-            queue_depth: 0,
-            attempts: None,
-            fallback: None,
-        };
-        let span =
-            tracing::info_span!("tool_call", tool = tracing::field::Empty, call_id = %call.id);
-        let (call, began) = (call.id.clone(), Instant::now());
-        Self { host, call, span, began, row, tool: None, settled: false }
-    }
-
-    fn resolved(&mut self, name: &ToolName) {
-        tracing::Span::current().record("tool", name.as_str());
-        if self.row.tool != name.as_str() {
-            self.row.asked_as = Some(std::mem::replace(&mut self.row.tool, name.to_string()));
-        }
-        self.tool = Some(name.clone());
-    }
-
-    fn described(&mut self, tool: &Registered, description: &Description, effects: &[Effect]) {
-        self.row.title = Some(redact::short_text(&description.title));
-        self.row.effects = effects
-            .iter()
-            .map(|effect| AuditEffect {
-                kind: effect.kind().to_owned(),
-                target: redact::short_text(&target(effect)),
-            })
-            .collect();
-        self.tell(|call| CallEvent::Described {
-            call,
-            tool: tool.tool.spec().name.clone(),
-            title: description.title.clone(),
-            kind: tool.tool.spec().kind,
-            locations: description.locations.clone(),
-        });
-    }
-
-    fn started(&self) {
-        self.tell(|call| CallEvent::Started { call });
-    }
-
-    fn tell(&self, event: impl FnOnce(zero_core::CallId) -> CallEvent) {
-        if let Some(observer) = &self.host.observer {
-            observer.event(&event(self.call.clone()));
-        }
-    }
-
-    /// Writes the record. `error` is how the call failed, if it did.
-    fn settle(&mut self, error: Option<&ToolError>) {
-        if std::mem::replace(&mut self.settled, true) {
-            return;
-        }
-        // Also reached when the call's future is dropped, and then from outside its span.
-        let _in_span = self.span.clone().entered();
-        let status = error.map_or(Status::Ok, status_of);
-        let duration = self.began.elapsed();
-        let row = &mut self.row;
-        status.word().clone_into(&mut row.status);
-        row.duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        if let Some(error) = error {
-            row.error_type = Some(error.error_type.word().to_owned());
-            row.reason = error.details.get("reason").and_then(Value::as_str).map(str::to_owned);
-            row.message = Some(redact::short_text(&error.message));
-        }
-        if let Err(error) = self.host.audit.write(&self.row) {
-            tracing::error!(%error, "an audit row could not be written");
-        }
-        // A name nobody registered is the caller's text: it is not worth a counter of its own.
-        let tool = self.tool.as_ref().map_or("(unknown)", ToolName::as_str);
-        let error_type = error.map(|error| error.error_type);
-        let queue_depth = self.row.queue_depth;
-        self.host.metrics.count(&Sample { tool, status, error_type, duration, queue_depth });
-        tracing::info!(status = status.word(), duration_us = self.row.duration_us, "call ended");
-        self.tell(|call| CallEvent::Ended { call, status: status.word() });
-    }
-}
-
-impl Drop for Ledger<'_> {
-    fn drop(&mut self) {
-        // Reached unsettled only when the caller dropped the call's future.
-        self.settle(Some(&ToolError::cancelled()));
-    }
-}
-
-fn status_of(error: &ToolError) -> Status {
-    match (error.error_type, error.reason()) {
-        (ErrorType::Timeout, _) => Status::Timeout,
-        (_, Some(Reason::Cancelled)) => Status::Cancelled,
-        (_, Some(Reason::Panic)) => Status::Panic,
-        (
-            ErrorType::PermissionDenied,
-            Some(Reason::Denied | Reason::NoApprover | Reason::Rejected),
-        ) => Status::Denied,
-        _ => Status::Error,
-    }
-}
-
-fn target(effect: &Effect) -> String {
-    match effect {
-        Effect::Read(path) | Effect::Write(path) | Effect::Delete(path) => {
-            path.canonical().display().to_string()
-        }
-        Effect::Exec(text) | Effect::Net(text) | Effect::State(text) => text.clone(),
-        Effect::Mcp { server, tool } => format!("{server}/{tool}"),
-        Effect::Ask => String::new(),
     }
 }

@@ -248,11 +248,9 @@ impl Fixture {
     pub(crate) fn rows(&self) -> Vec<AuditRow> {
         let mut rows = Vec::new();
         for day in self.host.audit().days().unwrap() {
-            let damaged = self.host.audit().read_day(&day, |row| {
-                rows.push(row);
-                true
-            });
-            assert_eq!(damaged.unwrap(), 0);
+            let mut day = self.host.audit().day(&day).unwrap();
+            day.each(|row| rows.push(row)).unwrap();
+            assert_eq!(day.damaged(), 0);
         }
         rows
     }

@@ -1,14 +1,12 @@
 //! `zero audit tail`: the newest calls, and those that follow.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::time::Duration;
 
 use anstyle::Style;
-use zero_runtime::audit::{Audit, AuditDecision, AuditRow};
+use zero_runtime::audit::{Audit, AuditDecision, AuditRow, DayReader};
 use zero_runtime::metrics::Status;
-use zero_sandbox::StateDir;
 
 use crate::App;
 use crate::cli::TailArgs;
@@ -20,15 +18,12 @@ use crate::terminal::{
 
 /// Pause between two looks at the log.
 const POLL: Duration = Duration::from_millis(250);
-/// Longest line read, in bytes; what is longer is damage.
-const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 pub(super) fn run(app: &App, args: &TailArgs) -> anyhow::Result<Exit> {
     let state = app.config.state()?;
     let audit = Audit::new(&state);
-    let mut newest = DayReader::newest(&audit, state.child("audit"))?;
-    let rows = last_rows(&audit, newest.as_mut(), args.lines as usize)?;
-    let damaged = newest.as_ref().map_or(0, |day| day.damaged);
+    let mut newest = newest_day(&audit)?;
+    let (rows, damaged) = last_rows(&audit, newest.as_mut(), args.lines as usize)?;
     let out = &app.terminal.out;
     if newest.is_none() && !args.json {
         app.terminal.note("no calls are recorded yet; `zero tools call` makes one");
@@ -39,7 +34,7 @@ pub(super) fn run(app: &App, args: &TailArgs) -> anyhow::Result<Exit> {
     if damaged > 0 {
         app.terminal.note(&damaged_lines(damaged));
     }
-    if args.follow { follow(out, args, &audit, &state, newest) } else { Ok(Exit::Ok) }
+    if args.follow { follow(out, args, &audit, newest) } else { Ok(Exit::Ok) }
 }
 
 /// Shows rows as they come, until somebody interrupts it or the reader goes away.
@@ -47,48 +42,49 @@ fn follow(
     out: &Stream,
     args: &TailArgs,
     audit: &Audit,
-    state: &StateDir,
     mut day: Option<DayReader>,
 ) -> anyhow::Result<Exit> {
     loop {
         std::thread::sleep(POLL);
-        let next = DayReader::newest(audit, state.child("audit"))?;
+        let next = newest_day(audit)?;
         // What is left of the old day comes before the first row of the new one.
         if let Some(day) = &mut day {
-            for row in day.rows()? {
-                show(out, args, &row)?;
+            let mut rows = Vec::new();
+            day.each(|row| rows.push(row))?;
+            for row in &rows {
+                show(out, args, row)?;
             }
         }
-        let is_newer = |next: &DayReader| day.as_ref().is_none_or(|day| day.name < next.name);
+        let is_newer = |next: &DayReader| day.as_ref().is_none_or(|day| day.day() < next.day());
         if let Some(next) = next.filter(is_newer) {
             day = Some(next);
         }
     }
 }
 
-/// The last `count` rows, oldest first. The newest day is read through `newest`, which then stands
-/// at its end, so that no row falls between the two.
+/// The last `count` rows, oldest first, and how many lines on the way were damaged. The newest day is
+/// read through `newest`, which then stands at its end, so that no row falls between the two.
 fn last_rows(
     audit: &Audit,
     newest: Option<&mut DayReader>,
     count: usize,
-) -> io::Result<VecDeque<AuditRow>> {
-    let Some(newest) = newest else { return Ok(VecDeque::new()) };
+) -> io::Result<(VecDeque<AuditRow>, usize)> {
+    let Some(newest) = newest else { return Ok((VecDeque::new(), 0)) };
     let mut rows = VecDeque::new();
     newest.each(|row| push_bounded(&mut rows, row, count))?;
-    for day in audit.days()?.into_iter().rev().skip_while(|day| *day >= newest.name) {
+    let mut damaged = newest.damaged();
+    for day in audit.days()?.into_iter().rev().skip_while(|day| day.as_str() >= newest.day()) {
         if rows.len() >= count {
             break;
         }
         let mut earlier = VecDeque::new();
-        newest.damaged += audit.read_day(&day, |row| {
-            push_bounded(&mut earlier, row, count - rows.len());
-            true
-        })?;
+        let mut day = audit.day(&day)?;
+        day.each(|row| push_bounded(&mut earlier, row, count - rows.len()))?;
+        damaged += day.damaged();
         earlier.append(&mut rows);
         rows = earlier;
     }
-    Ok(rows)
+    Ok((rows, damaged))
 }
 
 fn push_bounded(rows: &mut VecDeque<AuditRow>, row: AuditRow, most: usize) {
@@ -98,47 +94,9 @@ fn push_bounded(rows: &mut VecDeque<AuditRow>, row: AuditRow, most: usize) {
     }
 }
 
-/// Reads the log of one day, and goes on where it stopped when there is more.
-struct DayReader {
-    name: String,
-    file: BufReader<File>,
-    /// The beginning of a line whose end is not written yet.
-    partial: Vec<u8>,
-    damaged: usize,
-}
-
-impl DayReader {
-    fn newest(audit: &Audit, dir: StateDir) -> io::Result<Option<Self>> {
-        let Some(name) = audit.days()?.pop() else { return Ok(None) };
-        let file = BufReader::new(dir.open(&format!("{name}.jsonl"))?);
-        Ok(Some(Self { name, file, partial: Vec::new(), damaged: 0 }))
-    }
-
-    /// The rows that came since the last look.
-    fn rows(&mut self) -> io::Result<Vec<AuditRow>> {
-        let mut rows = Vec::new();
-        self.each(|row| rows.push(row))?;
-        Ok(rows)
-    }
-
-    fn each(&mut self, mut each: impl FnMut(AuditRow)) -> io::Result<()> {
-        loop {
-            let room = LINE_BYTES_MAX.saturating_sub(self.partial.len() as u64);
-            let count = self.file.by_ref().take(room).read_until(b'\n', &mut self.partial)?;
-            let complete =
-                self.partial.ends_with(b"\n") || self.partial.len() as u64 >= LINE_BYTES_MAX;
-            if count == 0 && !complete {
-                return Ok(());
-            }
-            if complete {
-                match serde_json::from_slice(&self.partial) {
-                    Ok(row) => each(row),
-                    Err(_) => self.damaged += 1,
-                }
-                self.partial.clear();
-            }
-        }
-    }
+/// A reader of the newest day, where there is one.
+fn newest_day(audit: &Audit) -> io::Result<Option<DayReader>> {
+    audit.days()?.pop().map(|day| audit.day(&day)).transpose()
 }
 
 fn show(out: &Stream, args: &TailArgs, row: &AuditRow) -> io::Result<()> {
@@ -198,6 +156,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use zero_sandbox::StateDir;
 
     fn row(tool: &str) -> String {
         format!(
@@ -222,13 +181,15 @@ mod tests {
         let last = row("D");
         let (half, rest) = last.split_at(10);
         write("2026-01-02", &format!("{}\nnot json\n{half}", row("C")));
-        let mut newest = DayReader::newest(&audit, dir.clone()).unwrap().unwrap();
+        let mut newest = newest_day(&audit).unwrap().unwrap();
         let tools =
             |rows: &mut dyn Iterator<Item = AuditRow>| rows.map(|row| row.tool).collect::<String>();
-        let rows = last_rows(&audit, Some(&mut newest), 2).unwrap();
-        assert_eq!((tools(&mut rows.into_iter()), newest.damaged), ("BC".to_owned(), 1));
+        let (rows, damaged) = last_rows(&audit, Some(&mut newest), 2).unwrap();
+        assert_eq!((tools(&mut rows.into_iter()), damaged), ("BC".to_owned(), 1));
         write("2026-01-02", &format!("{rest}\n"));
-        assert_eq!(tools(&mut newest.rows().unwrap().into_iter()), "D");
+        let mut more = Vec::new();
+        newest.each(|row| more.push(row)).unwrap();
+        assert_eq!(tools(&mut more.into_iter()), "D");
     }
 
     #[test]

@@ -55,12 +55,13 @@ fn count(audit: &Audit, since: Timestamp, counter: &Counter) -> std::io::Result<
     counter.begin("reading the audit log");
     for day in audit.days()?.into_iter().filter(|day| *day >= first_day) {
         counter.progress(&format!("reading the audit log of {day}"));
-        damaged += audit.read_day(&day, |row| {
+        let mut day = audit.day(&day)?;
+        day.each(|row| {
             if row.time >= since {
                 metrics.count(&sample(&row));
             }
-            true
         })?;
+        damaged += day.damaged();
     }
     Ok((metrics, damaged))
 }

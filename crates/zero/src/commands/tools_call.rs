@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
-use zero_core::{Kind, Limits, Reason, ToolCall, ToolError};
+use zero_core::{Limits, Reason, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
 use zero_runtime::{
     Approver, CallEvent, Dialect, HostConfig, Observer, Outcome, Session, ToolHost,
@@ -32,7 +32,7 @@ pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("could not start the asynchronous runtime")?;
-    let outcome = runtime.block_on(make(app, args, &host, &session, call));
+    let outcome = runtime.block_on(make(args, &host, &session, call));
     // A question that was cancelled still waits for a line of input; it must not hold up the end.
     runtime.shutdown_background();
     output::print(app, args, outcome)
@@ -88,23 +88,12 @@ fn how_to_allow(args: &CallArgs) -> String {
 }
 
 async fn make(
-    app: &App,
     args: &CallArgs,
     host: &ToolHost,
     session: &Session,
     call: ToolCall,
 ) -> Result<Outcome, ToolError> {
     let dialect = Dialect::new(args.dialect);
-    let changes_files = |kind| matches!(kind, Kind::Edit | Kind::Delete | Kind::Move);
-    if dialect
-        .resolve(host.registry(), &call.tool)
-        .is_some_and(|tool| changes_files(tool.tool.spec().kind))
-    {
-        // What a crash left behind is no reason not to go on.
-        if let Err(error) = host.journal().recover() {
-            app.terminal.note(&format!("the journal could not be cleaned up: {error}"));
-        }
-    }
     let cancel = CancellationToken::new();
     signals::cancel_on_interrupt(&cancel);
     host.call(session, &dialect, call, &cancel).await.outcome

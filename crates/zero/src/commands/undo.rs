@@ -299,12 +299,7 @@ mod tests {
             let audit = Audit::new(&Config::for_test(self.folder.path()).state().unwrap());
             let mut rows = Vec::new();
             for day in audit.days().unwrap() {
-                audit
-                    .read_day(&day, |row| {
-                        rows.push(row);
-                        true
-                    })
-                    .unwrap();
+                audit.day(&day).unwrap().each(|row| rows.push(row)).unwrap();
             }
             rows
         }

@@ -5,8 +5,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use serde_json::json;
 use zero_core::{Reason, ToolError};
-use zero_runtime::audit::{Audit, AuditDecision, AuditEffect, AuditRow};
-use zero_runtime::dialect::DialectName;
+use zero_runtime::audit::{Audit, AuditDecision, AuditEffect, AuditRow, unwritable};
 use zero_runtime::host::new_call_id;
 use zero_runtime::metrics::Status;
 use zero_runtime::redact::short_text;
@@ -27,12 +26,7 @@ impl Trace {
         entry: &Entry,
     ) -> Result<Self, ToolError> {
         let (audit, time) = (Audit::new(state), Timestamp::now());
-        audit.ready(time).map_err(|error| {
-            let message = format!(
-                "the audit log cannot be written ({error}), and nothing is undone without a trace; set XDG_STATE_HOME to a folder you can write"
-            );
-            ToolError::failed(Reason::AccessDenied, message)
-        })?;
+        audit.ready(time).map_err(|error| unwritable(&error))?;
         Ok(Self { audit, began: Instant::now(), row: row(time, workspace, entry) })
     }
 
@@ -55,9 +49,7 @@ impl Trace {
             let refused = error.reason() == Some(Reason::StaleFile);
             let status = if refused { Status::Denied } else { Status::Error };
             status.word().clone_into(&mut row.status);
-            row.error_type = Some(error.error_type.word().to_owned());
-            row.reason = error.details.get("reason").and_then(|r| r.as_str()).map(str::to_owned);
-            row.message = Some(short_text(&error.message));
+            row.failed(error);
         }
         if let Err(error) = self.audit.write(&self.row) {
             tracing::error!(%error, "an audit row could not be written");
@@ -70,24 +62,9 @@ fn row(time: Timestamp, workspace: &Workspace, entry: &Entry) -> AuditRow {
     let kind = if entry.action == "create" { "delete" } else { "write" };
     let target = workspace.cwd().join(&entry.path).display().to_string();
     AuditRow {
-        time,
-        call: new_call_id().to_string(),
-        session: None,
-        workspace: workspace.cwd().display().to_string(),
-        tool: "undo".to_owned(),
-        asked_as: None,
-        dialect: DialectName::Canonical.to_string(),
         title: Some(short_text(&format!("Undo change {} of `{}`", entry.id, entry.path))),
         input: json!({"id": entry.id}),
         effects: vec![AuditEffect { kind: kind.to_owned(), target: short_text(&target) }],
-        decision: None,
-        status: Status::Ok.word().to_owned(),
-        error_type: None,
-        reason: None,
-        message: None,
-        duration_us: 0,
-        queue_depth: 0,
-        attempts: None,
-        fallback: None,
+        ..AuditRow::begin(time, &new_call_id(), workspace, "undo")
     }
 }

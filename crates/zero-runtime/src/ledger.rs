@@ -1,0 +1,137 @@
+//! The record of one call, written exactly once whatever the way out.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+use zero_core::{CallId, Effect, ErrorType, Reason, ToolCall, ToolError, ToolName};
+
+use crate::audit::{AuditEffect, AuditRow};
+use crate::dialect::Dialect;
+use crate::host::ToolHost;
+use crate::metrics::{Sample, Status};
+use crate::observer::CallEvent;
+use crate::redact;
+use crate::registry::Registered;
+use crate::session::Session;
+use crate::tool::Description;
+
+/// The record of one call: collected on the way, written exactly once.
+pub(crate) struct Ledger<'a> {
+    host: &'a ToolHost,
+    call: CallId,
+    pub(crate) span: tracing::Span,
+    began: Instant,
+    pub(crate) row: AuditRow,
+    pub(crate) tool: Option<ToolName>,
+    settled: bool,
+}
+
+impl<'a> Ledger<'a> {
+    pub(crate) fn new(
+        host: &'a ToolHost,
+        session: &Session,
+        dialect: &Dialect,
+        call: &ToolCall,
+    ) -> Self {
+        let row = AuditRow {
+            session: session.id().map(ToString::to_string),
+            dialect: dialect.name().to_string(),
+            input: redact::value(&call.input),
+            // Until it is settled: the caller may go away at any moment.
+            status: Status::Cancelled.word().to_owned(),
+            ..AuditRow::begin(Timestamp::now(), &call.id, &host.workspace, &call.tool)
+        };
+        let span =
+            tracing::info_span!("tool_call", tool = tracing::field::Empty, call_id = %call.id);
+        let (call, began) = (call.id.clone(), Instant::now());
+        Self { host, call, span, began, row, tool: None, settled: false }
+    }
+
+    pub(crate) fn resolved(&mut self, name: &ToolName) {
+        tracing::Span::current().record("tool", name.as_str());
+        if self.row.tool != name.as_str() {
+            self.row.asked_as = Some(std::mem::replace(&mut self.row.tool, name.to_string()));
+        }
+        self.tool = Some(name.clone());
+    }
+
+    pub(crate) fn described(
+        &mut self,
+        tool: &Registered,
+        description: &Description,
+        effects: &[Effect],
+    ) {
+        self.row.title = Some(redact::short_text(&description.title));
+        self.row.effects = effects
+            .iter()
+            .map(|effect| AuditEffect {
+                kind: effect.kind().to_owned(),
+                target: redact::short_text(&effect.target()),
+            })
+            .collect();
+        self.tell(|call| CallEvent::Described {
+            call,
+            tool: tool.tool.spec().name.clone(),
+            title: description.title.clone(),
+            kind: tool.tool.spec().kind,
+            locations: description.locations.clone(),
+        });
+    }
+
+    pub(crate) fn started(&self) {
+        self.tell(|call| CallEvent::Started { call });
+    }
+
+    fn tell(&self, event: impl FnOnce(CallId) -> CallEvent) {
+        if let Some(observer) = &self.host.observer {
+            observer.event(&event(self.call.clone()));
+        }
+    }
+
+    /// Writes the record. `error` is how the call failed, if it did.
+    pub(crate) fn settle(&mut self, error: Option<&ToolError>) {
+        if std::mem::replace(&mut self.settled, true) {
+            return;
+        }
+        // Also reached when the call's future is dropped, and then from outside its span.
+        let _in_span = self.span.clone().entered();
+        let status = error.map_or(Status::Ok, status_of);
+        let duration = self.began.elapsed();
+        let row = &mut self.row;
+        status.word().clone_into(&mut row.status);
+        row.duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        if let Some(error) = error {
+            row.failed(error);
+        }
+        if let Err(error) = self.host.audit.write(&self.row) {
+            tracing::error!(%error, "an audit row could not be written");
+        }
+        // A name nobody registered is the caller's text: it is not worth a counter of its own.
+        let tool = self.tool.as_ref().map_or("(unknown)", ToolName::as_str);
+        let error_type = error.map(|error| error.error_type);
+        let queue_depth = self.row.queue_depth;
+        self.host.metrics.count(&Sample { tool, status, error_type, duration, queue_depth });
+        tracing::info!(status = status.word(), duration_us = self.row.duration_us, "call ended");
+        self.tell(|call| CallEvent::Ended { call, status: status.word() });
+    }
+}
+
+impl Drop for Ledger<'_> {
+    fn drop(&mut self) {
+        // Reached unsettled only when the caller dropped the call's future.
+        self.settle(Some(&ToolError::cancelled()));
+    }
+}
+
+fn status_of(error: &ToolError) -> Status {
+    match (error.error_type, error.reason()) {
+        (ErrorType::Timeout, _) => Status::Timeout,
+        (_, Some(Reason::Cancelled)) => Status::Cancelled,
+        (_, Some(Reason::Panic)) => Status::Panic,
+        (
+            ErrorType::PermissionDenied,
+            Some(Reason::Denied | Reason::NoApprover | Reason::Rejected),
+        ) => Status::Denied,
+        _ => Status::Error,
+    }
+}
