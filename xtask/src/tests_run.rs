@@ -16,6 +16,10 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("unshare", "util-linux", "tests of full and read-only disks"),
     #[cfg(target_os = "linux")]
     ("mount", "mount", "tests of full and read-only disks"),
+    #[cfg(target_os = "linux")]
+    ("setpriv", "util-linux", "tests of what another person may do, when run as root"),
+    #[cfg(target_os = "linux")]
+    ("script", "bsdutils", "tests of questions on a terminal"),
 ];
 
 /// Runs everything; `args` go to nextest.

@@ -193,8 +193,6 @@ impl Limits {
     pub const NAMES: &[&str] = &[
         "file-timeout",
         "search-timeout",
-        "command-timeout",
-        "mcp-timeout",
         "model-output",
         "result",
         "file-size",
@@ -216,8 +214,6 @@ impl Limits {
         let zero = match name {
             "file-timeout" => store(&mut self.file_timeout, time()?),
             "search-timeout" => store(&mut self.search_timeout, time()?),
-            "command-timeout" => store(&mut self.command_timeout, time()?),
-            "mcp-timeout" => store(&mut self.mcp_timeout, time()?),
             "model-output" => store(&mut self.model_output_bytes_max, size()?),
             "result" => store(&mut self.result_bytes_max, size()?),
             "file-size" => store(&mut self.file_bytes_max, size()?),

@@ -45,11 +45,11 @@ impl Shape {
     }
 }
 
-static SHAPES: [Shape; 10] = [
+static SHAPES: [Shape; 17] = [
     // Private keys in PEM form, whole or cut off.
     Shape::new(
         &["-----begin"],
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
     ),
     // Keys with a maker's mark: OpenAI, Anthropic, Stripe, GitHub, GitLab, Slack, AWS, Google, …
     Shape::new(
@@ -64,16 +64,45 @@ static SHAPES: [Shape; 10] = [
     Shape::new(&["akia", "asia"], r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     Shape::new(&["aiza"], r"\bAIza[A-Za-z0-9_-]{30,}"),
     Shape::new(
-        &["npm_", "pypi-", "hf_", "dop_v1_", "sg."],
-        r"\b(?:npm_|pypi-|hf_|dop_v1_|SG\.)[A-Za-z0-9_.-]{16,}",
+        &["npm_", "pypi-", "hf_", "dop_v1_", "sg.", "ya29.", "whsec_", "age-secret-key-"],
+        r"\b(?:npm_|pypi-|hf_|dop_v1_|SG\.|ya29\.|whsec_|AGE-SECRET-KEY-)[A-Za-z0-9_.-]{16,}",
     ),
     // JSON web tokens.
     Shape::new(&["eyj"], r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
     // `Authorization: Bearer …`, `Basic …`.
     Shape::new(&["bearer", "basic"], r"(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})"),
-    // `https://user:password@host`; a password may hold an `@` too.
-    Shape::new(&["://"], r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:([^\s/]+)@"),
+    // `https://user:password@host`, `https://token@host`; a password may hold `@` and `/` too.
+    // A number behind the colon is a port, and what follows its slash a path.
+    Shape::new(&["://"], r#"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:([^\s/"'<>]+)@"#),
+    Shape::new(&["://"], r#"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]+:([^\s\d/"'<>][^\s"'<>]*)@"#),
+    Shape::new(&["://"], r#"[a-zA-Z][a-zA-Z0-9+.-]*://([^\s/:@"'<>]{8,})@"#),
+    // Headers, whatever scheme they name.
+    Shape::new(
+        &["authorization", "cookie"],
+        r#"(?i)\b(?:proxy-)?(?:authorization|(?:set-)?cookie)["']?\s*[:=]\s*["']?([^\r\n"']+)"#,
+    ),
+    // `curl -u name:password`.
+    Shape::new(&["-u", "--user"], r"(?:^|\s)(?:-u|--user)[= ]?[^\s:]+:(\S+)"),
+    // `<password>…</password>`, `setPassword("…")`.
+    Shape::new(
+        &["passw", "secret", "token", "key>"],
+        r"(?i)<[\w:-]*(?:passw(?:or)?d|secret|token|api-?key)[\w:-]*>([^<]+)</",
+    ),
+    Shape::new(
+        &["passw", "secret", "token", "key("],
+        r#"(?i)(?:passw(?:or)?d|secret|token|api_?key)\w*\(\s*(?:\[\]byte\()?["'`]([^"'`]+)"#,
+    ),
+    // `let password: &str = "…"`: the value stands behind the type.
+    Shape::new(
+        &["passw", "secret", "token", "key"],
+        r#"(?i)(?:passw(?:or)?d|secret|token|api_?key)\w*\s*:\s*[^=\n"']{1,60}=\s*\w*["'`]+([^"'`]+)"#,
+    ),
 ];
+
+/// Fields that carry what stands, or shall stand, in a file. It can be anything, so none of it is
+/// written down, only how much it was.
+const CONTENT_FIELDS: &[&str] =
+    &["content", "old_string", "new_string", "oldString", "newString", "oldText", "newText"];
 
 /// Words that, as part of a field's name, say that its value is a secret whatever it looks like.
 const SECRET_WORDS: &[&str] = &[
@@ -176,6 +205,9 @@ pub fn value(value: &Value) -> Value {
                 // Whatever lies under such a name is a secret, however deep.
                 let clean = match field {
                     Value::Null | Value::Bool(_) => field.clone(),
+                    Value::String(text) if CONTENT_FIELDS.contains(&name.as_str()) => {
+                        Value::String(format!("[{} bytes]", text.len()))
+                    }
                     field if is_secret_field(name, field) => Value::String(REDACTED.to_owned()),
                     field => self::value(field),
                 };
@@ -226,7 +258,7 @@ mod tests {
         check("AKIAIOSFODNN7EXAMPLE", "[redacted]");
         check(
             "curl -H 'Authorization: Bearer abcdef123456'",
-            "curl -H 'Authorization: Bearer [redacted]'",
+            "curl -H 'Authorization: [redacted]'",
         );
         check("DB_PASSWORD=hunter22 make", "DB_PASSWORD=[redacted] make");
         check("mysql --password hunter22", "mysql --password [redacted]");
@@ -237,6 +269,41 @@ mod tests {
             "[redacted]\nrest",
         );
         check("-----BEGIN PRIVATE KEY-----\nMIIE", "[redacted]");
+    }
+
+    #[test]
+    fn common_spellings_are_known() {
+        for dirty in [
+            r#"let password: &str = "LEAK1234";"#,
+            r#"const apiKey: string = "LEAK1234""#,
+            "Authorization: LEAK1234",
+            "Authorization: Digest username=LEAK1234",
+            "Set-Cookie: session=LEAK1234",
+            "<password>LEAK1234</password>",
+            r#"setPassword("LEAK1234")"#,
+            r#"NewSecret([]byte("LEAK1234"))"#,
+            "PASS=LEAK1234",
+            "pass: LEAK1234",
+            "postgres://u:LEAK1234/abc@host",
+            "https://LEAK12345678@github.com/x",
+            "curl -u user:LEAK1234 host",
+            "signing_key=LEAK1234",
+            "AccountKey=LEAK1234",
+            "encryption_key: LEAK1234",
+            "-----BEGIN PGP PRIVATE KEY BLOCK-----\nLEAK1234",
+            "AGE-SECRET-KEY-1LEAK1234ABCDEFGH",
+        ] {
+            assert!(!text(dirty).contains("LEAK"), "{dirty} -> {}", text(dirty));
+        }
+    }
+
+    #[test]
+    fn what_stands_in_a_file_is_counted_and_not_quoted() {
+        let input =
+            json!({"file_path": "a", "content": "x = 1", "edits": [{"newText": "secret stuff"}]});
+        let clean =
+            json!({"file_path": "a", "content": "[5 bytes]", "edits": [{"newText": "[12 bytes]"}]});
+        assert_eq!(value(&input), clean);
     }
 
     #[test]
@@ -297,7 +364,7 @@ mod tests {
         check("--token LEAKED --verbose", "--token [redacted] --verbose");
         check(r#"--password "correct LEAK" x"#, r#"--password "[redacted]" x"#);
         check("the password correcthorse", "the password [redacted]");
-        check("Authorization: token Abc1", "Authorization: token [redacted]");
+        check("Authorization: token Abc1", "Authorization: [redacted]");
         check("api_key=LEAK, secret=LEAK", "api_key=[redacted], secret=[redacted]");
     }
 

@@ -47,7 +47,7 @@ pub enum CanonicalError {
 
 /// Whether the last component is followed when it is a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Last {
+pub enum LastLink {
     /// Yes: the path means what the link points at.
     Follow,
     /// No: the path means the link itself.
@@ -55,7 +55,11 @@ pub enum Last {
 }
 
 /// Resolves `below` starting in `start`, which is canonical already. `below` may be absolute.
-pub fn canonicalise(start: &Path, below: &Path, last: Last) -> Result<Canonical, CanonicalError> {
+pub fn canonicalise(
+    start: &Path,
+    below: &Path,
+    last: LastLink,
+) -> Result<Canonical, CanonicalError> {
     let mut here = start.to_path_buf();
     let mut todo: VecDeque<OsString> = VecDeque::new();
     push_front(&mut here, &mut todo, below);
@@ -72,7 +76,7 @@ pub fn canonicalise(start: &Path, below: &Path, last: Last) -> Result<Canonical,
         };
         let next = here.join(&name);
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink if last == Last::Follow || !todo.is_empty() => {
+            FileType::Symlink if last == LastLink::Follow || !todo.is_empty() => {
                 links += 1;
                 if links > LINKS_MAX {
                     return Err(CanonicalError::TooManyLinks);
@@ -134,7 +138,7 @@ fn read_link(folder: &Path, link: &Path) -> Result<PathBuf, CanonicalError> {
 }
 
 /// True when `path` lies in the kernel's process file system.
-pub fn is_procfs(path: &Path) -> bool {
+fn is_procfs(path: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
         rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
@@ -232,7 +236,7 @@ mod tests {
         #[track_caller]
         fn check(&self, path: &str, expected: &str) {
             let root = self.temp.path().canonicalize().unwrap();
-            let shown = match canonicalise(&root, Path::new(path), Last::Follow) {
+            let shown = match canonicalise(&root, Path::new(path), LastLink::Follow) {
                 Ok(found) => {
                     let mut path = found.existing.display().to_string();
                     path = path.replace(&root.display().to_string(), "ROOT");
@@ -277,7 +281,7 @@ mod tests {
     fn a_last_link_can_be_kept() {
         let tree = Tree::new();
         let root = tree.temp.path().canonicalize().unwrap();
-        let kept = canonicalise(&root, Path::new("short"), Last::Keep).unwrap();
+        let kept = canonicalise(&root, Path::new("short"), LastLink::Keep).unwrap();
         assert_eq!(kept.existing, root.join("short"));
     }
 
@@ -309,7 +313,7 @@ mod tests {
         ) {
             let tree = Tree::new();
             let root = tree.temp.path().canonicalize().unwrap();
-            if let Ok(found) = canonicalise(&root, &parts.iter().collect::<PathBuf>(), Last::Follow) {
+            if let Ok(found) = canonicalise(&root, &parts.iter().collect::<PathBuf>(), LastLink::Follow) {
                 proptest::prop_assert_eq!(&found.existing.canonicalize().unwrap(), &found.existing);
                 proptest::prop_assert!(found.missing.iter().all(|name| name != ".." && name != "."));
             }

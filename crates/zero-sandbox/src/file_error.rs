@@ -45,6 +45,11 @@ fn classify(errno: Option<Errno>, kind: io::ErrorKind) -> (ErrorType, Reason, &'
             Reason::DiskFull,
             "; nothing was changed, free some room and try again",
         ),
+        Some(Errno::EXIST) => (
+            ExecutionFailed,
+            Reason::StaleFile,
+            "; somebody else made it in this moment, read it first",
+        ),
         Some(Errno::FBIG) => (ExecutionFailed, Reason::TooLarge, "; nothing was changed"),
         Some(Errno::ISDIR) => (InvalidInput, Reason::IsDirectory, "; name a file"),
         Some(Errno::NOTDIR) => (InvalidInput, Reason::NotDirectory, "; part of the path is a file"),

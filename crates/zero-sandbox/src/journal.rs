@@ -20,13 +20,14 @@ use zero_core::{ByteSize, ErrorType, Reason, ToolError};
 
 use self::record::{Record, Side};
 use self::shelf::Shelf;
+use crate::canonical::LastLink;
 use crate::file_error;
 use crate::located::{FileFacts, FileType, Located};
 use crate::lock::{self, LockFailure};
 use crate::metadata::Attributes;
 use crate::replace::{Replacement, may_write, remove, remove_empty_folder, still_there};
 use crate::state_dir::StateDir;
-use crate::workspace::{LastLink, Workspace};
+use crate::workspace::Workspace;
 
 pub use self::record::sha256;
 
@@ -206,7 +207,9 @@ impl Journal {
             Side::Absent => NewState::Nothing,
             Side::Symlink { target } => NewState::Link { points_at: target.to_path() },
             Side::File { sha256, attributes, .. } => {
-                NewState::File { bytes: self.shelf.before(id, sha256)?, attributes: *attributes }
+                // A file that is still there keeps the mode it has: somebody may have made it private.
+                let attributes = if stat.is_some() { None } else { *attributes };
+                NewState::File { bytes: self.shelf.before(id, sha256)?, attributes }
             }
         };
         let note = ChangeNote { tool: "undo".to_owned(), call: record.call.clone() };
@@ -273,6 +276,16 @@ impl Journal {
                 continue;
             };
             let Some(_lock) = self.lock_of_the_dead(&record.path.to_path()) else { continue };
+            // It may have settled, and its number may mean another change, before the lock was ours.
+            // Whoever works on this file holds the lock from before the claim until it settles.
+            let is_left_over = || {
+                self.shelf
+                    .record(id)
+                    .is_ok_and(|now| now.path == record.path && now.call == record.call)
+            };
+            if !self.shelf.is_pending(id) || !is_left_over() {
+                continue;
+            }
             if self.came_to_pass(&record) {
                 self.shelf.settle(id);
             } else {
@@ -462,7 +475,7 @@ fn may_undo(
         (EntryState::Applied, _) | (EntryState::ChangedSince, Conflicts::Overwrite) => Ok(()),
         (EntryState::ChangedSince, Conflicts::Refuse) => {
             let message = format!(
-                "`{shown}` was changed again after change {id}; undo the later changes first, or pass --yes to restore it all the same"
+                "`{shown}` was changed again after change {id}; undo the later changes first, or restore it all the same"
             );
             Err(ToolError::new(ErrorType::PermissionDenied, Reason::StaleFile, message)
                 .with("id", id))

@@ -19,7 +19,8 @@ mod replace;
 pub mod state_dir;
 pub mod workspace;
 
+pub use canonical::LastLink;
 pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Snapshot};
 pub use located::{DirEntry, FileFacts, FileType, Located};
 pub use state_dir::StateDir;
-pub use workspace::{LastLink, Workspace};
+pub use workspace::Workspace;

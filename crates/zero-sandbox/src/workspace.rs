@@ -7,12 +7,9 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use zero_core::{Reason, TargetPath, ToolError, Whereabouts};
 
-use crate::canonical::{self, CanonicalError, Last, PATH_BYTES_MAX};
+use crate::canonical::{self, CanonicalError, LastLink, PATH_BYTES_MAX};
 use crate::file_error;
 use crate::located::Located;
-
-/// Whether a path that ends in a link means the link or what it points at.
-pub use crate::canonical::Last as LastLink;
 
 /// A folder held open. Its handle outlives renames; its path is canonical.
 #[derive(Debug)]
@@ -24,7 +21,7 @@ pub(crate) struct Root {
 impl Root {
     fn open(path: &Path) -> Result<Self, ToolError> {
         let shown = path.display().to_string();
-        let found = canonical::canonicalise(Path::new("/"), path, Last::Follow)
+        let found = canonical::canonicalise(Path::new("/"), path, LastLink::Follow)
             .map_err(|error| bad_path(&shown, &error))?;
         if !found.missing.is_empty() {
             let message =

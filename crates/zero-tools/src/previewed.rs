@@ -25,7 +25,7 @@ impl Previewed {
         match self.shown.get() {
             Some(seen) if *seen != fingerprint(now) => {
                 let message = format!(
-                    "`{shown}` changed while the question was open; nothing was done, try again"
+                    "`{shown}` changed after the change was shown; nothing was done, try again"
                 );
                 Err(ToolError::failed(Reason::StaleFile, message).with("file", shown))
             }

@@ -485,7 +485,7 @@ mod tests {
             "--- notes.md ---\n1: # Notes\nSkipped:\n\
              - `/proc/version` is the kernel's view of processes, not a file; use a command to look at it\n\
              - ``: the path is empty; name a file or folder\n\
-             - `src/main.rs/` names a folder; list it, or name a file in it",
+             - `src/main.rs/` names a folder; name a file in it",
         );
     }
 

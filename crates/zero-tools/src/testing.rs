@@ -72,7 +72,7 @@ impl TestHost {
             limits: self.limits.clone(),
             ..HostConfig::new(workspace, state)
         });
-        host.registry().add("built in", crate::builtin()).unwrap();
+        host.registry().add(zero_runtime::dialect::BUILTIN, crate::builtin()).unwrap();
         let session = match self.has_session {
             true => host.open_session(SessionId::new("test").unwrap()).unwrap(),
             false => host.one_shot().unwrap(),

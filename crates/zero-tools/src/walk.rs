@@ -12,6 +12,7 @@ use std::ffi::OsStr;
 use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::types::Types;
@@ -25,6 +26,9 @@ use ignore_files::LeftOut;
 
 /// Most threads of one walk; more only wait for each other.
 const THREADS_MAX: usize = 12;
+
+/// Files met between two words on how far a walk is.
+const FILES_PER_PROGRESS: u64 = 10_000;
 
 /// What one thread of a walk does with the files it meets.
 pub(crate) trait Visitor: Send {
@@ -98,9 +102,9 @@ impl Walk {
         let below = Below::new(base.path());
         let left_out = Arc::new(Mutex::new(LeftOut::default()));
         let walk = self.builder(base, Arc::clone(&left_out));
-        let finished = Mutex::new(Vec::new());
+        let (finished, met) = (Mutex::new(Vec::new()), AtomicU64::new(0));
         walk.build_parallel().run(|| {
-            let mut hand = Hand { visitor: Some(visitor()), finished: &finished };
+            let (mut hand, met) = (Hand { visitor: Some(visitor()), finished: &finished }, &met);
             Box::new(move |entry| {
                 if cx.is_cancelled() {
                     return WalkState::Quit;
@@ -111,6 +115,10 @@ impl Walk {
                     && let Some(visitor) = &mut hand.visitor
                 {
                     visitor.file(below.of(entry.path()));
+                    let count = met.fetch_add(1, Ordering::Relaxed) + 1;
+                    if count.is_multiple_of(FILES_PER_PROGRESS) {
+                        cx.progress(format!("{count} files looked at"));
+                    }
                 }
                 WalkState::Continue
             })
@@ -125,7 +133,10 @@ impl Walk {
     /// The crate's walk; the folders it does not enter are counted in `left_out`.
     fn builder(self, base: &Folder, left_out: Arc<Mutex<LeftOut>>) -> WalkBuilder {
         let mut walk = WalkBuilder::new(base.path());
-        walk.threads(threads()).require_git(false).hidden(!self.hidden).max_depth(self.depth_max);
+        walk.threads(threads()).hidden(!self.hidden).max_depth(self.depth_max);
+        // Within a repository its borders count: the rules of one around it stay outside. Where there
+        // is no repository, a `.gitignore` counts all the same.
+        walk.require_git(base.path().ancestors().any(|folder| folder.join(".git").exists()));
         if let Some(types) = &self.types {
             walk.types(types.clone());
         }

@@ -13,7 +13,7 @@ use super::{REDACTED, Shape};
 /// A name of a secret, with what separates it from its value.
 static NAMES: Shape = Shape::new(
     &["pass", "pwd", "secret", "token", "key", "credential"],
-    r#"(?i)([\w-]*(?:passw(?:or)?d|passphrase|[_-]pass\b|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)[\w-]*)(?:\\*["'`])?\]?([ \t]*(?:=>|:=|[=!]={0,2}|:)|[ \t]+)[ \t]*"#,
+    r#"(?i)([\w-]*(?:passw(?:or)?d|passphrase|\bpass\b|[_-]pass\b|pwd|secret|token|(?:api|access|private|account|signing|encryption)[_-]?key|credential)[\w-]*)(?:\\*["'`])?\]?([ \t]*(?:=>|:=|[=!]={0,2}|:)|[ \t]+)[ \t]*"#,
 );
 
 /// What stands where a value would and is none: the words of zero's own messages, and nothings.

@@ -107,6 +107,11 @@ impl Shelf {
         self.numbers(".pending").map_err(|error| self.failed("list", &error))
     }
 
+    /// Whether a change has not settled.
+    pub(super) fn is_pending(&self, id: u64) -> bool {
+        self.dir.age(&format!("{id}.pending")).is_ok()
+    }
+
     /// Whether a number without a record was claimed long ago.
     pub(super) fn is_left_over(&self, id: u64) -> bool {
         self.dir.age(&format!("{id}.pending")).is_ok_and(|age| age > CLAIM_AGE_MAX)
@@ -124,9 +129,7 @@ impl Shelf {
                 )
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let message = format!(
-                    "there is no change {id} in the journal; `zero undo --list` shows them"
-                );
+                let message = format!("there is no change {id} in the journal");
                 Err(ToolError::not_found(Reason::Io, message).with("id", id))
             }
             Err(error) => Err(self.failed("read", &error)),

@@ -4,11 +4,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
 use serde_json::json;
 use zero_sandbox::journal::Conflicts;
-use zero_sandbox::{Change, ChangeNote, LastLink, StateDir, Workspace};
+use zero_sandbox::{Change, ChangeNote, LastLink, Snapshot, StateDir, Workspace};
 
 use crate::fixture::{Fixture, host_in};
 
@@ -199,4 +200,75 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
     let error = host.journal().change(&target, &note, || Ok(()), put).unwrap_err();
     assert_eq!(error.reason(), Some(zero_core::Reason::AccessDenied), "{error}");
     assert_eq!(std::fs::read_to_string(work.join("f")).unwrap(), "old");
+}
+
+#[tokio::test]
+async fn the_rules_of_a_repository_end_at_its_border() {
+    let f = Fixture::one_shot();
+    f.put(".git/HEAD", "")
+        .put(".gitignore", "*\n")
+        .put("proj/.git/HEAD", "")
+        .put("proj/src/main.rs", "hit\n");
+    f.put("proj/.gitignore", "*.gen\n").put("proj/a.gen", "hit\n");
+    let inner = f.call("Glob", json!({"pattern": "**/*", "path": "proj"})).await.unwrap();
+    assert_eq!(inner.result.structured, json!({"files": ["proj/src/main.rs"], "count": 1}));
+    let grep = json!({"pattern": "hit", "path": "proj", "output_mode": "count"});
+    assert_eq!(f.call("Grep", grep).await.unwrap().result.structured["total_matches"], 1);
+    let outer = f.call("Glob", json!({"pattern": "**/*"})).await.unwrap();
+    assert_eq!(outer.result.structured["count"], 0);
+}
+
+/// A file that goes back and forth between two states looks, to whoever recovers meanwhile, like one
+/// whose last change never came to pass.
+#[test]
+fn recovery_forgets_no_change_that_was_made() {
+    let f = Arc::new(Fixture::one_shot());
+    f.put("flip", "A");
+    let (writers, rounds) = (3, 80);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let cleaners: Vec<_> = (0..4)
+        .map(|_| {
+            let (f, is_over) = (Arc::clone(&f), Arc::clone(&is_over));
+            std::thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    f.journal().recover().unwrap();
+                }
+            })
+        })
+        .collect();
+    let flip = |before: &Snapshot| match before {
+        Snapshot::File { bytes, .. } if bytes == b"A" => Ok(Change::Replace(b"B".to_vec())),
+        _ => Ok(Change::Replace(b"A".to_vec())),
+    };
+    let writers_at_work: Vec<_> = (0..writers)
+        .map(|_| {
+            let f = Arc::clone(&f);
+            std::thread::spawn(move || {
+                let workspace = Workspace::open(&[f.path("")], None).unwrap();
+                let note = ChangeNote { tool: "t".into(), call: "c".into() };
+                for _ in 0..rounds {
+                    let target = workspace.locate("flip", LastLink::Follow).unwrap();
+                    f.journal().change(&target, &note, || Ok(()), flip).unwrap();
+                }
+            })
+        })
+        .collect();
+    writers_at_work.into_iter().for_each(|thread| thread.join().unwrap());
+    is_over.store(true, Ordering::Relaxed);
+    cleaners.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(f.journal().list().unwrap().len(), writers * rounds);
+}
+
+#[tokio::test]
+async fn an_undo_does_not_open_what_was_closed_since() {
+    let f = Fixture::one_shot();
+    f.put("s", "s");
+    std::fs::set_permissions(f.path("s"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    f.call("Edit", json!({"file_path": "s", "old_string": "s", "new_string": "SECRET"}))
+        .await
+        .unwrap();
+    std::fs::set_permissions(f.path("s"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let id = f.journal().newest().unwrap().unwrap().id;
+    f.journal().undo(id, Conflicts::Refuse).unwrap();
+    assert_eq!((f.text("s").as_str(), mode(&f.path("s"))), ("s", 0o600));
 }

@@ -64,8 +64,7 @@ impl Undo<'_> {
     }
 
     fn restore(&self, entry: &Entry, trace: &mut Trace) -> Result<(), ToolError> {
-        let undo =
-            |conflicts| self.journal.undo(entry.id, conflicts).map(drop).map_err(hint_at_limit);
+        let undo = |conflicts| self.journal.undo(entry.id, conflicts).map(drop).map_err(with_hint);
         let changed_since = entry.state == EntryState::ChangedSince;
         if self.args.yes {
             if changed_since {
@@ -188,11 +187,19 @@ fn deleted_since(entry: &Entry) -> ToolError {
     ToolError::new(ErrorType::PermissionDenied, Reason::StaleFile, message).with("id", entry.id)
 }
 
-/// A change that was made under a higher limit is taken back under the same one.
-fn hint_at_limit(mut error: ToolError) -> ToolError {
-    if error.reason() == Some(Reason::TooLarge) {
-        error.message.push_str("; pass `--limit file-size=SIZE` as the call did");
-    }
+/// What the person can do about an error, in the words of this command.
+fn with_hint(mut error: ToolError) -> ToolError {
+    let hint = match error.reason() {
+        Some(Reason::TooLarge) => "; pass `--limit file-size=SIZE` as the call did",
+        Some(Reason::StaleFile) if is_conflict(&error) && !error.message.contains("--yes") => {
+            " with `--yes`"
+        }
+        Some(Reason::Io) if error.error_type == ErrorType::NotFound => {
+            "; `zero undo --list` shows them"
+        }
+        _ => "",
+    };
+    error.message.push_str(hint);
     error
 }
 
