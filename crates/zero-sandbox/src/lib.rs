@@ -10,9 +10,11 @@
 pub mod append_file;
 pub mod beneath;
 pub mod canonical;
+mod facts;
 pub mod file_error;
+mod folder;
 pub mod journal;
-pub mod located;
+mod located;
 mod lock;
 pub mod metadata;
 mod replace;
@@ -20,7 +22,9 @@ pub mod state_dir;
 pub mod workspace;
 
 pub use canonical::LastLink;
+pub use facts::{FileFacts, FileType};
+pub use folder::{DirEntry, Folder, Lookout, Named};
 pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Snapshot};
-pub use located::{DirEntry, FileFacts, FileType, Located};
+pub use located::Located;
 pub use state_dir::StateDir;
 pub use workspace::Workspace;

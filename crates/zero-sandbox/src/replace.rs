@@ -12,8 +12,9 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use zero_core::{Reason, ToolError};
 
+use crate::facts::FileFacts;
 use crate::file_error;
-use crate::located::{FileFacts, Located};
+use crate::located::Located;
 use crate::metadata::{self, Attributes};
 
 /// A file about to take a place.

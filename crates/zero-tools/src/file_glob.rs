@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{Reason, ToolError};
 use zero_runtime::CallContext;
-use zero_sandbox::located::Folder;
+use zero_sandbox::Folder;
 use zero_sandbox::{LastLink, Located, Workspace};
 
 use crate::path_pattern::PathPattern;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use zero_core::result::{Content, Display};
 use zero_core::{Category, Effects, Kind, Risk, TimeoutClass, ToolError};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
-use zero_sandbox::located::Lookout;
+use zero_sandbox::Lookout;
 use zero_sandbox::{FileType, Workspace};
 
 use crate::missing;

@@ -4,30 +4,29 @@
 //! no output to parse. What is ours is the answer. It is the first hits in path order whatever the
 //! threads did ([`kept`]), and its totals are true even where the hits shown are not all.
 
+mod answer;
+mod filter;
 mod kept;
 mod search;
 
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
-use ignore::types::{Types, TypesBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zero_core::result::{Content, Display, Hit, Location};
 use zero_core::{ByteSize, Category, Effects, Kind, Limits, Reason, Risk, TimeoutClass, ToolError};
-use zero_runtime::nearest::nearest;
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{FileType, Located, Workspace};
 
 use crate::missing;
-use crate::path_pattern::PathPattern;
+use crate::walk::Walk;
 use crate::walk::bases::Bases;
 use crate::walk::ignore_files::LeftOut;
-use crate::walk::{Entry, Walk};
-use crate::wording::{counted, one_line};
-use kept::{FileHits, Kept, Role, Room, Taken};
+use answer::Answer;
+use filter::Filter;
+use kept::{Kept, Room};
 use search::{Beneath, Keep, Query, Search, Totals};
 
 /// Most hits in an answer unless the caller says otherwise.
@@ -36,8 +35,6 @@ const HEAD_LIMIT: u64 = 1_000;
 const HITS_BYTES_MAX: usize = 8_000_000;
 /// Most memory a compiled pattern may take, in bytes.
 const REGEX_BYTES_MAX: usize = 10_000_000;
-/// Places told to an editor.
-const LOCATIONS_MAX: usize = 20;
 /// Longest pattern in a title, in characters.
 const TITLE_CHARS_MAX: usize = 80;
 
@@ -131,14 +128,6 @@ pub struct GrepPlan {
     after: usize,
     head_limit: u64,
     filter: Filter,
-}
-
-/// Which files are searched, besides what the walk leaves out anyway.
-#[derive(Clone, Default)]
-struct Filter {
-    only: Option<PathPattern>,
-    exclude: Option<PathPattern>,
-    types: Option<Types>,
 }
 
 /// Lines by their content.
@@ -252,63 +241,6 @@ fn escaped(text: &str) -> String {
     pattern
 }
 
-impl Filter {
-    fn parse(
-        glob: Option<&str>,
-        exclude: Option<&[String]>,
-        file_type: Option<&str>,
-    ) -> Result<Self, ToolError> {
-        let (only, negated) = match glob.map(|glob| glob.strip_prefix('!').ok_or(glob)) {
-            None => (None, None),
-            Some(Err(only)) => (Some(PathPattern::of_names([only])?), None),
-            Some(Ok(negated)) => (None, Some(negated)),
-        };
-        // `dist/` and `dist` leave out the same.
-        let exclude: Vec<&str> = negated
-            .into_iter()
-            .chain(exclude.unwrap_or_default().iter().map(String::as_str))
-            .map(|glob| glob.strip_suffix('/').unwrap_or(glob))
-            .collect();
-        let exclude = (!exclude.is_empty()).then(|| PathPattern::of_names(exclude)).transpose()?;
-        Ok(Self { only, exclude, types: file_type.map(types).transpose()? })
-    }
-
-    fn walk(&self) -> Walk {
-        let exclude = self.exclude.clone();
-        Walk {
-            hidden: self.only.as_ref().is_some_and(PathPattern::names_hidden),
-            types: self.types.clone(),
-            enter: exclude
-                .map(|exclude| Box::new(move |path: &Path, _: Entry| !exclude.is_match(path)) as _),
-            ..Walk::default()
-        }
-    }
-
-    fn wants(&self, relative: &Path) -> bool {
-        self.only.as_ref().is_none_or(|only| only.is_match(relative))
-    }
-}
-
-fn types(name: &str) -> Result<Types, ToolError> {
-    let mut builder = TypesBuilder::new();
-    builder.add_defaults().select(name);
-    builder.build().map_err(|_| {
-        let known = builder.definitions();
-        let similar = nearest(name, known.iter().map(|known| known.name()), 3);
-        let advice = match similar.is_empty() {
-            true => {
-                "use a name such as `rust`, `ts` or `py`, or a `glob` such as `*.rs`".to_owned()
-            }
-            false => format!(
-                "did you mean `{}`? otherwise use a `glob` such as `*.rs`",
-                similar.join("`, `")
-            ),
-        };
-        ToolError::invalid(Reason::BadPattern, format!("there is no file type `{name}`; {advice}"))
-            .with("type", name)
-    })
-}
-
 fn grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, ToolError> {
     let kept = Kept::new(Room { entries: plan.head_limit, bytes: hits_bytes_max(cx.limits()) });
     let query = query(plan, cx);
@@ -379,179 +311,16 @@ fn search_file(
     Ok(search.totals())
 }
 
-/// The hits that are shown.
-struct Answer {
-    matches: Vec<Match>,
-    /// The same and the lines around them, one by one.
-    hits: Vec<Hit>,
-    locations: Vec<Location>,
-    total_matches: u64,
-}
-
-impl Answer {
-    fn new(plan: &GrepPlan, kept: Kept, totals: Totals, workspace: &Workspace) -> Self {
-        let room = kept.room();
-        let mut taken = Taken::default();
-        let mut answer = Self {
-            matches: vec![],
-            hits: vec![],
-            locations: vec![],
-            total_matches: totals.matches,
-        };
-        for ((base, relative), found) in kept.into_files() {
-            let base = plan.bases.searched()[base].path();
-            let path = match relative.as_os_str().is_empty() {
-                true => base.to_owned(),
-                false => base.join(&relative),
-            };
-            let file = workspace.shown(&path);
-            match plan.mode {
-                OutputMode::Content => {
-                    for line in found.lines {
-                        if taken.fills(room) && line.role != Role::After {
-                            break;
-                        }
-                        taken.add(&relative, &line);
-                        answer.add_line(&path, &file, line);
-                    }
-                }
-                OutputMode::FilesWithMatches | OutputMode::Count => {
-                    answer.add_file(plan.mode, path, file, found)
-                }
-            }
-        }
-        answer
-    }
-
-    /// Adds a line, or a match over several, of which those already there are not shown twice.
-    fn add_line(&mut self, path: &Path, file: &str, line: kept::Line) {
-        let is_match = line.role == Role::Match;
-        let named = one_line(file);
-        for (number, text) in (line.number..).zip(line.text.split('\n')) {
-            let shown =
-                self.hits.last().is_some_and(|last| last.file == named && last.line >= number);
-            if !shown {
-                self.hits.push(Hit {
-                    file: named.clone(),
-                    line: number,
-                    text: text.to_owned(),
-                    is_match,
-                });
-            }
-        }
-        if is_match {
-            self.add_location(path.to_owned(), line.number);
-            self.matches.push(Match {
-                file: file.to_owned(),
-                line_number: line.number,
-                content: line.text,
-            });
-        }
-    }
-
-    fn add_file(&mut self, mode: OutputMode, path: PathBuf, file: String, found: FileHits) {
-        let Some(first) = found.lines.into_iter().next() else { return };
-        let content = match mode {
-            OutputMode::Count => found.matches.to_string(),
-            OutputMode::Content | OutputMode::FilesWithMatches => first.text,
-        };
-        self.add_location(path, first.number);
-        self.matches.push(Match { file, line_number: first.number, content });
-    }
-
-    fn add_location(&mut self, path: PathBuf, line: u64) {
-        if self.locations.len() < LOCATIONS_MAX {
-            self.locations.push(Location { path, line: Some(line) });
-        }
-    }
-
-    fn into_reply(
-        self,
-        plan: &GrepPlan,
-        totals: Totals,
-        left_out: Option<String>,
-    ) -> ToolReply<GrepOutput> {
-        let missed: Vec<String> = unreadable(totals).into_iter().chain(left_out).collect();
-        let note = note(plan.mode, self.matches.len() as u64, totals, &missed);
-        let lines = |line: &dyn Fn(&Match) -> String| {
-            let lines: Vec<String> = self.matches.iter().map(line).collect();
-            let note = note.as_ref().map_or_else(String::new, |note| format!("\n\n({note})"));
-            Content::Text(lines.join("\n") + &note)
-        };
-        let content = match plan.mode {
-            _ if totals.matches == 0 => Content::Text(nothing_found(plan, totals, missed)),
-            OutputMode::FilesWithMatches => lines(&|found| one_line(&found.file)),
-            OutputMode::Count => {
-                lines(&|found| format!("{}:{}", one_line(&found.file), found.content))
-            }
-            OutputMode::Content => {
-                Content::Matches { hits: self.hits, numbered: plan.numbered, note }
-            }
-        };
-        ToolReply {
-            content: vec![content],
-            display: Display::markdown(format!("Found {}", found_in(totals))),
-            output: GrepOutput { matches: self.matches, total_matches: self.total_matches },
-            locations: self.locations,
-        }
-    }
-}
-
-/// `12 matches in 3 files`.
-fn found_in(totals: Totals) -> String {
-    let matches = counted(totals.matches, "match", "matches");
-    format!("{matches} in {}", counted(totals.matching_files, "file", "files"))
-}
-
-/// What the reader must know besides the hits shown.
-fn note(mode: OutputMode, shown: u64, totals: Totals, missed: &[String]) -> Option<String> {
-    let mut notes = Vec::new();
-    match mode {
-        OutputMode::Content if shown < totals.matches => {
-            notes.push(format!(
-                "showing {shown} of {}; narrow the search or raise its limit",
-                found_in(totals)
-            ));
-        }
-        OutputMode::FilesWithMatches | OutputMode::Count if shown < totals.matching_files => {
-            let files = counted(totals.matching_files, "file", "files");
-            let matches = counted(totals.matches, "match", "matches");
-            notes.push(format!(
-                "showing {shown} of {files} with {matches}; narrow the search or raise its limit"
-            ));
-        }
-        _ => {}
-    }
-    notes.extend_from_slice(missed);
-    (!notes.is_empty()).then(|| notes.join("; "))
-}
-
-fn nothing_found(plan: &GrepPlan, totals: Totals, missed: Vec<String>) -> String {
-    let place = plan.bases.place();
-    let mut facts = vec![format!("{} searched", counted(totals.files, "file", "files"))];
-    if totals.binary_files > 0 {
-        facts.push(format!(
-            "{} skipped",
-            counted(totals.binary_files, "binary file", "binary files")
-        ));
-    }
-    facts.extend(missed);
-    format!("No matches found for `{}`{place} ({})", plan.pattern, facts.join(", "))
-}
-
-fn unreadable(totals: Totals) -> Option<String> {
-    let files = counted(totals.unreadable_files, "file", "files");
-    (totals.unreadable_files > 0).then(|| format!("{files} could not be read"))
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
     use crate::testing::TestHost;
     use serde_json::{Value, json};
+    use std::path::PathBuf;
     use tokio_util::sync::CancellationToken;
     use zero_core::ErrorType;
+    use zero_core::{Display, Location};
     use zero_sandbox::LastLink;
 
     fn tree() -> TestHost {

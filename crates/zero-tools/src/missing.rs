@@ -4,8 +4,8 @@ use std::fs::File;
 
 use zero_core::{ErrorType, ToolError};
 use zero_runtime::nearest::nearest;
+use zero_sandbox::Folder;
 use zero_sandbox::Located;
-use zero_sandbox::located::Folder;
 
 /// Names in the folder that are compared with the missing one.
 const COMPARED_MAX: usize = 10_000;

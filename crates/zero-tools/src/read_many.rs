@@ -12,7 +12,7 @@ use zero_core::{
     ToolError,
 };
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
-use zero_sandbox::located::Folder;
+use zero_sandbox::Folder;
 use zero_sandbox::{LastLink, Located, Workspace};
 
 use crate::document::{Document, Nature};

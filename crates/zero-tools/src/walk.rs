@@ -19,7 +19,7 @@ use ignore::types::Types;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use zero_core::ToolError;
 use zero_runtime::CallContext;
-use zero_sandbox::located::Folder;
+use zero_sandbox::Folder;
 
 use crate::path_pattern::PathPattern;
 use ignore_files::LeftOut;

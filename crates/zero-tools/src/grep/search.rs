@@ -11,7 +11,7 @@ use grep_searcher::{
     SinkMatch,
 };
 use zero_runtime::CallContext;
-use zero_sandbox::located::Folder;
+use zero_sandbox::Folder;
 
 use super::kept::{FileHits, Kept, Line, Role, Room, Taken};
 use crate::paging::LINE_CHARS_MAX;

@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use zero_sandbox::Workspace;
-use zero_sandbox::located::{FileFacts, Folder, Named};
+use zero_sandbox::{FileFacts, Folder, Named};
 
 use crate::wording::{counted, one_line};
 

@@ -78,9 +78,8 @@ fn help_of_a_call_teaches_by_example() {
           --timeout <TIME>      Give up after this long, such as `500ms` or `10s`, if that is sooner
                                 than the tool's own limit
           --limit <NAME=VALUE>  Set a limit, such as `file-timeout=5s` or `model-output=10kb`; may be
-                                given several times [names: file-timeout, search-timeout,
-                                command-timeout, mcp-timeout, model-output, result, file-size,
-                                session-calls, host-calls, queue-calls]
+                                given several times [names: file-timeout, search-timeout, model-output,
+                                result, file-size, session-calls, host-calls, queue-calls]
       -h, --help                Print help
 
     Examples:

@@ -1,0 +1,59 @@
+//! What is known of a file without reading it.
+
+use std::fs::File;
+
+use rustix::fs::Stat;
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileType {
+    /// An ordinary file.
+    File,
+    /// A folder.
+    Directory,
+    /// A link.
+    Symlink,
+    /// A pipe, socket or device.
+    Special,
+}
+
+impl FileType {
+    fn of(kind: rustix::fs::FileType) -> Self {
+        match kind {
+            rustix::fs::FileType::RegularFile => Self::File,
+            rustix::fs::FileType::Directory => Self::Directory,
+            rustix::fs::FileType::Symlink => Self::Symlink,
+            _ => Self::Special,
+        }
+    }
+}
+
+/// What is known of a file without reading it. Two equal ones mean the same, unchanged file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileFacts {
+    /// What it is.
+    pub file_type: FileType,
+    /// Size in bytes.
+    pub size: u64,
+    /// When it was last changed, in nanoseconds since 1970.
+    pub modified_ns: i128,
+    device: u64,
+    inode: u64,
+}
+
+impl FileFacts {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            file_type: FileType::of(rustix::fs::FileType::from_raw_mode(stat.st_mode)),
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + stat.st_mtime_nsec as i128,
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        }
+    }
+
+    /// The facts of a file held open.
+    pub fn of_file(file: &File) -> std::io::Result<Self> {
+        Ok(Self::of(&rustix::fs::fstat(file)?))
+    }
+}

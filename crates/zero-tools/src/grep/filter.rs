@@ -1,0 +1,75 @@
+//! Which files a Grep looks into.
+
+use std::path::Path;
+
+use ignore::types::{Types, TypesBuilder};
+use zero_core::{Reason, ToolError};
+use zero_runtime::nearest::nearest;
+
+use crate::path_pattern::PathPattern;
+use crate::walk::{Entry, Walk};
+
+/// Which files are searched, besides what the walk leaves out anyway.
+#[derive(Clone, Default)]
+pub(super) struct Filter {
+    only: Option<PathPattern>,
+    exclude: Option<PathPattern>,
+    types: Option<Types>,
+}
+
+impl Filter {
+    pub(super) fn parse(
+        glob: Option<&str>,
+        exclude: Option<&[String]>,
+        file_type: Option<&str>,
+    ) -> Result<Self, ToolError> {
+        let (only, negated) = match glob.map(|glob| glob.strip_prefix('!').ok_or(glob)) {
+            None => (None, None),
+            Some(Err(only)) => (Some(PathPattern::of_names([only])?), None),
+            Some(Ok(negated)) => (None, Some(negated)),
+        };
+        // `dist/` and `dist` leave out the same.
+        let exclude: Vec<&str> = negated
+            .into_iter()
+            .chain(exclude.unwrap_or_default().iter().map(String::as_str))
+            .map(|glob| glob.strip_suffix('/').unwrap_or(glob))
+            .collect();
+        let exclude = (!exclude.is_empty()).then(|| PathPattern::of_names(exclude)).transpose()?;
+        Ok(Self { only, exclude, types: file_type.map(types).transpose()? })
+    }
+
+    pub(super) fn walk(&self) -> Walk {
+        let exclude = self.exclude.clone();
+        Walk {
+            hidden: self.only.as_ref().is_some_and(PathPattern::names_hidden),
+            types: self.types.clone(),
+            enter: exclude
+                .map(|exclude| Box::new(move |path: &Path, _: Entry| !exclude.is_match(path)) as _),
+            ..Walk::default()
+        }
+    }
+
+    pub(super) fn wants(&self, relative: &Path) -> bool {
+        self.only.as_ref().is_none_or(|only| only.is_match(relative))
+    }
+}
+
+fn types(name: &str) -> Result<Types, ToolError> {
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults().select(name);
+    builder.build().map_err(|_| {
+        let known = builder.definitions();
+        let similar = nearest(name, known.iter().map(|known| known.name()), 3);
+        let advice = match similar.is_empty() {
+            true => {
+                "use a name such as `rust`, `ts` or `py`, or a `glob` such as `*.rs`".to_owned()
+            }
+            false => format!(
+                "did you mean `{}`? otherwise use a `glob` such as `*.rs`",
+                similar.join("`, `")
+            ),
+        };
+        ToolError::invalid(Reason::BadPattern, format!("there is no file type `{name}`; {advice}"))
+            .with("type", name)
+    })
+}
