@@ -74,7 +74,10 @@ impl Folder {
 
     /// What is known of something beneath this folder, found without following a link at any step.
     pub fn facts_beneath(&self, relative: &Path) -> Option<FileFacts> {
-        Lookout::new(self).facts(relative)
+        let (above, name) = (relative.parent()?, relative.file_name()?);
+        let dir = beneath::open(&self.dir, above, folder_flags()).ok()?;
+        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(FileFacts::of(&stat))
     }
 
     /// Opens the ordinary file that a name leads to, links followed, as a library will that takes
@@ -115,36 +118,6 @@ pub enum Named {
     File(File),
 }
 
-/// Looks at one thing after another beneath a folder, without following a link at any step.
-///
-/// The folder it looked in last stays open: neighbours then take one system call each, and a
-/// shorter one than their whole path would.
-#[derive(Debug)]
-pub struct Lookout<'a> {
-    folder: &'a Folder,
-    last: Option<(PathBuf, OwnedFd)>,
-}
-
-impl<'a> Lookout<'a> {
-    /// Looks beneath `folder`.
-    pub fn new(folder: &'a Folder) -> Self {
-        Self { folder, last: None }
-    }
-
-    /// What is known of something; `None` when it is gone or a link leads to it.
-    pub fn facts(&mut self, relative: &Path) -> Option<FileFacts> {
-        let (above, name) = (relative.parent()?, relative.file_name()?);
-        let is_near = self.last.as_ref().is_some_and(|(last, _)| last == above);
-        if !is_near {
-            let dir = beneath::open(&self.folder.dir, above, folder_flags()).ok()?;
-            self.last = Some((above.to_owned(), dir));
-        }
-        let (_, dir) = self.last.as_ref()?;
-        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some(FileFacts::of(&stat))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
@@ -176,7 +149,6 @@ mod tests {
     fn only_an_ordinary_file_is_opened_and_no_link_is_followed_on_the_way() {
         let temp = tempfile::tempdir().unwrap();
         let folder = folder(temp.path());
-        let mut lookout = Lookout::new(&folder);
         for (path, opens, looks_like) in [
             ("file", true, Some(FileType::File)),
             ("sub/file", true, Some(FileType::File)),
@@ -193,7 +165,6 @@ mod tests {
             assert_eq!(folder.open_beneath(path).is_some(), opens, "{path:?}");
             let facts = folder.facts_beneath(path);
             assert_eq!(facts.map(|facts| facts.file_type), looks_like, "{path:?}");
-            assert_eq!(lookout.facts(path), facts, "{path:?}");
         }
     }
 

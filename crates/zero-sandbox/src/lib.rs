@@ -23,7 +23,7 @@ pub mod workspace;
 
 pub use canonical::LastLink;
 pub use facts::{FileFacts, FileType};
-pub use folder::{DirEntry, Folder, Lookout, Named};
+pub use folder::{DirEntry, Folder, Named};
 pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Snapshot};
 pub use located::Located;
 pub use state_dir::StateDir;

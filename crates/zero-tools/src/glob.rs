@@ -1,8 +1,8 @@
 //! Glob: files by their path.
 
-use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use zero_core::result::{Content, Display};
 use zero_core::{Category, Effects, Kind, Risk, TimeoutClass, ToolError};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
-use zero_sandbox::Lookout;
-use zero_sandbox::{FileType, Workspace};
+use zero_sandbox::Workspace;
 
 use crate::missing;
 use crate::path_pattern::PathPattern;
@@ -23,7 +22,7 @@ use crate::wording::{counted, one_line};
 /// Most files that are listed.
 const FILES_MAX: usize = 1_000;
 
-/// Finds files whose path matches a glob, most recently changed first. `*` stays within one
+/// Finds files whose path matches a glob, in the order of their paths. `*` stays within one
 /// folder: `*.md` matches at the top only, `**/*.md` at any depth, `src/**/*.{ts,tsx}` beneath
 /// `src`. Files that `.gitignore` leaves out are not found, nor hidden ones unless the pattern
 /// names them (`.github/**`). Use Grep to search by content.
@@ -39,7 +38,7 @@ pub struct GlobArgs {
 /// The files found.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GlobOutput {
-    /// Paths, most recently changed first; at most 1000.
+    /// Paths in order; at most 1000.
     files: Vec<String>,
     /// How many files match in all.
     count: u64,
@@ -100,7 +99,7 @@ impl Tool for Glob {
 }
 
 fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, ToolError> {
-    let mut newest = Newest::default();
+    let mut first = First::default();
     let mut left_out = LeftOut::default();
     for (index, base) in plan.bases.searched().iter().enumerate() {
         let folder = missing::open_folder(base)?;
@@ -108,27 +107,26 @@ fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, Tool
         let walk = Walk { without, ..Walk::for_pattern(&plan.pattern) };
         let walked = walk.run(&folder, cx, || Finder {
             base: index,
-            lookout: Lookout::new(&folder),
             pattern: &plan.pattern,
-            newest: Newest::default(),
+            first: First::default(),
         })?;
-        newest =
-            walked.visitors.into_iter().map(|finder| finder.newest).fold(newest, Newest::merge);
+        first = walked.visitors.into_iter().map(|finder| finder.first).fold(first, First::merge);
         left_out = left_out.plus(walked.left_out);
     }
-    Ok(reply(plan, newest, &left_out, cx.workspace()))
+    Ok(reply(plan, first, &left_out, cx.workspace()))
 }
 
 fn reply(
     plan: &GlobPlan,
-    newest: Newest,
+    first: First,
     left_out: &LeftOut,
     workspace: &Workspace,
 ) -> ToolReply<GlobOutput> {
-    let count = newest.count;
+    let count = first.count;
     let bases = plan.bases.searched();
-    let files: Vec<String> = newest
+    let files: Vec<String> = first
         .into_paths()
+        .into_iter()
         .map(|(base, path)| workspace.shown(&bases[base].path().join(path)))
         .collect();
     let mut text = match files.is_empty() {
@@ -141,7 +139,7 @@ fn reply(
     };
     let shown = files.len() as u64;
     let cut = (shown < count)
-        .then(|| format!("showing {shown} of {count} files, the newest; use a narrower pattern"));
+        .then(|| format!("showing {shown} of {count} files; use a narrower pattern"));
     let notes: Vec<String> = cut.into_iter().chain(left_out.note(workspace)).collect();
     if !notes.is_empty() {
         text.push_str(&format!("\n\n({})", notes.join("; ")));
@@ -158,59 +156,54 @@ fn reply(
 struct Finder<'a> {
     /// Which of the bases it looks in.
     base: usize,
-    lookout: Lookout<'a>,
     pattern: &'a PathPattern,
-    newest: Newest,
+    first: First,
 }
 
 impl Visitor for Finder<'_> {
     fn file(&mut self, relative: &Path) {
-        if !self.pattern.is_match(relative) {
-            return;
-        }
-        // What vanished since, or turned into a link, is no file any more.
-        let facts = self.lookout.facts(relative);
-        if let Some(facts) = facts.filter(|facts| facts.file_type == FileType::File) {
-            self.newest.add(facts.modified_ns, self.base, relative);
+        if self.pattern.is_match(relative) {
+            self.first.add(self.base, relative);
         }
     }
 }
 
-/// The newest files met, and how many there were in all.
+/// The first files by base and path, and how many there were in all.
 #[derive(Default)]
-struct Newest {
+struct First {
     count: u64,
-    /// The worst of those kept is on top: the oldest, and among those the last by base and path.
-    kept: BinaryHeap<(Reverse<i128>, usize, PathBuf)>,
+    /// The last of those kept is on top. Paths are compared byte by byte, not part by part: it is
+    /// done for each match.
+    kept: BinaryHeap<(usize, OsString)>,
 }
 
-impl Newest {
-    fn add(&mut self, modified_ns: i128, base: usize, path: &Path) {
+impl First {
+    fn add(&mut self, base: usize, path: &Path) {
         self.count += 1;
-        self.keep(Reverse(modified_ns), base, path);
+        self.keep(base, path.as_os_str());
     }
 
-    fn keep(&mut self, age: Reverse<i128>, base: usize, path: &Path) {
+    fn keep(&mut self, base: usize, path: &OsStr) {
         if self.kept.len() < FILES_MAX {
-            self.kept.push((age, base, path.to_owned()));
-        } else if let Some(mut worst) = self.kept.peek_mut()
-            && (age, base, path) < (worst.0, worst.1, worst.2.as_path())
+            self.kept.push((base, path.to_owned()));
+        } else if let Some(mut last) = self.kept.peek_mut()
+            && (base, path) < (last.0, last.1.as_os_str())
         {
-            *worst = (age, base, path.to_owned());
+            *last = (base, path.to_owned());
         }
     }
 
     fn merge(mut self, other: Self) -> Self {
         self.count += other.count;
-        for (age, base, path) in other.kept {
-            self.keep(age, base, &path);
+        for (base, path) in other.kept {
+            self.keep(base, &path);
         }
         self
     }
 
     /// The paths, each with the base it lies below.
-    fn into_paths(self) -> impl Iterator<Item = (usize, PathBuf)> {
-        self.kept.into_sorted_vec().into_iter().map(|(_, base, path)| (base, path))
+    fn into_paths(self) -> Vec<(usize, OsString)> {
+        self.kept.into_sorted_vec()
     }
 }
 
@@ -220,7 +213,6 @@ mod tests {
     use super::*;
     use crate::testing::TestHost;
     use serde_json::{Value, json};
-    use std::time::{Duration, SystemTime};
     use zero_core::{ErrorType, Reason};
 
     fn tree() -> TestHost {
@@ -311,15 +303,11 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_come_first_and_the_count_is_true() {
+    fn files_come_in_order_and_the_count_is_true() {
         let host = TestHost::new();
         let total = FILES_MAX + 5;
-        let now = SystemTime::now();
-        for n in 0..total {
+        for n in (0..total).rev() {
             host.write(&format!("f{n:04}"), b"");
-            let file =
-                std::fs::File::options().append(true).open(host.path(&format!("f{n:04}"))).unwrap();
-            file.set_modified(now - Duration::from_secs(60 + (n / 2) as u64)).unwrap();
         }
         let result = host.ok("Glob", json!({"pattern": "*"}));
         let files: Vec<String> =
@@ -327,7 +315,7 @@ mod tests {
         assert_eq!(files, (0..FILES_MAX).map(|n| format!("f{n:04}")).collect::<Vec<_>>());
         assert_eq!(result.structured["count"], total);
         let text = host.text("Glob", json!({"pattern": "*"}));
-        assert!(text.contains("(showing 1000 of 1005 files, the newest"), "{text}");
+        assert!(text.contains("(showing 1000 of 1005 files; use a narrower pattern"), "{text}");
     }
 
     #[test]

@@ -12,7 +12,6 @@ use std::ffi::OsStr;
 use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::types::Types;
@@ -27,8 +26,10 @@ use ignore_files::LeftOut;
 /// Most threads of one walk; more only wait for each other.
 const THREADS_MAX: usize = 12;
 
-/// Files met between two words on how far a walk is.
-const FILES_PER_PROGRESS: u64 = 10_000;
+/// Entries a thread meets between two looks at whether the call was cancelled.
+const ENTRIES_PER_LOOK: u64 = 32;
+/// Entries a thread meets between two words on how far it is.
+const ENTRIES_PER_PROGRESS: u64 = 10_000;
 
 /// What one thread of a walk does with the files it meets.
 pub(crate) trait Visitor: Send {
@@ -102,12 +103,18 @@ impl Walk {
         let below = Below::new(base.path());
         let left_out = Arc::new(Mutex::new(LeftOut::default()));
         let walk = self.builder(base, Arc::clone(&left_out));
-        let (finished, met) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+        let finished = Mutex::new(Vec::new());
         walk.build_parallel().run(|| {
-            let (mut hand, met) = (Hand { visitor: Some(visitor()), finished: &finished }, &met);
+            let mut hand = Hand { visitor: Some(visitor()), finished: &finished };
+            let mut met = 0_u64;
             Box::new(move |entry| {
-                if cx.is_cancelled() {
+                met += 1;
+                // Asking takes a lock that all threads share.
+                if met.is_multiple_of(ENTRIES_PER_LOOK) && cx.is_cancelled() {
                     return WalkState::Quit;
+                }
+                if met.is_multiple_of(ENTRIES_PER_PROGRESS) {
+                    cx.progress(format!("{met} entries looked at by one of the threads"));
                 }
                 // An entry that cannot be looked at is left out, as one that is not there.
                 let Ok(entry) = entry else { return WalkState::Continue };
@@ -115,10 +122,6 @@ impl Walk {
                     && let Some(visitor) = &mut hand.visitor
                 {
                     visitor.file(below.of(entry.path()));
-                    let count = met.fetch_add(1, Ordering::Relaxed) + 1;
-                    if count.is_multiple_of(FILES_PER_PROGRESS) {
-                        cx.progress(format!("{count} files looked at"));
-                    }
                 }
                 WalkState::Continue
             })
