@@ -11,7 +11,7 @@ use regex::Captures;
 use super::{REDACTED, Shape};
 
 /// A name of a secret, with what separates it from its value.
-static NAMES: Shape = Shape::new(
+pub(super) static NAMES: Shape = Shape::new(
     &["pass", "pwd", "secret", "token", "key", "credential"],
     r#"(?i)([\w-]*(?:passw(?:or)?d|passphrase|\bpass\b|[_-]pass\b|pwd|secret|token|(?:api|access|private|account|signing|encryption)[_-]?key|credential)[\w-]*)(?:\\*["'`])?\]?([ \t]*(?:=>|:=|[=!]={0,2}|:)|[ \t]+)[ \t]*"#,
 );
