@@ -30,20 +30,6 @@ pub enum Category {
 }
 
 impl Category {
-    /// The category in the words people read.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::File => "File Operations",
-            Self::Search => "Search & Find",
-            Self::Development => "Development",
-            Self::Code => "Code Analysis",
-            Self::Project => "Project Management",
-            Self::Network => "Network",
-            Self::Ui => "User Interface",
-            Self::External => "External Services",
-        }
-    }
-
     /// Stable word for tables and JSON.
     pub fn word(self) -> &'static str {
         match self {

@@ -114,7 +114,7 @@ impl Walk {
                     return WalkState::Quit;
                 }
                 if met.is_multiple_of(ENTRIES_PER_PROGRESS) {
-                    cx.progress(format!("{met} entries looked at by one of the threads"));
+                    cx.progress(format!("still searching, more than {met} entries so far"));
                 }
                 // An entry that cannot be looked at is left out, as one that is not there.
                 let Ok(entry) = entry else { return WalkState::Continue };
