@@ -51,6 +51,46 @@ impl TargetPath {
     }
 }
 
+/// A command as it is to be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Execution {
+    /// What runs.
+    pub command: CommandLine,
+    /// The folder it runs in; the workspace's first when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<TargetPath>,
+    /// Variables set for it on top of the usual ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<(String, String)>,
+}
+
+/// What a command is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum CommandLine {
+    /// A text for a shell.
+    Shell(String),
+    /// A program and its arguments; no shell looks at them.
+    Program(Vec<String>),
+}
+
+impl Execution {
+    /// A text for a shell, in the workspace's first folder.
+    pub fn shell(text: impl Into<String>) -> Self {
+        let command = CommandLine::Shell(text.into());
+        Self { command, folder: None, variables: Vec::new() }
+    }
+}
+
+impl fmt::Display for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.command {
+            CommandLine::Shell(text) => f.write_str(text),
+            CommandLine::Program(words) => f.write_str(&words.join(" ")),
+        }
+    }
+}
+
 /// One thing a call does to the world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "target", rename_all = "snake_case")]
@@ -62,7 +102,7 @@ pub enum Effect {
     /// Removes a file.
     Delete(TargetPath),
     /// Runs a command.
-    Exec(String),
+    Exec(Execution),
     /// Talks to a host.
     Net(String),
     /// Uses a tool of an MCP server.
@@ -99,7 +139,8 @@ impl Effect {
             Self::Read(path) | Self::Write(path) | Self::Delete(path) => {
                 path.canonical().display().to_string()
             }
-            Self::Exec(text) | Self::Net(text) | Self::State(text) => text.clone(),
+            Self::Exec(execution) => execution.to_string(),
+            Self::Net(text) | Self::State(text) => text.clone(),
             Self::Mcp { server, tool } => format!("{server}/{tool}"),
             Self::Ask => String::new(),
         }

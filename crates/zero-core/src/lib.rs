@@ -15,7 +15,7 @@ pub mod spec;
 pub mod violation;
 
 pub use call::ToolCall;
-pub use effect::{Effect, Effects, TargetPath, Whereabouts};
+pub use effect::{CommandLine, Effect, Effects, Execution, TargetPath, Whereabouts};
 pub use error::{ErrorType, Reason, ToolError};
 pub use id::{CallId, RunId, SessionId};
 pub use limits::{ByteSize, Limits};

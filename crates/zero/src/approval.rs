@@ -120,7 +120,7 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zero_core::{Effect, FileDiff, ToolName};
+    use zero_core::{Effect, Execution, FileDiff, ToolName};
 
     use super::*;
 
@@ -138,7 +138,7 @@ mod tests {
             title: "Edit `a\u{202E}b`".to_owned(),
             reason: "its risk is medium".to_owned(),
             risk: Risk::Medium,
-            effects: vec![Effect::Exec("ls".to_owned())],
+            effects: vec![Effect::Exec(Execution::shell("ls"))],
             preview: Some(Display::Diff(diff)),
         };
         let stream = Terminal::for_test().err.watched(80).without_colours();

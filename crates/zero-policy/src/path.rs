@@ -1,0 +1,18 @@
+//! Paths as text: `.` and `..` taken out without looking at a disk.
+
+use std::path::{Component, Path, PathBuf};
+
+/// An absolute path without `.` and `..`, links not looked at.
+pub fn lexical(absolute: &Path) -> PathBuf {
+    let mut settled = PathBuf::from("/");
+    for component in absolute.components() {
+        match component {
+            Component::Normal(name) => settled.push(name),
+            Component::ParentDir => {
+                settled.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    settled
+}

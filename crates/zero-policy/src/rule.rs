@@ -1,0 +1,1 @@
+//! A rule as a person writes it: `Tool`, `Tool(pattern)`.

@@ -1,0 +1,259 @@
+//! A shell script as a tree.
+//!
+//! The tree keeps everything that can run something or name a file, and where it stands in the
+//! source. Quotes are gone; whether a text was quoted is kept, because only unquoted text is
+//! split, globbed and brace-expanded.
+
+/// Bytes `start..end` of the source. What was parsed out of another text (backticks, for one) has
+/// the span of the whole construct it came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+/// Commands after each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct List {
+    /// The pipelines, in order.
+    pub items: Vec<Item>,
+}
+
+/// A pipeline and how it hangs on the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// How it follows what stands before it; `Then` for the first.
+    pub joint: Joint,
+    /// What runs.
+    pub pipeline: Pipeline,
+    /// Whether it runs in the background: the `&&` list it belongs to ended with `&`.
+    pub background: bool,
+}
+
+/// How a pipeline follows the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joint {
+    /// `;`, `&` or a new line.
+    Then,
+    /// `&&`.
+    And,
+    /// `||`.
+    Or,
+}
+
+/// Commands joined by `|` or `|&`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pipeline {
+    /// The commands, first to last; at least one.
+    pub commands: Vec<Command>,
+}
+
+/// One command with its redirections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What kind of command.
+    pub kind: CommandKind,
+    /// Its redirections, in order.
+    pub redirects: Vec<Redirect>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What kind of command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandKind {
+    /// Assignments, a program and its arguments; any of them may be missing.
+    Simple(Simple),
+    /// `( … )`.
+    Subshell(List),
+    /// `{ …; }`.
+    Group(List),
+    /// `if`, with each condition and what follows it, and `else`.
+    If {
+        /// Conditions and their bodies.
+        branches: Vec<(List, List)>,
+        /// The `else` body.
+        otherwise: Option<List>,
+    },
+    /// `while` and `until`.
+    While {
+        /// What is run to decide.
+        condition: List,
+        /// The body.
+        body: List,
+    },
+    /// `for NAME in WORDS` and `select`.
+    For {
+        /// The variable.
+        variable: String,
+        /// What it runs over; `None` without `in`: the positional parameters.
+        words: Option<Vec<Word>>,
+        /// The body.
+        body: List,
+    },
+    /// `for (( … ))`; the whole header is one arithmetic word.
+    ArithmeticFor {
+        /// The header.
+        header: Word,
+        /// The body.
+        body: List,
+    },
+    /// `case`.
+    Case {
+        /// What is compared.
+        subject: Word,
+        /// Patterns and bodies.
+        arms: Vec<(Vec<Word>, List)>,
+    },
+    /// `(( … ))`.
+    Arithmetic(Word),
+    /// `[[ … ]]`; its words without the operators' meaning.
+    Test(Vec<Word>),
+    /// A definition; running it is up to whoever calls the name.
+    Function {
+        /// Its name.
+        name: String,
+        /// Its body.
+        body: Box<Command>,
+    },
+    /// `coproc`.
+    Coprocess(Box<Command>),
+}
+
+/// Assignments, a program and its arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Simple {
+    /// `NAME=value` before the program.
+    pub assignments: Vec<Assignment>,
+    /// The program's name and its arguments. For `export`, `declare`, `local`, `readonly` and
+    /// `typeset` an argument `NAME=value` is an ordinary word here.
+    pub words: Vec<Word>,
+}
+
+/// `NAME=value`, `NAME+=value`, `NAME[i]=value` or `NAME=(a b)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// The variable.
+    pub name: String,
+    /// The subscript, if there is one.
+    pub subscript: Option<Word>,
+    /// Whether it is `+=`.
+    pub append: bool,
+    /// One word, or the elements of an array.
+    pub value: AssignedValue,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What is assigned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AssignedValue {
+    /// One word; empty for `NAME=`.
+    Scalar(Word),
+    /// `( … )`.
+    Array(Vec<Word>),
+}
+
+/// A word before expansion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Word {
+    /// Its parts. Adjacent text of the same quoting is one part.
+    pub parts: Vec<Part>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A part of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Text.
+    Text {
+        /// The text, quotes and backslashes removed.
+        text: String,
+        /// Whether it was quoted or escaped: then `*`, `?`, `[`, `{` and `~` in it mean
+        /// themselves. An empty quoted text is kept: `''` is a word.
+        quoted: bool,
+    },
+    /// `$name`, `${…}`, `$1`, `$@`, …
+    Parameter(Parameter),
+    /// `$( … )` or backticks.
+    Command {
+        /// What runs.
+        list: List,
+        /// Whether the result is within double quotes.
+        quoted: bool,
+    },
+    /// `<( … )` or `>( … )`.
+    Process {
+        /// What runs.
+        list: List,
+    },
+    /// `$(( … ))` or `$[ … ]`: its text as a word, because it may hold expansions.
+    Arithmetic(Word),
+}
+
+/// A parameter expansion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Name, number or special character: `HOME`, `1`, `@`, `?`. For `${!name}` the `name`.
+    pub name: String,
+    /// Whether the result is within double quotes.
+    pub quoted: bool,
+    /// What is done with the value.
+    pub operation: Operation,
+    /// Words inside the braces: subscript, default, pattern, replacement. They are expanded, and
+    /// substitutions in them run.
+    pub words: Vec<Word>,
+}
+
+/// What a parameter expansion does with the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `$name`, `${name}`.
+    Plain,
+    /// `${name:-word}`, `${name-word}`: the last of [`Parameter::words`] stands in for nothing.
+    Default,
+    /// `${name:=word}`, `${name=word}`: the same, and it is assigned.
+    Assign,
+    /// `${name:+word}`, `${name+word}`.
+    Alternative,
+    /// `${name:?word}`, `${name?word}`.
+    Error,
+    /// `${#name}`: a number.
+    Length,
+    /// `${name#…}`, `${name%…}`, `${name/…/…}`, `${name:1:2}`, `${name^}`: some part or change of it.
+    Change,
+    /// `${!name}`, `${!name@}`, `${name@P}` and other transformations: anything.
+    Indirect,
+}
+
+/// A redirection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// What it does.
+    pub kind: RedirectKind,
+    /// The file, the number or `-` of a duplication, the text of a here-document or here-string.
+    pub target: Word,
+    /// Where it stands, without a here-document's body.
+    pub span: Span,
+}
+
+/// What a redirection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedirectKind {
+    /// `<`.
+    Read,
+    /// `>`, `>>`, `>|`, `&>`, `&>>`.
+    Write,
+    /// `<>`.
+    ReadWrite,
+    /// `<&` and `>&` with a number or `-`. `>& file` is a [`RedirectKind::Write`].
+    Duplicate,
+    /// `<<`, `<<-`: the target is the body, in which expansions happen unless the word was quoted
+    /// (then it is one quoted text).
+    HereDocument,
+    /// `<<<`.
+    HereString,
+}
