@@ -1,6 +1,11 @@
-//! How to reach the person.
+//! How to reach the person: what they are asked, and what they can answer.
 
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+use tokio::sync::oneshot;
 use zero_core::{Display, Effects, Risk, ToolName};
+use zero_policy::{Grant, JudgedEffect};
 
 use crate::tool::BoxFuture;
 
@@ -17,17 +22,128 @@ pub struct Question {
     pub risk: Risk,
     /// What it will touch.
     pub effects: Effects,
+    /// The verdict on each part of it, so that it can be shown which part asks.
+    pub judged: Vec<JudgedEffect>,
+    /// What "for this session" would settle, exactly; empty when only this call can be.
+    pub grants: Vec<Grant>,
     /// The change it would make, where there is one to show.
     pub preview: Option<Display>,
 }
 
 /// What the person said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// This once.
     AllowOnce,
+    /// This, and its like for the rest of the session.
+    #[serde(rename = "allow_always")]
+    AllowSession,
     /// No.
-    Reject,
+    RejectOnce,
+    /// No, and its like is not asked again in this session.
+    #[serde(rename = "reject_always")]
+    RejectSession,
+}
+
+impl Answer {
+    /// All of them, in the order they are offered.
+    pub const ALL: [Self; 4] =
+        [Self::AllowOnce, Self::AllowSession, Self::RejectOnce, Self::RejectSession];
+
+    /// Stable word for protocols.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::AllowOnce => "allow_once",
+            Self::AllowSession => "allow_always",
+            Self::RejectOnce => "reject_once",
+            Self::RejectSession => "reject_always",
+        }
+    }
+
+    /// The answer of that word.
+    pub fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|answer| answer.id() == id)
+    }
+
+    /// Whether the call goes on.
+    pub fn allows(self) -> bool {
+        matches!(self, Self::AllowOnce | Self::AllowSession)
+    }
+
+    /// The same answer about this one call.
+    #[must_use]
+    pub fn once(self) -> Self {
+        if self.allows() { Self::AllowOnce } else { Self::RejectOnce }
+    }
+
+    /// Words for the audit log.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::AllowOnce => "allow once",
+            Self::AllowSession => "allow in this session",
+            Self::RejectOnce => "reject",
+            Self::RejectSession => "reject in this session",
+        }
+    }
+}
+
+/// One answer a person can choose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AnswerOption {
+    /// What it is chosen by.
+    pub id: &'static str,
+    /// What kind of answer it is.
+    pub kind: Answer,
+    /// What it does, for a button or a line.
+    pub name: String,
+}
+
+impl Question {
+    /// The answers that make sense here, each with what exactly it settles.
+    pub fn options(&self) -> Vec<AnswerOption> {
+        let option = |kind: Answer| AnswerOption { id: kind.id(), kind, name: self.name(kind) };
+        Answer::ALL.into_iter().filter(|answer| self.offers(*answer)).map(option).collect()
+    }
+
+    /// Whether this answer is among the options. What can do the greatest harm is asked every time.
+    pub fn offers(&self, answer: Answer) -> bool {
+        match answer {
+            Answer::AllowOnce | Answer::RejectOnce => true,
+            Answer::AllowSession => !self.grants.is_empty() && self.risk != Risk::Critical,
+            Answer::RejectSession => !self.grants.is_empty(),
+        }
+    }
+
+    fn name(&self, answer: Answer) -> String {
+        match answer {
+            Answer::AllowOnce => "Allow once".to_owned(),
+            Answer::AllowSession => format!("Allow {} in this session", shown(&self.grants)),
+            Answer::RejectOnce => "Reject".to_owned(),
+            Answer::RejectSession => format!("Reject {} in this session", shown(&self.grants)),
+        }
+    }
+}
+
+/// Grants as a person reads them: a command by its pattern, anything else by its rule.
+pub(crate) fn shown(grants: &[Grant]) -> String {
+    let quoted: Vec<String> = grants.iter().map(|grant| format!("`{}`", pattern(grant))).collect();
+    match quoted.split_last() {
+        Some((last, others @ [_, ..])) => format!("{} and {last}", others.join(", ")),
+        Some((last, [])) => last.clone(),
+        None => String::new(),
+    }
+}
+
+/// A line break or a control character in a pattern must not look like the end of an option.
+fn pattern(grant: &Grant) -> String {
+    let rule = grant.rule.as_str();
+    let command = rule.strip_prefix("Bash(").and_then(|rest| rest.strip_suffix(')'));
+    let mut text = String::with_capacity(rule.len());
+    for c in command.unwrap_or(rule).chars() {
+        if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+    }
+    text
 }
 
 /// How to reach the person. A host without one denies what it would have to ask.
@@ -35,6 +151,123 @@ pub trait Approver: Send + Sync {
     /// Who answers, for the audit log: `person`, `--yes`, …
     fn name(&self) -> &str;
 
-    /// Asks. May take as long as a person takes; the call can be cancelled meanwhile.
+    /// Asks. May take as long as a person takes; the call can be cancelled meanwhile. An answer
+    /// that the question does not offer counts for this one call.
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
+}
+
+/// A question that several can answer, such as two clients attached to one session: the first
+/// answer counts, every other one comes too late.
+#[derive(Debug)]
+pub struct PendingAnswer {
+    sender: Mutex<Option<oneshot::Sender<Answer>>>,
+}
+
+impl PendingAnswer {
+    /// The side that is answered, and the side that waits. When nobody is left who could answer,
+    /// the answer is no.
+    pub fn new() -> (Self, impl Future<Output = Answer> + Send + use<>) {
+        let (sender, receiver) = oneshot::channel();
+        let first = async move { receiver.await.unwrap_or(Answer::RejectOnce) };
+        (Self { sender: Mutex::new(Some(sender)) }, first)
+    }
+
+    /// Answers. True for the answer that counts: the first, while somebody still waits for it.
+    pub fn answer(&self, answer: Answer) -> bool {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        sender.is_some_and(|sender| sender.send(answer).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::grants::rule;
+
+    fn question(risk: Risk, rules: &[&str]) -> Question {
+        Question {
+            tool: ToolName::new("Bash").unwrap(),
+            title: "Run".to_owned(),
+            reason: "it must be asked".to_owned(),
+            risk,
+            effects: vec![],
+            judged: vec![],
+            grants: rules.iter().map(|text| rule(text)).collect(),
+            preview: None,
+        }
+    }
+
+    #[track_caller]
+    fn check(risk: Risk, rules: &[&str], expected: &[&str]) {
+        let options = question(risk, rules).options();
+        let lines: Vec<String> =
+            options.iter().map(|option| format!("{}: {}", option.id, option.name)).collect();
+        assert_eq!(lines, expected, "{risk} {rules:?}");
+        for option in options {
+            assert_eq!(Answer::from_id(option.id), Some(option.kind));
+            assert_eq!(serde_json::to_value(option.kind).unwrap(), option.id);
+        }
+    }
+
+    #[test]
+    fn an_option_says_what_exactly_it_settles() {
+        check(Risk::Medium, &[], &["allow_once: Allow once", "reject_once: Reject"]);
+        check(
+            Risk::High,
+            &["Bash(git push:*)"],
+            &[
+                "allow_once: Allow once",
+                "allow_always: Allow `git push:*` in this session",
+                "reject_once: Reject",
+                "reject_always: Reject `git push:*` in this session",
+            ],
+        );
+        check(
+            Risk::Medium,
+            &["Edit(src/a.rs)", "Bash(a\n)", "Read(~/b)"],
+            &[
+                "allow_once: Allow once",
+                r"allow_always: Allow `Edit(src/a.rs)`, `a\n` and `Read(~/b)` in this session",
+                "reject_once: Reject",
+                r"reject_always: Reject `Edit(src/a.rs)`, `a\n` and `Read(~/b)` in this session",
+            ],
+        );
+        check(
+            Risk::Critical,
+            &["Bash(rm -rf /srv)"],
+            &[
+                "allow_once: Allow once",
+                "reject_once: Reject",
+                "reject_always: Reject `rm -rf /srv` in this session",
+            ],
+        );
+    }
+
+    #[tokio::test]
+    async fn of_several_answers_the_first_counts() {
+        let (pending, first) = PendingAnswer::new();
+        let pending = Arc::new(pending);
+        let clients: Vec<_> = (0..8)
+            .map(|number| {
+                let pending = Arc::clone(&pending);
+                let answer = Answer::ALL[number % 4];
+                std::thread::spawn(move || pending.answer(answer).then_some(answer))
+            })
+            .collect();
+        let counted: Vec<Answer> =
+            clients.into_iter().filter_map(|client| client.join().unwrap()).collect();
+        assert_eq!(counted, [first.await]);
+    }
+
+    #[tokio::test]
+    async fn without_anybody_to_answer_or_to_wait_nothing_is_allowed() {
+        let (pending, first) = PendingAnswer::new();
+        drop(pending);
+        assert_eq!(first.await, Answer::RejectOnce);
+        let (pending, first) = PendingAnswer::new();
+        drop(first);
+        assert!(!pending.answer(Answer::AllowOnce), "the call was given up");
+    }
 }

@@ -125,16 +125,22 @@ pub fn unwritable(error: &io::Error) -> ToolError {
 }
 
 /// One effect, as it is written down.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditEffect {
     /// What kind of effect.
     pub kind: String,
     /// On what.
     pub target: String,
+    /// How it was judged: `allow`, `ask` or `deny`; absent when it never came so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+    /// The rule that decided about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
 }
 
 /// How a call was judged, as it is written down.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditDecision {
     /// `allow`, `ask` or `deny`.
     pub verdict: String,
@@ -143,9 +149,18 @@ pub struct AuditDecision {
     /// The rule that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// Where that rule stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// How much harm the call could do, its arguments considered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<String>,
     /// Who was asked, and what they said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<String>,
+    /// What their answer settled for the rest of the session, as rules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
 }
 
 /// The log.

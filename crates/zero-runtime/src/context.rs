@@ -1,5 +1,6 @@
 //! What a running tool can reach: only what was granted.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -8,6 +9,7 @@ use zero_sandbox::{ChangeNote, Journal, Workspace};
 
 use crate::admission::Permit;
 use crate::observer::{CallEvent, Observer};
+use crate::policy::Policy;
 use crate::seen_files::SeenFiles;
 
 /// What a running tool can reach. Cheap to clone.
@@ -21,6 +23,7 @@ struct Inner {
     tool: ToolName,
     workspace: Workspace,
     journal: Journal,
+    policy: Arc<dyn Policy>,
     limits: Arc<Limits>,
     cancel: CancellationToken,
     seen: Option<Arc<SeenFiles>>,
@@ -34,6 +37,7 @@ pub(crate) struct Parts {
     pub(crate) tool: ToolName,
     pub(crate) workspace: Workspace,
     pub(crate) journal: Journal,
+    pub(crate) policy: Arc<dyn Policy>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) cancel: CancellationToken,
     pub(crate) seen: Option<Arc<SeenFiles>>,
@@ -43,10 +47,30 @@ pub(crate) struct Parts {
 
 impl CallContext {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { call, tool, workspace, journal, limits, cancel, seen, observer, permit } =
-            parts;
-        let inner =
-            Inner { call, tool, workspace, journal, limits, cancel, seen, observer, permit };
+        let Parts {
+            call,
+            tool,
+            workspace,
+            journal,
+            policy,
+            limits,
+            cancel,
+            seen,
+            observer,
+            permit,
+        } = parts;
+        let inner = Inner {
+            call,
+            tool,
+            workspace,
+            journal,
+            policy,
+            limits,
+            cancel,
+            seen,
+            observer,
+            permit,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -58,6 +82,17 @@ impl CallContext {
     /// The folders this host works in.
     pub fn workspace(&self) -> &Workspace {
         &self.inner.workspace
+    }
+
+    /// Whether something met on the way, in a search or a listing, may be read: what a rule denies
+    /// is left out, and its name is not told. What was asked for by name was judged before.
+    pub fn may_read(&self, written: &Path, canonical: &Path) -> bool {
+        self.inner.policy.may_read(self.inner.tool.as_str(), written, canonical)
+    }
+
+    /// Whether [`CallContext::may_read`] can ever say no.
+    pub fn filters_reads(&self) -> bool {
+        self.inner.policy.filters_reads()
     }
 
     /// The one way to change a file.

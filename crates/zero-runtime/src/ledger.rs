@@ -1,19 +1,24 @@
 //! The record of one call, written exactly once whatever the way out.
 
+use std::cmp::Reverse;
 use std::time::Instant;
 
 use jiff::Timestamp;
 use zero_core::{CallId, Effect, ErrorType, Reason, ToolCall, ToolError, ToolName};
 
-use crate::audit::{AuditEffect, AuditRow};
+use crate::audit::{AuditDecision, AuditEffect, AuditRow};
 use crate::dialect::Dialect;
 use crate::host::ToolHost;
 use crate::metrics::{Sample, Status};
 use crate::observer::CallEvent;
+use crate::policy::{Decision, JudgedEffect};
 use crate::redact;
 use crate::registry::Registered;
 use crate::session::Session;
 use crate::tool::Description;
+
+/// Effects a row holds; a command can have any number of them.
+const EFFECTS_MAX: usize = 100;
 
 /// The record of one call: collected on the way, written exactly once.
 pub(crate) struct Ledger<'a> {
@@ -64,9 +69,11 @@ impl<'a> Ledger<'a> {
         self.row.title = Some(redact::short_text(&description.title));
         self.row.effects = effects
             .iter()
+            .take(EFFECTS_MAX)
             .map(|effect| AuditEffect {
                 kind: effect.kind().to_owned(),
                 target: redact::short_text(&effect.target()),
+                ..AuditEffect::default()
             })
             .collect();
         self.tell(|call| CallEvent::Described {
@@ -76,6 +83,36 @@ impl<'a> Ledger<'a> {
             kind: tool.tool.spec().kind,
             locations: description.locations.clone(),
         });
+    }
+
+    /// Notes how the call was judged, as a whole and effect by effect. Gives back what is still to
+    /// be filled in when a person answers.
+    pub(crate) fn judged(&mut self, decision: &Decision) -> &mut AuditDecision {
+        if !decision.effects.is_empty() {
+            let mut effects: Vec<&JudgedEffect> = decision.effects.iter().collect();
+            if effects.len() > EFFECTS_MAX {
+                effects.sort_by_key(|effect| Reverse(effect.decision));
+            }
+            self.row.effects = effects
+                .into_iter()
+                .take(EFFECTS_MAX)
+                .map(|effect| AuditEffect {
+                    kind: effect.kind.to_owned(),
+                    target: redact::short_text(&effect.target),
+                    decision: Some(effect.decision.word().to_owned()),
+                    rule: effect.rule.as_deref().map(redact::short_text),
+                })
+                .collect();
+        }
+        self.row.decision.insert(AuditDecision {
+            verdict: decision.verdict.word().to_owned(),
+            reason: redact::short_text(&decision.reason),
+            rule: decision.rule.as_deref().map(redact::short_text),
+            source: decision.source.as_deref().map(redact::short_text),
+            risk: Some(decision.risk.word().to_owned()),
+            answered: None,
+            grants: Vec::new(),
+        })
     }
 
     pub(crate) fn started(&self) {

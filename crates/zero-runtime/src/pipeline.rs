@@ -10,12 +10,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use zero_core::{
-    ByteSize, Effect, Effects, ErrorType, Reason, ToolCall, ToolError, ToolName, ToolResult,
-};
+use zero_core::{ByteSize, Effect, Reason, ToolCall, ToolError, ToolName, ToolResult};
 
-use crate::approver::{Answer, Question};
-use crate::audit::{self, AuditDecision};
+use crate::audit;
+use crate::authorize::Asked;
 use crate::bound::{bound, json_len};
 use crate::breaker::Health;
 use crate::context::{CallContext, Parts};
@@ -23,11 +21,8 @@ use crate::dialect::{Dialect, Rendered};
 use crate::execute::{self, Terms, guarded};
 use crate::host::ToolHost;
 use crate::ledger::Ledger;
-use crate::policy::{PolicyRequest, Verdict};
-use crate::redact;
 use crate::registry::Registered;
 use crate::session::Session;
-use crate::tool::{AnyPlan, Description};
 
 /// Stand-ins tried after each other when tools fail by themselves.
 const FALLBACKS_MAX: usize = 2;
@@ -172,6 +167,7 @@ impl ToolHost {
                 tool: spec.name.clone(),
                 workspace: session.workspace().clone(),
                 journal: self.journal.clone(),
+                policy: Arc::clone(&self.policy),
                 limits: Arc::clone(&self.limits),
                 cancel: stop.clone(),
                 seen: session.seen().cloned(),
@@ -179,7 +175,8 @@ impl ToolHost {
                 permit,
             })
         };
-        self.authorize(tool, &*plan, &description, effects, &context(None), cancel, ledger).await?;
+        let asked = Asked { spec, plan: &*plan, title: &description.title, effects };
+        self.authorize(session, asked, &context(None), cancel, ledger).await?;
         ledger.row.queue_depth = self.admission.waiting();
         let longest = self.limits.timeout(spec.timeout_class);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
@@ -200,80 +197,6 @@ impl ToolHost {
             Err(error) => probe.learn(error),
         }
         outcome
-    }
-
-    /// Step 5: policy, then, where it says so, the person.
-    #[expect(clippy::too_many_arguments, reason = "one step, with all that was learnt before it")]
-    async fn authorize(
-        &self,
-        tool: &Registered,
-        plan: &dyn AnyPlan,
-        description: &Description,
-        effects: Effects,
-        cx: &CallContext,
-        cancel: &CancellationToken,
-        ledger: &mut Ledger<'_>,
-    ) -> Result<(), ToolError> {
-        let spec = tool.tool.spec();
-        let decision = self.policy.decide(PolicyRequest { spec, effects: &effects });
-        let noted = ledger.row.decision.insert(AuditDecision {
-            verdict: decision.verdict.word().to_owned(),
-            reason: redact::short_text(&decision.reason),
-            rule: decision.rule.clone(),
-            answered: None,
-        });
-        let denied = |reason, message: String| {
-            let error = ToolError::new(ErrorType::PermissionDenied, reason, message)
-                .with("risk", spec.risk.word());
-            match &decision.rule {
-                Some(rule) => error.with("matched_rule", rule.as_str()),
-                None => error,
-            }
-        };
-        let title = &description.title;
-        match decision.verdict {
-            Verdict::Allow => return Ok(()),
-            Verdict::Deny => {
-                return Err(denied(
-                    Reason::Denied,
-                    format!("{title}: denied, {}", decision.reason),
-                ));
-            }
-            Verdict::Ask => {}
-        }
-        let Some(approver) = &self.approver else {
-            let message = format!(
-                "{title}: denied, because {} and nobody can be asked here; to allow it, {}",
-                decision.reason, self.how_to_allow
-            );
-            return Err(denied(Reason::NoApprover, message));
-        };
-        let question = Question {
-            tool: spec.name.clone(),
-            title: title.clone(),
-            reason: decision.reason.clone(),
-            risk: spec.risk,
-            effects,
-            preview: guarded(|| Ok(plan.preview(cx)))?,
-        };
-        let answer = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Err(ToolError::cancelled()),
-            answer = approver.ask(&question) => answer,
-        };
-        let word = match answer {
-            Answer::AllowOnce => "allow once",
-            Answer::Reject => "reject",
-        };
-        noted.answered = Some(format!("{}: {word}", approver.name()));
-        match answer {
-            Answer::AllowOnce => Ok(()),
-            Answer::Reject => {
-                let message =
-                    format!("{title}: rejected by the person; ask what they would rather have");
-                Err(denied(Reason::Rejected, message))
-            }
-        }
     }
 }
 

@@ -1,39 +1,11 @@
 //! The port through which a call is judged, and the judge of a host without rules.
 
+use std::path::Path;
+
 use zero_core::{Effect, Risk, ToolSpec};
+use zero_sandbox::Workspace;
 
-/// What is to become of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It runs.
-    Allow,
-    /// A person decides.
-    Ask,
-    /// It does not run.
-    Deny,
-}
-
-impl Verdict {
-    /// Stable word for audit rows and JSON.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-        }
-    }
-}
-
-/// A verdict with its reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// What is to become of the call.
-    pub verdict: Verdict,
-    /// Why, in words a person understands.
-    pub reason: String,
-    /// The rule that decided, if one did.
-    pub rule: Option<String>,
-}
+pub use zero_policy::{Decision, Grant, JudgedEffect, Verdict};
 
 /// What a policy looks at.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +14,30 @@ pub struct PolicyRequest<'a> {
     pub spec: &'a ToolSpec,
     /// What the call will touch.
     pub effects: &'a [Effect],
+    /// The folders it works in, as its session sees them.
+    pub workspace: &'a Workspace,
+    /// What a person allowed for the rest of the session.
+    pub grants: &'a [Grant],
+    /// What a person rejected for the rest of the session.
+    pub rejected: &'a [Grant],
 }
 
 /// Judges calls on their effects.
 pub trait Policy: Send + Sync {
     /// Judges one call.
     fn decide(&self, request: PolicyRequest<'_>) -> Decision;
+
+    /// Whether something met on the way, in a search or a listing, may be read by `tool`: true
+    /// unless a rule denies it. `written` is the path as the caller would write it, `canonical`
+    /// what it denotes.
+    fn may_read(&self, _tool: &str, _written: &Path, _canonical: &Path) -> bool {
+        true
+    }
+
+    /// Whether [`Policy::may_read`] can ever say no; lets searches skip the question.
+    fn filters_reads(&self) -> bool {
+        false
+    }
 }
 
 /// Judges by risk alone: looking around inside the workspace is allowed, anything more is asked.
@@ -58,13 +48,31 @@ impl Policy for RiskPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> Decision {
         let risk = request.spec.risk;
         let stray = request.effects.iter().find(|effect| !effect.is_contained());
-        let (verdict, reason) = match (risk, stray) {
-            (Risk::Low, None) => (Verdict::Allow, "low risk inside the workspace".to_owned()),
-            (_, Some(effect)) => {
-                (Verdict::Ask, format!("it would {effect}, which is outside the workspace"))
-            }
-            (risk, None) => (Verdict::Ask, format!("its risk is {risk}")),
+        let (verdict, reason) = match stray {
+            Some(effect) => (Verdict::Ask, strayed(effect)),
+            None => by_risk(risk),
         };
-        Decision { verdict, reason, rule: None }
+        let effects = request.effects.iter().map(|effect| judged(effect, risk)).collect();
+        Decision { verdict, reason, rule: None, source: None, risk, effects, grants: Vec::new() }
     }
+}
+
+fn judged(effect: &Effect, risk: Risk) -> JudgedEffect {
+    let (decision, reason) = match effect.is_contained() {
+        true => by_risk(risk),
+        false => (Verdict::Ask, strayed(effect)),
+    };
+    let (kind, target) = (effect.kind(), effect.target());
+    JudgedEffect { kind, target, decision, rule: None, source: None, reason }
+}
+
+fn by_risk(risk: Risk) -> (Verdict, String) {
+    match risk {
+        Risk::Low => (Verdict::Allow, "low risk inside the workspace".to_owned()),
+        risk => (Verdict::Ask, format!("its risk is {risk}")),
+    }
+}
+
+fn strayed(effect: &Effect) -> String {
+    format!("it would {effect}, which is outside the workspace")
 }

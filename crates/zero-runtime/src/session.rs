@@ -8,6 +8,7 @@ use zero_sandbox::journal::sha256;
 use zero_sandbox::{StateDir, Workspace, file_error};
 
 use crate::admission::Lane;
+use crate::grants::{Grants, Stand, StandingAnswer};
 use crate::seen_files::SeenFiles;
 
 /// How long the oversized results of calls without a session are kept.
@@ -22,6 +23,7 @@ pub struct Session {
     seen: Option<Arc<SeenFiles>>,
     spill: StateDir,
     workspace: Workspace,
+    pub(crate) grants: Grants,
     pub(crate) lane: Lane,
 }
 
@@ -62,7 +64,7 @@ impl Session {
             .create()
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = workspace.with_spill(spill.path())?;
-        Ok(Self { id, seen, spill, workspace, lane })
+        Ok(Self { id, seen, spill, workspace, grants: Grants::default(), lane })
     }
 
     /// Its id; `None` for single calls.
@@ -78,6 +80,32 @@ impl Session {
     /// The workspace as this session sees it: its own results are readable.
     pub fn workspace(&self) -> &Workspace {
         &self.workspace
+    }
+
+    /// What a person allowed for the rest of it, oldest first. It is never written to a disk.
+    pub fn grants(&self) -> Vec<StandingAnswer> {
+        self.grants.list(Stand::Allowed)
+    }
+
+    /// What a person rejected for the rest of it, oldest first; its like is not asked again.
+    pub fn rejections(&self) -> Vec<StandingAnswer> {
+        self.grants.list(Stand::Rejected)
+    }
+
+    /// Takes one of [`Session::grants`] or [`Session::rejections`] back; false when there is none
+    /// of that id.
+    pub fn revoke(&self, id: u64) -> bool {
+        self.grants.revoke(id)
+    }
+
+    /// Takes all of them back; says how many there were.
+    pub fn revoke_all(&self) -> usize {
+        self.grants.revoke_all()
+    }
+
+    /// Whether an answer can stand for more than one call.
+    pub(crate) fn remembers(&self) -> bool {
+        self.id.is_some()
     }
 
     /// Where results too large for the model go.

@@ -90,6 +90,13 @@ pub trait Tool: Send + Sync + 'static {
     /// What the call will touch. Policy, sandbox and audit see this.
     fn effects(&self, plan: &Self::Plan) -> Effects;
 
+    /// Fails when the call could only fail, such as on a file that is not there: asked after the
+    /// call was judged and before a person is, so that nobody is asked for nothing, and nobody
+    /// learns what stands at a path they may not touch.
+    fn check(&self, _plan: &Self::Plan, _cx: &CallContext) -> Result<(), ToolError> {
+        Ok(())
+    }
+
     /// What a person should see before they answer; made only when one is asked.
     fn preview(&self, _plan: &Self::Plan, _cx: &CallContext) -> Option<Display> {
         None
@@ -119,6 +126,11 @@ pub trait AnyPlan: Send + Sync {
 
     /// What the call will touch.
     fn effects(&self) -> Effects;
+
+    /// Fails when the call could only fail; asked after it was judged and before a person is.
+    fn check(&self, _cx: &CallContext) -> Result<(), ToolError> {
+        Ok(())
+    }
 
     /// What a person should see before they answer.
     fn preview(&self, cx: &CallContext) -> Option<Display>;
@@ -185,6 +197,10 @@ impl<T: Tool> AnyPlan for ErasedPlan<T> {
 
     fn effects(&self) -> Effects {
         self.tool.effects(&self.plan)
+    }
+
+    fn check(&self, cx: &CallContext) -> Result<(), ToolError> {
+        self.tool.check(&self.plan, cx)
     }
 
     fn preview(&self, cx: &CallContext) -> Option<Display> {

@@ -18,7 +18,7 @@ use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     About, Answer, Approver, CallContext, CallEvent, Description, Dialect, DialectName, HostConfig,
-    Observer, Question, Report, Session, Tool, ToolHost, ToolReply, erase,
+    Observer, Policy, Question, Report, RiskPolicy, Session, Tool, ToolHost, ToolReply, erase,
 };
 use zero_sandbox::{LastLink, StateDir, Workspace};
 
@@ -211,12 +211,22 @@ impl Fixture {
         approver: Option<Arc<dyn Approver>>,
         tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
     ) -> Self {
+        Self::judged_by(Arc::new(RiskPolicy), limits, approver, tools)
+    }
+
+    pub(crate) fn judged_by(
+        policy: Arc<dyn Policy>,
+        limits: Limits,
+        approver: Option<Arc<dyn Approver>>,
+        tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
+    ) -> Self {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("work")).unwrap();
         let workspace = Workspace::open(&[temp.path().join("work")], None).unwrap();
         let endings = Arc::new(Endings::default());
         let host = ToolHost::new(HostConfig {
             limits,
+            policy,
             approver,
             observer: Some(Arc::clone(&endings) as Arc<dyn Observer>),
             how_to_allow: "pass --yes".to_owned(),

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod answers;
 mod fixture;
 mod outcomes;
 mod registry;

@@ -131,7 +131,7 @@ async fn what_is_more_than_looking_is_asked() {
         Some("test: allow once")
     );
 
-    let fixture = Fixture::with(Limits::default(), Some(ask(Answer::Reject)), risky());
+    let fixture = Fixture::with(Limits::default(), Some(ask(Answer::RejectOnce)), risky());
     let report = fixture.call("Puppet", json!({"act": "work"})).await;
     assert_eq!(reason(&report), Some(Reason::Rejected));
     assert_eq!(fixture.rows()[0].status, "denied");

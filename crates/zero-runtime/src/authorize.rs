@@ -1,0 +1,160 @@
+//! The step that decides whether a call runs: policy, then, where it says so, the person.
+//!
+//! Whatever is decided stands in the call's record before anything else happens, and a person's
+//! answer is added to it once.
+
+use tokio_util::sync::CancellationToken;
+use zero_core::{Effects, ErrorType, Reason, ToolError, ToolSpec};
+
+use crate::approver::{Answer, Approver, Question, shown};
+use crate::audit::AuditDecision;
+use crate::context::CallContext;
+use crate::execute::guarded;
+use crate::grants::Stand;
+use crate::host::ToolHost;
+use crate::ledger::Ledger;
+use crate::policy::{Decision, Grant, PolicyRequest, Verdict};
+use crate::redact;
+use crate::session::Session;
+use crate::tool::AnyPlan;
+
+/// A call that wants to run.
+pub(crate) struct Asked<'a> {
+    pub(crate) spec: &'a ToolSpec,
+    pub(crate) plan: &'a dyn AnyPlan,
+    pub(crate) title: &'a str,
+    pub(crate) effects: Effects,
+}
+
+impl ToolHost {
+    /// Lets a call pass, or says why not.
+    pub(crate) async fn authorize(
+        &self,
+        session: &Session,
+        asked: Asked<'_>,
+        cx: &CallContext,
+        cancel: &CancellationToken,
+        ledger: &mut Ledger<'_>,
+    ) -> Result<(), ToolError> {
+        let title = asked.title;
+        let rejected = session.grants.of(Stand::Rejected);
+        let granted = session.grants.of(Stand::Allowed);
+        // Rules meet whatever a model writes; a judge that fails has not allowed anything.
+        let decision = guarded(|| {
+            Ok(self.policy.decide(PolicyRequest {
+                spec: asked.spec,
+                effects: &asked.effects,
+                workspace: session.workspace(),
+                grants: &granted,
+                rejected: &rejected,
+            }))
+        })?;
+        let noted = ledger.judged(&decision);
+        match decision.verdict {
+            Verdict::Allow => return Ok(()),
+            Verdict::Deny => {
+                let message = format!("{title}: {}", denied_by_rule(&decision));
+                return Err(denied(&decision, Reason::Denied, message));
+            }
+            Verdict::Ask => {}
+        }
+        guarded(|| asked.plan.check(cx))?;
+        let offered = &decision.grants;
+        if !offered.is_empty() && offered.iter().all(|grant| rejected.contains(grant)) {
+            noted.answered =
+                Some(format!("{}: reject, earlier in this session", rejecter(session, offered)));
+            let message = format!(
+                "{title}: rejected, the person does not want to be asked about {} again in this session; do without it, or ask what they would rather have",
+                shown(offered)
+            );
+            return Err(denied(&decision, Reason::Rejected, message));
+        }
+        let Some(approver) = &self.approver else {
+            let message = format!(
+                "{title}: denied, because {} and nobody can be asked here; to allow it, {}",
+                decision.reason, self.how_to_allow
+            );
+            return Err(denied(&decision, Reason::NoApprover, message));
+        };
+        let can_stand = session.remembers() && session.grants.has_room(offered.len());
+        let question = Question {
+            tool: asked.spec.name.clone(),
+            title: title.to_owned(),
+            reason: decision.reason.clone(),
+            risk: decision.risk,
+            effects: asked.effects,
+            judged: decision.effects.clone(),
+            grants: if can_stand { offered.clone() } else { Vec::new() },
+            preview: guarded(|| Ok(asked.plan.preview(cx)))?,
+        };
+        let answer = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(ToolError::cancelled()),
+            answer = approver.ask(&question) => answer,
+        };
+        if settle(session, &question, answer, &**approver, noted).allows() {
+            return Ok(());
+        }
+        let message = format!("{title}: rejected by the person; ask what they would rather have");
+        Err(denied(&decision, Reason::Rejected, message))
+    }
+}
+
+/// Notes an answer and, where it stands for the rest of the session, keeps it. Gives back the
+/// answer as it counts: one that was not offered counts for this one call.
+fn settle(
+    session: &Session,
+    question: &Question,
+    answer: Answer,
+    approver: &dyn Approver,
+    noted: &mut AuditDecision,
+) -> Answer {
+    let by = approver.name();
+    let stands = question.offers(answer)
+        && match answer {
+            Answer::AllowSession => session.grants.settle(Stand::Allowed, &question.grants, by),
+            Answer::RejectSession => session.grants.settle(Stand::Rejected, &question.grants, by),
+            Answer::AllowOnce | Answer::RejectOnce => false,
+        };
+    let counts = if stands { answer } else { answer.once() };
+    noted.answered = Some(format!("{by}: {}", counts.words()));
+    if stands {
+        noted.grants =
+            question.grants.iter().map(|grant| redact::short_text(&grant.rule)).collect();
+    }
+    counts
+}
+
+/// Who said that these are not to be asked about again.
+fn rejecter(session: &Session, grants: &[Grant]) -> String {
+    let mut rejections = session.rejections().into_iter();
+    let theirs = rejections.find(|rejection| grants.contains(&rejection.grant));
+    theirs.map_or_else(|| "person".to_owned(), |rejection| rejection.by)
+}
+
+/// Which rule denied, why, and what would have to change.
+fn denied_by_rule(decision: &Decision) -> String {
+    let Decision { reason, rule, source, .. } = decision;
+    match (rule, source) {
+        (Some(rule), Some(source)) => format!(
+            "denied by rule `{rule}`, {reason}; to allow it, remove or narrow that rule in {source}"
+        ),
+        (Some(rule), None) => {
+            format!("denied by rule `{rule}`, {reason}; to allow it, remove or narrow that rule")
+        }
+        (None, _) => format!("denied, {reason}"),
+    }
+}
+
+fn denied(decision: &Decision, reason: Reason, message: String) -> ToolError {
+    let error = ToolError::new(ErrorType::PermissionDenied, reason, message);
+    let facts = [
+        ("risk", Some(decision.risk.word())),
+        ("matched_rule", decision.rule.as_deref()),
+        ("rule_source", decision.source.as_deref()),
+    ];
+    facts.into_iter().fold(error, |error, (key, value)| match value {
+        Some(value) => error.with(key, value),
+        None => error,
+    })
+}
