@@ -50,15 +50,14 @@ impl ToolHost {
             }))
         })?;
         let noted = ledger.judged(&decision);
-        match decision.verdict {
-            Verdict::Allow => return Ok(()),
-            Verdict::Deny => {
-                let message = format!("{title}: {}", denied_by_rule(&decision));
-                return Err(denied(&decision, Reason::Denied, message));
-            }
-            Verdict::Ask => {}
+        if decision.verdict == Verdict::Deny {
+            let message = format!("{title}: {}", denied_by_rule(&decision));
+            return Err(denied(&decision, Reason::Denied, message));
         }
         guarded(|| asked.plan.check(cx))?;
+        if decision.verdict == Verdict::Allow {
+            return Ok(());
+        }
         let offered = &decision.grants;
         if !offered.is_empty() && offered.iter().all(|grant| rejected.contains(grant)) {
             noted.answered =

@@ -63,22 +63,7 @@ impl Tool for Delete {
 
     fn plan(&self, args: DeleteArgs, workspace: &Workspace) -> Result<DeletePlan, ToolError> {
         let file = locate_file(&args.file_path, workspace, LastLink::Keep)?;
-        match file.facts()?.map(|facts| facts.file_type) {
-            Some(FileType::File | FileType::Symlink) => {
-                Ok(DeletePlan { file, previewed: Previewed::default() })
-            }
-            Some(FileType::Directory) => {
-                let message =
-                    format!("`{}` is a folder; only single files are deleted", file.shown());
-                Err(ToolError::invalid(Reason::IsDirectory, message).with("file", file.shown()))
-            }
-            Some(FileType::Special) => {
-                let message =
-                    format!("`{}` is a pipe, socket or device; it was left alone", file.shown());
-                Err(ToolError::invalid(Reason::SpecialFile, message).with("file", file.shown()))
-            }
-            None => Err(missing::not_found(&file)),
-        }
+        Ok(DeletePlan { file, previewed: Previewed::default() })
     }
 
     fn describe(&self, plan: &DeletePlan) -> Description {
@@ -88,6 +73,23 @@ impl Tool for Delete {
 
     fn effects(&self, plan: &DeletePlan) -> Effects {
         vec![Effect::Delete(plan.file.target().clone())]
+    }
+
+    fn check(&self, plan: &DeletePlan, cx: &CallContext) -> Result<(), ToolError> {
+        let shown = plan.file.shown();
+        let (reason, message) = match plan.file.facts()?.map(|facts| facts.file_type) {
+            Some(FileType::File | FileType::Symlink) => return Ok(()),
+            Some(FileType::Directory) => (
+                Reason::IsDirectory,
+                format!("`{shown}` is a folder; only single files are deleted"),
+            ),
+            Some(FileType::Special) => {
+                let message = format!("`{shown}` is a pipe, socket or device; it was left alone");
+                (Reason::SpecialFile, message)
+            }
+            None => return Err(missing::not_found(&plan.file, cx)),
+        };
+        Err(ToolError::invalid(reason, message).with("file", shown))
     }
 
     fn preview(&self, plan: &DeletePlan, cx: &CallContext) -> Option<Display> {
@@ -116,7 +118,7 @@ fn delete(plan: &DeletePlan, cx: &CallContext) -> Result<ToolReply<DeleteOutput>
         |before| {
             plan.previewed.check(before, shown)?;
             match before {
-                Snapshot::Absent => Err(missing::not_found(&plan.file)),
+                Snapshot::Absent => Err(missing::not_found(&plan.file, cx)),
                 Snapshot::File { .. } | Snapshot::Symlink { .. } => Ok(Change::Remove),
             }
         },

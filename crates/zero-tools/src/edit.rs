@@ -117,9 +117,6 @@ impl Tool for Edit {
     fn plan(&self, args: EditArgs, workspace: &Workspace) -> Result<EditPlan, ToolError> {
         let file = locate_file(&args.file_path, workspace, LastLink::Follow)?;
         let edits = operations(args).map_err(|wrong| ToolError::from_violations(&wrong))?;
-        if file.facts()?.is_none() {
-            return Err(missing::not_found(&file));
-        }
         Ok(EditPlan { file, edits, previewed: Previewed::default() })
     }
 
@@ -135,6 +132,13 @@ impl Tool for Edit {
     fn effects(&self, plan: &EditPlan) -> Effects {
         let target = plan.file.target();
         vec![Effect::Read(target.clone()), Effect::Write(target.clone())]
+    }
+
+    fn check(&self, plan: &EditPlan, cx: &CallContext) -> Result<(), ToolError> {
+        match plan.file.facts()? {
+            Some(_) => Ok(()),
+            None => Err(missing::not_found(&plan.file, cx)),
+        }
     }
 
     fn preview(&self, plan: &EditPlan, cx: &CallContext) -> Option<Display> {
@@ -253,7 +257,7 @@ fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, Tool
             }
             freshness = known(plan, cx, before)?;
             let Snapshot::File { bytes, .. } = before else {
-                return Err(missing::not_found(&plan.file));
+                return Err(missing::not_found(&plan.file, cx));
             };
             let text = Text::read(bytes, shown)?;
             let edited = text.edit(plan)?;

@@ -13,6 +13,7 @@ use zero_sandbox::Folder;
 use zero_sandbox::{LastLink, Located, Workspace};
 
 use crate::path_pattern::PathPattern;
+use crate::walk::denied::Denied;
 use crate::walk::{Visitor, Walk};
 
 /// A glob over the files beneath a workspace root.
@@ -34,6 +35,8 @@ pub(crate) struct Found {
     pub(crate) count: u64,
     /// What was not looked at, in words.
     pub(crate) left_out: Option<String>,
+    /// What may not be read.
+    pub(crate) denied: Denied,
 }
 
 impl FileGlob {
@@ -67,14 +70,16 @@ impl FileGlob {
     /// Looks for its files and keeps the first `max` of them.
     pub(crate) fn find(&self, max: usize, cx: &CallContext) -> Result<Found, ToolError> {
         let folder = self.root.open_folder()?;
-        let walked = Walk::for_pattern(&self.pattern).run(&folder, cx, || First {
+        let written = self.root.target().written();
+        let walked = Walk::for_pattern(&self.pattern).run(&folder, written, cx, || First {
             pattern: &self.pattern,
             max,
             count: 0,
             paths: BTreeSet::new(),
         })?;
         let left_out = walked.left_out.note(cx.workspace());
-        let mut found = Found { folder, paths: BTreeSet::new(), count: 0, left_out };
+        let denied = walked.denied;
+        let mut found = Found { folder, paths: BTreeSet::new(), count: 0, left_out, denied };
         for mut share in walked.visitors {
             found.count += share.count;
             found.paths.append(&mut share.paths);

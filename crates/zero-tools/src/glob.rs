@@ -15,6 +15,7 @@ use zero_sandbox::Workspace;
 use crate::missing;
 use crate::path_pattern::PathPattern;
 use crate::walk::bases::Bases;
+use crate::walk::denied::Denied;
 use crate::walk::ignore_files::LeftOut;
 use crate::walk::{Visitor, Walk};
 use crate::wording::{counted, one_line};
@@ -42,6 +43,10 @@ pub struct GlobOutput {
     files: Vec<String>,
     /// How many files match in all.
     count: u64,
+    /// How many files and folders were left out because reading them is denied, whether they match
+    /// or not; absent when there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
 }
 
 /// A glob of which it is settled where it looks.
@@ -100,26 +105,28 @@ impl Tool for Glob {
 
 fn find(plan: &GlobPlan, cx: &CallContext) -> Result<ToolReply<GlobOutput>, ToolError> {
     let mut first = First::default();
-    let mut left_out = LeftOut::default();
+    let (mut left_out, mut denied) = (LeftOut::default(), Denied::default());
     for (index, base) in plan.bases.searched().iter().enumerate() {
-        let folder = missing::open_folder(base)?;
+        let folder = missing::open_folder(base, cx)?;
         let without = plan.bases.inside(base);
         let walk = Walk { without, ..Walk::for_pattern(&plan.pattern) };
-        let walked = walk.run(&folder, cx, || Finder {
+        let walked = walk.run(&folder, base.target().written(), cx, || Finder {
             base: index,
             pattern: &plan.pattern,
             first: First::default(),
         })?;
         first = walked.visitors.into_iter().map(|finder| finder.first).fold(first, First::merge);
         left_out = left_out.plus(walked.left_out);
+        denied = denied.plus(walked.denied);
     }
-    Ok(reply(plan, first, &left_out, cx.workspace()))
+    Ok(reply(plan, first, &left_out, &denied, cx.workspace()))
 }
 
 fn reply(
     plan: &GlobPlan,
     first: First,
     left_out: &LeftOut,
+    denied: &Denied,
     workspace: &Workspace,
 ) -> ToolReply<GlobOutput> {
     let count = first.count;
@@ -140,14 +147,15 @@ fn reply(
     let shown = files.len() as u64;
     let cut = (shown < count)
         .then(|| format!("showing {shown} of {count} files; use a narrower pattern"));
-    let notes: Vec<String> = cut.into_iter().chain(left_out.note(workspace)).collect();
+    let notes: Vec<String> =
+        cut.into_iter().chain(left_out.note(workspace)).chain(denied.note()).collect();
     if !notes.is_empty() {
         text.push_str(&format!("\n\n({})", notes.join("; ")));
     }
     ToolReply {
         content: vec![Content::Text(text)],
         display: Display::markdown(format!("Found {}", counted(count, "file", "files"))),
-        output: GlobOutput { files, count },
+        output: GlobOutput { files, count, left_out: denied.count() },
         locations: vec![],
     }
 }

@@ -21,9 +21,10 @@ use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{FileType, Located, Workspace};
 
 use crate::missing;
-use crate::walk::Walk;
 use crate::walk::bases::Bases;
+use crate::walk::denied::Denied;
 use crate::walk::ignore_files::LeftOut;
+use crate::walk::{Walk, Walked};
 use answer::Answer;
 use filter::Filter;
 use kept::{Kept, Room};
@@ -103,6 +104,10 @@ pub struct GrepOutput {
     matches: Vec<Match>,
     /// Matching lines over everything searched, shown or not; with `multiline`, matches.
     total_matches: u64,
+    /// How many files and folders were left out because reading them is denied, whatever is in
+    /// them; absent when there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
 }
 
 /// One hit.
@@ -245,21 +250,22 @@ fn grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, Tool
     let kept = Kept::new(Room { entries: plan.head_limit, bytes: hits_bytes_max(cx.limits()) });
     let query = query(plan, cx);
     let mut totals = Totals::default();
-    let mut left_out = LeftOut::default();
+    let (mut left_out, mut denied) = (LeftOut::default(), Denied::default());
     for (index, base) in plan.bases.searched().iter().enumerate() {
         let search = || Search::new(&query, index, &kept, cx);
         totals = totals.plus(match base.facts()?.map(|facts| facts.file_type) {
-            None => return Err(missing::not_found(base)),
+            None => return Err(missing::not_found(base, cx)),
             Some(FileType::Directory) => {
-                let (found, not_entered) = search_folder(plan, base, search, cx)?;
-                left_out = left_out.plus(not_entered);
-                found
+                let walked = search_folder(plan, base, search, cx)?;
+                left_out = left_out.plus(walked.left_out);
+                denied = denied.plus(walked.denied);
+                walked.visitors.into_iter().fold(Totals::default(), Totals::plus)
             }
             Some(_) => search_file(base, search(), cx)?,
         });
     }
     let left_out = left_out.note(cx.workspace());
-    Ok(Answer::new(plan, kept, totals, cx.workspace()).into_reply(plan, totals, left_out))
+    Ok(Answer::new(plan, kept, totals, cx.workspace()).into_reply(plan, totals, left_out, &denied))
 }
 
 /// Leaves room in a result for what the model gets, and for what is around the hits.
@@ -288,16 +294,17 @@ fn search_folder<'a>(
     base: &Located,
     search: impl Fn() -> Search<'a>,
     cx: &CallContext,
-) -> Result<(Totals, LeftOut), ToolError> {
+) -> Result<Walked<Totals>, ToolError> {
     let folder = base.open_folder()?;
     let walk = Walk { without: plan.bases.inside(base), ..plan.filter.walk() };
-    let walked = walk.run(&folder, cx, || Beneath {
+    let walked = walk.run(&folder, base.target().written(), cx, || Beneath {
         folder: &folder,
         wanted: |relative: &Path| plan.filter.wants(relative),
         search: search(),
     })?;
-    let totals = walked.visitors.iter().map(|beneath| beneath.search.totals());
-    Ok((totals.fold(Totals::default(), Totals::plus), walked.left_out))
+    let Walked { visitors, left_out, denied } = walked;
+    let visitors = visitors.iter().map(|beneath| beneath.search.totals()).collect();
+    Ok(Walked { visitors, left_out, denied })
 }
 
 /// A file that was named is searched whatever the filters and `.gitignore` say.

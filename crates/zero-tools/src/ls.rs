@@ -1,5 +1,6 @@
 //! LS: what lies directly in a folder.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -10,9 +11,11 @@ use zero_core::{
     ToolError,
 };
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
-use zero_sandbox::{DirEntry, FileType, LastLink, Located, Workspace};
+use zero_sandbox::{DirEntry, FileType, Folder, LastLink, Located, Workspace};
 
 use crate::missing;
+use crate::walk::Entry;
+use crate::walk::denied::{Denied, ReadFilter};
 use crate::wording::one_line;
 
 /// Entries that are listed.
@@ -40,6 +43,10 @@ pub struct LsOutput {
     pub entries: Vec<LsEntry>,
     /// How many there are in all.
     pub count: u64,
+    /// How many files and folders were left out because reading them is denied; absent when there
+    /// are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
 }
 
 /// One entry of a folder.
@@ -146,17 +153,40 @@ impl Tool for Ls {
         plan: Arc<LsPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<LsOutput>, ToolError> {
-        cx.blocking(move |_| {
-            let mut entries = missing::open_folder(&plan.folder)?.entries()?;
+        cx.blocking(move |cx| {
+            let folder = missing::open_folder(&plan.folder, cx)?;
+            let mut entries = folder.entries()?;
+            let denied = keep_readable(&mut entries, &folder, &plan, cx);
             entries.retain(|entry| !plan.ignore.is_match(&entry.name));
             entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-            Ok(reply(&entries, &plan))
+            Ok(reply(&entries, &denied, &plan))
         })
         .await
     }
 }
 
-fn reply(entries: &[DirEntry], plan: &LsPlan) -> ToolReply<LsOutput> {
+/// Takes out what may not be read, whatever `ignore` says of it.
+fn keep_readable(
+    entries: &mut Vec<DirEntry>,
+    folder: &Folder,
+    plan: &LsPlan,
+    cx: &CallContext,
+) -> Denied {
+    let Some(reads) = ReadFilter::new(plan.folder.target().written(), cx) else {
+        return Denied::default();
+    };
+    entries.retain(|entry| {
+        let (name, path) = (Path::new(&entry.name), folder.path().join(&entry.name));
+        match entry.file_type {
+            FileType::Symlink => reads.lets_link_in(name, &path),
+            FileType::Directory => reads.lets_in(name, &path, Entry::Folder),
+            FileType::File | FileType::Special => reads.lets_in(name, &path, Entry::File),
+        }
+    });
+    reads.take_denied()
+}
+
+fn reply(entries: &[DirEntry], denied: &Denied, plan: &LsPlan) -> ToolReply<LsOutput> {
     let listed: Vec<LsEntry> = entries.iter().take(ENTRIES_MAX).map(LsEntry::of).collect();
     let lines: Vec<String> = listed.iter().map(LsEntry::line).collect();
     let text = if lines.is_empty() { "(empty folder)".to_owned() } else { lines.join("\n") };
@@ -168,12 +198,13 @@ fn reply(entries: &[DirEntry], plan: &LsPlan) -> ToolReply<LsOutput> {
             entries.len()
         )));
     }
+    content.extend(denied.note().map(|note| Content::Text(format!("({note})"))));
     let entries_word = if entries.len() == 1 { "entry" } else { "entries" };
     let summary = format!("`{}` has {} {entries_word}", plan.folder.shown(), entries.len());
     ToolReply {
         content,
         display: Display::markdown(summary),
-        output: LsOutput { entries: listed, count: entries.len() as u64 },
+        output: LsOutput { entries: listed, count: entries.len() as u64, left_out: denied.count() },
         locations: vec![plan.location()],
     }
 }

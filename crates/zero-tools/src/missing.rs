@@ -1,39 +1,44 @@
 //! What to say of a path at which nothing stands: how far it does exist, and what it may mean.
 
 use std::fs::File;
+use std::path::Path;
 
 use zero_core::{ErrorType, ToolError};
+use zero_runtime::CallContext;
 use zero_runtime::nearest::nearest;
-use zero_sandbox::Folder;
-use zero_sandbox::Located;
+use zero_sandbox::{Folder, LastLink, Located};
 
 /// Names in the folder that are compared with the missing one.
 const COMPARED_MAX: usize = 10_000;
 /// Names that are suggested.
 const SUGGESTED_MAX: usize = 3;
+/// Names that are looked at for a suggestion, where some may not be told.
+const CANDIDATES_MAX: usize = 16;
 
 /// Opens a file for reading; one that is missing is answered with the nearest names.
-pub fn open_file(located: &Located) -> Result<File, ToolError> {
-    located.open_file().map_err(|error| explain(located, error))
+pub fn open_file(located: &Located, cx: &CallContext) -> Result<File, ToolError> {
+    located.open_file().map_err(|error| explain(located, error, cx))
 }
 
 /// Opens a folder; one that is missing is answered with the nearest names.
-pub fn open_folder(located: &Located) -> Result<Folder, ToolError> {
-    located.open_folder().map_err(|error| explain(located, error))
+pub fn open_folder(located: &Located, cx: &CallContext) -> Result<Folder, ToolError> {
+    located.open_folder().map_err(|error| explain(located, error, cx))
 }
 
-fn explain(located: &Located, error: ToolError) -> ToolError {
-    if error.error_type == ErrorType::NotFound { not_found(located) } else { error }
+fn explain(located: &Located, error: ToolError, cx: &CallContext) -> ToolError {
+    if error.error_type == ErrorType::NotFound { not_found(located, cx) } else { error }
 }
 
 /// The error for a path at which nothing stands. It says which part of the path exists and names
-/// what lies there and looks alike, in `details.nearest` too.
-pub fn not_found(located: &Located) -> ToolError {
+/// what lies there and looks alike, in `details.nearest` too; but not what may not be read.
+pub fn not_found(located: &Located, cx: &CallContext) -> ToolError {
     let (folder, name) = located.first_missing();
     let beside = located.siblings(COMPARED_MAX);
-    let near: Vec<String> = nearest(&name, beside.iter().map(String::as_str), SUGGESTED_MAX)
+    let near: Vec<String> = nearest(&name, beside.iter().map(String::as_str), CANDIDATES_MAX)
         .iter()
         .map(|name| located.shown_sibling(name))
+        .filter(|shown| may_be_told(shown, cx))
+        .take(SUGGESTED_MAX)
         .collect();
     let mut error = located.not_found();
     if located.shown_sibling(&name) != located.shown() {
@@ -44,6 +49,15 @@ pub fn not_found(located: &Located) -> ToolError {
         near => format!("; did you mean {}?", either(near)),
     });
     error.with("nearest", near)
+}
+
+fn may_be_told(shown: &str, cx: &CallContext) -> bool {
+    let written = Path::new(shown);
+    let ends_at = |last| cx.workspace().locate(shown, last);
+    !cx.filters_reads()
+        || [LastLink::Keep, LastLink::Follow]
+            .into_iter()
+            .all(|last| ends_at(last).is_ok_and(|found| cx.may_read(written, found.path())))
 }
 
 /// `a`, `b` or `c`.
@@ -58,9 +72,8 @@ fn either(names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::TestHost;
-    use zero_sandbox::LastLink;
+    use serde_json::json;
 
     #[test]
     fn a_missing_path_says_how_far_it_exists_and_what_it_may_mean() {
@@ -72,8 +85,7 @@ mod tests {
         ]);
         #[track_caller]
         fn check(host: &TestHost, written: &str, expected: &str) {
-            let located = host.workspace().locate(written, LastLink::Follow).unwrap();
-            assert_eq!(open_file(&located).unwrap_err().message, expected);
+            assert_eq!(host.err("Read", json!({"file_path": written})).message, expected);
         }
         check(&host, "src/mian.rs", "`src/mian.rs` does not exist; did you mean `src/main.rs`?");
         check(&host, "readme.md", "`readme.md` does not exist; did you mean `README.md`?");
@@ -93,9 +105,28 @@ mod tests {
     #[test]
     fn programs_get_the_names_too() {
         let host = TestHost::new().files(&[("notes.txt", ""), ("notes.md", "")]);
-        let located = host.workspace().locate("notes.tx", LastLink::Follow).unwrap();
-        let error = not_found(&located);
+        let error = host.err("Read", json!({"file_path": "notes.tx"}));
         assert_eq!(error.details["file"], "notes.tx");
-        assert_eq!(error.details["nearest"], serde_json::json!(["notes.txt", "notes.md"]));
+        assert_eq!(error.details["nearest"], json!(["notes.txt", "notes.md"]));
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_not_suggested() {
+        let files = [("secret.txt", ""), ("secrets.txt", ""), ("vault/secret.md", "")];
+        let host = TestHost::new().files(&files).denying(&["secret.txt", "vault"]);
+        std::os::unix::fs::symlink("secret.txt", host.path("secret.tx")).unwrap();
+        for (tool, input) in [
+            ("Read", json!({"file_path": "secre.txt"})),
+            ("Edit", json!({"file_path": "secre.txt", "old_string": "a", "new_string": "b"})),
+            ("Delete", json!({"file_path": "secre.txt"})),
+            ("LS", json!({"path": "secre.txt"})),
+            ("Glob", json!({"path": "secre.txt", "pattern": "*"})),
+            ("Grep", json!({"path": "secre.txt", "pattern": "x"})),
+        ] {
+            let error = host.err(tool, input);
+            assert_eq!(error.details["nearest"], json!(["secrets.txt"]), "{tool}");
+            let said = "`secre.txt` does not exist; did you mean `secrets.txt`?";
+            assert_eq!(error.message, said, "{tool}");
+        }
     }
 }

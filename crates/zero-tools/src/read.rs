@@ -123,7 +123,7 @@ impl Tool for Read {
         cx: CallContext,
     ) -> Result<ToolReply<ReadOutput>, ToolError> {
         cx.blocking(move |cx| {
-            let document = Document::new(missing::open_file(&plan.file)?, plan.file.shown())?;
+            let document = Document::new(missing::open_file(&plan.file, cx)?, plan.file.shown())?;
             match document.nature() {
                 Nature::Text(encoding) => read_text(document, encoding, &plan, cx),
                 Nature::Media(media) => read_media(document, media, &plan, cx),

@@ -21,6 +21,7 @@ use crate::file_page::{model_content, note, numbered, rest};
 use crate::file_path::locate_file;
 use crate::missing;
 use crate::paging::{LINES_DEFAULT, Page, PageRequest};
+use crate::walk::denied::Denied;
 
 /// Files read in one call.
 const FILES_MAX: usize = 100;
@@ -53,6 +54,10 @@ pub struct ReadManyOutput {
     pub skipped: Vec<FileSkipped>,
     /// How many files were read.
     pub count: u64,
+    /// How many files and folders the globs left out because reading them is denied, whether they
+    /// match or not; absent when there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
 }
 
 /// A file that was read.
@@ -182,9 +187,12 @@ impl Tool for ReadMany {
             for wanted in &plan.wanted {
                 gathered.add(wanted, cx)?;
             }
-            let Gathered { files, mut skipped, .. } = gathered;
+            let Gathered { files, mut skipped, denied, .. } = gathered;
             let pages = read_all(&files, &mut skipped, cx)?;
-            if pages.is_empty() { Err(nothing_read(&skipped)) } else { Ok(reply(pages, skipped)) }
+            match pages.is_empty() {
+                true => Err(nothing_read(&skipped, &denied)),
+                false => Ok(reply(pages, skipped, &denied)),
+            }
         })
         .await
     }
@@ -196,6 +204,7 @@ struct Gathered {
     files: Vec<Candidate>,
     skipped: Vec<FileSkipped>,
     known: HashSet<PathBuf>,
+    denied: Denied,
 }
 
 /// A file that is going to be read.
@@ -246,6 +255,7 @@ impl Gathered {
 
     fn add_matches(&mut self, glob: &FileGlob, cx: &CallContext) -> Result<(), ToolError> {
         let found = glob.find(FILES_MAX, cx)?;
+        self.denied = std::mem::take(&mut self.denied).plus(found.denied);
         if let Some(left_out) = &found.left_out {
             self.skip(glob.written(), left_out);
         }
@@ -283,9 +293,9 @@ impl Gathered {
 }
 
 impl Candidate {
-    fn open(&self) -> Result<Document, ToolError> {
+    fn open(&self, cx: &CallContext) -> Result<Document, ToolError> {
         let file = match &self.handle {
-            Handle::Located(file) => missing::open_file(file)?,
+            Handle::Located(file) => missing::open_file(file, cx)?,
             Handle::Beneath(folder, below) => folder
                 .open_beneath(below)
                 .ok_or_else(|| ToolError::not_found(Reason::Io, "it is gone or may not be read"))?,
@@ -304,7 +314,7 @@ impl Candidate {
             return Err(ToolError::failed(Reason::TooLarge, message));
         }
         let bytes_max = share.saturating_sub(self.header().len());
-        let document = self.open()?;
+        let document = self.open(cx)?;
         match document.nature() {
             Nature::Text(encoding) => {
                 let request = PageRequest { first: 1, lines_max: LINES_DEFAULT, bytes_max };
@@ -377,7 +387,11 @@ fn read_all(
     Ok(pages)
 }
 
-fn reply(pages: Vec<FilePage>, skipped: Vec<FileSkipped>) -> ToolReply<ReadManyOutput> {
+fn reply(
+    pages: Vec<FilePage>,
+    skipped: Vec<FileSkipped>,
+    denied: &Denied,
+) -> ToolReply<ReadManyOutput> {
     let mut content = Vec::with_capacity(pages.len() * 2 + 1);
     let mut files = Vec::with_capacity(pages.len());
     let mut locations = Vec::with_capacity(pages.len());
@@ -394,6 +408,7 @@ fn reply(pages: Vec<FilePage>, skipped: Vec<FileSkipped>) -> ToolReply<ReadManyO
     if !skipped.is_empty() {
         content.push(Content::Text(format!("Skipped:\n{}", list(&skipped))));
     }
+    content.extend(denied.note().map(|note| Content::Text(format!("({note})"))));
     let count = files.len() as u64;
     let summary = match skipped.len() {
         0 => format!("Read {count} files"),
@@ -402,7 +417,7 @@ fn reply(pages: Vec<FilePage>, skipped: Vec<FileSkipped>) -> ToolReply<ReadManyO
     ToolReply {
         content,
         display: Display::markdown(summary),
-        output: ReadManyOutput { files, skipped, count },
+        output: ReadManyOutput { files, skipped, count, left_out: denied.count() },
         locations,
     }
 }
@@ -420,10 +435,15 @@ fn list(skipped: &[FileSkipped]) -> String {
     skipped.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn nothing_read(skipped: &[FileSkipped]) -> ToolError {
-    let message = format!("none of the files could be read:\n{}", list(skipped));
-    ToolError::not_found(Reason::Io, message)
-        .with("skipped", serde_json::to_value(skipped).unwrap_or_default())
+fn nothing_read(skipped: &[FileSkipped], denied: &Denied) -> ToolError {
+    let mut message = format!("none of the files could be read:\n{}", list(skipped));
+    message.extend(denied.note().map(|note| format!("\n({note})")));
+    let error = ToolError::not_found(Reason::Io, message)
+        .with("skipped", serde_json::to_value(skipped).unwrap_or_default());
+    match denied.count() {
+        Some(count) => error.with("left_out", count),
+        None => error,
+    }
 }
 
 #[cfg(test)]

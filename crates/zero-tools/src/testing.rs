@@ -2,13 +2,42 @@
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zero_core::{ByteSize, Content, Limits, SessionId, ToolCall, ToolError, ToolResult};
+use zero_core::{ByteSize, Content, Effect, Limits, SessionId, ToolCall, ToolError, ToolResult};
 use zero_runtime::host::new_call_id;
-use zero_runtime::{Dialect, DialectName, HostConfig, Report, Session, ToolHost};
+use zero_runtime::{
+    Decision, Dialect, DialectName, HostConfig, Policy, PolicyRequest, Report, RiskPolicy, Session,
+    ToolHost, Verdict,
+};
 use zero_sandbox::{StateDir, Workspace};
+
+/// Judges by risk, except that some names may not be read.
+struct Denying(Vec<&'static str>);
+
+impl Policy for Denying {
+    fn decide(&self, request: PolicyRequest<'_>) -> Decision {
+        let denied = request.effects.iter().any(|effect| match effect {
+            Effect::Read(target) => {
+                !self.may_read("", target.written().as_ref(), target.canonical())
+            }
+            _ => false,
+        });
+        let decision = RiskPolicy.decide(request);
+        if denied { Decision { verdict: Verdict::Deny, ..decision } } else { decision }
+    }
+
+    fn may_read(&self, _tool: &str, written: &Path, canonical: &Path) -> bool {
+        let is_denied = |path: &Path| self.0.iter().any(|name| path.ends_with(name));
+        ![written, canonical].iter().any(|path| path.ancestors().any(is_denied))
+    }
+
+    fn filters_reads(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
 
 /// A host with the built-in tools on a temporary folder.
 pub(crate) struct TestHost {
@@ -18,6 +47,8 @@ pub(crate) struct TestHost {
     roots: Vec<&'static str>,
     running: Option<(ToolHost, Session)>,
     has_session: bool,
+    /// Names that may not be read.
+    denied: Vec<&'static str>,
 }
 
 impl TestHost {
@@ -31,6 +62,7 @@ impl TestHost {
             roots: vec![""],
             running: None,
             has_session: false,
+            denied: vec![],
         };
         host.start();
         host
@@ -64,12 +96,21 @@ impl TestHost {
         self
     }
 
+    /// The same where what has one of these names, or lies in a folder of that name, may not be
+    /// read. A name may have several parts.
+    pub(crate) fn denying(mut self, names: &[&'static str]) -> Self {
+        self.denied = names.to_vec();
+        self.start();
+        self
+    }
+
     fn start(&mut self) {
         let roots: Vec<PathBuf> = self.roots.iter().map(|root| self.path(root)).collect();
         let workspace = Workspace::open(&roots, None).unwrap();
         let state = StateDir::new(self.temp.path().join("state"));
         let host = ToolHost::new(HostConfig {
             limits: self.limits.clone(),
+            policy: Arc::new(Denying(self.denied.clone())),
             ..HostConfig::new(workspace, state)
         });
         host.registry().add(zero_runtime::dialect::BUILTIN, crate::builtin()).unwrap();

@@ -1,11 +1,13 @@
 //! The files beneath a folder that a search looks at, met by several threads at once.
 //!
 //! What is left out is what `rg` leaves out: what `.gitignore`, `.ignore` and their kin say, here
-//! and in the folders above, hidden files, links, and always `.git`. The walk goes by name, so it
+//! and in the folders above, hidden files, links, and always `.git`; and besides, what a rule denies
+//! to be read. The walk goes by name, so it
 //! may be shown names that a racing rename put there; what a visitor opens, it opens beneath the
 //! [`Folder`]'s handle, where no rename or link can lead it elsewhere.
 
 pub(crate) mod bases;
+pub(crate) mod denied;
 pub(crate) mod ignore_files;
 
 use std::ffi::OsStr;
@@ -21,6 +23,7 @@ use zero_runtime::CallContext;
 use zero_sandbox::Folder;
 
 use crate::path_pattern::PathPattern;
+use denied::{Denied, ReadFilter};
 use ignore_files::LeftOut;
 
 /// Most threads of one walk; more only wait for each other.
@@ -70,6 +73,8 @@ pub(crate) struct Walked<V> {
     pub(crate) visitors: Vec<V>,
     /// The folders that were not entered.
     pub(crate) left_out: LeftOut,
+    /// What may not be read.
+    pub(crate) denied: Denied,
 }
 
 impl Walk {
@@ -88,21 +93,24 @@ impl Walk {
         }
     }
 
-    /// Shows each file beneath `base` to one of several visitors and hands the visitors back.
+    /// Shows each file beneath `base`, which the caller wrote as `written`, to one of several
+    /// visitors and hands the visitors back.
     pub(crate) fn run<V: Visitor>(
         self,
         base: &Folder,
+        written: &str,
         cx: &CallContext,
         visitor: impl Fn() -> V,
     ) -> Result<Walked<V>, ToolError> {
         if let Some(file) = ignore_files::unreadable_from(base) {
             let mut left_out = LeftOut::default();
             left_out.add(base.path().join(file));
-            return Ok(Walked { visitors: vec![], left_out });
+            return Ok(Walked { visitors: vec![], left_out, denied: Denied::default() });
         }
         let below = Below::new(base.path());
         let left_out = Arc::new(Mutex::new(LeftOut::default()));
-        let walk = self.builder(base, Arc::clone(&left_out));
+        let reads = ReadFilter::new(written, cx).map(Arc::new);
+        let walk = self.builder(base, Arc::clone(&left_out), reads.clone());
         let finished = Mutex::new(Vec::new());
         walk.build_parallel().run(|| {
             let mut hand = Hand { visitor: Some(visitor()), finished: &finished };
@@ -130,11 +138,18 @@ impl Walk {
         let left_out =
             std::mem::take(&mut *left_out.lock().unwrap_or_else(PoisonError::into_inner));
         let visitors = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Walked { visitors, left_out })
+        let denied = reads.map_or_else(Denied::default, |reads| reads.take_denied());
+        Ok(Walked { visitors, left_out, denied })
     }
 
-    /// The crate's walk; the folders it does not enter are counted in `left_out`.
-    fn builder(self, base: &Folder, left_out: Arc<Mutex<LeftOut>>) -> WalkBuilder {
+    /// The crate's walk; the folders it does not enter are counted in `left_out`, and what may not
+    /// be read by `reads`.
+    fn builder(
+        self,
+        base: &Folder,
+        left_out: Arc<Mutex<LeftOut>>,
+        reads: Option<Arc<ReadFilter>>,
+    ) -> WalkBuilder {
         let mut walk = WalkBuilder::new(base.path());
         walk.threads(threads()).hidden(!self.hidden).max_depth(self.depth_max);
         // Within a repository its borders count: the rules of one around it stay outside. Where there
@@ -147,7 +162,7 @@ impl Walk {
         let base = base.clone();
         walk.filter_entry(move |entry| {
             let (path, kind) = (below.of(entry.path()), kind_of(entry));
-            if !self.meets(path, entry, kind) {
+            if !self.meets(path, entry, kind, reads.as_deref()) {
                 return false;
             }
             // The crate reads a folder's ignore files as soon as it is let in.
@@ -163,12 +178,22 @@ impl Walk {
     }
 
     /// Whether something below the base is looked at. The base itself is never asked about.
-    fn meets(&self, path: &Path, entry: &DirEntry, kind: Entry) -> bool {
+    fn meets(
+        &self,
+        path: &Path,
+        entry: &DirEntry,
+        kind: Entry,
+        reads: Option<&ReadFilter>,
+    ) -> bool {
+        // Links and devices are never visited, so there is nothing to leave out.
+        let is_visited = entry.file_type().is_some_and(|kind| kind.is_file() || kind.is_dir());
         // What lies in a folder at the greatest depth lies too deep.
         let is_too_deep = kind == Entry::Folder && self.depth_max == Some(entry.depth());
         entry.file_name() != ".git"
             && !is_too_deep
             && self.without.as_deref() != Some(path)
+            // No link is followed, so below a canonical base every path is canonical.
+            && reads.is_none_or(|reads| !is_visited || reads.lets_in(path, entry.path(), kind))
             && self.enter.as_ref().is_none_or(|enter| enter(path, kind))
     }
 }

@@ -87,8 +87,10 @@ impl Tool for Write {
     }
 
     fn effects(&self, plan: &WritePlan) -> Effects {
+        // A backup tells what stood in the file to whoever may read the backup.
+        let read = plan.backup.as_ref().map(|_| Effect::Read(plan.file.target().clone()));
         let files = std::iter::once(&plan.file).chain(&plan.backup);
-        files.map(|file| Effect::Write(file.target().clone())).collect()
+        read.into_iter().chain(files.map(|file| Effect::Write(file.target().clone()))).collect()
     }
 
     fn preview(&self, plan: &WritePlan, cx: &CallContext) -> Option<Display> {

@@ -78,11 +78,15 @@ impl Terminal {
 
     /// Asks a question that has yes and no for an answer. Blocks; anything but yes is no.
     pub(crate) fn confirm(&self, answers: &Answers, question: &str) -> bool {
-        if self.err.write(&format!("{} [y/N] ", self.err.paint(STRONG, question))).is_err() {
-            return false;
-        }
-        let answer = answers.line().unwrap_or_default();
-        matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+        let answer = self.ask(answers, question, "y/N");
+        answer.is_some_and(|answer| matches!(answer.as_str(), "y" | "yes"))
+    }
+
+    /// Asks a question and names the keys that answer it. Blocks; gives what was typed, in small
+    /// letters, or nothing when it could not be asked.
+    pub(crate) fn ask(&self, answers: &Answers, question: &str, keys: &str) -> Option<String> {
+        self.err.write(&format!("{} [{keys}] ", self.err.paint(STRONG, question))).ok()?;
+        Some(answers.line().ok()?.trim().to_ascii_lowercase())
     }
 
     /// Says what went wrong.

@@ -9,6 +9,7 @@ use zero_sandbox::Workspace;
 use super::kept::{FileHits, Kept, Line, Role, Taken};
 use super::search::Totals;
 use super::{GrepOutput, GrepPlan, Match, OutputMode};
+use crate::walk::denied::Denied;
 use crate::wording::{counted, one_line};
 
 /// Places told to an editor.
@@ -105,8 +106,10 @@ impl Answer {
         plan: &GrepPlan,
         totals: Totals,
         left_out: Option<String>,
+        denied: &Denied,
     ) -> ToolReply<GrepOutput> {
-        let missed: Vec<String> = unreadable(totals).into_iter().chain(left_out).collect();
+        let missed: Vec<String> =
+            unreadable(totals).into_iter().chain(left_out).chain(denied.note()).collect();
         let note = note(plan.mode, self.matches.len() as u64, totals, &missed);
         let lines = |line: &dyn Fn(&Match) -> String| {
             let lines: Vec<String> = self.matches.iter().map(line).collect();
@@ -126,7 +129,11 @@ impl Answer {
         ToolReply {
             content: vec![content],
             display: Display::markdown(format!("Found {}", found_in(totals))),
-            output: GrepOutput { matches: self.matches, total_matches: self.total_matches },
+            output: GrepOutput {
+                matches: self.matches,
+                total_matches: self.total_matches,
+                left_out: denied.count(),
+            },
             locations: self.locations,
         }
     }

@@ -36,8 +36,8 @@ impl Trace {
         self.row.decision = Some(AuditDecision {
             verdict: "ask".to_owned(),
             reason: "what was changed since may be overwritten".to_owned(),
-            rule: None,
             answered: Some(format!("{who}: {word}")),
+            ..AuditDecision::default()
         });
     }
 
@@ -64,7 +64,11 @@ fn row(time: Timestamp, workspace: &Workspace, entry: &Entry) -> AuditRow {
     AuditRow {
         title: Some(short_text(&format!("Undo change {} of `{}`", entry.id, entry.path))),
         input: json!({"id": entry.id}),
-        effects: vec![AuditEffect { kind: kind.to_owned(), target: short_text(&target) }],
+        effects: vec![AuditEffect {
+            kind: kind.to_owned(),
+            target: short_text(&target),
+            ..AuditEffect::default()
+        }],
         ..AuditRow::begin(time, &new_call_id(), workspace, "undo")
     }
 }
