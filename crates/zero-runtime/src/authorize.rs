@@ -18,6 +18,9 @@ use crate::redact;
 use crate::session::Session;
 use crate::tool::AnyPlan;
 
+/// Most that one answer settles for a session: nobody reads through more before they answer.
+const GRANTS_PER_ANSWER_MAX: usize = 16;
+
 /// A call that wants to run.
 pub(crate) struct Asked<'a> {
     pub(crate) spec: &'a ToolSpec,
@@ -75,7 +78,9 @@ impl ToolHost {
             );
             return Err(denied(&decision, Reason::NoApprover, message));
         };
-        let can_stand = session.remembers() && session.grants.has_room(offered.len());
+        let can_stand = session.remembers()
+            && offered.len() <= GRANTS_PER_ANSWER_MAX
+            && session.grants.has_room(offered.len());
         let question = Question {
             tool: asked.spec.name.clone(),
             title: title.to_owned(),

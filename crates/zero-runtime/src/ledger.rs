@@ -19,6 +19,8 @@ use crate::tool::Description;
 
 /// Effects a row holds; a command can have any number of them.
 const EFFECTS_MAX: usize = 100;
+/// What those may take of the row together, in bytes.
+const EFFECTS_BYTES_MAX: usize = 32 * 1024;
 
 /// The record of one call: collected on the way, written exactly once.
 pub(crate) struct Ledger<'a> {
@@ -89,20 +91,7 @@ impl<'a> Ledger<'a> {
     /// be filled in when a person answers.
     pub(crate) fn judged(&mut self, decision: &Decision) -> &mut AuditDecision {
         if !decision.effects.is_empty() {
-            let mut effects: Vec<&JudgedEffect> = decision.effects.iter().collect();
-            if effects.len() > EFFECTS_MAX {
-                effects.sort_by_key(|effect| Reverse(effect.decision));
-            }
-            self.row.effects = effects
-                .into_iter()
-                .take(EFFECTS_MAX)
-                .map(|effect| AuditEffect {
-                    kind: effect.kind.to_owned(),
-                    target: redact::short_text(&effect.target),
-                    decision: Some(effect.decision.word().to_owned()),
-                    rule: effect.rule.as_deref().map(redact::short_text),
-                })
-                .collect();
+            self.row.effects = noted(&decision.effects);
         }
         self.row.decision.insert(AuditDecision {
             verdict: decision.verdict.word().to_owned(),
@@ -160,6 +149,24 @@ impl Drop for Ledger<'_> {
     }
 }
 
+/// The effects as a row holds them, the strictest verdicts first, for not all may fit.
+fn noted(effects: &[JudgedEffect]) -> Vec<AuditEffect> {
+    let mut effects: Vec<&JudgedEffect> = effects.iter().collect();
+    effects.sort_by_key(|effect| Reverse(effect.decision));
+    let note = |effect: &JudgedEffect| AuditEffect {
+        kind: effect.kind.to_owned(),
+        target: redact::short_text(&effect.target),
+        decision: Some(effect.decision.word().to_owned()),
+        rule: effect.rule.as_deref().map(redact::short_text),
+    };
+    let mut bytes = 0;
+    let fits = |effect: &AuditEffect| {
+        bytes += effect.target.len() + effect.rule.as_ref().map_or(0, String::len);
+        bytes <= EFFECTS_BYTES_MAX
+    };
+    effects.into_iter().take(EFFECTS_MAX).map(note).take_while(fits).collect()
+}
+
 fn status_of(error: &ToolError) -> Status {
     match (error.error_type, error.reason()) {
         (ErrorType::Timeout, _) => Status::Timeout,
@@ -170,5 +177,31 @@ fn status_of(error: &ToolError) -> Status {
             Some(Reason::Denied | Reason::NoApprover | Reason::Rejected),
         ) => Status::Denied,
         _ => Status::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Verdict;
+
+    fn effect(target: &str, decision: Verdict) -> JudgedEffect {
+        let (target, reason) = (target.to_owned(), String::new());
+        JudgedEffect { kind: "read", target, decision, rule: None, source: None, reason }
+    }
+
+    #[test]
+    fn of_very_many_effects_the_strictest_are_noted() {
+        let mut effects = vec![effect("a", Verdict::Allow), effect("b", Verdict::Allow)];
+        effects.extend((0..1_000).map(|_| effect("c", Verdict::Ask)));
+        effects.push(effect("d", Verdict::Deny));
+        let rows = noted(&effects);
+        assert_eq!((rows.len(), rows[0].target.as_str()), (EFFECTS_MAX, "d"));
+        let order: Vec<String> = noted(&effects[..2]).into_iter().map(|row| row.target).collect();
+        assert_eq!(order, ["a", "b"], "otherwise they stay as they are");
+        let long: Vec<JudgedEffect> =
+            (0..EFFECTS_MAX).map(|_| effect(&"/x y".repeat(1_000), Verdict::Ask)).collect();
+        let bytes: usize = noted(&long).iter().map(|row| row.target.len()).sum();
+        assert!(bytes > EFFECTS_BYTES_MAX / 2 && bytes <= EFFECTS_BYTES_MAX, "{bytes}");
     }
 }

@@ -158,7 +158,7 @@ fn will(effect: &Effect) -> String {
         false => escape_line(&effect.to_string()).into_owned(),
         true => {
             escape_lines(command.trim_end()).lines().fold("run".to_owned(), |mut text, line| {
-                let _ = write!(text, "\n      │ {line}");
+                let _ = write!(text, "\n        │ {line}");
                 text
             })
         }
@@ -274,7 +274,21 @@ mod tests {
             preview: None,
         };
         let stream = Terminal::for_test().err.watched(80).without_colours();
-        insta::assert_snapshot!(questionnaire(&stream, &question).trim(), @"");
+        insta::assert_snapshot!(questionnaire(&stream, &question).trim(), @r"
+        Run `cd src …`
+          why   it would reach github.com
+          risk  high
+          will  run
+                │ cd src
+                │   risk  low
+                │ git push origin main
+          asks  run git push origin main: no rule allows it
+
+          y  Allow once
+          s  Allow `git push:*` in this session
+          n  Reject
+          d  Reject `git push:*` in this session
+        ");
     }
 
     #[track_caller]

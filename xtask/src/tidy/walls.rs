@@ -51,10 +51,11 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
     (&["anyhow"], &["zero", "xtask"], "libraries have errors that can be matched"),
     (&["jsonschema"], &["zero-runtime"], "inputs are checked in one place"),
     (
-        &["ignore", "globset", "grep-matcher", "grep-regex", "grep-searcher"],
+        &["ignore", "grep-matcher", "grep-regex", "grep-searcher"],
         &["zero-tools"],
         "searching is the tools' business",
     ),
+    (&["globset"], &["zero-tools", "zero-policy"], "globs stand in searches and in rules"),
     (
         &["base64", "chardetng", "encoding_rs", "infer", "similar"],
         &["zero-tools"],

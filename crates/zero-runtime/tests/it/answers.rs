@@ -205,6 +205,12 @@ async fn an_answer_that_was_not_offered_counts_once() {
     }
     assert_eq!(asked(&yes), 2, "what can do the greatest harm is asked every time");
 
+    let many = (0..17).map(|number| grant(&format!("Bash(a{number})"))).collect();
+    let unreadable = Told { grants: many, ..Told::new(Verdict::Ask) };
+    let answered = fixture(unreadable, Some(always(Answer::AllowSession)));
+    work(&answered).await.unwrap();
+    check_once(&answered, 0, "test: allow once");
+
     let answered = fixture(ungrantable(), Some(always(Answer::RejectSession)));
     work(&answered).await.unwrap_err();
     check_once(&answered, 0, "test: reject");
