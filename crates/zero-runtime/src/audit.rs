@@ -2,8 +2,14 @@
 //!
 //! The log is JSON lines, one file a day, private to its owner. A row is cleaned of secrets before
 //! it is written, and it is written with a single append, so rows of several processes do not mix.
+//! Each carries the hash of the one before it ([`link`]), across days and processes ([`writer`]), so
+//! that a row that was changed, removed, added or moved afterwards is found ([`verify`]).
 
 mod day_reader;
+mod head;
+pub mod link;
+pub mod verify;
+mod writer;
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -14,16 +20,14 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zero_core::{CallId, Reason, ToolError};
-use zero_sandbox::append_file::AppendFile;
 use zero_sandbox::{StateDir, Workspace};
 
-pub use self::day_reader::DayReader;
+pub use self::day_reader::{DayReader, Line};
+pub use self::link::{Link, Pin};
+use self::writer::{Outcome, Writer};
 use crate::dialect::DialectName;
 use crate::metrics::Status;
 use crate::redact;
-
-/// Room on the disk that a call must find for its row, in bytes; a cleaned row is shorter.
-const ROW_ROOM_BYTES: u64 = 64 * 1024;
 
 /// One call, as it is written down.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -167,54 +171,76 @@ pub struct AuditDecision {
 #[derive(Debug)]
 pub struct Audit {
     dir: StateDir,
-    today: Mutex<Option<(Date, AppendFile)>>,
+    writer: Mutex<Option<Writer>>,
 }
 
 impl Audit {
     /// The log kept under `state`.
     pub fn new(state: &StateDir) -> Self {
-        Self { dir: state.child("audit"), today: Mutex::new(None) }
+        Self { dir: state.child("audit"), writer: Mutex::new(None) }
     }
 
-    /// Makes sure that a row can be written: the file is open and has room on the disk. A call whose
-    /// trace would be lost is not made.
+    /// Makes sure that a row can be written: the files are open, nobody keeps them locked, and there
+    /// is room on the disk. A call whose trace would be lost is not made.
     pub fn ready(&self, now: Timestamp) -> io::Result<()> {
-        self.with_file(now, |file| file.reserve(ROW_ROOM_BYTES))
+        self.with_writer(|writer| writer.ready(&self.dir, day_of(now)))
     }
 
-    /// Writes a row.
+    /// Writes a row, tied to the one before it.
     pub fn write(&self, row: &AuditRow) -> io::Result<()> {
-        let line = serde_json::to_vec(row)?;
-        self.with_file(row.time, |file| file.line(&line))
+        let object = serde_json::to_vec(row)?;
+        self.with_writer(|writer| writer.add(&self.dir, day_of(row.time), &object))
     }
 
-    fn with_file(
+    fn with_writer(
         &self,
-        now: Timestamp,
-        work: impl FnOnce(&mut AppendFile) -> io::Result<()>,
+        mut work: impl FnMut(&mut Writer) -> io::Result<Outcome>,
     ) -> io::Result<()> {
-        let date = now.to_zoned(TimeZone::UTC).date();
-        let mut today = self.today.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(&*today, Some((open, _)) if *open == date) {
-            *today = Some((date, self.dir.append_lines(&format!("{date}.jsonl"))?));
+        let mut slot = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody who clears the log away while it is written to does not do so twice in a row.
+        for _ in 0..2 {
+            let mut writer = match slot.take() {
+                Some(writer) => writer,
+                None => Writer::open(&self.dir)?,
+            };
+            if let Outcome::Done = work(&mut writer)? {
+                *slot = Some(writer);
+                return Ok(());
+            }
         }
-        match &mut *today {
-            Some((_, file)) => work(file),
-            None => Ok(()),
-        }
+        Err(io::Error::other("its folder was removed while it was written to"))
     }
 
     /// Days that have rows, oldest first.
     pub fn days(&self) -> io::Result<Vec<String>> {
-        let names = self.dir.names()?;
-        Ok(names
-            .into_iter()
-            .filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned))
-            .collect())
+        Ok(days_in(&self.dir)?.iter().map(ToString::to_string).collect())
     }
 
     /// A reader of one day's rows, oldest first.
     pub fn day(&self, day: &str) -> io::Result<DayReader> {
-        Ok(DayReader::new(day, self.dir.open(&format!("{day}.jsonl"))?))
+        self.day_up_to(day, u64::MAX)
     }
+
+    fn day_up_to(&self, day: &str, bytes_max: u64) -> io::Result<DayReader> {
+        Ok(DayReader::new(day, self.dir.open(&format!("{day}.jsonl"))?, bytes_max))
+    }
+}
+
+fn day_of(time: Timestamp) -> Date {
+    time.to_zoned(TimeZone::UTC).date()
+}
+
+fn file_of(day: Date) -> String {
+    format!("{day}.jsonl")
+}
+
+/// Days that have a file, oldest first.
+fn days_in(dir: &StateDir) -> io::Result<Vec<Date>> {
+    let day = |name: &String| {
+        let day = name.strip_suffix(".jsonl")?.parse().ok()?;
+        (file_of(day) == *name).then_some(day)
+    };
+    let mut days: Vec<Date> = dir.names()?.iter().filter_map(day).collect();
+    days.sort();
+    Ok(days)
 }

@@ -1,26 +1,38 @@
 //! A file of lines that several processes add to.
+//!
+//! Each line is one write at the end of the file, so lines do not mix. A line that was cut off, by a
+//! full disk or a crash, stays as it is: whoever adds the next one ends it first.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// A file of lines that several processes add to. Each line is one write, so lines do not mix.
+/// A file of lines that several processes add to.
 #[derive(Debug)]
 pub struct AppendFile {
     file: File,
-    /// Whether the last line was cut off, by a full disk or a crash: the next must start afresh.
-    is_torn: bool,
     /// Room that is left of what was reserved, in bytes.
     reserved: u64,
 }
 
+/// What stands before a new line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineStart {
+    /// Nothing, or a line that has its end.
+    Fresh,
+    /// A line that was cut off, which is ended first.
+    AfterTorn,
+}
+
 impl AppendFile {
-    pub(crate) fn new(mut file: File) -> io::Result<Self> {
-        let mut last = [b'\n'];
-        if file.seek(SeekFrom::End(0))? > 0 {
-            file.seek(SeekFrom::End(-1))?;
-            file.read_exact(&mut last)?;
-        }
-        Ok(Self { file, is_torn: last != [b'\n'], reserved: 0 })
+    pub(crate) fn new(file: File) -> Self {
+        Self { file, reserved: 0 }
+    }
+
+    /// How long the file is, in bytes; nothing when it was removed and what is added would be lost.
+    pub fn size(&self) -> io::Result<Option<u64>> {
+        let metadata = self.file.metadata()?;
+        Ok((metadata.nlink() > 0).then_some(metadata.len()))
     }
 
     /// Makes sure that `bytes` more fit on the disk.
@@ -44,34 +56,104 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Adds a line.
-    pub fn line(&mut self, line: &[u8]) -> io::Result<()> {
-        let start: &[u8] = if self.is_torn { b"\n" } else { b"" };
+    /// Adds a line, which must not hold a line break, and says by how many bytes the file grew.
+    pub fn line(&mut self, start: LineStart, line: &[u8]) -> io::Result<u64> {
+        use std::io::Write as _;
+        let start: &[u8] = match start {
+            LineStart::Fresh => b"",
+            LineStart::AfterTorn => b"\n",
+        };
         let whole = [start, line, b"\n"].concat();
-        let written = self.file.write_all(&whole);
-        self.is_torn = written.is_err();
-        self.reserved = self.reserved.saturating_sub(whole.len() as u64);
-        written
+        self.file.write_all(&whole)?;
+        let bytes = whole.len() as u64;
+        self.reserved = self.reserved.saturating_sub(bytes);
+        Ok(bytes)
+    }
+
+    /// The last line of the first `size` bytes that `pick` takes for one, whether it has its end or
+    /// not, and what the next line has to start with. At most `bytes_max` are looked at, from the end.
+    pub fn last<T>(
+        &self,
+        size: u64,
+        bytes_max: u64,
+        pick: impl Fn(&[u8]) -> Option<T>,
+    ) -> io::Result<(Option<T>, LineStart)> {
+        /// Bytes looked at first: several usual lines.
+        const FIRST_LOOK: u64 = 16 * 1024;
+        let mut look = FIRST_LOOK.min(bytes_max);
+        loop {
+            let from = size.saturating_sub(look);
+            let mut bytes = vec![0; usize::try_from(size - from).unwrap_or(usize::MAX)];
+            self.file.read_exact_at(&mut bytes, from)?;
+            let is_torn = bytes.last().is_some_and(|last| *last != b'\n');
+            let start = if is_torn { LineStart::AfterTorn } else { LineStart::Fresh };
+            // What the look begins with may be the end of a longer line.
+            let skipped = usize::from(from > 0);
+            let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').skip(skipped).collect();
+            let found = lines.into_iter().rev().filter(|line| !line.is_empty()).find_map(&pick);
+            if found.is_some() || from == 0 || look >= bytes_max {
+                return Ok((found, start));
+            }
+            look = (look * 8).min(bytes_max);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
     use crate::StateDir;
+
+    fn file_with(text: &str) -> (tempfile::TempDir, AppendFile) {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("log"), text).unwrap();
+        let file = StateDir::new(temp.path()).append_lines("log").unwrap();
+        (temp, file)
+    }
 
     #[test]
     fn a_line_never_continues_a_torn_one() {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = StateDir::new(temp.path());
-        std::fs::write(temp.path().join("log"), "whole\ntor").unwrap();
-        let mut file = dir.append_lines("log").unwrap();
+        let (temp, mut file) = file_with("whole\ntor");
         file.reserve(1_000).unwrap();
-        file.line(b"next").unwrap();
-        file.line(b"last").unwrap();
+        let (_, start) = file.last(9, 1_000, |_| Some(())).unwrap();
+        assert_eq!(file.line(start, b"next").unwrap(), 6);
+        assert_eq!(file.line(LineStart::Fresh, b"last").unwrap(), 5);
         assert_eq!(
             std::fs::read_to_string(temp.path().join("log")).unwrap(),
             "whole\ntor\nnext\nlast\n"
+        );
+        assert_eq!(file.size().unwrap(), Some(20));
+        std::fs::remove_file(temp.path().join("log")).unwrap();
+        assert_eq!(file.size().unwrap(), None);
+    }
+
+    #[track_caller]
+    fn check(text: &str, bytes_max: u64, expected: Option<&str>, start: LineStart) {
+        let (_temp, file) = file_with(text);
+        let row = |line: &[u8]| {
+            line.starts_with(b"row").then(|| String::from_utf8(line.to_vec()).unwrap())
+        };
+        let (found, found_start) = file.last(text.len() as u64, bytes_max, row).unwrap();
+        assert_eq!((found.as_deref(), found_start), (expected, start), "{:.40}", text);
+    }
+
+    #[test]
+    fn the_last_line_is_found_behind_what_is_none() {
+        use LineStart::{AfterTorn, Fresh};
+        let junk = "junk\n".repeat(20_000);
+        check("", 1_000, None, Fresh);
+        check("row 1\nrow 2\n", 1_000, Some("row 2"), Fresh);
+        check("row 1\nrow 2", 1_000, Some("row 2"), AfterTorn);
+        check("row 1\n\nro", 1_000, Some("row 1"), AfterTorn);
+        check("row 1\nrow 2\n", 6, None, Fresh);
+        check(&format!("row 1\n{junk}"), 1_000_000, Some("row 1"), Fresh);
+        check(&format!("row 1\n{junk}"), 50_000, None, Fresh);
+        check(
+            &format!("row {}\n", "x".repeat(30_000)),
+            1_000_000,
+            Some(&format!("row {}", "x".repeat(30_000))),
+            Fresh,
         );
     }
 }

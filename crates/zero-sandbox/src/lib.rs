@@ -16,6 +16,7 @@ mod folder;
 pub mod journal;
 mod located;
 mod lock;
+pub mod locked_line;
 pub mod metadata;
 mod replace;
 pub mod state_dir;

@@ -43,7 +43,7 @@ impl StateDir {
         let mut options = OpenOptions::new();
         let file =
             options.read(true).append(true).create(true).mode(0o600).open(self.path.join(name))?;
-        AppendFile::new(file)
+        Ok(AppendFile::new(file))
     }
 
     /// Makes a file that must not exist yet.

@@ -1,7 +1,7 @@
 //! Reads the log of one day, and goes on where it stopped when there is more.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Take};
 
 use super::AuditRow;
 
@@ -12,15 +12,42 @@ const ROW_BYTES_MAX: u64 = 4 * 1024 * 1024;
 #[derive(Debug)]
 pub struct DayReader {
     day: String,
-    file: BufReader<File>,
+    file: BufReader<Take<File>>,
     /// The beginning of a line whose end is not written yet.
     partial: Vec<u8>,
+    /// Whether the line that is being read is so long that it was handed on in parts.
+    overlong: bool,
+    lines: u64,
     damaged: usize,
 }
 
+/// One line of a day's file.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// Its number in the file, from 1.
+    pub number: u64,
+    /// Its bytes, without the line break.
+    pub bytes: &'a [u8],
+}
+
+impl Line<'_> {
+    /// The row it holds; nothing when it is damaged.
+    pub fn row(&self) -> Option<AuditRow> {
+        serde_json::from_slice(self.bytes).ok()
+    }
+}
+
 impl DayReader {
-    pub(super) fn new(day: &str, file: File) -> Self {
-        Self { day: day.to_owned(), file: BufReader::new(file), partial: Vec::new(), damaged: 0 }
+    /// Reads no more than the first `bytes_max` bytes, whatever is added meanwhile.
+    pub(super) fn new(day: &str, file: File, bytes_max: u64) -> Self {
+        Self {
+            day: day.to_owned(),
+            file: BufReader::new(file.take(bytes_max)),
+            partial: Vec::new(),
+            overlong: false,
+            lines: 0,
+            damaged: 0,
+        }
     }
 
     /// The day, as the log's file is named.
@@ -35,21 +62,44 @@ impl DayReader {
 
     /// Hands on the rows that came since the last look.
     pub fn each(&mut self, mut each: impl FnMut(AuditRow)) -> io::Result<()> {
+        self.each_recorded(|row, _| each(row))
+    }
+
+    /// The same with each row's line, as it is recorded.
+    pub fn each_recorded(&mut self, mut each: impl FnMut(AuditRow, Line<'_>)) -> io::Result<()> {
+        let mut damaged = 0;
+        self.each_line(|line| match line.row() {
+            Some(row) => each(row, line),
+            None => damaged += 1,
+        })?;
+        self.damaged += damaged;
+        Ok(())
+    }
+
+    /// Hands on the lines that came since the last look, rows or not. One that is longer than any row
+    /// comes in parts, all with the same number.
+    pub fn each_line(&mut self, mut each: impl FnMut(Line<'_>)) -> io::Result<()> {
         loop {
             let room = ROW_BYTES_MAX.saturating_sub(self.partial.len() as u64);
             let count = self.file.by_ref().take(room).read_until(b'\n', &mut self.partial)?;
-            let complete =
-                self.partial.ends_with(b"\n") || self.partial.len() as u64 >= ROW_BYTES_MAX;
+            let ended = self.partial.ends_with(b"\n");
+            let complete = ended || self.partial.len() as u64 >= ROW_BYTES_MAX;
             if count == 0 && !complete {
                 return Ok(());
             }
             if complete {
-                match serde_json::from_slice(&self.partial) {
-                    Ok(row) => each(row),
-                    Err(_) => self.damaged += 1,
-                }
+                self.lines += u64::from(!self.overlong);
+                let bytes = self.partial.strip_suffix(b"\n").unwrap_or(&self.partial);
+                each(Line { number: self.lines, bytes });
+                self.overlong = !ended;
                 self.partial.clear();
             }
         }
+    }
+
+    /// The beginning of a line whose end is not there, as far as it was read.
+    pub fn unfinished(&self) -> Option<Line<'_>> {
+        let number = self.lines + u64::from(!self.overlong);
+        (!self.partial.is_empty()).then_some(Line { number, bytes: &self.partial })
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod answers;
+mod audit_chain;
 mod fixture;
 mod outcomes;
 mod registry;

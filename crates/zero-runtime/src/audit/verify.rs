@@ -1,0 +1,293 @@
+//! Reads the whole log and says whether it is as it was written, and where it is not.
+//!
+//! The log is read once, line by line, in memory that does not grow with it. What is looked at is the
+//! log as it stood at the beginning: rows that are added meanwhile are left for the next time.
+//!
+//! The chain shows what was done to the files by somebody who did not recompute it. Whoever can
+//! write the files can do that too, so a person can note the last row elsewhere and have it
+//! [expected](Check::expect).
+
+mod chain;
+
+use std::fmt;
+use std::io;
+
+use jiff::civil::Date;
+use zero_sandbox::locked_line::LockedLine;
+
+use self::chain::{Chain, Place};
+use super::head::{HEAD, Head};
+use super::{Audit, AuditRow, Line, Link, Pin, days_in, file_of};
+
+/// Most findings that are kept; further ones are counted.
+pub const FINDINGS_MAX: usize = 1_000;
+
+/// What to check.
+#[derive(Clone, Debug, Default)]
+pub struct Check {
+    /// The first day that is read; all when absent.
+    pub since: Option<Date>,
+    /// A row that must be there, as noted before.
+    pub expect: Option<Pin>,
+    /// Where the log has to begin.
+    pub begin: Begin,
+}
+
+/// Where the log has to begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begin {
+    /// Anywhere: old days may have been removed on purpose.
+    #[default]
+    Anywhere,
+    /// With row 1.
+    FirstRow,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    /// Rows that are tied to the chain.
+    pub rows: u64,
+    /// Rows of the time before there was a chain.
+    pub untied: u64,
+    /// Days that were read.
+    pub days: usize,
+    /// The place of the first row that is there.
+    pub first: Option<u64>,
+    /// The last row that is there.
+    pub head: Option<Pin>,
+    /// What is wrong, in the order of the log.
+    pub findings: Vec<Finding>,
+    /// How many more things are wrong.
+    pub findings_left_out: u64,
+    /// Lines that were cut off when a writer was stopped. They broke nothing.
+    pub torn: Vec<(String, u64)>,
+    /// How many more such lines there are.
+    pub torn_left_out: u64,
+}
+
+impl Verified {
+    /// Whether nothing is wrong.
+    pub fn is_intact(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file it was noticed in.
+    pub file: String,
+    /// The line, from 1; absent when it is about the file.
+    pub line: Option<u64>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What can be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A row does not have the hash it says.
+    Edited(u64),
+    /// A row does not name the hash of the one before it, though both have their own.
+    Replaced(u64),
+    /// Rows are missing before a line.
+    Removed(u64, u64),
+    /// Rows are missing at the end.
+    CutOff(u64, u64),
+    /// A row that the chain does not lead through.
+    Inserted(u64),
+    /// Rows that were there before.
+    Repeated(u64, u64),
+    /// Rows that belong elsewhere.
+    Moved(u64, u64),
+    /// A row without a place, after rows that have one.
+    Untied,
+    /// A line that is no row and no beginning of one.
+    Foreign,
+    /// The head is gone, or nothing that can be read.
+    HeadMissing,
+    /// The head names another row than the last one.
+    HeadDiffers(u64),
+    /// The head names a row long before the last one.
+    HeadBehind(u64, u64),
+    /// Another row stands where one was expected.
+    NotExpected(u64),
+    /// There is no row where one was expected.
+    ExpectedMissing(u64),
+}
+
+impl Fault {
+    /// Stable word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Edited(_) => "edited",
+            Self::Replaced(_) => "replaced",
+            Self::Removed(..) => "removed",
+            Self::CutOff(..) => "cut_off",
+            Self::Inserted(_) => "inserted",
+            Self::Repeated(..) => "repeated",
+            Self::Moved(..) => "moved",
+            Self::Untied => "untied",
+            Self::Foreign => "foreign",
+            Self::HeadMissing => "head_missing",
+            Self::HeadDiffers(_) => "head_differs",
+            Self::HeadBehind(..) => "head_behind",
+            Self::NotExpected(_) => "not_expected",
+            Self::ExpectedMissing(_) => "expected_missing",
+        }
+    }
+
+    /// The first and the last row it is about.
+    pub fn rows(&self) -> Option<(u64, u64)> {
+        match *self {
+            Self::Edited(seq)
+            | Self::Replaced(seq)
+            | Self::Inserted(seq)
+            | Self::HeadDiffers(seq)
+            | Self::HeadBehind(seq, _)
+            | Self::NotExpected(seq)
+            | Self::ExpectedMissing(seq) => Some((seq, seq)),
+            Self::Removed(first, last)
+            | Self::CutOff(first, last)
+            | Self::Repeated(first, last)
+            | Self::Moved(first, last) => Some((first, last)),
+            Self::Untied | Self::Foreign | Self::HeadMissing => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Edited(seq) => {
+                write!(f, "row {seq} was changed: it does not have the hash it says")
+            }
+            Self::Replaced(seq) => {
+                let before = seq.saturating_sub(1);
+                write!(
+                    f,
+                    "row {seq} does not follow row {before} as it stands: row {before} was replaced, or row {seq} was"
+                )
+            }
+            Self::Removed(first, last) => {
+                write!(f, "{} missing before this line", rows(first, last, "is", "are"))
+            }
+            Self::CutOff(first, last) => {
+                write!(f, "{} missing at the end", rows(first, last, "is", "are"))
+            }
+            Self::Inserted(seq) => {
+                write!(f, "this row {seq} was put in: the chain does not lead through it")
+            }
+            Self::Repeated(first, last) => {
+                write!(f, "{} here a second time", rows(first, last, "stands", "stand"))
+            }
+            Self::Moved(first, last) => {
+                write!(f, "{} out of order", rows(first, last, "stands", "stand"))
+            }
+            Self::Untied => f.write_str("a row that is not chained, after rows that are"),
+            Self::Foreign => f.write_str("this line is no row"),
+            Self::HeadMissing => f.write_str(
+                "it does not say which row is the last, so rows may be missing at the end",
+            ),
+            Self::HeadDiffers(seq) => {
+                write!(f, "it names another row {seq} than the log has")
+            }
+            Self::HeadBehind(seq, last) => {
+                write!(f, "it says that row {seq} is the last, but the log goes on to row {last}")
+            }
+            Self::NotExpected(seq) => write!(f, "row {seq} is not the expected one"),
+            Self::ExpectedMissing(seq) => write!(f, "row {seq} is expected, and is not here"),
+        }
+    }
+}
+
+fn rows(first: u64, last: u64, one: &str, many: &str) -> String {
+    if first == last {
+        format!("row {first} {one}")
+    } else {
+        format!("rows {first} to {last} {many}")
+    }
+}
+
+impl Audit {
+    /// Checks the log; `progress` hears of each day before it is read.
+    pub fn verify(&self, check: &Check, mut progress: impl FnMut(&str)) -> io::Result<Verified> {
+        let snapshot = self.snapshot()?;
+        let is_wanted = |day: &Date| check.since.is_none_or(|since| *day >= since);
+        let days: Vec<Date> = snapshot.days.into_iter().filter(is_wanted).collect();
+        let mut chain = Chain::new(days.iter().map(|day| file_of(*day)).collect(), check);
+        if let HeadState::Known(head) = &snapshot.head {
+            chain.watch(&head.pin);
+        }
+        for (index, day) in days.iter().enumerate() {
+            let name = day.to_string();
+            progress(&name);
+            let is_newest = index + 1 == days.len();
+            let size = if is_newest { snapshot.newest_size } else { u64::MAX };
+            let mut reader = self.day_up_to(&name, size)?;
+            reader.each_line(|line| take(&mut chain, index, line))?;
+            if let Some(line) = reader.unfinished() {
+                take(&mut chain, index, line);
+            }
+        }
+        // A head of a day that is not looked at says nothing about those that are.
+        let head_is_meant = match &snapshot.head {
+            HeadState::Known(head) => is_wanted(&head.day),
+            HeadState::Empty | HeadState::Missing => true,
+        };
+        Ok(chain.end(check, head_is_meant.then_some(&snapshot.head)))
+    }
+
+    /// The log as it stands while nobody adds to it.
+    fn snapshot(&self) -> io::Result<Snapshot> {
+        let line = LockedLine::open_existing(&self.dir, HEAD)?;
+        let held = line.as_ref().map(LockedLine::lock_shared).transpose()?;
+        let bytes = held.as_ref().map(|held| held.read()).transpose()?.flatten();
+        let head = match bytes.as_deref() {
+            Some([]) => HeadState::Empty,
+            Some(bytes) => Head::parse(bytes).map_or(HeadState::Missing, HeadState::Known),
+            None => HeadState::Missing,
+        };
+        let days = days_in(&self.dir)?;
+        let newest_size = match days.last() {
+            Some(day) => self.dir.size(&file_of(*day))?,
+            None => 0,
+        };
+        Ok(Snapshot { head, days, newest_size })
+    }
+}
+
+/// What the head's file says.
+#[derive(Debug)]
+pub(super) enum HeadState {
+    /// Where the log ends.
+    Known(Head),
+    /// Nothing yet: the first writer made the file and came no further than its row.
+    Empty,
+    /// There is none, or none that can be read.
+    Missing,
+}
+
+struct Snapshot {
+    head: HeadState,
+    days: Vec<Date>,
+    newest_size: u64,
+}
+
+fn take(chain: &mut Chain, day: usize, line: Line<'_>) {
+    let place = Place { day, line: line.number };
+    match Link::of(line.bytes) {
+        Some(link) => chain.tied(place, link),
+        None if serde_json::from_slice::<AuditRow>(line.bytes).is_ok() => chain.untied(place),
+        None if is_beginning(line.bytes) => chain.torn(place),
+        None => chain.found(place, Fault::Foreign),
+    }
+}
+
+/// Whether a line is the beginning of a row: what is left when its writer was stopped.
+fn is_beginning(line: &[u8]) -> bool {
+    const ROW_START: &[u8] = br#"{"time":""#;
+    let common = line.len().min(ROW_START.len());
+    !line.is_empty() && line.get(..common) == ROW_START.get(..common)
+}

@@ -1,0 +1,402 @@
+//! The audit log as a chain: what was done to it is found, and nothing that zero does breaks it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use jiff::Timestamp;
+use zero_runtime::audit::verify::{Begin, Check, Verified};
+use zero_runtime::audit::{Audit, AuditRow, Link, Pin};
+use zero_runtime::host::new_call_id;
+use zero_sandbox::{StateDir, Workspace};
+
+/// A log of three days with three rows each, 1 to 9.
+struct Log {
+    folder: tempfile::TempDir,
+    audit: Audit,
+}
+
+const DAYS: [&str; 3] = ["2026-01-01", "2026-01-02", "2026-01-03"];
+
+impl Log {
+    fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = Audit::new(&StateDir::new(folder.path()));
+        Self { folder, audit }
+    }
+
+    fn new() -> Self {
+        let log = Self::empty();
+        for day in DAYS {
+            for _ in 0..3 {
+                log.add(day);
+            }
+        }
+        log
+    }
+
+    fn add(&self, day: &str) {
+        self.audit.write(&self.row(day)).unwrap();
+    }
+
+    fn row(&self, day: &str) -> AuditRow {
+        let workspace = Workspace::open(&[self.folder.path().to_owned()], None).unwrap();
+        let time: Timestamp = format!("{day}T12:00:00Z").parse().unwrap();
+        AuditRow::begin(time, &new_call_id(), &workspace, "Read")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("audit").join(name)
+    }
+
+    fn day(&self, day: usize) -> PathBuf {
+        self.path(&format!("{}.jsonl", DAYS[day]))
+    }
+
+    /// Changes the lines of a day.
+    fn lines(&self, day: usize, change: impl FnOnce(&mut Vec<String>)) {
+        let text = fs::read_to_string(self.day(day)).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        change(&mut lines);
+        fs::write(self.day(day), lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+            .unwrap();
+    }
+
+    fn verify(&self, check: &Check) -> Verified {
+        self.audit.verify(check, |_| {}).unwrap()
+    }
+}
+
+/// What is found, one a line: place, word and rows.
+fn said(verified: &Verified) -> String {
+    let line = |line: Option<u64>| line.map_or_else(String::new, |line| format!(":{line}"));
+    let rows = |rows: Option<(u64, u64)>| match rows {
+        Some((first, last)) if first == last => format!(" {first}"),
+        Some((first, last)) => format!(" {first}-{last}"),
+        None => String::new(),
+    };
+    let findings = verified.findings.iter().map(|finding| {
+        let file = finding.file.trim_end_matches(".jsonl");
+        format!(
+            "{file}{} {}{}",
+            line(finding.line),
+            finding.fault.word(),
+            rows(finding.fault.rows())
+        )
+    });
+    findings.collect::<Vec<_>>().join("; ")
+}
+
+#[track_caller]
+fn check(tamper: impl FnOnce(&Log), expected: &str) {
+    let log = Log::new();
+    tamper(&log);
+    assert_eq!(said(&log.verify(&Check::default())), expected);
+    // What was done is still found when more rows have come.
+    log.add(DAYS[2]);
+    log.add(DAYS[2]);
+    assert_eq!(log.verify(&Check::default()).is_intact(), expected.is_empty());
+}
+
+/// A row with a right hash of its own.
+fn forged(line: &str, seq: u64, prev: &str) -> String {
+    let body = line.split(",\"seq\":").next().unwrap().replace("Read", "Forged");
+    let body = format!("{body},\"seq\":{seq},\"prev\":\"{prev}\"");
+    let hash = zero_sandbox::journal::sha256(body.as_bytes());
+    format!("{body},\"hash\":\"{hash}\"}}")
+}
+
+fn link(line: &str) -> Link {
+    Link::of(line.as_bytes()).unwrap()
+}
+
+#[test]
+fn an_untouched_log_is_intact_and_private() {
+    let log = Log::new();
+    let verified = log.verify(&Check { begin: Begin::FirstRow, ..Check::default() });
+    assert_eq!(said(&verified), "");
+    assert_eq!((verified.rows, verified.days, verified.first), (9, 3, Some(1)));
+    assert_eq!(verified.head.as_ref().unwrap().seq, 9);
+    for name in ["head", "2026-01-01.jsonl"] {
+        let mode = fs::metadata(log.path(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    assert_eq!(said(&Log::empty().verify(&Check::default())), "");
+}
+
+#[test]
+fn every_kind_of_tampering_is_found_where_it_was_done() {
+    check(|_| {}, "");
+    // Edited.
+    check(|log| log.lines(1, |l| l[1] = l[1].replace("Read", "Reed")), "2026-01-02:2 edited 5");
+    check(|log| log.lines(2, |l| l[2] = l[2].replace("Read", "Reed")), "2026-01-03:3 edited 9");
+    let flip_hash = |line: &mut String| {
+        let at = line.len() - 3;
+        let flipped = if line.as_bytes()[at] == b'0' { "1" } else { "0" };
+        line.replace_range(at..=at, flipped);
+    };
+    check(|log| log.lines(1, |l| flip_hash(&mut l[1])), "2026-01-02:2 edited 5");
+    // Edited, with the hash made to fit.
+    check(
+        |log| log.lines(1, |l| l[1] = forged(&l[1], 5, &link(&l[1]).prev)),
+        "2026-01-02:3 replaced 6",
+    );
+    check(
+        |log| log.lines(2, |l| l[2] = forged(&l[2], 9, &link(&l[2]).prev)),
+        "head head_differs 9",
+    );
+    // Removed.
+    check(|log| log.lines(1, |l| drop(l.remove(1))), "2026-01-02:2 removed 5");
+    check(|log| log.lines(1, |l| drop(l.drain(..2))), "2026-01-02:1 removed 4-5");
+    check(|log| fs::remove_file(log.day(1)).unwrap(), "2026-01-03:1 removed 4-6");
+    // Moved.
+    check(|log| log.lines(1, |l| l.swap(1, 2)), "2026-01-02:2 moved 6");
+    check(|log| log.lines(2, |l| l.swap(1, 2)), "2026-01-03:2 moved 9");
+    check(|log| log.lines(1, |l| l.rotate_left(1)), "2026-01-02:3 moved 4");
+    check(
+        |log| {
+            fs::rename(log.day(1), log.path("x")).unwrap();
+            fs::rename(log.day(2), log.day(1)).unwrap();
+            fs::rename(log.path("x"), log.day(2)).unwrap();
+        },
+        "2026-01-03:1 moved 4-6",
+    );
+    // Repeated.
+    check(|log| log.lines(1, |l| l.insert(1, l[0].clone())), "2026-01-02:2 repeated 4");
+    check(|log| log.lines(1, |l| l.extend_from_within(..2)), "2026-01-02:4 repeated 4-5");
+    // Put in.
+    check(
+        |log| log.lines(1, |l| l.insert(1, forged(&l[0], 5, &link(&l[0]).pin.hash))),
+        "2026-01-02:2 inserted 5",
+    );
+    check(
+        |log| log.lines(1, |l| l.insert(2, forged(&l[0], 5, &link(&l[0]).pin.hash))),
+        "2026-01-02:3 inserted 5",
+    );
+    check(
+        |log| log.lines(1, |l| l.insert(1, forged(&l[0], 999, &link(&l[0]).pin.hash))),
+        "2026-01-02:2 inserted 999",
+    );
+    check(|log| log.lines(1, |l| l.insert(1, "not a row".to_owned())), "2026-01-02:2 foreign");
+    let untied = |line: &str| format!("{}}}", line.split(",\"seq\":").next().unwrap());
+    check(|log| log.lines(1, |l| l.insert(1, untied(&l[0]))), "2026-01-02:2 untied");
+    // The chain taken off a row: the row is there and its place is empty.
+    check(
+        |log| log.lines(1, |l| l[1] = untied(&l[1])),
+        "2026-01-02:2 untied; 2026-01-02:3 removed 5",
+    );
+    // Cut off at the end.
+    check(|log| log.lines(2, |l| l.truncate(1)), "2026-01-03 cut_off 8-9");
+    check(|log| fs::remove_file(log.day(2)).unwrap(), "2026-01-02 cut_off 7-9");
+    check(|log| log.lines(2, |l| l[2].truncate(60)), "2026-01-03 cut_off 9");
+    // Two things at once.
+    check(
+        |log| {
+            log.lines(0, |l| l[1] = l[1].replace("Read", "Reed"));
+            log.lines(2, |l| drop(l.remove(0)));
+        },
+        "2026-01-01:2 edited 2; 2026-01-03:1 removed 7",
+    );
+}
+
+#[test]
+fn a_head_that_was_touched_is_found() {
+    let log = Log::new();
+    let head = fs::read_to_string(log.path("head")).unwrap();
+    let hash = log.verify(&Check::default()).head.unwrap().hash;
+    let edit = |from: &str, to: &str| {
+        assert!(head.contains(from), "{from} is not in {head}");
+        fs::write(log.path("head"), head.replacen(from, to, 1)).unwrap();
+        said(&log.verify(&Check::default()))
+    };
+    assert_eq!(edit("009 ", "009 "), "");
+    assert_eq!(edit("009 ", "005 "), "head head_behind 5");
+    assert_eq!(edit("009 ", "008 "), "head head_differs 8");
+    assert_eq!(edit("009 ", "012 "), "2026-01-03 cut_off 10-12");
+    assert_eq!(edit("009 ", "nine"), "head head_missing");
+    assert_eq!(edit(&hash, &"0".repeat(64)), "head head_differs 9");
+    fs::write(log.path("head"), "").unwrap();
+    assert_eq!(said(&log.verify(&Check::default())), "head head_missing");
+    fs::remove_file(log.path("head")).unwrap();
+    assert_eq!(said(&log.verify(&Check::default())), "head head_missing");
+    // The next row makes a new one, and the chain goes on.
+    log.add(DAYS[2]);
+    let verified = log.verify(&Check::default());
+    assert_eq!((said(&verified), verified.head.unwrap().seq), (String::new(), 10));
+}
+
+#[test]
+fn a_pin_noted_elsewhere_shows_what_the_files_alone_cannot() {
+    let log = Log::new();
+    let pin = log.verify(&Check::default()).head.unwrap();
+    let expect = |pin: &Pin| Check { expect: Some(pin.clone()), ..Check::default() };
+    log.add(DAYS[2]);
+    assert_eq!(said(&log.verify(&expect(&pin))), "");
+    let other = Pin { seq: 4, ..pin.clone() };
+    assert_eq!(said(&log.verify(&expect(&other))), "2026-01-02:1 not_expected 4");
+    let later = Pin { seq: 40, ..pin.clone() };
+    assert_eq!(said(&log.verify(&expect(&later))), "2026-01-03 expected_missing 40");
+    // All of it written anew: whole in itself.
+    let anew = Log::new();
+    assert_eq!(said(&anew.verify(&Check::default())), "");
+    assert_eq!(said(&anew.verify(&expect(&pin))), "2026-01-03:3 not_expected 9");
+}
+
+#[test]
+fn old_days_may_go_and_old_rows_may_stay() {
+    let log = Log::new();
+    fs::remove_file(log.day(0)).unwrap();
+    let verified = log.verify(&Check::default());
+    assert_eq!((said(&verified), verified.first), (String::new(), Some(4)));
+    let from_start = Check { begin: Begin::FirstRow, ..Check::default() };
+    assert_eq!(said(&log.verify(&from_start)), "2026-01-02:1 removed 1-3");
+    let since = Check { since: Some(DAYS[2].parse().unwrap()), ..Check::default() };
+    let verified = log.verify(&since);
+    assert_eq!((said(&verified), verified.rows, verified.days), (String::new(), 3, 1));
+
+    // Rows of the time before the chain, in a file of their own and at the beginning of the next.
+    let log = Log::empty();
+    let old = serde_json::to_string(&log.row(DAYS[0])).unwrap();
+    fs::create_dir(log.path("")).unwrap();
+    fs::write(log.day(0), format!("{old}\n{old}\n")).unwrap();
+    fs::write(log.day(1), format!("{old}\n")).unwrap();
+    log.add(DAYS[1]);
+    log.add(DAYS[2]);
+    let verified = log.verify(&from_start);
+    assert_eq!((said(&verified), verified.untied, verified.rows), (String::new(), 3, 2));
+    assert_eq!(verified.first, Some(1));
+    log.lines(1, |lines| drop(lines.remove(1)));
+    assert_eq!(said(&log.verify(&Check::default())), "2026-01-03:1 removed 1");
+}
+
+#[test]
+fn a_row_that_comes_late_goes_on_where_the_log_is() {
+    let log = Log::new();
+    log.add(DAYS[0]);
+    log.audit.ready(log.row(DAYS[1]).time).unwrap();
+    log.add(DAYS[1]);
+    assert_eq!(said(&log.verify(&Check::default())), "");
+    assert_eq!(fs::read_to_string(log.day(2)).unwrap().lines().count(), 5);
+}
+
+#[test]
+fn a_torn_line_is_damage_and_breaks_nothing() {
+    let log = Log::new();
+    let tear = |text: &str| {
+        let mut file = fs::OpenOptions::new().append(true).open(log.day(2)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    };
+    tear("{\"time\":\"2026-01-03T1");
+    let verified = log.verify(&Check::default());
+    assert_eq!((said(&verified), verified.torn.len()), (String::new(), 1));
+    log.add(DAYS[2]);
+    // Another process, which did not see what happened.
+    Audit::new(&StateDir::new(log.folder.path())).write(&log.row(DAYS[2])).unwrap();
+    tear("{");
+    log.add("2026-01-04");
+    log.add("2026-01-04");
+    let verified = log.verify(&Check::default());
+    let torn = |line| ("2026-01-03.jsonl".to_owned(), line);
+    assert_eq!((said(&verified), verified.rows), (String::new(), 13));
+    assert_eq!(verified.torn, [torn(4), torn(7)]);
+}
+
+#[test]
+fn a_writer_stopped_before_the_head_or_before_the_line_break_loses_nothing() {
+    let log = Log::new();
+    let head = fs::read(log.path("head")).unwrap();
+    log.add(DAYS[2]);
+    fs::write(log.path("head"), &head).unwrap();
+    assert_eq!(said(&log.verify(&Check::default())), "");
+    let text = fs::read_to_string(log.day(2)).unwrap();
+    fs::write(log.day(2), text.trim_end()).unwrap();
+    assert_eq!(said(&log.verify(&Check::default())), "");
+    log.add("2026-01-04");
+    let verified = log.verify(&Check::default());
+    assert_eq!((said(&verified), verified.rows, verified.torn.len()), (String::new(), 11, 0));
+}
+
+#[test]
+fn a_log_that_is_cleared_away_begins_anew() {
+    let log = Log::new();
+    fs::remove_dir_all(log.path("")).unwrap();
+    log.audit.ready(log.row(DAYS[2]).time).unwrap();
+    log.add(DAYS[2]);
+    let verified = log.verify(&Check::default());
+    assert_eq!((said(&verified), verified.head.unwrap().seq), (String::new(), 1));
+    fs::remove_file(log.day(2)).unwrap();
+    log.add(DAYS[2]);
+    assert!(log.day(2).exists(), "a row is never added to a file that is gone");
+}
+
+#[test]
+fn many_writers_at_once_make_one_chain() {
+    let log = Log::empty();
+    let row = log.row(DAYS[0]);
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let (log, mut row) = (&log, row.clone());
+            scope.spawn(move || {
+                let audit = Audit::new(&StateDir::new(log.folder.path()));
+                for turn in 0..200 {
+                    // Some begin the next day while others still end calls of the old one.
+                    let day = if turn < 100 + writer { DAYS[0] } else { DAYS[1] };
+                    row.time = format!("{day}T12:00:00Z").parse().unwrap();
+                    audit.ready(row.time).unwrap();
+                    audit.write(&row).unwrap();
+                }
+            });
+        }
+        // Whoever looks meanwhile sees no damage that is none.
+        for _ in 0..20 {
+            assert_eq!(said(&log.verify(&Check::default())), "");
+        }
+    });
+    let verified = log.verify(&Check { begin: Begin::FirstRow, ..Check::default() });
+    assert_eq!((said(&verified), verified.rows), (String::new(), 1_600));
+    assert_eq!((verified.days, verified.torn.len()), (2, 0));
+}
+
+/// Set in the process that writes rows until it is killed: the folder to write to.
+const VICTIM: &str = "ZERO_TEST_AUDIT_VICTIM";
+
+#[test]
+fn killed_writers_leave_a_whole_chain() {
+    if let Some(folder) = std::env::var_os(VICTIM) {
+        write_until_killed(folder.into());
+    }
+    let log = Log::empty();
+    for kill in 0..30u64 {
+        let name = "audit_chain::killed_writers_leave_a_whole_chain";
+        let mut victim = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(VICTIM, log.folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+        lines.find(|line| line.as_ref().unwrap().contains("writing")).unwrap().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(kill * 137));
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        assert_eq!(said(&log.verify(&Check::default())), "", "after kill {kill}");
+    }
+    log.add(DAYS[0]);
+    let verified = log.verify(&Check { begin: Begin::FirstRow, ..Check::default() });
+    assert_eq!(said(&verified), "");
+    assert!(verified.rows > 30, "{}", verified.rows);
+}
+
+#[expect(clippy::infinite_loop, reason = "it is ended from outside")]
+fn write_until_killed(folder: PathBuf) -> ! {
+    let audit = Audit::new(&StateDir::new(&folder));
+    let row = Log { folder: tempfile::tempdir().unwrap(), audit }.row(DAYS[0]);
+    let audit = Audit::new(&StateDir::new(folder));
+    audit.write(&row).unwrap();
+    println!("writing");
+    loop {
+        audit.write(&row).unwrap();
+    }
+}

@@ -1,0 +1,156 @@
+//! One short line that several processes keep up to date, and the lock under which they do.
+//!
+//! The line is written in place and not flushed: it costs a system call, not a disk. The kernel
+//! frees the lock when its holder dies, however it dies.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::time::{Duration, Instant};
+
+use crate::StateDir;
+
+/// How long the lock is waited for: its holders need microseconds, so somebody stopped in between.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// First pause between two tries; each is longer than the one before.
+const PAUSE_FIRST: Duration = Duration::from_micros(20);
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_millis(2);
+/// Longest line read, in bytes.
+const LINE_BYTES_MAX: usize = 256;
+
+/// A file with one short line, and a lock on it.
+#[derive(Debug)]
+pub struct LockedLine {
+    file: File,
+}
+
+impl LockedLine {
+    /// Opens the file for changing it, making it and the folder when needed.
+    #[expect(clippy::disallowed_methods, reason = "zero's own file, in its own folder")]
+    pub fn open(dir: &StateDir, name: &str) -> io::Result<Self> {
+        dir.create()?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(dir.path().join(name))?;
+        reserve(&file)?;
+        Ok(Self { file })
+    }
+
+    /// Opens a file that is there for reading it; nothing when there is none.
+    pub fn open_existing(dir: &StateDir, name: &str) -> io::Result<Option<Self>> {
+        match dir.open(name) {
+            Ok(file) => Ok(Some(Self { file })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until nobody else holds the line.
+    pub fn lock(&self) -> io::Result<HeldLine<'_>> {
+        self.wait(File::try_lock)
+    }
+
+    /// Waits until nobody changes the line; others may read it too.
+    pub fn lock_shared(&self) -> io::Result<HeldLine<'_>> {
+        self.wait(File::try_lock_shared)
+    }
+
+    fn wait(
+        &self,
+        try_lock: impl Fn(&File) -> Result<(), TryLockError>,
+    ) -> io::Result<HeldLine<'_>> {
+        let mut pause = PAUSE_FIRST;
+        let mut began = None;
+        loop {
+            match try_lock(&self.file) {
+                Ok(()) => return Ok(HeldLine { file: &self.file }),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if began.get_or_insert_with(Instant::now).elapsed() >= WAIT_MAX {
+                let message = "another process holds its lock and does not go on";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// The line while nobody else can change it.
+#[derive(Debug)]
+pub struct HeldLine<'a> {
+    file: &'a File,
+}
+
+impl HeldLine<'_> {
+    /// What the file holds, its beginning if that is long; nothing when it was removed, and others
+    /// may hold another one.
+    pub fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        if self.file.metadata()?.nlink() == 0 {
+            return Ok(None);
+        }
+        let mut line = vec![0; LINE_BYTES_MAX];
+        let length = self.file.read_at(&mut line, 0)?;
+        line.truncate(length);
+        Ok(Some(line))
+    }
+
+    /// Puts a line of the same length, or the first one, into the file.
+    pub fn write(&self, line: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(line, 0)
+    }
+}
+
+impl Drop for HeldLine<'_> {
+    fn drop(&mut self) {
+        // Nothing can be done about a lock that cannot be given back; it goes with the process.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Makes sure that a line fits on the disk, before somebody relies on it.
+fn reserve(file: &File) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::FallocateFlags;
+        use rustix::io::Errno;
+        let bytes = LINE_BYTES_MAX as u64;
+        match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+            // A file system that cannot reserve says at the write when it is full.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_and_gone_is_noticed() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = StateDir::new(temp.path().join("made"));
+        assert!(LockedLine::open_existing(&dir, "line").unwrap().is_none());
+        let line = LockedLine::open(&dir, "line").unwrap();
+        let other = LockedLine::open_existing(&dir, "line").unwrap().unwrap();
+        let held = line.lock().unwrap();
+        held.write(b"one").unwrap();
+        assert!(matches!(other.file.try_lock_shared(), Err(TryLockError::WouldBlock)));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| other.lock_shared().unwrap().read().unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+            held.write(b"two").unwrap();
+            drop(held);
+            assert_eq!(waits.join().unwrap().as_deref(), Some(&b"two"[..]));
+        });
+        std::fs::remove_file(dir.path().join("line")).unwrap();
+        assert_eq!(line.lock().unwrap().read().unwrap(), None);
+    }
+}
