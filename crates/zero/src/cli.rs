@@ -8,8 +8,10 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use jiff::civil::Date;
 use zero_core::limits::{Limits, parse_duration};
 use zero_runtime::DialectName;
+use zero_runtime::audit::Pin;
 
 /// Gives any coding agent hands, safely.
 ///
@@ -88,6 +90,10 @@ pub enum ToolsCommand {
 pub enum AuditCommand {
     /// Show the newest calls
     Tail(TailArgs),
+    /// Show everything recorded of one call
+    Show(AuditShowArgs),
+    /// Check that nobody changed, removed, added or moved a record
+    Verify(VerifyArgs),
 }
 
 /// `zero tools list`
@@ -302,6 +308,49 @@ pub struct TailArgs {
     pub json: bool,
 }
 
+/// `zero audit show`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero audit show 42                                the call in place 42 of the log
+  zero audit show call_8c1f                         the call whose id begins so
+  zero audit show 8c1f --json")]
+pub struct AuditShowArgs {
+    /// The call: its id, as much of the beginning as only one has, or its place in the log
+    #[arg(value_name = "CALL|SEQ")]
+    pub call: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `zero audit verify`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each record holds the hash of the one before it. Whoever can write the files can compute all of
+them anew, so note the head that is printed somewhere else and pass it with --expect later.
+
+Examples:
+  zero audit verify
+  zero audit verify --since 2026-01-31
+  zero audit verify --expect 42:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+
+Exit codes: 0 intact, 1 something is wrong, 2 wrong usage."
+)]
+pub struct VerifyArgs {
+    /// Check the days from this one on, such as `2026-01-31`
+    #[arg(long, value_name = "DAY", conflicts_with = "from_start", value_parser = day)]
+    pub since: Option<Date>,
+    /// A record that must be there, as an earlier check printed its head
+    #[arg(long, value_name = "SEQ:HASH")]
+    pub expect: Option<Pin>,
+    /// Take it as wrong when the first records are not here, as when old days were removed
+    #[arg(long)]
+    pub from_start: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Reads a dialect's name; help and errors list the names.
 fn dialect() -> impl TypedValueParser<Value = DialectName> {
     PossibleValuesParser::new(DialectName::ALL.map(DialectName::as_str))
@@ -320,6 +369,11 @@ fn some_time(text: &str) -> Result<Duration, String> {
 /// Reads how far to look back: hours and days rather than milliseconds.
 fn look_back(text: &str) -> Result<Duration, String> {
     some_time(text).map_err(|_| format!("`{text}` is not a time such as `12h` or `30d`"))
+}
+
+/// Reads a day.
+fn day(text: &str) -> Result<Date, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a day such as `2026-01-31`"))
 }
 
 /// Reads the number of a change.

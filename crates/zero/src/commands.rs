@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
+mod audit_show;
 mod audit_tail;
+mod audit_verify;
 mod completions;
 mod conformance;
 mod man;
@@ -28,6 +30,10 @@ pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Undo(args)) => undo::run(app, &args),
         Some(Command::Stats(args)) => stats::run(app, &args),
         Some(Command::Audit { command: AuditCommand::Tail(args) }) => audit_tail::run(app, &args),
+        Some(Command::Audit { command: AuditCommand::Show(args) }) => audit_show::run(app, &args),
+        Some(Command::Audit { command: AuditCommand::Verify(args) }) => {
+            audit_verify::run(app, &args)
+        }
         Some(Command::Completions { shell }) => completions::run(app, shell),
         Some(Command::Man { command }) => man::run(app, &command),
     }

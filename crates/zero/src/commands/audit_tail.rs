@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use anstyle::Style;
-use zero_runtime::audit::{Audit, AuditDecision, AuditRow, DayReader};
+use zero_runtime::audit::{Audit, AuditDecision, AuditRow, DayReader, Line};
 use zero_runtime::metrics::Status;
 
 use crate::App;
@@ -28,13 +28,26 @@ pub(super) fn run(app: &App, args: &TailArgs) -> anyhow::Result<Exit> {
     if newest.is_none() && !args.json {
         app.terminal.note("no calls are recorded yet; `zero tools call` makes one");
     }
-    for row in &rows {
-        show(out, args, row)?;
+    for recorded in &rows {
+        show(out, args, recorded)?;
     }
     if damaged > 0 {
         app.terminal.note(&damaged_lines(damaged));
     }
     if args.follow { follow(out, args, &audit, newest) } else { Ok(Exit::Ok) }
+}
+
+/// A row, and the line it was read from: programs get it byte for byte, so that they can check its
+/// hash.
+struct Recorded {
+    row: AuditRow,
+    line: String,
+}
+
+impl Recorded {
+    fn new(row: AuditRow, line: Line<'_>) -> Self {
+        Self { row, line: String::from_utf8_lossy(line.bytes).into_owned() }
+    }
 }
 
 /// Shows rows as they come, until somebody interrupts it or the reader goes away.
@@ -50,9 +63,9 @@ fn follow(
         // What is left of the old day comes before the first row of the new one.
         if let Some(day) = &mut day {
             let mut rows = Vec::new();
-            day.each(|row| rows.push(row))?;
-            for row in &rows {
-                show(out, args, row)?;
+            day.each_recorded(|row, line| rows.push(Recorded::new(row, line)))?;
+            for recorded in &rows {
+                show(out, args, recorded)?;
             }
         }
         let is_newer = |next: &DayReader| day.as_ref().is_none_or(|day| day.day() < next.day());
@@ -68,10 +81,10 @@ fn last_rows(
     audit: &Audit,
     newest: Option<&mut DayReader>,
     count: usize,
-) -> io::Result<(VecDeque<AuditRow>, usize)> {
+) -> io::Result<(VecDeque<Recorded>, usize)> {
     let Some(newest) = newest else { return Ok((VecDeque::new(), 0)) };
     let mut rows = VecDeque::new();
-    newest.each(|row| push_bounded(&mut rows, row, count))?;
+    newest.each_recorded(|row, line| push_bounded(&mut rows, Recorded::new(row, line), count))?;
     let mut damaged = newest.damaged();
     for day in audit.days()?.into_iter().rev().skip_while(|day| day.as_str() >= newest.day()) {
         if rows.len() >= count {
@@ -79,7 +92,8 @@ fn last_rows(
         }
         let mut earlier = VecDeque::new();
         let mut day = audit.day(&day)?;
-        day.each(|row| push_bounded(&mut earlier, row, count - rows.len()))?;
+        let room = count - rows.len();
+        day.each_recorded(|row, line| push_bounded(&mut earlier, Recorded::new(row, line), room))?;
         damaged += day.damaged();
         earlier.append(&mut rows);
         rows = earlier;
@@ -87,7 +101,7 @@ fn last_rows(
     Ok((rows, damaged))
 }
 
-fn push_bounded(rows: &mut VecDeque<AuditRow>, row: AuditRow, most: usize) {
+fn push_bounded(rows: &mut VecDeque<Recorded>, row: Recorded, most: usize) {
     rows.push_back(row);
     if rows.len() > most {
         rows.pop_front();
@@ -99,8 +113,9 @@ fn newest_day(audit: &Audit) -> io::Result<Option<DayReader>> {
     audit.days()?.pop().map(|day| audit.day(&day)).transpose()
 }
 
-fn show(out: &Stream, args: &TailArgs, row: &AuditRow) -> io::Result<()> {
-    if args.json { out.write_line(row) } else { out.write(&line(out, row)) }
+fn show(out: &Stream, args: &TailArgs, recorded: &Recorded) -> io::Result<()> {
+    let text = if args.json { format!("{}\n", recorded.line) } else { line(out, &recorded.row) };
+    out.write(&text)
 }
 
 /// One call in one line: when, how it ended, which tool, what it was about, how long it took.
@@ -143,7 +158,7 @@ fn judged(decision: &AuditDecision) -> Option<String> {
     }
 }
 
-fn status_style(status: &str) -> Style {
+pub(super) fn status_style(status: &str) -> Style {
     match Status::from_word(status) {
         Some(Status::Ok) => GOOD,
         Some(Status::Denied | Status::Cancelled | Status::Timeout) => NOTABLE,
@@ -185,7 +200,10 @@ mod tests {
         let tools =
             |rows: &mut dyn Iterator<Item = AuditRow>| rows.map(|row| row.tool).collect::<String>();
         let (rows, damaged) = last_rows(&audit, Some(&mut newest), 2).unwrap();
-        assert_eq!((tools(&mut rows.into_iter()), damaged), ("BC".to_owned(), 1));
+        assert_eq!(
+            (tools(&mut rows.into_iter().map(|recorded| recorded.row)), damaged),
+            ("BC".to_owned(), 1)
+        );
         write("2026-01-02", &format!("{rest}\n"));
         let mut more = Vec::new();
         newest.each(|row| more.push(row)).unwrap();

@@ -202,7 +202,8 @@ fn every_call_leaves_a_row_that_can_be_counted_and_shown() {
     assert_eq!((&tool["calls"], &tool["errors"]["not_found"]), (&1.into(), &1.into()), "{stats}");
     assert!(zero.stdout(&["stats"]).contains("not_found 1"));
     let audit = zero.folder().join("home/.local/state/zero/audit");
-    let day = std::fs::read_dir(audit).unwrap().next().unwrap().unwrap().path();
+    let mut files = std::fs::read_dir(audit).unwrap().map(|entry| entry.unwrap().path());
+    let day = files.find(|path| path.extension().is_some_and(|end| end == "jsonl")).unwrap();
     let mut log = std::fs::OpenOptions::new().append(true).open(day).unwrap();
     log.write_all(b"not json\n").unwrap();
     for args in [&["stats"][..], &["audit", "tail"]] {

@@ -1,0 +1,256 @@
+//! `zero audit show`: everything recorded of one call.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use zero_runtime::audit::{Audit, AuditRow, Line, Link};
+use zero_runtime::nearest::nearest;
+
+use super::audit_tail::status_style;
+use crate::App;
+use crate::cli::AuditShowArgs;
+use crate::exit::{Exit, UsageError};
+use crate::terminal::{BAD, Counter, FAINT, GOOD, STRONG, Stream, escape_line, short_duration};
+
+/// Most records that are listed when several are meant.
+const LISTED_MAX: usize = 10;
+/// Newest calls among which one that looks alike is searched.
+const RECENT_MAX: usize = 1_000;
+
+pub(super) fn run(app: &App, args: &AuditShowArgs) -> anyhow::Result<Exit> {
+    let audit = Audit::new(&app.config.state()?);
+    let counter = Counter::new(&app.terminal.err);
+    counter.begin("reading the audit log");
+    let found = find(&audit, &args.call, &counter);
+    counter.end();
+    let found = found?;
+    let out = &app.terminal.out;
+    match found.records() {
+        [] => Err(UsageError(not_found(&args.call, &found)).into()),
+        [record] => {
+            let text = if args.json {
+                serde_json::to_string_pretty(&as_json(record))? + "\n"
+            } else {
+                page(out, record)
+            };
+            out.write(&text)?;
+            Ok(Exit::Ok)
+        }
+        several => Err(UsageError(ambiguous(&args.call, several)).into()),
+    }
+}
+
+/// One record, and where it stands.
+struct Record {
+    file: String,
+    line: u64,
+    row: AuditRow,
+    /// The row as it is written, with what this build may not know of.
+    value: Value,
+    link: Option<Link>,
+}
+
+/// What was found on the way through the log.
+#[derive(Default)]
+struct Found {
+    /// Records that are exactly what was asked for.
+    exact: Vec<Record>,
+    /// Records whose call begins so.
+    alike: Vec<Record>,
+    recent: VecDeque<String>,
+    first_seq: Option<u64>,
+    last_seq: Option<u64>,
+}
+
+impl Found {
+    /// What is meant: something that fits exactly comes before what only begins so.
+    fn records(&self) -> &[Record] {
+        if self.exact.is_empty() { &self.alike } else { &self.exact }
+    }
+}
+
+fn find(audit: &Audit, wanted: &str, counter: &Counter) -> io::Result<Found> {
+    let mut found = Found::default();
+    for day in audit.days()? {
+        counter.progress(&format!("reading the audit log of {day}"));
+        let file = format!("{day}.jsonl");
+        audit.day(&day)?.each_recorded(|row, line| look(&mut found, wanted, &file, row, line))?;
+    }
+    Ok(found)
+}
+
+fn look(found: &mut Found, wanted: &str, file: &str, row: AuditRow, line: Line<'_>) {
+    let link = Link::of(line.bytes);
+    let seq = link.as_ref().map(|link| link.pin.seq);
+    found.first_seq = found.first_seq.or(seq);
+    found.last_seq = seq.or(found.last_seq);
+    found.recent.push_back(row.call.clone());
+    if found.recent.len() > RECENT_MAX {
+        found.recent.pop_front();
+    }
+    let is_exact = row.call == wanted || seq.is_some_and(|seq| seq.to_string() == wanted);
+    let is_alike = || {
+        let short = row.call.strip_prefix("call_").unwrap_or(&row.call);
+        !wanted.is_empty() && (row.call.starts_with(wanted) || short.starts_with(wanted))
+    };
+    let list = match is_exact {
+        true => &mut found.exact,
+        false if is_alike() => &mut found.alike,
+        false => return,
+    };
+    // One more than is listed shows that there are more.
+    if list.len() <= LISTED_MAX {
+        let value = serde_json::from_slice(line.bytes).unwrap_or_default();
+        list.push(Record { file: file.to_owned(), line: line.number, row, value, link });
+    }
+}
+
+fn not_found(wanted: &str, found: &Found) -> String {
+    let shown = escape_line(wanted);
+    let is_number = !wanted.is_empty() && wanted.bytes().all(|byte| byte.is_ascii_digit());
+    let hint = match (is_number, found.first_seq, found.last_seq) {
+        (true, Some(first), Some(last)) => format!("the log has {first} to {last}"),
+        _ => match &nearest(wanted, found.recent.iter().map(String::as_str), 3)[..] {
+            [] => "`zero audit tail --json` shows the newest with their ids".to_owned(),
+            near => format!("did you mean {}?", near.join(", ")),
+        },
+    };
+    format!("there is no record `{shown}`; {hint}")
+}
+
+fn ambiguous(wanted: &str, records: &[Record]) -> String {
+    let mut text = format!("`{}` is more than one record:\n", escape_line(wanted));
+    for Record { row, link, .. } in records.iter().take(LISTED_MAX) {
+        let seq = link.as_ref().map_or_else(|| "-".to_owned(), |link| link.pin.seq.to_string());
+        let _ = writeln!(text, "  {seq:>6}  {}  {}  {}", row.call, row.time, row.tool);
+    }
+    if records.len() > LISTED_MAX {
+        text.push_str("  and more\n");
+    }
+    text + "name one by its number, or write more of the id"
+}
+
+fn as_json(record: &Record) -> Value {
+    let chain = record.link.as_ref().map(|link| {
+        let is_right = link.is_right();
+        json!({"seq": link.pin.seq, "prev": link.prev, "hash": link.pin.hash, "hash_is_right": is_right})
+    });
+    json!({
+        "file": record.file,
+        "line": record.line,
+        "chain": chain,
+        "record": record.value,
+    })
+}
+
+/// The record for a person, part by part.
+fn page(out: &Stream, record: &Record) -> String {
+    let row = &record.row;
+    let mut page = Page { out, text: String::new() };
+    page.part("call", &row.call);
+    page.part("when", &row.time.to_string());
+    let asked_as = row.asked_as.as_ref().map(|name| format!(" (asked for as {name})"));
+    page.part("tool", &format!("{}{}", row.tool, asked_as.unwrap_or_default()));
+    page.part("title", row.title.as_deref().unwrap_or_default());
+    page.part("session", row.session.as_deref().unwrap_or_default());
+    page.part("workspace", &row.workspace);
+    page.part("dialect", &row.dialect);
+    page.json("input", &row.input);
+    for (index, effect) in row.effects.iter().enumerate() {
+        let name = if index == 0 { "effects" } else { "" };
+        page.part(name, &format!("{} {}", effect.kind, effect.target));
+    }
+    if row.effects.is_empty() {
+        page.part("effects", "none said");
+    }
+    decision(&mut page, record.value.get("decision").and_then(Value::as_object));
+    outcome(&mut page, row);
+    page.part("recorded", &format!("{} line {}", record.file, record.line));
+    chain(&mut page, record.link.as_ref());
+    page.text
+}
+
+/// How it was judged, part by part, with parts that only a newer build knows the meaning of.
+fn decision(page: &mut Page<'_>, decision: Option<&Map<String, Value>>) {
+    let Some(decision) = decision else {
+        page.part("decision", "none: it did not come so far");
+        return;
+    };
+    let text = |name: &str| decision.get(name).and_then(Value::as_str).unwrap_or_default();
+    page.part("decision", &format!("{}: {}", text("verdict"), text("reason")));
+    for (name, value) in decision {
+        match (name.as_str(), value) {
+            ("verdict" | "reason", _) => {}
+            (name, Value::String(value)) => page.part(&format!("  {}", words(name)), value),
+            (name, value) => page.json(&format!("  {}", words(name)), value),
+        }
+    }
+}
+
+fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+fn outcome(page: &mut Page<'_>, row: &AuditRow) {
+    let status = page.out.paint(status_style(&row.status), &escape_line(&row.status)).into_owned();
+    let kind = [&row.error_type, &row.reason].into_iter().flatten().cloned().collect::<Vec<_>>();
+    let kind = if kind.is_empty() { String::new() } else { format!(" ({})", kind.join(", ")) };
+    page.painted("outcome", &format!("{status}{}", escape_line(&kind)));
+    page.part("message", row.message.as_deref().unwrap_or_default());
+    if let Some(attempts) = row.attempts {
+        page.part("attempts", &attempts.to_string());
+    }
+    page.part("fallback", row.fallback.as_deref().unwrap_or_default());
+    page.part("took", &short_duration(Duration::from_micros(row.duration_us)));
+}
+
+fn chain(page: &mut Page<'_>, link: Option<&Link>) {
+    let Some(link) = link else {
+        page.part("chain", "not chained: an earlier zero wrote it, or somebody else");
+        return;
+    };
+    let verdict = match link.is_right() {
+        true => page.out.paint(GOOD, "the record has the hash it says"),
+        false => page.out.paint(BAD, "the record was changed: it does not have the hash it says"),
+    };
+    let verdict = format!("row {}; {verdict}", link.pin.seq);
+    page.painted("chain", &verdict);
+    page.part("  hash", &link.pin.hash);
+    page.part("  prev", &link.prev);
+}
+
+/// Text under names. What others wrote is made harmless.
+struct Page<'a> {
+    out: &'a Stream,
+    text: String,
+}
+
+impl Page<'_> {
+    /// A part; one that is empty is left out.
+    fn part(&mut self, name: &str, value: &str) {
+        if value.is_empty() {
+            return;
+        }
+        let mut name = name;
+        for line in value.lines() {
+            self.painted(name, &escape_line(line));
+            name = "";
+        }
+    }
+
+    /// A part that is JSON, spread over lines.
+    fn json(&mut self, name: &str, value: &Value) {
+        self.part(name, &serde_json::to_string_pretty(value).unwrap_or_default());
+    }
+
+    /// A line that is harmless already.
+    fn painted(&mut self, name: &str, value: &str) {
+        let name = format!("{:<10}", escape_line(name));
+        let style = if name.starts_with(' ') { FAINT } else { STRONG };
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{}  {value}", self.out.paint(style, &name));
+    }
+}

@@ -1,0 +1,118 @@
+//! `zero audit verify`: whether the log is as it was written.
+
+use serde_json::{Value, json};
+use zero_runtime::audit::verify::{Begin, Check, Finding, Verified};
+use zero_runtime::audit::{Audit, Pin};
+
+use crate::App;
+use crate::cli::VerifyArgs;
+use crate::exit::Exit;
+use crate::terminal::{BAD, Counter, GOOD, Stream};
+
+pub(super) fn run(app: &App, args: &VerifyArgs) -> anyhow::Result<Exit> {
+    let audit = Audit::new(&app.config.state()?);
+    let check = Check {
+        since: args.since,
+        expect: args.expect.clone(),
+        begin: if args.from_start { Begin::FirstRow } else { Begin::Anywhere },
+    };
+    let counter = Counter::new(&app.terminal.err);
+    counter.begin("reading the audit log");
+    let verified = audit.verify(&check, |day| {
+        counter.progress(&format!("reading the audit log of {day}"));
+    });
+    counter.end();
+    let verified = verified?;
+    let out = &app.terminal.out;
+    if args.json {
+        out.write_pretty(&as_json(&verified))?;
+    } else {
+        out.write(&report(out, &verified))?;
+        for note in notes(args, &verified) {
+            app.terminal.note(&note);
+        }
+    }
+    Ok(if verified.is_intact() { Exit::Ok } else { Exit::Error })
+}
+
+/// Each finding with its place, and one line that sums up.
+fn report(out: &Stream, verified: &Verified) -> String {
+    let mut text = String::new();
+    for finding in &verified.findings {
+        let line = finding.line.map_or_else(String::new, |line| format!(":{line}"));
+        let place = format!("{}{line}:", finding.file);
+        text.push_str(&format!("{} {}\n", out.paint(BAD, &place), finding.fault));
+    }
+    let found = verified.findings.len() as u64 + verified.findings_left_out;
+    let verdict = match found {
+        0 => out.paint(GOOD, "intact").into_owned(),
+        _ => format!("{}: {}", out.paint(BAD, "not intact"), count(found, "finding")),
+    };
+    let rows = count(verified.rows, "row");
+    let days = count(verified.days as u64, "day");
+    let head = match &verified.head {
+        Some(pin) => format!(", head {pin}"),
+        None => String::new(),
+    };
+    text.push_str(&format!("{verdict}; {rows} on {days}{head}\n"));
+    text
+}
+
+/// What is worth knowing and not wrong.
+fn notes(args: &VerifyArgs, verified: &Verified) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(first) = verified.first.filter(|first| *first > 1)
+        && args.since.is_none()
+        && !args.from_start
+    {
+        notes.push(format!("the log starts at row {first}; earlier rows are not here"));
+    }
+    if verified.untied > 0 {
+        let rows = count(verified.untied, "row");
+        notes.push(format!("not chained: {rows} at the beginning, written by an earlier zero"));
+    }
+    for (file, line) in &verified.torn {
+        notes.push(format!("{file}:{line}: a line was cut off when its writer was stopped"));
+    }
+    for (left_out, what) in
+        [(verified.findings_left_out, "finding"), (verified.torn_left_out, "torn line")]
+    {
+        if left_out > 0 {
+            notes.push(format!("not shown: {} more", count(left_out, what)));
+        }
+    }
+    notes
+}
+
+fn count(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn as_json(verified: &Verified) -> Value {
+    let pin = |pin: &Pin| json!({"seq": pin.seq, "hash": pin.hash});
+    let torn = verified.torn.iter().map(|(file, line)| json!({"file": file, "line": line}));
+    json!({
+        "intact": verified.is_intact(),
+        "rows": verified.rows,
+        "not_chained": verified.untied,
+        "days": verified.days,
+        "first": verified.first,
+        "head": verified.head.as_ref().map(pin),
+        "findings": verified.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings_left_out": verified.findings_left_out,
+        "torn_lines": torn.collect::<Vec<_>>(),
+        "torn_lines_left_out": verified.torn_left_out,
+    })
+}
+
+fn finding(finding: &Finding) -> Value {
+    let rows = finding.fault.rows();
+    json!({
+        "file": finding.file,
+        "line": finding.line,
+        "seq": rows.map(|(first, _)| first),
+        "last_seq": rows.map(|(_, last)| last),
+        "kind": finding.fault.word(),
+        "message": finding.fault.to_string(),
+    })
+}

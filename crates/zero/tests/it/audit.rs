@@ -1,0 +1,202 @@
+//! The audit log from the outside: one record, the check of all, and the check that others can do.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::program::Program;
+
+/// A program that made three calls, all of the same day.
+fn three_calls() -> Program {
+    let try_once = |_| {
+        let zero = Program::new();
+        std::fs::write(zero.folder().join("a.txt"), "hello\n").unwrap();
+        zero.stdout(&["tools", "call", "Read", r#"{"file_path": "a.txt"}"#]);
+        zero.run(&["tools", "call", "Write", r#"{"file_path": "a.txt", "content": "x"}"#]);
+        zero.run(&["tools", "call", "NoSuchTool", "{}"]);
+        // Once in a while, midnight passes in between.
+        (std::fs::read_to_string(day(&zero)).unwrap().lines().count() == 3).then_some(zero)
+    };
+    (0..2).find_map(try_once).unwrap()
+}
+
+fn day(zero: &Program) -> PathBuf {
+    let folder = zero.folder().join("home/.local/state/zero/audit");
+    let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.find(|path| path.extension().is_some_and(|end| end == "jsonl")).unwrap()
+}
+
+fn change(zero: &Program, change: impl FnOnce(&str) -> String) {
+    let text = std::fs::read_to_string(day(zero)).unwrap();
+    std::fs::write(day(zero), change(&text)).unwrap();
+}
+
+/// What `verify` says, without what differs from run to run.
+fn verify(zero: &Program, args: &[&str]) -> String {
+    let said = zero.run(&[&["audit", "verify"], args].concat());
+    let name = day(zero).file_name().unwrap().to_str().unwrap().to_owned();
+    let said = said.replace(&name, "[DAY].jsonl");
+    let is_hash = |word: &str| word.len() == 64;
+    let words = said.split(|c: char| !c.is_ascii_hexdigit()).filter(|word| is_hash(word));
+    words.fold(said.clone(), |text, hash| text.replace(hash, "[HASH]"))
+}
+
+#[test]
+fn verify_says_where_a_record_was_changed() {
+    let zero = three_calls();
+    insta::assert_snapshot!(verify(&zero, &[]), @"
+    exit 0
+    intact; 3 rows on 1 day, head 3:[HASH]
+    ");
+    let report: Value = serde_json::from_str(&zero.stdout(&["audit", "verify", "--json"])).unwrap();
+    assert_eq!((&report["intact"], &report["rows"]), (&true.into(), &3.into()));
+    let pin = format!("3:{}", report["head"]["hash"].as_str().unwrap());
+    zero.stdout(&["audit", "verify", "--from-start", "--expect", &pin]);
+
+    change(&zero, |text| text.replace("NoSuchTool", "SomeTool"));
+    insta::assert_snapshot!(verify(&zero, &["--expect", &pin]), @"
+    exit 1
+    [DAY].jsonl:3: row 3 was changed: it does not have the hash it says
+    [DAY].jsonl:3: row 3 is not the expected one
+    not intact: 2 findings; 3 rows on 1 day, head 3:[HASH]
+    ");
+    change(&zero, |text| text.lines().take(1).map(|line| format!("{line}\n")).collect());
+    insta::assert_snapshot!(verify(&zero, &[]), @"
+    exit 1
+    [DAY].jsonl: rows 2 to 3 are missing at the end
+    not intact: 1 finding; 1 row on 1 day, head 1:[HASH]
+    ");
+    let output = zero.command(&["audit", "verify", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let finding = &report["findings"][0];
+    assert_eq!((output.status.code(), &report["intact"]), (Some(1), &false.into()));
+    assert_eq!((&finding["kind"], &finding["seq"]), (&"cut_off".into(), &2.into()));
+}
+
+#[test]
+fn verify_tells_what_is_unusual_from_what_is_wrong() {
+    let zero = three_calls();
+    change(&zero, |text| {
+        let rest: String = text.lines().skip(1).map(|line| format!("{line}\n")).collect();
+        rest + "{\"time\":\"20"
+    });
+    insta::assert_snapshot!(verify(&zero, &[]), @"
+    exit 0
+    intact; 2 rows on 1 day, head 3:[HASH]
+    --- stderr
+    note: the log starts at row 2; earlier rows are not here
+    note: [DAY].jsonl:3: a line was cut off when its writer was stopped
+    ");
+    insta::assert_snapshot!(verify(&zero, &["--from-start"]), @"
+    exit 1
+    [DAY].jsonl:1: row 1 is missing before this line
+    not intact: 1 finding; 2 rows on 1 day, head 3:[HASH]
+    --- stderr
+    note: [DAY].jsonl:3: a line was cut off when its writer was stopped
+    ");
+    insta::assert_snapshot!(Program::new().run(&["audit", "verify"]), @"
+    exit 0
+    intact; 0 rows on 0 days
+    ");
+    insta::assert_snapshot!(zero.run(&["audit", "verify", "--expect", "3"]), @"
+    exit 2
+    --- stderr
+    error: invalid value '3' for '--expect <SEQ:HASH>': write it as SEQ:HASH, as `zero audit verify` prints it: a number and 64 hexadecimal digits
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(zero.run(&["audit", "verify", "--since", "monday"]), @"
+    exit 2
+    --- stderr
+    error: invalid value 'monday' for '--since <DAY>': `monday` is not a day such as `2026-01-31`
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn a_record_is_shown_in_full() {
+    let zero = three_calls();
+    let shown = zero.stdout(&["audit", "show", "2"]);
+    for part in [
+        "call        call_",
+        "tool        Write",
+        "title       Write `a.txt`",
+        "\"file_path\": \"a.txt\"",
+        "effects     write ",
+        "decision    ask: ",
+        "outcome     denied (permission_denied, no_approver)",
+        "took        ",
+        "chain       row 2; the record has the hash it says",
+    ] {
+        assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+    }
+    let id = shown.lines().next().unwrap().split_whitespace().nth(1).unwrap().to_owned();
+    for wanted in [&id[..], &id[..12], &id[5..14]] {
+        assert_eq!(zero.stdout(&["audit", "show", wanted]), shown, "{wanted}");
+    }
+    let record: Value =
+        serde_json::from_str(&zero.stdout(&["audit", "show", "2", "--json"])).unwrap();
+    assert_eq!(record["record"]["call"], id.as_str());
+    assert_eq!(record["chain"]["hash_is_right"], true);
+    change(&zero, |text| text.replace("\"tool\":\"Write\"", "\"tool\":\"Wrote\""));
+    let shown = zero.stdout(&["audit", "show", "2"]);
+    assert!(shown.contains("row 2; the record was changed"), "{shown}");
+}
+
+#[test]
+fn a_record_that_is_not_one_is_answered_with_advice() {
+    let zero = three_calls();
+    insta::assert_snapshot!(zero.run(&["audit", "show", "4"]), @"
+    exit 2
+    --- stderr
+    error: there is no record `4`; the log has 1 to 3
+    ");
+    let ambiguous = zero.run(&["audit", "show", "call_"]);
+    assert!(ambiguous.starts_with("exit 2\n--- stderr\nerror: `call_` is more than one record:\n"));
+    for part in ["     1  call_", "  Read\n", "     3  call_", "  NoSuchTool\nname one by"] {
+        assert!(ambiguous.contains(part), "{part:?} is not in\n{ambiguous}");
+    }
+    let shown = zero.stdout(&["audit", "show", "1"]);
+    let id = shown.lines().next().unwrap().split_whitespace().nth(1).unwrap();
+    let slip = format!("{}zz", &id[..id.len() - 2]);
+    let said = zero.run(&["audit", "show", &slip]);
+    assert!(said.contains(&format!("did you mean {id}")), "{said}");
+    insta::assert_snapshot!(Program::new().run(&["audit", "show", "call_1"]), @"
+    exit 2
+    --- stderr
+    error: there is no record `call_1`; `zero audit tail --json` shows the newest with their ids
+    ");
+}
+
+#[test]
+fn tail_prints_rows_byte_for_byte() {
+    let zero = three_calls();
+    let recorded = std::fs::read_to_string(day(&zero)).unwrap();
+    assert_eq!(zero.stdout(&["audit", "tail", "--json"]), recorded);
+}
+
+/// Runs the check that `docs/audit.md` teaches.
+fn documented_check(zero: &Program) -> String {
+    let page = include_str!("../../../../docs/audit.md");
+    let begin = page.find("prev=$(").unwrap();
+    let recipe = page[begin..].split("```").next().unwrap();
+    let mut shell = zero.other_program("sh");
+    shell.args(["-c", recipe]).current_dir(day(zero).parent().unwrap());
+    let output = shell.output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn others_can_check_the_chain_as_documented() {
+    let zero = three_calls();
+    assert_eq!(documented_check(&zero), "");
+    change(&zero, |text| text.replace("NoSuchTool", "SomeTool"));
+    assert!(documented_check(&zero).starts_with("changed: {\"time\""));
+    let zero = three_calls();
+    change(&zero, |text| text.lines().skip(1).map(|line| format!("{line}\n")).collect());
+    assert!(documented_check(&zero).starts_with("does not follow the row before: {\"time\""));
+}
