@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 
 /// A file of lines that several processes add to.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ impl AppendFile {
 
     /// How long the file is, in bytes; nothing when it was removed and what is added would be lost.
     pub fn size(&self) -> io::Result<Option<u64>> {
-        let metadata = self.file.metadata()?;
-        Ok((metadata.nlink() > 0).then_some(metadata.len()))
+        let stat = rustix::fs::fstat(&self.file)?;
+        Ok((stat.st_nlink > 0).then(|| u64::try_from(stat.st_size).unwrap_or_default()))
     }
 
     /// Makes sure that `bytes` more fit on the disk.

@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
 use crate::StateDir;
@@ -88,7 +88,7 @@ impl HeldLine<'_> {
     /// What the file holds, its beginning if that is long; nothing when it was removed, and others
     /// may hold another one.
     pub fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        if self.file.metadata()?.nlink() == 0 {
+        if rustix::fs::fstat(self.file)?.st_nlink == 0 {
             return Ok(None);
         }
         let mut line = vec![0; LINE_BYTES_MAX];

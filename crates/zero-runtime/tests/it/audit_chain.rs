@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
+use proptest::prelude::*;
 use zero_runtime::audit::verify::{Begin, Check, Verified};
 use zero_runtime::audit::{Audit, AuditRow, Link, Pin};
 use zero_runtime::host::new_call_id;
@@ -199,6 +200,99 @@ fn every_kind_of_tampering_is_found_where_it_was_done() {
         },
         "2026-01-01:2 edited 2; 2026-01-03:1 removed 7",
     );
+}
+
+/// One thing done to a day's file, at places given as shares of its length.
+#[derive(Clone, Debug)]
+enum Deed {
+    Byte(f64, u8),
+    Remove(f64),
+    Repeat(f64, f64),
+    Swap(f64, f64),
+    Cut(f64),
+    Forge(f64, u64),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let share = || 0.0..1.0f64;
+    prop_oneof![
+        (share(), any::<u8>()).prop_map(|(at, byte)| Deed::Byte(at, byte)),
+        share().prop_map(Deed::Remove),
+        (share(), share()).prop_map(|(from, to)| Deed::Repeat(from, to)),
+        (share(), share()).prop_map(|(one, other)| Deed::Swap(one, other)),
+        share().prop_map(Deed::Cut),
+        (share(), 1..12u64).prop_map(|(at, seq)| Deed::Forge(at, seq)),
+    ]
+}
+
+fn done(text: &[u8], deed: &Deed) -> Vec<u8> {
+    let at = |share: f64, length: usize| (share * length as f64) as usize;
+    let mut bytes = text.to_vec();
+    let mut lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+    let forgery;
+    let count = lines.len();
+    if count == 0 {
+        return bytes;
+    }
+    match *deed {
+        Deed::Byte(share, byte) => {
+            let at = at(share, bytes.len());
+            bytes[at] = byte;
+            return bytes;
+        }
+        Deed::Cut(share) => {
+            bytes.truncate(at(share, bytes.len()));
+            return bytes;
+        }
+        Deed::Remove(share) => drop(lines.remove(at(share, count))),
+        Deed::Repeat(from, to) => lines.insert(at(to, count), lines[at(from, count)]),
+        Deed::Swap(one, other) => lines.swap(at(one, count), at(other, count)),
+        Deed::Forge(share, seq) => {
+            let line = String::from_utf8_lossy(lines[at(share, count)]).into_owned();
+            let Some(prev) = Link::of(line.as_bytes()).map(|link| link.pin.hash) else {
+                return bytes;
+            };
+            forgery = format!("{}\n", forged(&line, seq, &prev)).into_bytes();
+            lines.insert(at(share, count), &forgery);
+        }
+    }
+    lines.concat()
+}
+
+#[test]
+fn nothing_that_is_done_to_the_files_goes_unnoticed() {
+    let log = Log::new();
+    let days: Vec<Vec<u8>> = (0..3).map(|day| fs::read(log.day(day)).unwrap()).collect();
+    let strategy = proptest::collection::vec((0..3usize, deed()), 1..4);
+    let from_start = Check { begin: Begin::FirstRow, ..Check::default() };
+    let mut runner = proptest::test_runner::TestRunner::default();
+    runner
+        .run(&strategy, |deeds| {
+            let mut changed = days.clone();
+            for (day, deed) in &deeds {
+                changed[*day] = done(&changed[*day], deed);
+            }
+            for (day, text) in changed.iter().enumerate() {
+                fs::write(log.day(day), text).unwrap();
+            }
+            let verified = log.verify(&from_start);
+            // The rows, without fragments that were reported as such.
+            let rows = |days: &[Vec<u8>], torn: &[(String, u64)]| -> Vec<Vec<u8>> {
+                let lines = days.iter().zip(DAYS).flat_map(|(text, day)| {
+                    let text = text.strip_suffix(b"\n").unwrap_or(text);
+                    text.split(|byte| *byte == b'\n').zip(1..).map(move |line| (day, line))
+                });
+                let is_row = |day: &str, line| !torn.contains(&(format!("{day}.jsonl"), line));
+                let rows = lines.filter(|(day, (_, line))| is_row(day, *line));
+                rows.map(|(_, (bytes, _))| bytes.to_vec()).collect()
+            };
+            prop_assert_eq!(
+                verified.is_intact(),
+                rows(&changed, &verified.torn) == rows(&days, &[])
+            );
+            Ok(())
+        })
+        .unwrap();
 }
 
 #[test]
