@@ -2,7 +2,7 @@
 //!
 //! The log is JSON lines, one file a day, private to its owner. A row is cleaned of secrets before
 //! it is written, and it is written with a single append, so rows of several processes do not mix.
-//! Each carries the hash of the one before it ([`link`]), across days and processes ([`writer`]), so
+//! Each carries the hash of the one before it ([`link`]), across days and processes (`writer`), so
 //! that a row that was changed, removed, added or moved afterwards is found ([`verify`]).
 
 mod day_reader;

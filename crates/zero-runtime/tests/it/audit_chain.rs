@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use zero_runtime::audit::verify::{Begin, Check, Verified};
 use zero_runtime::audit::{Audit, AuditRow, Link, Pin};
 use zero_runtime::host::new_call_id;
+use zero_sandbox::locked_line::LockedLine;
 use zero_sandbox::{StateDir, Workspace};
 
 /// A log of three days with three rows each, 1 to 9.
@@ -43,9 +44,7 @@ impl Log {
     }
 
     fn row(&self, day: &str) -> AuditRow {
-        let workspace = Workspace::open(&[self.folder.path().to_owned()], None).unwrap();
-        let time: Timestamp = format!("{day}T12:00:00Z").parse().unwrap();
-        AuditRow::begin(time, &new_call_id(), &workspace, "Read")
+        row(self.folder.path(), day)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -68,6 +67,12 @@ impl Log {
     fn verify(&self, check: &Check) -> Verified {
         self.audit.verify(check, |_| {}).unwrap()
     }
+}
+
+fn row(folder: &Path, day: &str) -> AuditRow {
+    let workspace = Workspace::open(&[folder.to_owned()], None).unwrap();
+    let time: Timestamp = format!("{day}T12:00:00Z").parse().unwrap();
+    AuditRow::begin(time, &new_call_id(), &workspace, "Read")
 }
 
 /// What is found, one a line: place, word and rows.
@@ -426,6 +431,21 @@ fn a_log_that_is_cleared_away_begins_anew() {
 }
 
 #[test]
+fn a_log_that_somebody_keeps_locked_is_not_ready() {
+    let log = Log::new();
+    let time = log.row(DAYS[2]).time;
+    log.audit.ready(time).unwrap();
+    let head = LockedLine::open(&StateDir::new(log.path("")), "head").unwrap();
+    let held = head.lock().unwrap();
+    let error = log.audit.ready(time).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut, "{error}");
+    drop(held);
+    log.audit.ready(time).unwrap();
+    log.add(DAYS[2]);
+    assert_eq!(said(&log.verify(&Check::default())), "");
+}
+
+#[test]
 fn many_writers_at_once_make_one_chain() {
     let log = Log::empty();
     let row = log.row(DAYS[0]);
@@ -483,10 +503,9 @@ fn killed_writers_leave_a_whole_chain() {
     assert!(verified.rows > 30, "{}", verified.rows);
 }
 
-#[expect(clippy::infinite_loop, reason = "it is ended from outside")]
+#[expect(clippy::print_stdout, reason = "tells whoever ends it that it is at work")]
 fn write_until_killed(folder: PathBuf) -> ! {
-    let audit = Audit::new(&StateDir::new(&folder));
-    let row = Log { folder: tempfile::tempdir().unwrap(), audit }.row(DAYS[0]);
+    let row = row(&folder, DAYS[0]);
     let audit = Audit::new(&StateDir::new(folder));
     audit.write(&row).unwrap();
     println!("writing");

@@ -91,10 +91,12 @@ fn look(found: &mut Found, wanted: &str, file: &str, row: AuditRow, line: Line<'
     if found.recent.len() > RECENT_MAX {
         found.recent.pop_front();
     }
-    let is_exact = row.call == wanted || seq.is_some_and(|seq| seq.to_string() == wanted);
+    let short = row.call.strip_prefix("call_").unwrap_or(&row.call);
+    let is_place = seq.is_some_and(|seq| seq.to_string() == wanted);
+    let is_exact = is_place || [&*row.call, short].contains(&wanted);
     let is_alike = || {
-        let short = row.call.strip_prefix("call_").unwrap_or(&row.call);
-        !wanted.is_empty() && (row.call.starts_with(wanted) || short.starts_with(wanted))
+        // A number is a place. Ids are random, so the beginning of one would be a number by chance.
+        !is_number(wanted) && (row.call.starts_with(wanted) || short.starts_with(wanted))
     };
     let list = match is_exact {
         true => &mut found.exact,
@@ -110,8 +112,7 @@ fn look(found: &mut Found, wanted: &str, file: &str, row: AuditRow, line: Line<'
 
 fn not_found(wanted: &str, found: &Found) -> String {
     let shown = escape_line(wanted);
-    let is_number = !wanted.is_empty() && wanted.bytes().all(|byte| byte.is_ascii_digit());
-    let hint = match (is_number, found.first_seq, found.last_seq) {
+    let hint = match (is_number(wanted), found.first_seq, found.last_seq) {
         (true, Some(first), Some(last)) => format!("the log has {first} to {last}"),
         _ => match &nearest(wanted, found.recent.iter().map(String::as_str), 3)[..] {
             [] => "`zero audit tail --json` shows the newest with their ids".to_owned(),
@@ -119,6 +120,10 @@ fn not_found(wanted: &str, found: &Found) -> String {
         },
     };
     format!("there is no record `{shown}`; {hint}")
+}
+
+fn is_number(wanted: &str) -> bool {
+    wanted.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn ambiguous(wanted: &str, records: &[Record]) -> String {
