@@ -2,5 +2,7 @@
 
 mod arg;
 pub mod ast;
+mod parse;
 
 pub use arg::Arg;
+pub use parse::{Parsed, SyntaxError, parse};

@@ -109,7 +109,8 @@ pub enum CommandKind {
     },
     /// `(( … ))`.
     Arithmetic(Word),
-    /// `[[ … ]]`; its words without the operators' meaning.
+    /// `[[ … ]]`: its operands and the operators between them (`-f`, `==`), as words in order;
+    /// without `!`, `&&`, `||` and parentheses.
     Test(Vec<Word>),
     /// A definition; running it is up to whoever calls the name.
     Function {
@@ -234,6 +235,8 @@ pub enum Operation {
 pub struct Redirect {
     /// What it does.
     pub kind: RedirectKind,
+    /// For `{name}> file` the variable that is set to the number of the descriptor.
+    pub variable: Option<String>,
     /// The file, the number or `-` of a duplication, the text of a here-document or here-string.
     pub target: Word,
     /// Where it stands, without a here-document's body.

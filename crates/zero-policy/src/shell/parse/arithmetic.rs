@@ -1,0 +1,169 @@
+//! Arithmetic: `(( … ))`, `$(( … ))`, `$[ … ]`, subscripts.
+//!
+//! Its text is expanded as in double quotes, and then once more where it holds a subscript:
+//! `$(( a[\$(id)] ))` and `$(( a['$(id)'] ))` run `id`. So a quoted `$` or backtick is an error.
+
+use super::reader::Reader;
+use super::word::{Quoting, push_text};
+use crate::shell::ast::{Part, Word};
+
+/// What ends an arithmetic text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fence {
+    /// `)`, others counted.
+    Parenthesis,
+    /// `]`, others counted.
+    Bracket,
+    /// `]` within `${ … }`, others counted. Bash looks for the `}` first.
+    BracketInBraces,
+    /// `}`.
+    Brace,
+}
+
+impl Fence {
+    fn open(self) -> Option<u8> {
+        match self {
+            Self::Parenthesis => Some(b'('),
+            Self::Bracket | Self::BracketInBraces => Some(b'['),
+            Self::Brace => None,
+        }
+    }
+
+    fn close(self) -> u8 {
+        match self {
+            Self::Parenthesis => b')',
+            Self::Bracket | Self::BracketInBraces => b']',
+            Self::Brace => b'}',
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// `(( … ))`, or nothing when it turns out to be two subshells.
+    pub(super) fn arithmetic_command(&mut self) -> Option<Word> {
+        let start = self.pos;
+        let bodies = self.bodies.len();
+        self.eat("((");
+        let word = self.arithmetic_text(Fence::Parenthesis);
+        self.eat(")");
+        if self.raw() == Some(b')') {
+            self.pos += 1;
+            self.require_plain(&word);
+            return Some(word);
+        }
+        if self.has_failed() {
+            return Some(word);
+        }
+        if self.peek() == Some(b')') {
+            self.fail("a broken line between `)` and `)`");
+        }
+        self.bodies.truncate(bodies);
+        self.go_back(start);
+        None
+    }
+
+    /// `$(( … ))`, or a command substitution that starts with a subshell. Bash decides by counting
+    /// parentheses, which takes the `)` of a `case` for the end; then its reading is not ours.
+    pub(super) fn dollar_parentheses(&mut self, parts: &mut Vec<Part>, quoting: Quoting) {
+        let start = self.pos;
+        let bodies = self.bodies.len();
+        self.eat("$((");
+        let word = self.nested(|reader| reader.arithmetic_text(Fence::Parenthesis));
+        self.eat(")");
+        if self.peek() == Some(b')') || self.has_failed() {
+            self.eat(")");
+            self.require_plain(&word);
+            parts.push(Part::Arithmetic(word));
+            return;
+        }
+        self.nested(|reader| reader.arithmetic_text(Fence::Parenthesis));
+        if self.has_failed() {
+            parts.push(Part::Arithmetic(word));
+            return;
+        }
+        let end = self.pos;
+        self.bodies.truncate(bodies);
+        self.go_back(start);
+        self.eat("$(");
+        let list = self.substituted_list();
+        if self.pos != end + 1 {
+            self.fail("`$((` is neither arithmetic nor clearly a command");
+        }
+        parts.push(Part::Command { list, quoted: quoting.is_quoted() });
+    }
+
+    /// `$[ … ]`.
+    pub(super) fn dollar_brackets(&mut self, parts: &mut Vec<Part>) {
+        self.eat("$[");
+        let word = self.nested(|reader| reader.arithmetic_text(Fence::Bracket));
+        self.expect("]", "after `$[`");
+        self.require_plain(&word);
+        parts.push(Part::Arithmetic(word));
+    }
+
+    /// `[ … ]` after the name of a variable.
+    pub(super) fn subscript(&mut self) -> Word {
+        self.fenced_subscript(Fence::Bracket)
+    }
+
+    pub(super) fn fenced_subscript(&mut self, fence: Fence) -> Word {
+        self.eat("[");
+        let word = self.nested(|reader| reader.arithmetic_text(fence));
+        self.expect("]", "after a subscript");
+        self.require_plain(&word);
+        word
+    }
+
+    /// Text up to what ends it, which is left to the caller.
+    pub(super) fn arithmetic_text(&mut self, fence: Fence) -> Word {
+        let start = self.pos;
+        let counting = std::mem::replace(&mut self.counting_parens, fence == Fence::Parenthesis);
+        let mut parts = Vec::new();
+        let mut depth = 0_usize;
+        let stops = |byte| b"'\"$`\\()[]{}<>".contains(&byte);
+        loop {
+            push_text(&mut parts, self.take_until(stops), false);
+            match self.peek() {
+                None => {
+                    self.fail("unexpected end of an arithmetic expression");
+                    break;
+                }
+                Some(byte) if byte == fence.close() && depth == 0 => break,
+                // What follows a continuation.
+                Some(byte) if !stops(byte) => {}
+                Some(b'}') if fence == Fence::BracketInBraces => {
+                    self.fail("a `}` within a subscript");
+                }
+                Some(b'\'') => {
+                    push_text(&mut parts, "'", true);
+                    self.single_quoted(&mut parts);
+                    push_text(&mut parts, "'", true);
+                }
+                Some(b'"') => self.double_quoted(&mut parts),
+                Some(b'$' | b'`') => self.expansion(&mut parts, Quoting::Within),
+                Some(b'\\') => self.escaped_in_quotes(&mut parts, "$`\"\\"),
+                Some(b'<' | b'>') if fence != Fence::Parenthesis && !self.at_word_end() => {
+                    self.process_substitution(&mut parts);
+                }
+                Some(byte) => {
+                    if Some(byte) == fence.open() {
+                        depth += 1;
+                    } else if byte == fence.close() {
+                        depth -= 1;
+                    }
+                    self.pos += 1;
+                    push_text(&mut parts, char::from(byte).encode_utf8(&mut [0; 4]), false);
+                }
+            }
+        }
+        self.counting_parens = counting;
+        Word { parts, span: self.span(start) }
+    }
+
+    /// Fails when the text of an arithmetic expression holds what a second expansion would run.
+    pub(super) fn require_plain(&mut self, word: &Word) {
+        if word.texts().any(|text| text.contains(['$', '`'])) {
+            self.fail("a quoted expansion within arithmetic");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! One command of a pipeline, of whatever kind.
+
+use super::reader::Reader;
+use crate::shell::ast::{Command, CommandKind, List};
+
+impl Reader<'_> {
+    /// One command with its redirections; `None` after an error.
+    pub(super) fn command(&mut self) -> Option<Command> {
+        self.skip_blanks();
+        let start = self.pos;
+        if let Some(command) = self.compound_command() {
+            return Some(command);
+        }
+        match self.reserved() {
+            Some("function") => self.function_definition(start),
+            Some("coproc") => self.coprocess(start),
+            // In the middle of a pipeline it is a program like any other.
+            Some("time") | None => self.simple_command(start),
+            Some(_) => {
+                self.fail_unexpected();
+                None
+            }
+        }
+    }
+
+    /// A compound command with its redirections, if one starts here.
+    pub(super) fn compound_command(&mut self) -> Option<Command> {
+        self.skip_blanks();
+        let start = self.pos;
+        let read: fn(&mut Self) -> CommandKind = match self.peek()? {
+            b'(' => Self::parenthesis,
+            _ => match self.reserved()? {
+                "{" => Self::group,
+                "if" => Self::if_command,
+                "while" | "until" => Self::while_command,
+                "for" | "select" => Self::for_command,
+                "case" => Self::case_command,
+                "[[" => Self::conditional,
+                _ => return None,
+            },
+        };
+        let kind = self.nested(|reader| Some(read(reader)))?;
+        let mut redirects = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.redirect() {
+                Some(redirect) => redirects.push(redirect),
+                None => break,
+            }
+        }
+        Some(Command { kind, redirects, span: self.span(start) })
+    }
+
+    /// `(( … ))` or `( … )`.
+    fn parenthesis(&mut self) -> CommandKind {
+        if self.looking_at("((")
+            && let Some(word) = self.arithmetic_command()
+        {
+            return CommandKind::Arithmetic(word);
+        }
+        self.eat("(");
+        let list = self.body();
+        self.expect(")", "at the end of a subshell");
+        CommandKind::Subshell(list)
+    }
+
+    fn group(&mut self) -> CommandKind {
+        CommandKind::Group(self.braced("{", "}"))
+    }
+
+    /// A list between two reserved words.
+    pub(super) fn braced(&mut self, open: &str, close: &str) -> List {
+        self.expect_reserved(open);
+        let list = self.body();
+        self.expect_reserved(close);
+        list
+    }
+
+    /// `function NAME`, with or without `()`.
+    fn function_definition(&mut self, start: usize) -> Option<Command> {
+        self.eat_reserved("function");
+        self.skip_blanks();
+        let name = self.name_word("a function")?;
+        self.skip_blanks();
+        let here = self.pos;
+        if self.eat("(") {
+            self.skip_blanks();
+            if !self.eat(")") {
+                self.pos = here;
+            }
+        }
+        self.function_body(start, name)
+    }
+
+    /// The body of a function; it must be a compound command.
+    pub(super) fn function_body(&mut self, start: usize, name: String) -> Option<Command> {
+        self.skip_newlines();
+        let Some(body) = self.compound_command() else {
+            self.fail_unexpected();
+            return None;
+        };
+        let kind = CommandKind::Function { name, body: Box::new(body) };
+        Some(Command { kind, redirects: Vec::new(), span: self.span(start) })
+    }
+
+    /// `coproc COMMAND`, `coproc NAME COMPOUND`.
+    fn coprocess(&mut self, start: usize) -> Option<Command> {
+        self.eat_reserved("coproc");
+        self.skip_blanks();
+        let here = self.pos;
+        let named = |reader: &mut Self| {
+            let name = reader.take_until(|byte| !byte.is_ascii_alphanumeric() && byte != b'_');
+            (!name.is_empty()).then(|| reader.compound_command())?
+        };
+        let body = match self.compound_command() {
+            Some(body) => body,
+            None if self.reserved().is_some() => {
+                self.fail_unexpected();
+                return None;
+            }
+            None => match named(self) {
+                Some(body) => body,
+                None => {
+                    // After an error this stays at the end.
+                    self.pos = if self.has_failed() { self.pos } else { here };
+                    self.simple_command(here)?
+                }
+            },
+        };
+        let kind = CommandKind::Coprocess(Box::new(body));
+        Some(Command { kind, redirects: Vec::new(), span: self.span(start) })
+    }
+
+    /// A word that names something: it must be plain text.
+    pub(super) fn name_word(&mut self, of: &str) -> Option<String> {
+        match self.argument_word().and_then(|word| word.function_name()) {
+            Some(name) => Some(name),
+            None => {
+                let message = format!("expected the name of {of}");
+                self.fail(message);
+                None
+            }
+        }
+    }
+}

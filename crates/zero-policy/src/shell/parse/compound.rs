@@ -1,0 +1,141 @@
+//! `if`, `while`, `for`, `select` and `case`.
+
+use super::reader::Reader;
+use crate::shell::ast::{CommandKind, List, Word};
+
+impl Reader<'_> {
+    pub(super) fn if_command(&mut self) -> CommandKind {
+        let mut branches = Vec::new();
+        let mut otherwise = None;
+        self.expect_reserved("if");
+        loop {
+            let condition = self.body();
+            self.expect_reserved("then");
+            let body = self.body();
+            branches.push((condition, body));
+            if !self.eat_reserved("elif") {
+                break;
+            }
+        }
+        if self.eat_reserved("else") {
+            otherwise = Some(self.body());
+        }
+        self.expect_reserved("fi");
+        CommandKind::If { branches, otherwise }
+    }
+
+    pub(super) fn while_command(&mut self) -> CommandKind {
+        if !self.eat_reserved("while") {
+            self.eat_reserved("until");
+        }
+        let condition = self.body();
+        let body = self.braced("do", "done");
+        CommandKind::While { condition, body }
+    }
+
+    /// `for` and `select`.
+    pub(super) fn for_command(&mut self) -> CommandKind {
+        let is_for = self.eat_reserved("for");
+        if !is_for {
+            self.eat_reserved("select");
+        }
+        self.skip_blanks();
+        if is_for && self.looking_at("((") {
+            return self.arithmetic_for();
+        }
+        let variable = self.name_word("a variable").unwrap_or_default();
+        self.skip_blanks();
+        let mut words = None;
+        if !self.eat(";") {
+            self.skip_newlines();
+            if self.eat_reserved("in") {
+                words = Some(self.words_of_line());
+            }
+        }
+        CommandKind::For { variable, words, body: self.loop_body() }
+    }
+
+    /// Words up to `;` or the end of the line, which is consumed.
+    fn words_of_line(&mut self) -> Vec<Word> {
+        let mut words = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.argument_word() {
+                Some(word) => words.push(word),
+                None if (!self.at_clause_end() && self.eat(";")) || self.eat_newline() => break,
+                None => {
+                    self.fail_unexpected();
+                    break;
+                }
+            }
+        }
+        words
+    }
+
+    /// `do … done`, or the `{ … }` that bash takes as well.
+    fn loop_body(&mut self) -> List {
+        self.skip_newlines();
+        if self.reserved() == Some("{") { self.braced("{", "}") } else { self.braced("do", "done") }
+    }
+
+    fn arithmetic_for(&mut self) -> CommandKind {
+        let Some(header) = self.arithmetic_command() else {
+            self.fail("expected `))`");
+            return CommandKind::Arithmetic(Word::default());
+        };
+        let divisions: usize = header.texts().map(|text| text.matches(';').count()).sum();
+        if divisions != 2 {
+            self.fail("expected three expressions in `for (( … ))`");
+        }
+        self.skip_blanks();
+        if !self.at_clause_end() {
+            self.eat(";");
+        }
+        CommandKind::ArithmeticFor { header, body: self.loop_body() }
+    }
+
+    pub(super) fn case_command(&mut self) -> CommandKind {
+        self.expect_reserved("case");
+        self.skip_blanks();
+        let subject = self.argument_word().unwrap_or_else(|| {
+            self.fail_unexpected();
+            Word::default()
+        });
+        self.expect_reserved("in");
+        let mut arms = Vec::new();
+        loop {
+            self.skip_newlines();
+            if self.eat_reserved("esac") {
+                break;
+            }
+            let patterns = self.case_patterns();
+            let body = self.list();
+            arms.push((patterns, body));
+            if self.eat(";;&") || self.eat(";;") || self.eat(";&") {
+                continue;
+            }
+            self.expect_reserved("esac");
+            break;
+        }
+        CommandKind::Case { subject, arms }
+    }
+
+    /// `a | b)`, with or without the leading parenthesis.
+    fn case_patterns(&mut self) -> Vec<Word> {
+        let mut patterns = Vec::new();
+        self.eat("(");
+        loop {
+            self.skip_blanks();
+            match self.argument_word() {
+                Some(word) => patterns.push(word),
+                None => self.fail_unexpected(),
+            }
+            self.skip_blanks();
+            if !self.eat("|") {
+                break;
+            }
+        }
+        self.expect(")", "after a pattern");
+        patterns
+    }
+}

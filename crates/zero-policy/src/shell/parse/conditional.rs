@@ -1,0 +1,118 @@
+//! `[[ … ]]`.
+
+use super::reader::Reader;
+use super::word::{Style, push_text};
+use crate::shell::ast::{CommandKind, Word};
+
+/// Letters of operators before one operand: `-f file`.
+const UNARY: &str = "abcdefghknoprstuvwxzGLNORS";
+
+/// Operators between two operands, and how the second is read.
+const BINARY: [(&str, Style); 13] = [
+    ("=~", Style::Regex),
+    ("==", Style::Pattern),
+    ("=", Style::Pattern),
+    ("!=", Style::Pattern),
+    ("-ef", Style::Argument),
+    ("-nt", Style::Argument),
+    ("-ot", Style::Argument),
+    ("-eq", Style::Argument),
+    ("-ne", Style::Argument),
+    ("-lt", Style::Argument),
+    ("-le", Style::Argument),
+    ("-gt", Style::Argument),
+    ("-ge", Style::Argument),
+];
+
+/// Those that take numbers, which are arithmetic expressions.
+const ARITHMETIC: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+
+impl Reader<'_> {
+    pub(super) fn conditional(&mut self) -> CommandKind {
+        let mut words = Vec::new();
+        self.expect_reserved("[[");
+        self.conditions(&mut words);
+        self.skip_blanks();
+        if !self.eat_reserved("]]") {
+            self.fail("expected `]]`");
+        }
+        CommandKind::Test(words)
+    }
+
+    /// Conditions joined by `&&` and `||`.
+    fn conditions(&mut self, words: &mut Vec<Word>) {
+        loop {
+            self.skip_newlines();
+            while self.eat_reserved("!") {
+                self.skip_newlines();
+            }
+            if self.eat("(") {
+                self.nested(|reader| reader.conditions(words));
+                self.expect(")", "within `[[`");
+                self.skip_newlines();
+            } else {
+                self.condition(words);
+            }
+            self.skip_blanks();
+            if !(self.eat("&&") || self.eat("||")) {
+                break;
+            }
+        }
+    }
+
+    fn condition(&mut self, words: &mut Vec<Word>) {
+        let Some(first) = self.operand(Style::Argument) else { return };
+        self.skip_blanks();
+        let text = first.plain_text().unwrap_or_default();
+        if text.len() == 2 && text.strip_prefix('-').is_some_and(|letter| UNARY.contains(letter)) {
+            let Some(operand) = self.operand(Style::Argument) else { return };
+            // The subscript of `-v 'a[…]'` is expanded.
+            if text == "-v" {
+                self.require_plain(&operand);
+            }
+            words.extend([first, operand]);
+            self.skip_newlines();
+            return;
+        }
+        let start = self.pos;
+        let Some((sign, style)) = self.binary_operator() else {
+            words.push(first);
+            return;
+        };
+        let mut parts = Vec::new();
+        push_text(&mut parts, sign, false);
+        let operator = Word { parts, span: self.span(start) };
+        self.skip_blanks();
+        let Some(second) = self.operand(style) else {
+            words.extend([first, operator]);
+            return;
+        };
+        if ARITHMETIC.contains(&sign) {
+            self.require_plain(&first);
+            self.require_plain(&second);
+        }
+        words.extend([first, operator, second]);
+        self.skip_newlines();
+    }
+
+    fn operand(&mut self, style: Style) -> Option<Word> {
+        let word = if self.reserved() == Some("]]") {
+            None
+        } else {
+            self.word_from(self.pos, Vec::new(), style)
+        };
+        if word.is_none() {
+            self.fail_unexpected();
+        }
+        word
+    }
+
+    fn binary_operator(&mut self) -> Option<(&'static str, Style)> {
+        for sign in ["<", ">"] {
+            if self.at_word_end() && self.eat(sign) {
+                return Some((sign, Style::Argument));
+            }
+        }
+        BINARY.into_iter().find(|(sign, _)| self.eat_reserved(sign))
+    }
+}

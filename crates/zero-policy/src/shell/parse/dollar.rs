@@ -1,0 +1,294 @@
+//! What starts with `$`, and process substitutions.
+
+use super::ansi_c;
+use super::arithmetic::Fence;
+use super::reader::Reader;
+use super::word::{Quoting, push_text};
+use crate::shell::ast::{List, Operation, Parameter, Part, Word};
+
+/// Parameters with a name of one sign.
+const SPECIAL: &[u8] = b"@*#?$!-";
+
+/// What the word within braces is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// A value: in double quotes, single quotes in it are ordinary characters.
+    Value,
+    /// A pattern up to `/`, or a replacement: quotes in it are quotes, whatever stands around.
+    Pattern,
+    /// The same, up to `}`.
+    Replacement,
+}
+
+impl Reader<'_> {
+    /// A `$` or a backtick and what belongs to it.
+    pub(super) fn expansion(&mut self, parts: &mut Vec<Part>, quoting: Quoting) {
+        if self.raw() == Some(b'`') {
+            return self.backticks(parts, quoting);
+        }
+        let bare = matches!(quoting, Quoting::None | Quoting::Within);
+        if self.looking_at("$((") {
+            self.dollar_parentheses(parts, quoting);
+        } else if self.eat("$(") {
+            let list = self.substituted_list();
+            parts.push(Part::Command { list, quoted: quoting.is_quoted() });
+        } else if self.looking_at("${") {
+            let parameter = self.nested(|reader| Some(reader.braces(quoting)));
+            parts.extend(parameter.map(Part::Parameter));
+        } else if self.looking_at("$[") {
+            self.dollar_brackets(parts);
+        } else if bare && self.eat("$'") {
+            self.ansi_c_quoted(parts, quoting);
+        } else if bare && self.looking_at("$\"") {
+            self.eat("$");
+            self.peek();
+            self.double_quoted(parts);
+        } else {
+            self.pos += 1;
+            match self.plain_name() {
+                Some(name) => parts.push(Part::Parameter(Parameter {
+                    name,
+                    quoted: quoting.is_quoted(),
+                    operation: Operation::Plain,
+                    words: Vec::new(),
+                })),
+                None => push_text(parts, "$", quoting.is_quoted()),
+            }
+        }
+    }
+
+    /// `<( … )` or `>( … )`.
+    pub(super) fn process_substitution(&mut self, parts: &mut Vec<Part>) {
+        if self.eat("<(") || self.eat(">(") {
+            parts.push(Part::Process { list: self.substituted_list() });
+        }
+    }
+
+    /// The script up to the `)` of a substitution.
+    pub(super) fn substituted_list(&mut self) -> List {
+        self.nested(|reader| {
+            let pending = std::mem::take(&mut reader.pending);
+            let counting = std::mem::take(&mut reader.counting_parens);
+            let within = std::mem::replace(&mut reader.in_substitution, true);
+            let list = reader.list();
+            if !reader.pending.is_empty() {
+                // Its body would be looked for after the line that the `)` stands in.
+                reader.fail("a here-document without a body before `)`");
+            }
+            reader.expect(")", "at the end of a substitution");
+            reader.in_substitution = within;
+            reader.counting_parens = counting;
+            reader.pending = pending;
+            list
+        })
+    }
+
+    /// The name after a `$` without braces.
+    fn plain_name(&mut self) -> Option<String> {
+        let byte = self.peek()?;
+        if byte.is_ascii_digit() || SPECIAL.contains(&byte) {
+            self.pos += 1;
+            return Some(char::from(byte).to_string());
+        }
+        Some(self.identifier()).filter(|name| !name.is_empty())
+    }
+
+    /// `$'…'`, after the opening quote.
+    fn ansi_c_quoted(&mut self, parts: &mut Vec<Part>, quoting: Quoting) {
+        let start = self.pos;
+        loop {
+            self.take_until(|byte| matches!(byte, b'\'' | b'\\'));
+            if self.raw() != Some(b'\\') {
+                break;
+            }
+            self.pos += 1;
+            self.next_char();
+        }
+        let raw = self.text.get(start..self.pos).unwrap_or_default();
+        self.close_quote(b'\'');
+        match ansi_c::decode(raw) {
+            // Bash puts the result in place before it expands what stands around it.
+            Some(text)
+                if quoting.is_quoted() && text.contains(['$', '`', '"', '\'', '\\', '}']) =>
+            {
+                self.fail("`$'…'` with a special character within an expansion");
+            }
+            Some(text) => push_text(parts, &text, true),
+            None => self.fail("`$'…'` that is not text"),
+        }
+    }
+
+    /// `${ … }`.
+    fn braces(&mut self, quoting: Quoting) -> Parameter {
+        self.eat("${");
+        let inside = if quoting.is_quoted() { Quoting::Within } else { Quoting::None };
+        let mut words = Vec::new();
+        let mut operation = Operation::Plain;
+        let name = match self.peek() {
+            Some(b'#') => self.length(&mut operation, &mut words),
+            Some(b'!') => self.indirection(&mut operation),
+            _ => self.braced_name(),
+        }
+        .unwrap_or_default();
+        if name.is_empty() {
+            self.fail("a bad `${ … }`");
+        }
+        let is_identifier =
+            !name.starts_with(|c: char| c.is_ascii_digit() || SPECIAL.contains(&(c as u8)));
+        if is_identifier && words.is_empty() && self.peek() == Some(b'[') {
+            words.push(self.fenced_subscript(Fence::BracketInBraces));
+        }
+        let changed = self.operator(inside, &mut words);
+        if operation == Operation::Plain {
+            operation = changed;
+        }
+        self.expect("}", "after `${`");
+        Parameter { name, quoted: quoting.is_quoted(), operation, words }
+    }
+
+    /// A name within braces, where numbers may be long.
+    fn braced_name(&mut self) -> Option<String> {
+        let mut name = self.plain_name()?;
+        if name.starts_with(|c: char| c.is_ascii_digit()) {
+            while let Some(byte @ b'0'..=b'9') = self.peek() {
+                self.pos += 1;
+                name.push(char::from(byte));
+            }
+        }
+        Some(name)
+    }
+
+    /// At `${#`: the length of something, or the parameter `#`.
+    fn length(&mut self, operation: &mut Operation, words: &mut Vec<Word>) -> Option<String> {
+        self.pos += 1;
+        let after = self.pos;
+        if let Some(name) = self.braced_name() {
+            if self.peek() == Some(b'[') {
+                words.push(self.fenced_subscript(Fence::BracketInBraces));
+            }
+            if self.peek() == Some(b'}') || !words.is_empty() {
+                *operation = Operation::Length;
+                return Some(name);
+            }
+        }
+        self.pos = after;
+        Some("#".to_owned())
+    }
+
+    /// At `${!`: a variable named by another, or the parameter `!`.
+    fn indirection(&mut self, operation: &mut Operation) -> Option<String> {
+        self.pos += 1;
+        let next = self.peek()?;
+        if next == b'}' {
+            return Some("!".to_owned());
+        }
+        *operation = Operation::Indirect;
+        let name = self.braced_name()?;
+        // `${!-x}` and the like have more than one reading.
+        if SPECIAL.contains(&next) && self.peek() != Some(b'}') {
+            return None;
+        }
+        if self.looking_at("@}") || self.looking_at("*}") {
+            self.pos += 1;
+        }
+        Some(name)
+    }
+
+    /// What follows the name within braces.
+    fn operator(&mut self, inside: Quoting, words: &mut Vec<Word>) -> Operation {
+        let Some(byte) = self.peek() else { return Operation::Plain };
+        if byte == b'}' {
+            return Operation::Plain;
+        }
+        let values = [
+            ("-", Operation::Default),
+            ("=", Operation::Assign),
+            ("+", Operation::Alternative),
+            ("?", Operation::Error),
+        ];
+        for (sign, operation) in values {
+            if self.eat(sign) || self.eat(&format!(":{sign}")) {
+                words.push(self.brace_word(inside, Use::Value));
+                return operation;
+            }
+        }
+        self.pos += 1;
+        match byte {
+            b':' => {
+                let word = self.arithmetic_text(Fence::Brace);
+                self.require_plain(&word);
+                words.push(word);
+                Operation::Change
+            }
+            b'/' => {
+                self.eat("/");
+                words.push(self.brace_word(inside, Use::Pattern));
+                if self.eat("/") {
+                    words.push(self.brace_word(inside, Use::Replacement));
+                }
+                Operation::Change
+            }
+            b'#' | b'%' | b'^' | b',' | b'~' => {
+                self.eat(char::from(byte).encode_utf8(&mut [0; 4]));
+                words.push(self.brace_word(inside, Use::Replacement));
+                Operation::Change
+            }
+            b'@' => {
+                if self.peek().is_some_and(|byte| byte.is_ascii_alphabetic()) {
+                    self.pos += 1;
+                }
+                Operation::Indirect
+            }
+            _ => {
+                self.fail("a bad `${ … }`");
+                Operation::Plain
+            }
+        }
+    }
+
+    /// A word within braces, up to the `}` or `/` that ends it.
+    fn brace_word(&mut self, quoting: Quoting, usage: Use) -> Word {
+        let start = self.pos;
+        let mut parts = Vec::new();
+        let quoted = quoting.is_quoted() && usage == Use::Value;
+        let stops = |byte| b"'\"$`\\}/()<>".contains(&byte);
+        loop {
+            let text = self.take_until(stops);
+            if !text.is_empty() {
+                push_text(&mut parts, text, quoted);
+            }
+            match self.peek() {
+                None | Some(b'}') => break,
+                Some(b'/') if usage == Use::Pattern => break,
+                Some(byte) if !stops(byte) => {}
+                Some(b'\'') if quoted => self.kept_single_quotes(&mut parts),
+                Some(b'\'') => self.single_quoted(&mut parts),
+                Some(b'"') => self.double_quoted(&mut parts),
+                Some(b'$' | b'`') => self.expansion(&mut parts, quoting),
+                Some(b'\\') if quoted => self.escaped_in_quotes(&mut parts, "$`\"\\}"),
+                Some(b'\\') => self.escaped(&mut parts),
+                Some(b'(' | b')') if self.counting_parens => {
+                    self.fail("a parenthesis in an expansion within parentheses");
+                }
+                Some(b'<' | b'>') if !self.at_word_end() => self.process_substitution(&mut parts),
+                Some(byte) => {
+                    self.pos += 1;
+                    push_text(&mut parts, char::from(byte).encode_utf8(&mut [0; 4]), quoted);
+                }
+            }
+        }
+        Word { parts, span: self.span(start) }
+    }
+
+    /// Single quotes in a value within double quotes: they stay, and do not keep what is in them
+    /// from being expanded, but bash looks for the end of the braces after them.
+    fn kept_single_quotes(&mut self, parts: &mut Vec<Part>) {
+        self.pos += 1;
+        let text = self.take_until(|byte| byte == b'\'');
+        if text.contains(['$', '`', '"', '\\']) {
+            self.fail("single quotes that do not quote");
+        }
+        push_text(parts, &format!("'{text}'"), true);
+        self.close_quote(b'\'');
+    }
+}

@@ -1,0 +1,199 @@
+//! Here-documents: found at the end of their line, put where they belong when all is read.
+
+use super::reader::Reader;
+use super::word::{Quoting, push_text};
+use crate::shell::ast::{AssignedValue, Command, CommandKind, List, Part, RedirectKind, Word};
+
+/// A here-document whose body has not come yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    /// Its place in [`Reader::bodies`].
+    pub(super) number: usize,
+    pub(super) delimiter: String,
+    pub(super) quoted: bool,
+    pub(super) strip_tabs: bool,
+}
+
+impl Reader<'_> {
+    /// Reads the bodies of the here-documents named on the line that ended just now.
+    pub(super) fn read_heredocs(&mut self) {
+        for pending in std::mem::take(&mut self.pending) {
+            let start = self.pos;
+            let text = self.heredoc_text(&pending);
+            let span = self.span(start);
+            let mut parts = Vec::new();
+            if pending.quoted {
+                push_text(&mut parts, &text, true);
+            } else {
+                parts = self.read_within(&text, span, |inner| inner.heredoc_parts());
+            }
+            if let Some(body) = self.bodies.get_mut(pending.number) {
+                *body = Word { parts, span };
+            }
+        }
+    }
+
+    /// The lines up to the delimiter, or to the end.
+    fn heredoc_text(&mut self, pending: &Pending) -> String {
+        let mut body = String::new();
+        while !self.rest().is_empty() {
+            let start = self.pos;
+            let (line, joined) = self.heredoc_line(pending.quoted);
+            let mut line = &line[..];
+            let mut stripped = 0;
+            if pending.strip_tabs && line.strip_suffix('\n') != Some(&pending.delimiter[..]) {
+                let rest = line.trim_start_matches('\t');
+                stripped = line.len() - rest.len();
+                line = rest;
+            }
+            let Some(after) = line.strip_prefix(&pending.delimiter[..]) else {
+                body.push_str(line);
+                continue;
+            };
+            if after == "\n" {
+                break;
+            }
+            // Within `$( … )` bash lets the `)` follow the delimiter, and then some.
+            if self.in_substitution && after.contains(')') {
+                if joined || !after.starts_with(')') {
+                    self.fail("a `)` in a line that starts like the end of a here-document");
+                } else {
+                    self.pos = start + stripped + pending.delimiter.len();
+                }
+                break;
+            }
+            body.push_str(line);
+        }
+        body
+    }
+
+    /// One line with its end, and whether it was joined of several. The last may lack its end;
+    /// bash adds it.
+    fn heredoc_line(&mut self, quoted: bool) -> (String, bool) {
+        let end = self.rest().find('\n').unwrap_or(self.rest().len());
+        let whole = self.rest().get(..end).unwrap_or_default();
+        if quoted || !whole.contains('\\') {
+            self.pos = (self.pos + end + 1).min(self.text.len());
+            return (format!("{whole}\n"), false);
+        }
+        let mut line = String::new();
+        let mut joined = false;
+        loop {
+            line.push_str(self.take_until(|byte| matches!(byte, b'\n' | b'\\')));
+            match self.next_char() {
+                Some('\\') => match self.next_char() {
+                    Some('\n') => joined = true,
+                    Some(next) => line.extend(['\\', next]),
+                    None => line.push('\\'),
+                },
+                _ => break,
+            }
+        }
+        line.push('\n');
+        (line, joined)
+    }
+
+    /// The whole text as the body of a here-document in which expansions happen.
+    fn heredoc_parts(&mut self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        loop {
+            let text = self.take_until(|byte| matches!(byte, b'$' | b'`' | b'\\'));
+            if !text.is_empty() {
+                push_text(&mut parts, text, true);
+            }
+            match self.raw() {
+                None => break,
+                Some(b'\\') => self.escaped_in_quotes(&mut parts, "$`\\"),
+                Some(_) => self.expansion(&mut parts, Quoting::Heredoc),
+            }
+        }
+        // Here-documents within substitutions of this one.
+        self.fill_parts(&mut parts);
+        parts
+    }
+
+    /// Puts the bodies where their redirections are.
+    pub(super) fn fill_heredocs(&mut self, list: &mut List) {
+        if self.bodies.is_empty() {
+            return;
+        }
+        for item in &mut list.items {
+            item.pipeline.commands.iter_mut().for_each(|command| self.fill_command(command));
+        }
+    }
+
+    fn fill_command(&mut self, command: &mut Command) {
+        for redirect in &mut command.redirects {
+            let is_open = redirect.target.span.end == usize::MAX;
+            if redirect.kind == RedirectKind::HereDocument && is_open {
+                let body = self.bodies.get_mut(redirect.target.span.start);
+                redirect.target = body.map(std::mem::take).unwrap_or_default();
+            } else {
+                self.fill_word(&mut redirect.target);
+            }
+        }
+        match &mut command.kind {
+            CommandKind::Simple(simple) => {
+                for assignment in &mut simple.assignments {
+                    self.fill_words(assignment.subscript.as_mut_slice());
+                    match &mut assignment.value {
+                        AssignedValue::Scalar(word) => self.fill_word(word),
+                        AssignedValue::Array(words) => self.fill_words(words),
+                    }
+                }
+                self.fill_words(&mut simple.words);
+            }
+            CommandKind::Subshell(list) | CommandKind::Group(list) => self.fill_heredocs(list),
+            CommandKind::If { branches, otherwise } => {
+                for (condition, body) in branches {
+                    self.fill_heredocs(condition);
+                    self.fill_heredocs(body);
+                }
+                otherwise.iter_mut().for_each(|list| self.fill_heredocs(list));
+            }
+            CommandKind::While { condition, body } => {
+                self.fill_heredocs(condition);
+                self.fill_heredocs(body);
+            }
+            CommandKind::For { words, body, .. } => {
+                words.iter_mut().for_each(|words| self.fill_words(words));
+                self.fill_heredocs(body);
+            }
+            CommandKind::ArithmeticFor { header, body } => {
+                self.fill_word(header);
+                self.fill_heredocs(body);
+            }
+            CommandKind::Case { subject, arms } => {
+                self.fill_word(subject);
+                for (patterns, body) in arms {
+                    self.fill_words(patterns);
+                    self.fill_heredocs(body);
+                }
+            }
+            CommandKind::Arithmetic(word) => self.fill_word(word),
+            CommandKind::Test(words) => self.fill_words(words),
+            CommandKind::Function { body, .. } | CommandKind::Coprocess(body) => {
+                self.fill_command(body);
+            }
+        }
+    }
+
+    fn fill_words(&mut self, words: &mut [Word]) {
+        words.iter_mut().for_each(|word| self.fill_word(word));
+    }
+
+    fn fill_word(&mut self, word: &mut Word) {
+        self.fill_parts(&mut word.parts);
+    }
+
+    fn fill_parts(&mut self, parts: &mut [Part]) {
+        for part in parts {
+            match part {
+                Part::Text { .. } => {}
+                Part::Parameter(parameter) => self.fill_words(&mut parameter.words),
+                Part::Command { list, .. } | Part::Process { list } => self.fill_heredocs(list),
+                Part::Arithmetic(word) => self.fill_word(word),
+            }
+        }
+    }
+}

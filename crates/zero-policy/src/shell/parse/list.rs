@@ -1,0 +1,162 @@
+//! Lists and pipelines.
+
+use super::reader::{Reader, is_break};
+use crate::shell::ast::{Command, CommandKind, Item, Joint, List, Pipeline, Simple};
+
+/// Words with a meaning of their own where a command may start.
+pub(super) const RESERVED: [&str; 22] = [
+    "!", "[[", "]]", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for",
+    "function", "if", "in", "select", "then", "time", "until", "while",
+];
+
+/// Those that end a list.
+const CLOSING: [&str; 8] = ["then", "do", "done", "fi", "elif", "else", "esac", "}"];
+
+impl Reader<'_> {
+    /// Commands up to something that cannot start one: `)`, `;;`, `fi`, the end. Whether that is
+    /// what should follow is for the caller to say.
+    pub(super) fn list(&mut self) -> List {
+        let mut items: Vec<Item> = Vec::new();
+        // Where the `&&` list under way starts.
+        let mut start = 0;
+        let mut joint = Joint::Then;
+        loop {
+            self.skip_newlines();
+            if self.at_list_end() {
+                if joint != Joint::Then {
+                    self.fail_unexpected();
+                }
+                break;
+            }
+            let commands = self.pipeline();
+            if !commands.is_empty() {
+                let pipeline = Pipeline { commands };
+                items.push(Item { joint, pipeline, background: false });
+            }
+            self.skip_blanks();
+            joint = Joint::Then;
+            if self.eat("&&") {
+                joint = Joint::And;
+                continue;
+            }
+            if self.eat("||") {
+                joint = Joint::Or;
+                continue;
+            }
+            if self.at_clause_end() {
+                break;
+            }
+            if self.eat("&") {
+                items.iter_mut().skip(start).for_each(|item| item.background = true);
+            } else if !self.eat(";") && !self.eat_newline() {
+                break;
+            }
+            start = items.len();
+        }
+        List { items }
+    }
+
+    /// A list that must not be empty, for a compound command.
+    pub(super) fn body(&mut self) -> List {
+        let list = self.list();
+        if list.items.is_empty() {
+            self.fail_unexpected();
+        }
+        list
+    }
+
+    fn at_list_end(&mut self) -> bool {
+        match self.peek() {
+            None | Some(b')') => true,
+            Some(b';') => self.at_clause_end(),
+            _ => self.reserved().is_some_and(|word| CLOSING.contains(&word)),
+        }
+    }
+
+    /// At `;;`, `;&` or `;;&`.
+    pub(super) fn at_clause_end(&mut self) -> bool {
+        self.looking_at(";;") || self.looking_at(";&")
+    }
+
+    fn pipeline(&mut self) -> Vec<Command> {
+        let start = self.pos;
+        let mut prefixed = false;
+        loop {
+            self.skip_blanks();
+            if self.eat_reserved("!") {
+                // With `extglob` on, which an earlier line may have done, this is a pattern.
+                if self.raw() == Some(b'(') {
+                    self.fail("`!(` has two meanings");
+                }
+            } else if self.eat_reserved("time") {
+                self.time_options();
+            } else {
+                break;
+            }
+            prefixed = true;
+        }
+        if prefixed && (matches!(self.peek(), None | Some(b'\n' | b';')) && !self.at_clause_end()) {
+            let kind = CommandKind::Simple(Simple::default());
+            return vec![Command { kind, redirects: Vec::new(), span: self.span(start) }];
+        }
+        let mut commands = Vec::new();
+        loop {
+            commands.extend(self.command());
+            self.skip_blanks();
+            if self.looking_at("||") || !(self.eat("|&") || self.eat("|")) {
+                break;
+            }
+            self.skip_newlines();
+        }
+        commands
+    }
+
+    /// `-p` and `--` after `time`.
+    fn time_options(&mut self) {
+        for option in ["-p", "--"] {
+            self.skip_blanks();
+            if let Some(end) = self.end_of(option)
+                && self.breaks_at(end)
+            {
+                self.pos = end;
+            }
+        }
+    }
+
+    /// The reserved word that stands here, if one does.
+    pub(super) fn reserved(&mut self) -> Option<&'static str> {
+        let first = self.peek()?;
+        let alike = RESERVED.into_iter().filter(|word| word.as_bytes().first() == Some(&first));
+        alike.into_iter().find(|word| self.end_of(word).is_some_and(|end| self.breaks_at(end)))
+    }
+
+    /// Consumes a reserved word if it stands here.
+    pub(super) fn eat_reserved(&mut self, word: &str) -> bool {
+        match self.end_of(word) {
+            Some(end) if self.breaks_at(end) => {
+                self.pos = end;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Consumes a reserved word, which must stand here.
+    pub(super) fn expect_reserved(&mut self, word: &str) {
+        self.skip_newlines();
+        if !self.eat_reserved(word) && !self.has_failed() {
+            let message = format!("expected `{word}`");
+            self.fail(message);
+        }
+    }
+
+    /// Whether a word that ends at `end` really ends there. A process substitution may follow a
+    /// word without a break: `if<(x)` is one word.
+    pub(super) fn breaks_at(&mut self, end: usize) -> bool {
+        let here = std::mem::replace(&mut self.pos, end);
+        let breaks =
+            self.peek().is_none_or(is_break) && !self.looking_at("<(") && !self.looking_at(">(");
+        self.pos = here;
+        breaks
+    }
+}

@@ -1,0 +1,263 @@
+//! The text, where we are in it, and what goes wrong.
+
+use super::heredoc::Pending;
+use super::{DEPTH_MAX, SyntaxError};
+use crate::shell::ast::{List, Span, Word};
+
+/// Reads one text. Backticks and here-documents are texts of their own, with a reader of their own.
+pub(super) struct Reader<'t> {
+    pub(super) text: &'t str,
+    /// Always on a character boundary.
+    pub(super) pos: usize,
+    depth: usize,
+    error: Option<SyntaxError>,
+    /// Set by an error that ends this text.
+    failed: bool,
+    /// For a text within another: where the whole of it stands there.
+    whole: Option<Span>,
+    /// Here-documents named on this line, whose bodies follow it.
+    pub(super) pending: Vec<Pending>,
+    /// The bodies of all here-documents of this text.
+    pub(super) bodies: Vec<Word>,
+    /// Whether a `$( … )` of this text is open.
+    pub(super) in_substitution: bool,
+    /// Whether bash counts parentheses here, without regard to an expansion they stand in.
+    pub(super) counting_parens: bool,
+    /// How many bytes may still be read again, here and in the texts within: a text within is
+    /// read twice, and so is a `((` that turns out to be two subshells. Nested, that multiplies.
+    reread_budget: usize,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            pos: 0,
+            depth: 0,
+            error: None,
+            failed: false,
+            whole: None,
+            pending: Vec::new(),
+            bodies: Vec::new(),
+            in_substitution: false,
+            counting_parens: false,
+            reread_budget: text.len().saturating_mul(8).saturating_add(4096),
+        }
+    }
+
+    /// Reads all of the text as a script.
+    pub(super) fn script(mut self) -> (List, Option<SyntaxError>) {
+        let list = self.whole_script();
+        (list, self.error)
+    }
+
+    fn whole_script(&mut self) -> List {
+        let mut list = self.list();
+        if self.pos < self.text.len() {
+            self.fail_unexpected();
+        }
+        self.fill_heredocs(&mut list);
+        list
+    }
+
+    /// Has another text read, which stands here as `span`. What is wrong in it does not end this
+    /// text: bash gets to read it only when it runs.
+    pub(super) fn read_within<T: Default>(
+        &mut self,
+        text: &str,
+        span: Span,
+        read: impl FnOnce(&mut Reader<'_>) -> T,
+    ) -> T {
+        if !self.spend(text.len()) {
+            return T::default();
+        }
+        self.nested(|outer| {
+            let mut inner = Reader::new(text);
+            inner.depth = outer.depth;
+            inner.whole = Some(span);
+            inner.reread_budget = outer.reread_budget;
+            let found = read(&mut inner);
+            outer.reread_budget = inner.reread_budget;
+            if outer.error.is_none() {
+                outer.error = inner.error;
+            }
+            found
+        })
+    }
+
+    /// The script in another text, which stands here as `span`.
+    pub(super) fn script_within(&mut self, text: &str, span: Span) -> List {
+        self.read_within(text, span, |inner| inner.whole_script())
+    }
+
+    /// One level deeper, or an error when that is too deep.
+    pub(super) fn nested<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        if self.depth >= DEPTH_MAX {
+            self.fail("nested too deeply");
+            return T::default();
+        }
+        self.depth += 1;
+        let found = read(self);
+        self.depth -= 1;
+        found
+    }
+
+    /// Notes an error, the first only, and ends the text here.
+    pub(super) fn fail(&mut self, message: impl Into<String>) {
+        let at = self.whole.map_or(self.pos, |span| span.start);
+        if self.error.is_none() {
+            self.error = Some(SyntaxError { message: message.into(), at });
+        }
+        self.failed = true;
+        self.pos = self.text.len();
+    }
+
+    /// The error for what stands here.
+    pub(super) fn fail_unexpected(&mut self) {
+        if self.failed {
+            return;
+        }
+        let message = match self.rest().chars().next() {
+            None => "unexpected end of the script".to_owned(),
+            Some('\n') => "unexpected end of the line".to_owned(),
+            Some(_) => {
+                let end = |c: char| c.is_whitespace() || ";&|<>()".contains(c);
+                let word: String = self.rest().chars().take(20).take_while(|c| !end(*c)).collect();
+                let sign = || self.rest().chars().take(1).collect();
+                format!("unexpected `{}`", if word.is_empty() { sign() } else { word })
+            }
+        };
+        self.fail(message);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Goes back to `pos` to read what follows in another way.
+    pub(super) fn go_back(&mut self, pos: usize) {
+        if self.spend(self.pos.saturating_sub(pos)) {
+            self.pos = pos;
+        }
+    }
+
+    /// Takes `bytes` from what may be read again, or fails.
+    fn spend(&mut self, bytes: usize) -> bool {
+        let left = self.reread_budget.checked_sub(bytes);
+        match left {
+            Some(left) => self.reread_budget = left,
+            None => self.fail("too much that has to be read more than once"),
+        }
+        left.is_some()
+    }
+
+    pub(super) fn span(&self, start: usize) -> Span {
+        self.whole.unwrap_or(Span { start, end: self.pos.max(start) })
+    }
+
+    pub(super) fn rest(&self) -> &'t str {
+        self.text.get(self.pos..).unwrap_or_default()
+    }
+
+    /// The byte here, as it stands.
+    pub(super) fn raw(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.pos).copied()
+    }
+
+    /// The byte here, a line continuation before it skipped.
+    pub(super) fn peek(&mut self) -> Option<u8> {
+        self.pos = self.past_continuations(self.pos);
+        self.raw()
+    }
+
+    fn past_continuations(&self, mut pos: usize) -> usize {
+        while self.text.as_bytes().get(pos..).is_some_and(|rest| rest.starts_with(b"\\\n")) {
+            pos += 2;
+        }
+        pos
+    }
+
+    /// Where `expected` ends if it stands here, whatever continuations it is broken by.
+    pub(super) fn end_of(&mut self, expected: &str) -> Option<usize> {
+        let mut pos = self.pos;
+        for byte in expected.bytes() {
+            pos = self.past_continuations(pos);
+            if self.text.as_bytes().get(pos) != Some(&byte) {
+                return None;
+            }
+            pos += 1;
+        }
+        Some(pos)
+    }
+
+    pub(super) fn looking_at(&mut self, expected: &str) -> bool {
+        self.end_of(expected).is_some()
+    }
+
+    /// Consumes `expected` if it stands here.
+    pub(super) fn eat(&mut self, expected: &str) -> bool {
+        match self.end_of(expected) {
+            Some(end) => {
+                self.pos = end;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Consumes `expected`, which must stand here.
+    pub(super) fn expect(&mut self, expected: &str, what: &str) {
+        if !self.eat(expected) {
+            let message = format!("expected `{expected}` {what}");
+            self.fail(message);
+        }
+    }
+
+    /// Consumes one character as it stands.
+    pub(super) fn next_char(&mut self) -> Option<char> {
+        let next = self.rest().chars().next()?;
+        self.pos += next.len_utf8();
+        Some(next)
+    }
+
+    /// Consumes what stands here up to a byte that `stops`, or the end.
+    pub(super) fn take_until(&mut self, stops: impl Fn(u8) -> bool) -> &'t str {
+        let rest = self.rest();
+        let end = rest.bytes().position(stops).unwrap_or(rest.len());
+        self.pos += end;
+        rest.get(..end).unwrap_or_default()
+    }
+
+    /// Skips blanks, and a comment up to the end of its line.
+    pub(super) fn skip_blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t')) {
+            self.pos += 1;
+        }
+        if self.raw() == Some(b'#') {
+            self.take_until(|byte| byte == b'\n');
+        }
+    }
+
+    /// Skips blanks, comments and new lines, with the here-documents that follow them.
+    pub(super) fn skip_newlines(&mut self) {
+        self.skip_blanks();
+        while self.eat_newline() {
+            self.skip_blanks();
+        }
+    }
+
+    /// Consumes a new line and the here-documents that follow it.
+    pub(super) fn eat_newline(&mut self) -> bool {
+        if self.peek() != Some(b'\n') {
+            return false;
+        }
+        self.pos += 1;
+        self.read_heredocs();
+        true
+    }
+}
+
+/// Whether a byte ends an unquoted word.
+pub(super) fn is_break(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>')
+}

@@ -1,0 +1,150 @@
+//! Redirections.
+
+use super::heredoc::Pending;
+use super::reader::Reader;
+use super::word::push_text;
+use crate::shell::ast::{Part, Redirect, RedirectKind, Span, Word};
+
+/// The operators, longest first.
+const OPERATORS: [(&str, RedirectKind); 12] = [
+    ("<<<", RedirectKind::HereString),
+    ("<<-", RedirectKind::HereDocument),
+    ("<<", RedirectKind::HereDocument),
+    ("<&", RedirectKind::Duplicate),
+    ("<>", RedirectKind::ReadWrite),
+    ("<", RedirectKind::Read),
+    (">>", RedirectKind::Write),
+    (">&", RedirectKind::Duplicate),
+    (">|", RedirectKind::Write),
+    (">", RedirectKind::Write),
+    ("&>>", RedirectKind::Write),
+    ("&>", RedirectKind::Write),
+];
+
+impl Reader<'_> {
+    /// The redirection that stands here, if one does.
+    pub(super) fn redirect(&mut self) -> Option<Redirect> {
+        if !matches!(self.peek()?, b'<' | b'>' | b'&' | b'{' | b'0'..=b'9') {
+            return None;
+        }
+        let start = self.pos;
+        let has_descriptor = self.skip_descriptor();
+        let variable = if has_descriptor { None } else { self.descriptor_variable() };
+        let prefixed = self.pos > start && (has_descriptor || variable.is_some());
+        let found = OPERATORS.into_iter().find(|(sign, _)| self.looking_at(sign));
+        let Some((sign, kind)) = found.filter(|(sign, _)| {
+            !self.looking_at("<(") && !self.looking_at(">(") && !(prefixed && sign.starts_with('&'))
+        }) else {
+            self.pos = start;
+            return None;
+        };
+        self.eat(sign);
+        self.skip_blanks();
+        let target_start = self.pos;
+        let target = if kind == RedirectKind::Duplicate && self.peek() == Some(b'-') {
+            // Bash takes the `-` alone: `>&-x` closes, and `x` is another word.
+            self.pos += 1;
+            let mut parts = Vec::new();
+            push_text(&mut parts, "-", false);
+            Some(Word { parts, span: self.span(target_start) })
+        } else {
+            self.argument_word()
+        };
+        let Some(target) = target else {
+            self.fail("expected a word after a redirection");
+            return None;
+        };
+        if kind != RedirectKind::Duplicate && self.is_descriptor(target_start) {
+            self.fail("a redirection where a word should be");
+        }
+        let span = self.span(start);
+        let (kind, target) = match kind {
+            RedirectKind::HereDocument => {
+                (kind, self.announce_heredoc(sign, target_start, &target))
+            }
+            RedirectKind::Duplicate if sign == ">&" && !names_descriptor(&target) => {
+                (RedirectKind::Write, target)
+            }
+            _ => (kind, target),
+        };
+        Some(Redirect { kind, variable, target, span })
+    }
+
+    /// Skips the number before a redirection. One that is too large is a word.
+    fn skip_descriptor(&mut self) -> bool {
+        let start = self.pos;
+        let mut number = Some(0_i32);
+        while let Some(byte @ b'0'..=b'9') = self.peek() {
+            let digit = i32::from(byte - b'0');
+            number = number.and_then(|n| n.checked_mul(10)?.checked_add(digit));
+            self.pos += 1;
+        }
+        let found = self.pos > start && number.is_some() && matches!(self.raw(), Some(b'<' | b'>'));
+        if !found {
+            self.pos = start;
+        }
+        found
+    }
+
+    /// Skips the `{name}` before a redirection.
+    fn descriptor_variable(&mut self) -> Option<String> {
+        let start = self.pos;
+        if self.eat("{") {
+            let name = self.identifier();
+            if !name.is_empty() && self.eat("}") && matches!(self.peek(), Some(b'<' | b'>')) {
+                return Some(name);
+            }
+        }
+        self.pos = start;
+        None
+    }
+
+    /// Whether what was just read, from `start`, is the descriptor of another redirection.
+    fn is_descriptor(&mut self, start: usize) -> bool {
+        let end = self.pos;
+        if !matches!(self.peek(), Some(b'<' | b'>')) {
+            return false;
+        }
+        self.pos = start;
+        let found = self.skip_descriptor() || self.descriptor_variable().is_some();
+        let same = self.pos >= end;
+        self.pos = end;
+        found && same
+    }
+
+    /// Notes a here-document; its body comes after the end of the line. Until then the target
+    /// holds its number.
+    fn announce_heredoc(&mut self, sign: &str, start: usize, target: &Word) -> Word {
+        let mut delimiter: String = target.texts().collect();
+        let mut quoted = false;
+        for part in &target.parts {
+            match part {
+                Part::Text { quoted: text_quoted, .. } => quoted |= text_quoted,
+                // Nothing is expanded in it: `<<$x` ends at a line `$x`.
+                _ => {
+                    delimiter = self.text.get(start..self.pos).unwrap_or_default().to_owned();
+                    if delimiter.contains(['\'', '"', '\\', '`', '(', '{', '[']) {
+                        self.fail("an expansion as the end of a here-document");
+                    }
+                }
+            }
+        }
+        if delimiter.contains('\n') {
+            self.fail("a new line in the end of a here-document");
+        }
+        let number = self.bodies.len();
+        self.bodies.push(Word { parts: Vec::new(), span: self.span(self.pos) });
+        self.pending.push(Pending { number, delimiter, quoted, strip_tabs: sign == "<<-" });
+        Word { parts: Vec::new(), span: Span { start: number, end: usize::MAX } }
+    }
+}
+
+/// Whether the target of `>&` is a descriptor: a number, perhaps with a `-` that moves it, or `-`.
+fn names_descriptor(target: &Word) -> bool {
+    if target.parts.iter().any(|part| !matches!(part, Part::Text { .. })) {
+        return false;
+    }
+    let text: String = target.texts().collect();
+    let number = text.strip_suffix('-').unwrap_or(&text);
+    !text.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}

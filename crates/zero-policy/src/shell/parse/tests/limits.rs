@@ -1,0 +1,151 @@
+//! Hostile scripts: deep, long, unfinished. Each is read on a small stack and in little time.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::shell::parse;
+
+/// What a thread gets by default; the reader may run on one.
+const STACK: usize = 2 << 20;
+
+/// Generous, for a slow machine and a debug build; anything quadratic takes minutes.
+const TIME: Duration = Duration::from_millis(2000);
+
+/// Reads `source` and gives back the error's message, if there is one.
+#[track_caller]
+fn read(source: String) -> Option<String> {
+    let shown: String = source.chars().take(40).collect();
+    let started = Instant::now();
+    let thread = thread::Builder::new().stack_size(STACK);
+    let parsed = thread.spawn(move || parse(&source).error).unwrap().join().unwrap();
+    let took = started.elapsed();
+    assert!(took < TIME, "{shown}: {took:?}");
+    parsed.map(|error| error.message)
+}
+
+#[test]
+fn deep_nesting_is_an_error() {
+    let openings = [
+        "(",
+        "( ",
+        "$(",
+        "\"$(",
+        "${a:-",
+        "\"${a:-",
+        "{ ",
+        "((",
+        "( (",
+        "$((",
+        "$(( ",
+        "[[ (",
+        "if ",
+        "while ",
+        "a=( ",
+        "a=($(",
+        "`",
+        "<(",
+        "case a in a) ",
+        "f() { ",
+        "function f { ",
+        "coproc { ",
+        "$[",
+        "a[",
+        "${a[",
+        "a[$((",
+        "if a; then ",
+        "for a in b; do ",
+        "! ",
+        "time ",
+        "coproc ",
+        "((a) ; ",
+        "$((a) ; ",
+        "\"",
+        "'",
+        "${#a[",
+        "${a/",
+        "${!a[",
+        "for ((",
+        "[[ ! ",
+        "[[ a =~ (",
+        "[[ a == @(",
+        "a <<E $(",
+        "a <<E\n$(",
+        "\\",
+        "$",
+        "a=",
+        "{a}",
+        "{a[",
+        "case ",
+        "$'",
+        "declare a=(",
+        "a && ",
+        "a | ",
+        "a |& ",
+        "\\\n",
+        "<<a ",
+        "<<a\n",
+        "<<- a",
+        "<<",
+        "< <(",
+        "((1)+",
+        "$((1)+",
+    ];
+    for opening in openings {
+        read(opening.repeat(100_000));
+        let closing = opening.repeat(50_000) + &")".repeat(50_000);
+        read(closing);
+    }
+    for opening in ["( ", "$(", "${a:-", "{ ", "if ", "a=($(", "a[$(("] {
+        let error = read(opening.repeat(100_000));
+        assert_eq!(error.as_deref(), Some("nested too deeply"), "{opening}");
+    }
+    let error = read(format!("[[ {}", "( ".repeat(100_000)));
+    assert_eq!(error.as_deref(), Some("nested too deeply"));
+}
+
+#[test]
+fn what_people_write_is_not_too_deep() {
+    let nest = |open: &str, close: &str| format!("{}a{}", open.repeat(40), close.repeat(40));
+    assert_eq!(read(nest("( ", ")")), None);
+    assert_eq!(read(nest("$(", ")")), None);
+    assert_eq!(read(nest("\"${a:-", "}\"")), None);
+    assert_eq!(read(nest("if a; then ", "; fi")), None);
+}
+
+#[test]
+fn parentheses_with_two_meanings_do_not_multiply() {
+    for (open, close) in
+        [("((", ") )"), ("$((", ") )"), ("$(( $(a <<E\n", "\nE\n) ) )"), ("$((`", "`) )")]
+    {
+        let nested = format!("{}a{}", open.repeat(60), close.repeat(60));
+        read(nested);
+        read(format!("{open}a{close};").repeat(20_000));
+    }
+}
+
+#[test]
+fn backticks_nested_by_escaping() {
+    let mut script = "a".to_owned();
+    for _ in 0..16 {
+        let escaped = script.replace('\\', "\\\\").replace('`', "\\`");
+        script = format!("`{escaped}`");
+    }
+    assert_eq!(read(script), None);
+    read("\\`".repeat(100_000));
+    read("`\\".repeat(100_000));
+    read("\"`".repeat(100_000));
+}
+
+#[test]
+fn long_scripts() {
+    assert_eq!(read("a".repeat(1 << 20)), None);
+    assert_eq!(read("a ".repeat(1 << 19)), None);
+    assert_eq!(read("é".repeat(1 << 19)), None);
+    assert_eq!(read(format!("'{}'", "a".repeat(1 << 20))), None);
+    assert_eq!(read("echo \"$a\" | b > c\n".repeat(10_000)), None);
+    assert_eq!(read("a <<E\n$b\nE\n".repeat(10_000)), None);
+    assert_eq!(read(format!("a {}\n{}", "<<E ".repeat(10_000), "b\nE\n".repeat(10_000))), None);
+    assert_eq!(read("a=(b) ".repeat(20_000)), None);
+    assert_eq!(read("$((1))".repeat(50_000)), None);
+    assert_eq!(read("\\\n".repeat(200_000)), None);
+}

@@ -1,0 +1,239 @@
+//! Words and quotes.
+
+use super::reader::{Reader, is_break};
+use crate::shell::ast::{Part, Word};
+
+/// What a word is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// An argument, a file name, an element.
+    Argument,
+    /// A pattern within `[[ … ]]`, where `@( … )` and its kin are on.
+    Pattern,
+    /// A regular expression within `[[ … ]]`, where parentheses and `|` belong to the word.
+    Regex,
+}
+
+/// What an expansion stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quoting {
+    /// Nothing: the result is split.
+    None,
+    /// Double quotes.
+    Double,
+    /// A here-document.
+    Heredoc,
+    /// The braces of `${ … }` that stand in double quotes or a here-document, or an arithmetic
+    /// expression.
+    Within,
+}
+
+impl Quoting {
+    pub(super) fn is_quoted(self) -> bool {
+        self != Self::None
+    }
+}
+
+impl Word {
+    /// Its text, if it is nothing but unquoted text.
+    pub(super) fn plain_text(&self) -> Option<String> {
+        match &self.parts[..] {
+            [Part::Text { text, quoted: false }] => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    /// Its text, if it can be the name of a function. With `extglob` on `a@()` is a pattern.
+    pub(super) fn function_name(&self) -> Option<String> {
+        self.plain_text().filter(|text| !text.ends_with(['?', '*', '+', '@', '!']))
+    }
+
+    /// The texts in it.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Text { text, .. } => Some(&text[..]),
+            _ => None,
+        })
+    }
+}
+
+/// Adds text, merged with text of the same quoting. Empty text counts only when it is quoted.
+pub(super) fn push_text(parts: &mut Vec<Part>, more: &str, quoting: bool) {
+    match parts.last_mut() {
+        Some(Part::Text { text, quoted }) if *quoted == quoting => text.push_str(more),
+        _ if more.is_empty() && !quoting => {}
+        _ => parts.push(Part::Text { text: more.to_owned(), quoted: quoting }),
+    }
+}
+
+impl Reader<'_> {
+    /// The word that stands here, if one does, read as an argument.
+    pub(super) fn argument_word(&mut self) -> Option<Word> {
+        self.word_from(self.pos, Vec::new(), Style::Argument)
+    }
+
+    /// The rest of a word that started at `start` with `parts`.
+    pub(super) fn word_from(
+        &mut self,
+        start: usize,
+        mut parts: Vec<Part>,
+        style: Style,
+    ) -> Option<Word> {
+        while !self.at_word_end()
+            || (style == Style::Regex && matches!(self.raw(), Some(b'(' | b'|')))
+        {
+            self.word_part(&mut parts, style);
+        }
+        (!parts.is_empty()).then(|| Word { parts, span: self.span(start) })
+    }
+
+    /// Whether a word cannot go on here.
+    pub(super) fn at_word_end(&mut self) -> bool {
+        match self.peek() {
+            None => true,
+            Some(b'<') => !self.looking_at("<("),
+            Some(b'>') => !self.looking_at(">("),
+            Some(byte) => is_break(byte),
+        }
+    }
+
+    fn word_part(&mut self, parts: &mut Vec<Part>, style: Style) {
+        let Some(byte) = self.peek() else { return };
+        match byte {
+            b'\'' => self.single_quoted(parts),
+            b'"' => self.double_quoted(parts),
+            b'$' | b'`' => self.expansion(parts, Quoting::None),
+            b'\\' => self.escaped(parts),
+            b'<' | b'>' => self.process_substitution(parts),
+            b'(' => self.pattern_group(parts),
+            b'|' => self.one_char(parts),
+            b'?' | b'*' | b'+' | b'@' | b'!' if style == Style::Pattern => {
+                self.one_char(parts);
+                if self.peek() == Some(b'(') {
+                    self.pattern_group(parts);
+                }
+            }
+            _ => {
+                let stops = |byte| is_break(byte) || b"'\"$`\\?*+@!".contains(&byte);
+                let text = self.take_until(stops);
+                if text.is_empty() { self.one_char(parts) } else { push_text(parts, text, false) }
+            }
+        }
+    }
+
+    /// One character as unquoted text.
+    fn one_char(&mut self, parts: &mut Vec<Part>) {
+        if let Some(next) = self.next_char() {
+            push_text(parts, next.encode_utf8(&mut [0; 4]), false);
+        }
+    }
+
+    /// `'…'`.
+    pub(super) fn single_quoted(&mut self, parts: &mut Vec<Part>) {
+        self.pos += 1;
+        let text = self.take_until(|byte| byte == b'\'');
+        push_text(parts, text, true);
+        self.close_quote(b'\'');
+    }
+
+    /// `"…"`.
+    pub(super) fn double_quoted(&mut self, parts: &mut Vec<Part>) {
+        self.pos += 1;
+        let counting = std::mem::take(&mut self.counting_parens);
+        let before = parts.len();
+        loop {
+            let text = self.take_until(|byte| b"\"$`\\".contains(&byte));
+            if !text.is_empty() {
+                push_text(parts, text, true);
+            }
+            match self.raw() {
+                None | Some(b'"') => break,
+                Some(b'\\') => self.escaped_in_quotes(parts, "$`\"\\"),
+                Some(_) => self.expansion(parts, Quoting::Double),
+            }
+        }
+        self.counting_parens = counting;
+        if parts.len() == before {
+            push_text(parts, "", true);
+        }
+        self.close_quote(b'"');
+    }
+
+    pub(super) fn close_quote(&mut self, quote: u8) {
+        if self.raw() == Some(quote) {
+            self.pos += 1;
+        } else {
+            let message = format!("a `{}` is not closed", char::from(quote));
+            self.fail(message);
+        }
+    }
+
+    /// A backslash outside quotes; line continuations are skipped already.
+    pub(super) fn escaped(&mut self, parts: &mut Vec<Part>) {
+        self.pos += 1;
+        // At the very end it stands for itself.
+        let next = self.next_char().unwrap_or('\\');
+        push_text(parts, next.encode_utf8(&mut [0; 4]), true);
+    }
+
+    /// A backslash in double quotes, or something like them: it works on `special` only.
+    pub(super) fn escaped_in_quotes(&mut self, parts: &mut Vec<Part>, special: &str) {
+        self.pos += 1;
+        match self.next_char() {
+            Some('\n') => {}
+            Some(next) => {
+                if !special.contains(next) {
+                    push_text(parts, "\\", true);
+                }
+                push_text(parts, next.encode_utf8(&mut [0; 4]), true);
+            }
+            None => push_text(parts, "\\", true),
+        }
+    }
+
+    /// `( … )` within a pattern or a regular expression. Bash only counts parentheses here, also
+    /// those in a command substitution, so these must be balanced.
+    fn pattern_group(&mut self, parts: &mut Vec<Part>) {
+        let counting = std::mem::replace(&mut self.counting_parens, true);
+        let mut depth = 0_usize;
+        loop {
+            let start = self.pos;
+            match self.peek() {
+                None => {
+                    self.fail("a `(` is not closed");
+                    break;
+                }
+                Some(b'\'') => self.single_quoted(parts),
+                Some(b'"') => self.double_quoted(parts),
+                Some(b'$' | b'`') => {
+                    self.expansion(parts, Quoting::None);
+                    self.require_balanced(start);
+                }
+                Some(b'\\') => self.escaped(parts),
+                Some(paren @ (b'(' | b')')) => {
+                    self.one_char(parts);
+                    depth = if paren == b'(' { depth + 1 } else { depth.saturating_sub(1) };
+                    if depth == 0 {
+                        break;
+                    }
+                }
+                Some(_) => self.one_char(parts),
+            }
+        }
+        self.counting_parens = counting;
+    }
+
+    /// Fails unless the text since `start` opens and closes as many parentheses.
+    fn require_balanced(&mut self, start: usize) {
+        let mut depth = 0_isize;
+        for byte in self.text.get(start..self.pos).unwrap_or_default().bytes() {
+            depth += isize::from(byte == b'(') - isize::from(byte == b')');
+            if depth < 0 {
+                break;
+            }
+        }
+        if depth != 0 {
+            self.fail("an unbalanced parenthesis within a pattern");
+        }
+    }
+}
