@@ -33,7 +33,9 @@ impl Reader<'_> {
         let prefixed = self.pos > start && (has_descriptor || variable.is_some());
         let found = OPERATORS.into_iter().find(|(sign, _)| self.looking_at(sign));
         let Some((sign, kind)) = found.filter(|(sign, _)| {
-            !self.looking_at("<(") && !self.looking_at(">(") && !(prefixed && sign.starts_with('&'))
+            let is_process = self.looking_at("<(") || self.looking_at(">(");
+            let is_split = prefixed && sign.starts_with('&');
+            !(is_process || is_split)
         }) else {
             self.pos = start;
             return None;

@@ -1,0 +1,3 @@
+//! The policy engine from outside.
+
+mod bash;
