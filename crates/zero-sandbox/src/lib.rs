@@ -10,6 +10,7 @@
 pub mod append_file;
 pub mod beneath;
 pub mod canonical;
+pub mod config_file;
 mod facts;
 pub mod file_error;
 mod folder;
@@ -23,6 +24,7 @@ pub mod state_dir;
 pub mod workspace;
 
 pub use canonical::LastLink;
+pub use config_file::{ConfigFile, ConfigFileError};
 pub use facts::{FileFacts, FileType};
 pub use folder::{DirEntry, Folder, Named};
 pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Snapshot};

@@ -1,0 +1,397 @@
+//! Files that say how zero behaves: a person's own, and those a workspace brings along.
+//!
+//! The two are trusted differently. A person may keep their own file anywhere and link to it, so
+//! links are followed and written through. A file of the workspace came with a checkout: it must
+//! lie beneath the workspace's folder without a link on the way, or a repository could have zero
+//! read, or overwrite, any file it points at. Both are ordinary files of bounded size, and both
+//! change in one step: written beside, flushed, renamed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::canonical::{self, LastLink};
+use crate::facts::{FileFacts, FileType};
+use crate::lock::{self, LockFailure};
+use crate::metadata::{self, Attributes};
+use crate::{StateDir, beneath};
+
+/// Why such a file could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigFileError {
+    /// A link stands where none is followed.
+    #[error("it is a link")]
+    Link,
+    /// What should be its folder is something else.
+    #[error("what should be its folder is a link or a file")]
+    NoFolder,
+    /// It is a folder, pipe, socket or device.
+    #[error("it is not an ordinary file")]
+    NotAFile,
+    /// It holds more than is read.
+    #[error("it is larger than {} bytes", bytes_max)]
+    TooLarge {
+        /// Most bytes that are read.
+        bytes_max: u64,
+    },
+    /// Another zero is changing it, and did so all the time.
+    #[error("another zero is changing it")]
+    Locked,
+    /// The system would not.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+impl From<Errno> for ConfigFileError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::LOOP => Self::Link,
+            // The kernel's word for a link, too, where it was told to open a folder.
+            Errno::NOTDIR => Self::NoFolder,
+            errno => Self::System(errno.into()),
+        }
+    }
+}
+
+/// Such a file, by where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigFile {
+    /// A person's own, at an absolute path; links are followed.
+    Own(PathBuf),
+    /// One of a workspace, in the folder `root`; no link is followed below that.
+    Beneath {
+        /// The workspace's folder.
+        root: PathBuf,
+        /// Where in it.
+        relative: PathBuf,
+    },
+}
+
+impl ConfigFile {
+    /// Its full path.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Self::Own(path) => path.clone(),
+            Self::Beneath { root, relative } => root.join(relative),
+        }
+    }
+
+    /// What it holds; `None` when there is no such file.
+    pub fn read(&self, bytes_max: u64) -> Result<Option<Vec<u8>>, ConfigFileError> {
+        let Some(place) = self.find()? else { return Ok(None) };
+        let Some(stat) = place.stat()? else { return Ok(None) };
+        refuse_special(&stat)?;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&place.folder, &place.name, flags, Mode::empty())?);
+        // What was looked at above may be something else by now.
+        refuse_special(&rustix::fs::fstat(&file)?)?;
+        let mut bytes = Vec::new();
+        file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > bytes_max {
+            return Err(ConfigFileError::TooLarge { bytes_max });
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Puts `bytes` in its place, making the folders above it when needed. An old file's mode and
+    /// owner stay; a new one of the person's own is private.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), ConfigFileError> {
+        let place = self.make()?;
+        let old = place.stat()?;
+        if let Some(stat) = &old {
+            refuse_special(stat)?;
+            may_write(&place)?;
+        }
+        let temp = temporary_name(&place.name);
+        let written = place.replace(&temp, bytes, old.as_ref(), self.new_mode());
+        if written.is_err() {
+            let _ = rustix::fs::unlinkat(&place.folder, &temp, AtFlags::empty());
+        }
+        written
+    }
+
+    fn new_mode(&self) -> u32 {
+        match self {
+            Self::Own(_) => 0o600,
+            // A checkout's files are shared; the person's umask decides how far.
+            Self::Beneath { .. } => 0o666,
+        }
+    }
+
+    /// The folder it lies in, held open; `None` when that does not exist.
+    fn find(&self) -> Result<Option<Place>, ConfigFileError> {
+        let opened = match self {
+            Self::Own(path) => {
+                let path = settled(path)?;
+                let (above, name) = split(&path)?;
+                (rustix::fs::open(above, folder_flags(), Mode::empty()), name.to_owned())
+            }
+            Self::Beneath { root, relative } => {
+                let (above, name) = split(relative)?;
+                let root = rustix::fs::open(root, folder_flags(), Mode::empty())?;
+                (beneath::open(&root, above, folder_flags()), name.to_owned())
+            }
+        };
+        match opened {
+            (Ok(folder), name) => Ok(Some(Place { folder, name })),
+            (Err(Errno::NOENT), _) => Ok(None),
+            (Err(errno), _) => Err(errno.into()),
+        }
+    }
+
+    /// The same, with missing folders made.
+    fn make(&self) -> Result<Place, ConfigFileError> {
+        match self {
+            Self::Own(path) => {
+                let path = settled(path)?;
+                let (above, name) = split(&path)?;
+                StateDir::new(above).create()?;
+                let folder = rustix::fs::open(above, folder_flags(), Mode::empty())?;
+                Ok(Place { folder, name: name.to_owned() })
+            }
+            Self::Beneath { root, relative } => {
+                let (above, name) = split(relative)?;
+                let mut folder = rustix::fs::open(root, folder_flags(), Mode::empty())?;
+                for step in above.components() {
+                    let step = Path::new(step.as_os_str());
+                    match rustix::fs::mkdirat(&folder, step, Mode::from_raw_mode(0o777)) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(errno) => return Err(errno.into()),
+                    }
+                    folder = beneath::open(&folder, step, folder_flags())?;
+                }
+                Ok(Place { folder, name: name.to_owned() })
+            }
+        }
+    }
+}
+
+/// Waits for the lock that keeps two zeros from changing the same file at once.
+pub fn lock(state: &StateDir, name: &str) -> Result<File, ConfigFileError> {
+    lock::wait(state.lock_file(name)?, || Ok(())).map_err(|failure| match failure {
+        LockFailure::System(error) => ConfigFileError::System(error),
+        // Nobody calls the waiting off.
+        LockFailure::Held | LockFailure::NotWanted(_) => ConfigFileError::Locked,
+    })
+}
+
+/// A name in a folder that is held open.
+struct Place {
+    folder: OwnedFd,
+    name: OsString,
+}
+
+impl Place {
+    fn stat(&self) -> Result<Option<Stat>, ConfigFileError> {
+        match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn replace(
+        &self,
+        temp: &OsStr,
+        bytes: &[u8],
+        old: Option<&Stat>,
+        new_mode: u32,
+    ) -> Result<(), ConfigFileError> {
+        // With attributes to keep, nobody else may look before they are in force.
+        let mode = if old.is_some() { 0o600 } else { new_mode };
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode);
+        let mut file = File::from(rustix::fs::openat(&self.folder, temp, flags, mode)?);
+        file.write_all(bytes)?;
+        if let Some(old) = old {
+            keep_xattrs(self.folder.as_fd(), &self.name, &file);
+            Attributes::of(old).apply(&file)?;
+        }
+        file.sync_all()?;
+        rustix::fs::renameat(&self.folder, temp, &self.folder, &self.name)?;
+        // The file is in its place; a folder that cannot be flushed does not undo that.
+        let _ = rustix::fs::fsync(&self.folder);
+        Ok(())
+    }
+}
+
+/// The path with its links followed, as far as it exists.
+fn settled(path: &Path) -> Result<PathBuf, ConfigFileError> {
+    let found = canonical::canonicalise(Path::new("/"), path, LastLink::Follow)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+    Ok(found.missing.iter().fold(found.existing, |path, name| path.join(name)))
+}
+
+fn split(path: &Path) -> Result<(&Path, &OsStr), ConfigFileError> {
+    path.parent().zip(path.file_name()).ok_or(ConfigFileError::NotAFile)
+}
+
+fn refuse_special(stat: &Stat) -> Result<(), ConfigFileError> {
+    match FileFacts::of(stat).file_type {
+        FileType::File => Ok(()),
+        FileType::Symlink => Err(ConfigFileError::Link),
+        FileType::Directory | FileType::Special => Err(ConfigFileError::NotAFile),
+    }
+}
+
+/// That its folder lets us replace a file is no leave to change it.
+fn may_write(place: &Place) -> Result<(), ConfigFileError> {
+    let write = rustix::fs::Access::WRITE_OK;
+    match rustix::fs::accessat(&place.folder, &place.name, write, AtFlags::EACCESS) {
+        Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(errno.into()),
+        // Any other answer says nothing about leave; the write itself will tell.
+        _ => Ok(()),
+    }
+}
+
+fn keep_xattrs(folder: BorrowedFd<'_>, name: &OsStr, file: &File) {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    if let Ok(original) = rustix::fs::openat(folder, name, flags, Mode::empty()) {
+        metadata::copy_xattrs(original, file);
+    }
+}
+
+/// A name beside the file that no other process or thread uses.
+fn temporary_name(name: &OsStr) -> OsString {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let now = jiff::Timestamp::now().as_nanosecond();
+    let mut temp = OsString::from(".");
+    temp.push(name);
+    temp.push(format!(".zero-{process}-{count}-{now:x}"));
+    temp
+}
+
+fn folder_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    const MAX: u64 = 10;
+
+    #[track_caller]
+    fn check(file: &ConfigFile, expected: &str) {
+        let seen = match file.read(MAX) {
+            Ok(None) => "nothing".to_owned(),
+            Ok(Some(bytes)) => String::from_utf8(bytes).unwrap(),
+            Err(error) => format!("error: {error}"),
+        };
+        assert_eq!(seen, expected, "{file:?}");
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        StateDir::new(folder).names().unwrap()
+    }
+
+    #[test]
+    fn links_are_followed_to_a_persons_own_file_and_never_in_a_workspace() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("work/.zero")).unwrap();
+        std::fs::create_dir_all(root.join("linked/real")).unwrap();
+        std::fs::write(root.join("outside"), "outside").unwrap();
+        std::fs::write(root.join("work/.zero/plain"), "plain").unwrap();
+        std::fs::write(root.join("work/.zero/full"), "0123456789").unwrap();
+        std::fs::write(root.join("work/.zero/large"), "0123456789x").unwrap();
+        std::fs::create_dir(root.join("work/.zero/folder")).unwrap();
+        symlink("../../outside", root.join("work/.zero/leak")).unwrap();
+        symlink("plain", root.join("work/.zero/inner")).unwrap();
+        symlink("real", root.join("linked/.zero")).unwrap();
+        std::fs::write(root.join("linked/real/plain"), "x").unwrap();
+        let pipe = root.join("work/.zero/pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for (path, own, beneath) in [
+            ("work/.zero/plain", "plain", "plain"),
+            ("work/.zero/full", "0123456789", "0123456789"),
+            (
+                "work/.zero/large",
+                "error: it is larger than 10 bytes",
+                "error: it is larger than 10 bytes",
+            ),
+            ("work/.zero/gone", "nothing", "nothing"),
+            ("work/none/gone", "nothing", "nothing"),
+            (
+                "work/.zero/folder",
+                "error: it is not an ordinary file",
+                "error: it is not an ordinary file",
+            ),
+            (
+                "work/.zero/pipe",
+                "error: it is not an ordinary file",
+                "error: it is not an ordinary file",
+            ),
+            ("work/.zero/leak", "outside", "error: it is a link"),
+            ("work/.zero/inner", "plain", "error: it is a link"),
+            (
+                "linked/.zero/plain",
+                "x",
+                "error: what should be its folder is a link or a file",
+            ),
+        ] {
+            check(&ConfigFile::Own(root.join(path)), own);
+            let (folder, relative) = path.split_once('/').unwrap();
+            let file =
+                ConfigFile::Beneath { root: root.join(folder), relative: PathBuf::from(relative) };
+            check(&file, beneath);
+        }
+    }
+
+    #[test]
+    fn a_new_file_of_ones_own_is_private_and_an_old_one_keeps_its_mode() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("config/zero/settings.json");
+        let file = ConfigFile::Own(path.clone());
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        file.write(b"{}").unwrap();
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        file.write(b"{ }").unwrap();
+        assert_eq!((mode(), file.read(MAX).unwrap().unwrap()), (0o644, b"{ }".to_vec()));
+        assert_eq!(names(path.parent().unwrap()), ["settings.json"], "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_link_of_ones_own_is_written_through_also_when_it_leads_nowhere_yet() {
+        let temp = tempfile::tempdir().unwrap();
+        let link = temp.path().join("settings.json");
+        symlink("dotfiles/zero.json", &link).unwrap();
+        let file = ConfigFile::Own(link.clone());
+        for text in ["1", "2"] {
+            file.write(text.as_bytes()).unwrap();
+            let target = temp.path().join("dotfiles/zero.json");
+            assert_eq!(std::fs::read_to_string(target).unwrap(), text);
+            assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        }
+    }
+
+    #[test]
+    fn a_workspace_cannot_have_zero_write_elsewhere() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().join("work");
+        std::fs::create_dir(&root).unwrap();
+        std::fs::create_dir(temp.path().join("outside")).unwrap();
+        let file = ConfigFile::Beneath { root: root.clone(), relative: ".zero/s.json".into() };
+        file.write(b"new").unwrap();
+        check(&file, "new");
+        std::fs::remove_file(root.join(".zero/s.json")).unwrap();
+        symlink("../../outside/s.json", root.join(".zero/s.json")).unwrap();
+        assert!(matches!(file.write(b"x"), Err(ConfigFileError::Link)));
+        std::fs::remove_dir_all(root.join(".zero")).unwrap();
+        symlink("../outside", root.join(".zero")).unwrap();
+        assert!(matches!(file.write(b"x"), Err(ConfigFileError::NoFolder)));
+        assert!(names(&temp.path().join("outside")).is_empty());
+    }
+}
