@@ -89,7 +89,8 @@ impl ConfigFile {
         refuse_special(&stat)?;
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(&place.folder, &place.name, flags, Mode::empty())?);
+        let file =
+            File::from(rustix::fs::openat(&place.folder, &place.name, flags, Mode::empty())?);
         // What was looked at above may be something else by now.
         refuse_special(&rustix::fs::fstat(&file)?)?;
         let mut bytes = Vec::new();
@@ -335,11 +336,7 @@ mod tests {
             ),
             ("work/.zero/leak", "outside", "error: it is a link"),
             ("work/.zero/inner", "plain", "error: it is a link"),
-            (
-                "linked/.zero/plain",
-                "x",
-                "error: what should be its folder is a link or a file",
-            ),
+            ("linked/.zero/plain", "x", "error: what should be its folder is a link or a file"),
         ] {
             check(&ConfigFile::Own(root.join(path)), own);
             let (folder, relative) = path.split_once('/').unwrap();

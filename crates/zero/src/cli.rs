@@ -2,6 +2,9 @@
 //!
 //! Only the form is here. What each command does is in `commands`, one file each.
 
+pub mod config;
+pub mod trust;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +15,9 @@ use jiff::civil::Date;
 use zero_core::limits::{Limits, parse_duration};
 use zero_runtime::DialectName;
 use zero_runtime::audit::Pin;
+
+pub use self::config::{ConfigCommand, LayerArgs};
+pub use self::trust::TrustArgs;
 
 /// Gives any coding agent hands, safely.
 ///
@@ -25,9 +31,10 @@ use zero_runtime::audit::Pin;
     after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied.
 
 Environment:
-  XDG_STATE_HOME  where the audit log and the journal are kept (default: ~/.local/state)
-  ZERO_LOG        what to log to stderr, such as `info` or `zero_runtime=debug`
-  NO_COLOR        set to anything to turn colours off"
+  XDG_STATE_HOME   where the audit log and the journal are kept (default: ~/.local/state)
+  XDG_CONFIG_HOME  where your settings are: zero/settings.json in it (default: ~/.config)
+  ZERO_LOG         what to log to stderr, such as `info` or `zero_runtime=debug`
+  NO_COLOR         set to anything to turn colours off"
 )]
 pub struct Cli {
     /// What to do; without one, a short overview is shown.
@@ -54,6 +61,14 @@ pub enum Command {
         #[command(subcommand)]
         command: AuditCommand,
     },
+    /// Show and change settings
+    Config {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Look at what a folder's settings ask for, and let it count
+    Trust(TrustArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:
   zero completions bash > ~/.local/share/bash-completion/completions/zero")]
@@ -185,6 +200,9 @@ pub struct CallArgs {
     /// Limits that differ from the usual ones
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit, help = limit_help())]
     pub limits: Vec<LimitArg>,
+    /// Settings file to use instead of yours and the folder's; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub settings: Vec<PathBuf>,
 }
 
 /// One `--limit`, known to be valid.
@@ -200,26 +218,26 @@ impl CallArgs {
         self.input == "-"
     }
 
-    /// The limits of the call.
-    pub fn limits(&self) -> Limits {
-        limits_of(&self.limits)
+    /// Sets the limits of the call, above what settings say.
+    pub fn set_limits(&self, limits: &mut Limits) {
+        set_limits(&self.limits, limits);
     }
 }
 
 impl UndoArgs {
     /// The limits of the undo.
     pub fn limits(&self) -> Limits {
-        limits_of(&self.limits)
+        let mut limits = Limits::default();
+        set_limits(&self.limits, &mut limits);
+        limits
     }
 }
 
-fn limits_of(args: &[LimitArg]) -> Limits {
-    let mut limits = Limits::default();
+fn set_limits(args: &[LimitArg], limits: &mut Limits) {
     for LimitArg { name, value } in args {
         // Each was tried on its own when it was read.
         let _ = limits.set(name, value);
     }
-    limits
 }
 
 /// `zero tools conformance`

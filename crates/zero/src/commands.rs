@@ -4,6 +4,7 @@ mod audit_show;
 mod audit_tail;
 mod audit_verify;
 mod completions;
+mod config;
 mod conformance;
 mod man;
 mod overview;
@@ -11,6 +12,7 @@ mod stats;
 mod tools_call;
 mod tools_list;
 mod tools_show;
+mod trust;
 mod undo;
 
 use crate::App;
@@ -34,6 +36,8 @@ pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Audit { command: AuditCommand::Verify(args) }) => {
             audit_verify::run(app, &args)
         }
+        Some(Command::Config { command }) => config::run(app, &command),
+        Some(Command::Trust(args)) => trust::run(app, &args),
         Some(Command::Completions { shell }) => completions::run(app, shell),
         Some(Command::Man { command }) => man::run(app, &command),
     }

@@ -13,6 +13,7 @@ use crate::exit::UsageError;
 pub(crate) struct Config {
     home: Option<PathBuf>,
     xdg_state_home: Option<PathBuf>,
+    xdg_config_home: Option<PathBuf>,
     cwd: Option<PathBuf>,
     /// Which events to log, in the syntax of `tracing`; nothing is logged when absent.
     pub(crate) log: Option<String>,
@@ -44,6 +45,7 @@ impl Config {
         Self {
             home: set("HOME").and_then(absolute),
             xdg_state_home: set("XDG_STATE_HOME").and_then(absolute),
+            xdg_config_home: set("XDG_CONFIG_HOME").and_then(absolute),
             cwd: std::env::current_dir().ok(),
             log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
             streams: Streams {
@@ -69,6 +71,15 @@ impl Config {
                     .to_owned(),
             )
         })
+    }
+
+    /// The person's own settings; `None` when nothing says where their home is.
+    pub(crate) fn settings_file(&self) -> Option<PathBuf> {
+        let config_home = match (&self.xdg_config_home, &self.home) {
+            (Some(config_home), _) => config_home.clone(),
+            (None, home) => home.as_ref()?.join(".config"),
+        };
+        Some(config_home.join("zero/settings.json"))
     }
 
     /// Where zero keeps its audit log, journal and oversized results.
@@ -119,5 +130,20 @@ mod tests {
         check(Some("/home/me"), Some("relative"), Some("/home/me/.local/state/zero"));
         check(None, Some("/state"), Some("/state/zero"));
         check(None, None, None);
+    }
+
+    #[test]
+    fn so_does_the_settings_file() {
+        for (home, xdg, expected) in [
+            (Some("/me"), None, Some("/me/.config/zero/settings.json")),
+            (Some("/me"), Some("/config"), Some("/config/zero/settings.json")),
+            (Some("/me"), Some("relative"), Some("/me/.config/zero/settings.json")),
+            (None, None, None),
+        ] {
+            let path = |text: Option<&str>| text.map(OsString::from).and_then(absolute);
+            let config =
+                Config { home: path(home), xdg_config_home: path(xdg), ..Config::default() };
+            assert_eq!(config.settings_file().as_deref(), expected.map(Path::new));
+        }
     }
 }

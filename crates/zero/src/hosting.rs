@@ -11,6 +11,8 @@ use zero_sandbox::Workspace;
 use crate::App;
 use crate::config::Config;
 use crate::exit::UsageError;
+use crate::settings::Settings;
+use crate::trust::TrustStore;
 
 impl App {
     /// The tools as a dialect offers them, in the order zero brings them whatever they are called.
@@ -24,6 +26,23 @@ impl App {
             order.iter().position(|name| *name == tool.registered.tool.spec().name)
         });
         Ok(offered)
+    }
+
+    /// The settings that hold in a workspace, or those of the files that were named instead.
+    pub(crate) fn settings(
+        &self,
+        workspace: &Workspace,
+        files: &[PathBuf],
+    ) -> anyhow::Result<Settings> {
+        if files.is_empty() {
+            let trust = TrustStore::load(&self.config.state()?)?;
+            return Ok(
+                Settings::load(&self.config, workspace.cwd(), &trust).map_err(UsageError::from)?
+            );
+        }
+        let cwd = self.config.cwd()?;
+        let files: Vec<PathBuf> = files.iter().map(|file| cwd.join(file)).collect();
+        Ok(Settings::load_files(&self.config, &files).map_err(UsageError::from)?)
     }
 
     /// A host with the tools that come with zero.

@@ -10,9 +10,11 @@ mod config;
 pub mod exit;
 mod hosting;
 mod logging;
+mod settings;
 mod terminal;
 #[cfg(test)]
 mod testing;
+mod trust;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;

@@ -13,6 +13,7 @@ use zero_runtime::host::new_call_id;
 use zero_runtime::{
     Approver, CallEvent, Dialect, HostConfig, Observer, Outcome, Session, ToolHost,
 };
+use zero_sandbox::Workspace;
 
 use crate::App;
 use crate::approval::{AlwaysYes, Person};
@@ -40,7 +41,11 @@ pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
 
 /// Everything that can be wrong with the command line is found here, before anything is called.
 fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, Session, ToolCall)> {
-    let limits = args.limits();
+    let workspace = app.config.workspace(&args.workspace)?;
+    let settings = app.settings(&workspace, &args.settings)?;
+    let mut limits = Limits::default();
+    settings.limits(&mut limits);
+    args.set_limits(&mut limits);
     let call = ToolCall {
         id: new_call_id(),
         session: None,
@@ -48,7 +53,7 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, Session, Too
         input: input::read(app, args, &limits)?,
         timeout: args.timeout,
     };
-    let host = host(app, args, limits)?;
+    let host = host(app, args, workspace, limits)?;
     // Fails only for want of zero's own folder, which is nothing the tool could help.
     let session = host.one_shot().map_err(|error| {
         UsageError(format!("{}; set XDG_STATE_HOME to a folder you can write", error.message))
@@ -56,8 +61,12 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, Session, Too
     Ok((host, session, call))
 }
 
-fn host(app: &App, args: &CallArgs, limits: Limits) -> anyhow::Result<ToolHost> {
-    let workspace = app.config.workspace(&args.workspace)?;
+fn host(
+    app: &App,
+    args: &CallArgs,
+    workspace: Workspace,
+    limits: Limits,
+) -> anyhow::Result<ToolHost> {
     let mut config = HostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
     config.approver = approver(app, args);

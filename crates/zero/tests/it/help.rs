@@ -36,6 +36,8 @@ fn help_lists_the_commands() {
       undo         Take back a change that a tool made to a file
       stats        Show how often tools were called, how they ended and how long they took
       audit        Look at the log of all calls
+      config       Show and change settings
+      trust        Look at what a folder's settings ask for, and let it count
       completions  Print a completion script for a shell
       man          Print the manual page of zero or of one of its commands
       help         Print this message or the help of the given subcommand(s)
@@ -50,9 +52,10 @@ fn help_lists_the_commands() {
     Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied.
 
     Environment:
-      XDG_STATE_HOME  where the audit log and the journal are kept (default: ~/.local/state)
-      ZERO_LOG        what to log to stderr, such as `info` or `zero_runtime=debug`
-      NO_COLOR        set to anything to turn colours off
+      XDG_STATE_HOME   where the audit log and the journal are kept (default: ~/.local/state)
+      XDG_CONFIG_HOME  where your settings are: zero/settings.json in it (default: ~/.config)
+      ZERO_LOG         what to log to stderr, such as `info` or `zero_runtime=debug`
+      NO_COLOR         set to anything to turn colours off
     ");
 }
 
@@ -80,6 +83,8 @@ fn help_of_a_call_teaches_by_example() {
           --limit <NAME=VALUE>  Set a limit, such as `file-timeout=5s` or `model-output=10kb`; may be
                                 given several times [names: file-timeout, search-timeout, model-output,
                                 result, file-size, session-calls, host-calls, queue-calls]
+          --settings <FILE>     Settings file to use instead of yours and the folder's; may be given
+                                several times
       -h, --help                Print help
 
     Examples:

@@ -4,6 +4,8 @@
 
 mod audit;
 mod commands;
+mod config;
 mod help;
 mod hostile_disk;
 mod program;
+mod trust;

@@ -1,0 +1,285 @@
+//! `zero trust`: what a folder's settings would do, and whether they may.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use zero_sandbox::{StateDir, Workspace};
+
+use crate::App;
+use crate::cli::TrustArgs;
+use crate::exit::{Exit, UsageError};
+use crate::settings::{Entry, Settings};
+use crate::terminal::{FAINT, GOOD, NOTABLE, STRONG, Stream, Table, escape_line, short_time};
+use crate::trust::{Standing, TrustStore};
+
+pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Exit> {
+    let state = app.config.state()?;
+    if args.list {
+        return list(app, args, &state);
+    }
+    if args.revoke {
+        return revoke(app, args, &state);
+    }
+    let workspace = app.config.workspace(args.dir.as_slice())?;
+    let folder = utf8(workspace.cwd())?;
+    let store = TrustStore::load(&state)?;
+    let seen = Settings::gated(&app.config, workspace.cwd()).map_err(UsageError::from)?;
+    let look = Look { app, folder, standing: store.standing(workspace.cwd(), &seen), seen };
+    if args.json {
+        return look.as_json(args, &state, &workspace);
+    }
+    look.decide(args, &state)
+}
+
+/// What was found in a folder.
+struct Look<'a> {
+    app: &'a App,
+    folder: &'a str,
+    seen: Vec<Entry>,
+    standing: Standing,
+}
+
+impl Look<'_> {
+    fn decide(&self, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
+        let terminal = &self.app.terminal;
+        let folder = escape_line(self.folder);
+        if self.standing == Standing::Nothing {
+            terminal.out.write(&format!(
+                "there is nothing to trust in {folder}: its settings ask for nothing that needs it\n"
+            ))?;
+            return Ok(Exit::Ok);
+        }
+        if let Standing::Trusted { .. } = self.standing {
+            terminal.out.write(&self.shown(&terminal.out))?;
+            return Ok(Exit::Ok);
+        }
+        if args.yes {
+            terminal.out.write(&self.shown(&terminal.out))?;
+            return self.trust(state);
+        }
+        let Some(answers) = terminal.answers() else {
+            terminal.out.write(&self.shown(&terminal.out))?;
+            terminal.error("nobody can be asked here; read the list, then run it with `--yes`");
+            return Ok(Exit::Denied);
+        };
+        // Where the question is, the list is: a person must not say yes to what went elsewhere.
+        terminal.err.write(&self.shown(&terminal.err))?;
+        if terminal.confirm(&answers, "Let all of this count?") {
+            return self.trust(state);
+        }
+        terminal.out.write("not trusted; nothing changed\n")?;
+        Ok(Exit::Denied)
+    }
+
+    /// Trusts what was shown. If the files changed since, that is not what was trusted.
+    fn trust(&self, state: &StateDir) -> anyhow::Result<Exit> {
+        TrustStore::trust(state, self.folder, &self.seen)?;
+        let out = &self.app.terminal.out;
+        out.write(&format!("{} {}\n", out.paint(GOOD, "trusted"), escape_line(self.folder)))?;
+        Ok(Exit::Ok)
+    }
+
+    fn as_json(
+        mut self,
+        args: &TrustArgs,
+        state: &StateDir,
+        workspace: &Workspace,
+    ) -> anyhow::Result<Exit> {
+        if args.yes && !self.standing.is_trusted() {
+            TrustStore::trust(state, self.folder, &self.seen)?;
+            self.standing = TrustStore::load(state)?.standing(workspace.cwd(), &self.seen);
+        }
+        let (word, since) = match &self.standing {
+            Standing::Nothing => ("nothing", None),
+            Standing::Trusted { since } => ("trusted", Some(since)),
+            Standing::Never => ("untrusted", None),
+            Standing::Changed { since, .. } => ("changed", Some(since)),
+        };
+        let place = |entry: &Entry| json!({"key": entry.key, "value": entry.value, "source": entry.file, "line": entry.line, "layer": entry.layer});
+        let entries: Vec<Value> = self.seen.iter().map(place).collect();
+        let mut answer = json!({"folder": self.folder, "standing": word, "entries": entries});
+        if let Some(since) = since {
+            answer["since"] = json!(since);
+        }
+        if let Standing::Changed { new, gone, .. } = &self.standing {
+            answer["new"] = new.iter().map(place).collect();
+            answer["gone"] = json!(gone);
+        }
+        self.app.terminal.out.write_pretty(&answer)?;
+        Ok(Exit::Ok)
+    }
+
+    /// Everything that counts by trust, each on a line of its own that is never cut: what does not
+    /// fit in the window is what somebody would hide there.
+    fn shown(&self, stream: &Stream) -> String {
+        let folder = escape_line(self.folder);
+        let mut text = match &self.standing {
+            Standing::Trusted { since } => {
+                format!("{folder} is trusted since {}:\n", short_time(*since))
+            }
+            Standing::Changed { since, new, gone } => {
+                format!("{folder} {}\n", changed(&short_time(*since), new.len(), *gone))
+            }
+            Standing::Never | Standing::Nothing => {
+                format!("{} the settings in {folder} ask for:\n", stream.paint(STRONG, "Look:"))
+            }
+        };
+        for entry in &self.seen {
+            let is_new =
+                matches!(&self.standing, Standing::Changed { new, .. } if new.contains(entry));
+            let mark = if is_new { stream.paint(NOTABLE, "+ ") } else { "  ".into() };
+            let _ = writeln!(
+                text,
+                "{mark}{}  {}",
+                escape_line(&told(entry)),
+                stream.paint(FAINT, &format!("({}:{})", escape_line(&entry.file), entry.line))
+            );
+        }
+        text
+    }
+}
+
+fn changed(since: &str, new: usize, gone: usize) -> String {
+    let news = match (new, gone) {
+        (0, gone) => format!("{gone} gone"),
+        (new, 0) => format!("{new} new, marked +"),
+        (new, gone) => format!("{new} new, marked +, {gone} gone"),
+    };
+    format!("changed since you trusted it on {since}: {news}")
+}
+
+/// An entry in words a person can judge: what kind it is and what it would do.
+fn told(entry: &Entry) -> String {
+    let (section, name) = entry.key.split_once('.').unwrap_or((&entry.key, ""));
+    let kind = match (section, name) {
+        ("permissions", "allow") => "allow without asking:".to_owned(),
+        ("permissions", name) => format!("{name}:"),
+        ("limits", name) => format!("limit {name}:"),
+        ("mcpServers", "") => "start an MCP server:".to_owned(),
+        ("mcpServers", name) => format!("start the MCP server {name}:"),
+        ("mcp", name) => format!("find MCP servers by {name}:"),
+        ("tools", name) => format!("find tools by {name}:"),
+        ("hooks", name) => format!("run on {name}:"),
+        ("sandbox", name) => format!("change the sandbox, {name}:"),
+        (section, name) => format!("{section} {name}:"),
+    };
+    format!("{kind} {}", value_told(&entry.value))
+}
+
+/// A value in one line: a command as it would be typed, with whatever else is set beside it.
+fn value_told(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(fields) if fields.get("rule").is_some_and(Value::is_string) => {
+            let mut rest = fields.clone();
+            let rule = rest.shift_remove("rule").unwrap_or_default();
+            let rule = rule.as_str().unwrap_or_default().to_owned();
+            if rest.is_empty() { rule } else { format!("{rule} with {}", Value::Object(rest)) }
+        }
+        Value::Object(fields) if fields.get("command").is_some_and(Value::is_string) => {
+            let mut rest = fields.clone();
+            let mut words: Vec<String> = Vec::new();
+            words.extend(rest.shift_remove("command").map(|command| word(&command)));
+            if let Some(Value::Array(args)) = fields.get("args") {
+                rest.shift_remove("args");
+                words.extend(args.iter().map(word));
+            }
+            if !rest.is_empty() {
+                words.push(format!("with {}", Value::Object(rest)));
+            }
+            words.join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// One word of a command line, quoted where it would not be one word.
+fn word(value: &Value) -> String {
+    let plain = |text: &str| {
+        !text.is_empty()
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c))
+    };
+    match value {
+        Value::String(text) if plain(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn list(app: &App, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
+    let store = TrustStore::load(state)?;
+    let out = &app.terminal.out;
+    if args.json {
+        let folders: Vec<Value> = store
+            .folders()
+            .map(|(folder, trusted)| json!({"folder": folder, "since": trusted.since}))
+            .collect();
+        out.write_pretty(&folders)?;
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(["SINCE", "FOLDER"]);
+    let mut count = 0;
+    for (folder, trusted) in store.folders() {
+        table.row([short_time(trusted.since).into(), folder.into()]);
+        count += 1;
+    }
+    match count {
+        0 => app.terminal.note("no folder is trusted"),
+        _ => out.write(&table.render(out))?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn revoke(app: &App, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
+    let cwd = app.config.cwd()?;
+    let written = args.dir.as_ref().map_or_else(|| cwd.to_owned(), |dir| cwd.join(dir));
+    // A folder that is gone can still be taken off the list, by the path it is listed with.
+    let folder = match app.config.workspace(args.dir.as_slice()) {
+        Ok(workspace) => workspace.cwd().to_owned(),
+        Err(_) => written,
+    };
+    let folder = utf8(&folder)?;
+    let was_trusted = TrustStore::revoke(state, folder)?;
+    if args.json {
+        app.terminal.out.write_line(&json!({"folder": folder, "revoked": was_trusted}))?;
+        return Ok(if was_trusted { Exit::Ok } else { Exit::Error });
+    }
+    let folder = escape_line(folder);
+    if was_trusted {
+        app.terminal.out.write(&format!("{folder} is trusted no more\n"))?;
+        return Ok(Exit::Ok);
+    }
+    app.terminal.error(&format!("{folder} was not trusted; `zero trust --list` shows what is"));
+    Ok(Exit::Error)
+}
+
+fn utf8(folder: &Path) -> Result<&str, UsageError> {
+    folder.to_str().ok_or_else(|| {
+        UsageError(format!(
+            "the name of `{}` is not UTF-8, so it cannot be trusted; rename it",
+            folder.display()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_told_whole() {
+        for (value, expected) in [
+            (json!("Bash(git:*)"), "Bash(git:*)"),
+            (json!({"command": "npx", "args": ["-y", "a b", ""]}), r#"npx -y "a b" """#),
+            (
+                json!({"command": "sh", "args": ["-c", "x"], "env": {"A": "b"}}),
+                r#"sh -c x with {"env":{"A":"b"}}"#,
+            ),
+            (json!({"command": "a; rm -r ~", "args": "x"}), r#""a; rm -r ~" with {"args":"x"}"#),
+            (json!({"rule": "Read", "why": "w"}), r#"Read with {"why":"w"}"#),
+            (json!({"url": "https://x"}), r#"{"url":"https://x"}"#),
+        ] {
+            assert_eq!(value_told(&value), expected);
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! Settings: read from the person's file and the workspace's, each value with where it stands.
+//!
+//! `user` → `project` → `local`, what stands further down wins; rules of all of them count
+//! together. A workspace may have been downloaded a minute ago, so until its folder is trusted its
+//! files can only tighten: their ask and deny rules count, a stricter mode, a smaller limit. The
+//! rest is set aside, and can be listed. A file that is wrong anywhere stops whoever needs
+//! settings: half of them would do without the rule that forbids.
+//!
+//! Not here: what a rule means (`zero_policy`), what trust is (`trust`).
+
+pub(crate) mod document;
+pub(crate) mod edit;
+pub(crate) mod layer;
+pub(crate) mod problem;
+pub(crate) mod shape;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use zero_core::Limits;
+use zero_policy::Verdict;
+use zero_sandbox::ConfigFile;
+
+pub(crate) use self::layer::{Entry, EntryState, Layer, LayerKind};
+pub(crate) use self::problem::{Problem, SettingsError};
+use self::shape::{ExplainedRule, LimitValue, Mode, RuleSetting};
+use crate::config::Config;
+use crate::trust::{self, Standing, TrustStore};
+
+/// The settings that hold in a workspace.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    entries: Vec<Entry>,
+    standing: Standing,
+}
+
+/// A permission rule and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RuleEntry {
+    /// The rule as written.
+    pub(crate) text: String,
+    /// What it says of the calls it matches.
+    pub(crate) verdict: Verdict,
+    /// The file, with `~` for the person's home.
+    pub(crate) source_file: String,
+    /// The line in it.
+    pub(crate) line: u32,
+    /// Whose file it is.
+    pub(crate) layer: LayerKind,
+    /// Calls that it must and must not match, and why it stands there.
+    pub(crate) examples: ExplainedRule,
+}
+
+impl Settings {
+    /// Reads the person's settings and those of a workspace, by its canonical folder.
+    pub(crate) fn load(
+        config: &Config,
+        workspace_root: &Path,
+        trust: &TrustStore,
+    ) -> Result<Self, SettingsError> {
+        let own = config.settings_file().map(|path| (LayerKind::User, ConfigFile::Own(path)));
+        let files: Vec<_> = own.into_iter().chain(workspace_files(workspace_root)).collect();
+        let layers = read_all(&files, config.home())?;
+        let standing = trust.standing(workspace_root, &trust::gated(&layers));
+        Ok(Self::merge(&layers, standing))
+    }
+
+    /// What the files of a workspace say that counts only once its folder is trusted.
+    pub(crate) fn gated(
+        config: &Config,
+        workspace_root: &Path,
+    ) -> Result<Vec<Entry>, SettingsError> {
+        let files: Vec<_> = workspace_files(workspace_root).collect();
+        Ok(trust::gated(&read_all(&files, config.home())?))
+    }
+
+    /// Reads files named on the command line, and nothing else. They are the person's own word.
+    pub(crate) fn load_files(config: &Config, paths: &[PathBuf]) -> Result<Self, SettingsError> {
+        let files: Vec<_> =
+            paths.iter().map(|path| (LayerKind::Flag, ConfigFile::Own(path.clone()))).collect();
+        let layers = read_all(&files, config.home())?;
+        // Nobody names a file that need not be there.
+        let missing: Vec<Problem> = paths
+            .iter()
+            .map(|path| layer::shown(path, config.home()))
+            .filter(|shown| layers.iter().all(|layer| layer.shown != *shown))
+            .map(|file| Problem { file, place: None, what: "does not exist".to_owned() })
+            .collect();
+        if missing.is_empty() {
+            Ok(Self::merge(&layers, Standing::Nothing))
+        } else {
+            Err(SettingsError { problems: missing })
+        }
+    }
+
+    fn merge(layers: &[Layer], standing: Standing) -> Self {
+        let mut merged = Merge { entries: Vec::new(), mode: None, limits: Limits::default() };
+        for layer in layers {
+            let trusted = !layer.kind.is_of_workspace() || standing.is_trusted();
+            for entry in layer.entries() {
+                merged.add(entry, trusted);
+            }
+        }
+        Self { entries: merged.entries, standing }
+    }
+
+    /// The permission rules that count, in the order of their files and lines.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the policy engine"))]
+    pub(crate) fn rules(&self) -> Vec<RuleEntry> {
+        self.active().filter_map(rule).collect()
+    }
+
+    /// What holds where no rule does.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the policy engine"))]
+    pub(crate) fn mode(&self) -> Mode {
+        self.active().find_map(mode).unwrap_or_default()
+    }
+
+    /// Sets the limits that the settings name; the others stay.
+    pub(crate) fn limits(&self, limits: &mut Limits) {
+        for (name, value) in self.active().filter_map(limit) {
+            // Each was tried when it was read.
+            let _ = limits.set(name, &value);
+        }
+    }
+
+    /// Everything the files say, with whether it counts.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What would count if the folder were trusted.
+    pub(crate) fn set_aside(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.state == EntryState::SetAside)
+    }
+
+    /// Whether what was set aside is worth a word to the person, and which.
+    pub(crate) fn note(&self) -> Option<String> {
+        let count = self.set_aside().count();
+        let what = match count {
+            0 => return None,
+            1 => "1 setting of this folder is".to_owned(),
+            _ => format!("{count} settings of this folder are"),
+        };
+        let since = match &self.standing {
+            Standing::Changed { .. } => ", because they changed since you trusted it",
+            _ => "",
+        };
+        Some(format!("{what} not active{since}; see `zero trust`"))
+    }
+
+    /// The value of a dotted key as it holds, and the entries it comes from.
+    pub(crate) fn value(&self, key: &str) -> Option<(Value, Vec<&Entry>)> {
+        let counts =
+            |entry: &&Entry| matches!(entry.state, EntryState::Active | EntryState::NotUsed);
+        value_of(self.entries.iter().filter(counts), key)
+    }
+
+    fn active(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.state == EntryState::Active)
+    }
+}
+
+/// The value of a dotted key made of entries, and those it is made of.
+pub(crate) fn value_of<'a>(
+    entries: impl Iterator<Item = &'a Entry>,
+    key: &str,
+) -> Option<(Value, Vec<&'a Entry>)> {
+    let below = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let sources: Vec<&Entry> =
+        entries.filter(|entry| below(key, &entry.key) || below(&entry.key, key)).collect();
+    let mut whole = Value::Object(Map::new());
+    for entry in &sources {
+        // An alias may hold dots: only the section is split off.
+        let (section, name) = entry.key.split_once('.').unwrap_or((&entry.key, ""));
+        let Value::Object(sections) = &mut whole else { return None };
+        let slot = sections.entry(section).or_insert(Value::Null);
+        let slot = if name.is_empty() { slot } else { field(slot, name)? };
+        if is_list(&entry.key) {
+            if !slot.is_array() {
+                *slot = Value::Array(Vec::new());
+            }
+            slot.as_array_mut()?.push(entry.value.clone());
+        } else {
+            *slot = entry.value.clone();
+        }
+    }
+    let value = step_down(&whole, key)?;
+    Some((value.clone(), sources)).filter(|(_, sources)| !sources.is_empty())
+}
+
+/// The value at a dotted key. A name may itself hold dots: the longest that fits is taken.
+fn step_down<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    let (mut value, mut rest) = (value, key);
+    while !rest.is_empty() {
+        let names = value.as_object()?.iter().filter_map(|(name, field)| {
+            let after = rest.strip_prefix(name.as_str())?;
+            let after = if after.is_empty() { after } else { after.strip_prefix('.')? };
+            Some((name.len(), after, field))
+        });
+        (_, rest, value) = names.max_by_key(|(length, ..)| *length)?;
+    }
+    Some(value)
+}
+
+/// Whether a key holds a list that files add to.
+pub(crate) fn is_list(key: &str) -> bool {
+    matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny" | "mcpServers")
+}
+
+fn field<'a>(slot: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    Some(slot.as_object_mut()?.entry(name).or_insert(Value::Null))
+}
+
+fn workspace_files(root: &Path) -> impl Iterator<Item = (LayerKind, ConfigFile)> {
+    [LayerKind::Project, LayerKind::Local]
+        .into_iter()
+        .map(|kind| (kind, layer::workspace_file(root, kind)))
+}
+
+fn read_all(
+    files: &[(LayerKind, ConfigFile)],
+    home: Option<&Path>,
+) -> Result<Vec<Layer>, SettingsError> {
+    let (mut layers, mut problems) = (Vec::new(), Vec::new());
+    for (kind, file) in files {
+        match Layer::read(*kind, file, home) {
+            Ok(layer) => layers.extend(layer),
+            Err(found) => problems.extend(found),
+        }
+    }
+    if problems.is_empty() { Ok(layers) } else { Err(SettingsError { problems }) }
+}
+
+/// The entries so far, and what they amount to.
+struct Merge {
+    entries: Vec<Entry>,
+    mode: Option<Mode>,
+    limits: Limits,
+}
+
+impl Merge {
+    fn add(&mut self, mut entry: Entry, trusted: bool) {
+        entry.state = match entry.key.as_str() {
+            "permissions.ask" | "permissions.deny" => EntryState::Active,
+            "permissions.allow" if trusted => EntryState::Active,
+            "permissions.mode" if trusted || self.tightens_mode(&entry) => {
+                self.mode = mode(&entry);
+                self.override_earlier(&entry.key);
+                EntryState::Active
+            }
+            key if key.starts_with("limits.") && (trusted || self.tightens_limit(&entry)) => {
+                if let Some((name, value)) = limit(&entry) {
+                    let _ = self.limits.set(name, &value);
+                }
+                self.override_earlier(&entry.key);
+                EntryState::Active
+            }
+            key if trusted && !key.starts_with("permissions.") => EntryState::NotUsed,
+            _ => EntryState::SetAside,
+        };
+        self.entries.push(entry);
+    }
+
+    /// Whether a mode gives no freedom. The freer modes differ in kind, not only in degree, so
+    /// none of them counts as the stricter one.
+    fn tightens_mode(&self, entry: &Entry) -> bool {
+        mode(entry).is_some_and(|new| new <= Mode::Ask && new <= self.mode.unwrap_or_default())
+    }
+
+    fn tightens_limit(&self, entry: &Entry) -> bool {
+        let mut changed = self.limits.clone();
+        limit(entry).is_some_and(|(name, value)| changed.set(name, &value).is_ok())
+            && is_within(&changed, &self.limits)
+    }
+
+    fn override_earlier(&mut self, key: &str) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.key == key) {
+            if entry.state == EntryState::Active {
+                entry.state = EntryState::Overridden;
+            }
+        }
+    }
+}
+
+/// Whether no limit of `changed` is larger than in `usual`. All fields are named, so that a new
+/// one cannot be forgotten here.
+fn is_within(changed: &Limits, usual: &Limits) -> bool {
+    let Limits {
+        file_timeout,
+        search_timeout,
+        command_timeout,
+        mcp_timeout,
+        stop_grace,
+        model_output_bytes_max,
+        result_bytes_max,
+        file_bytes_max,
+        input_bytes_max,
+        session_calls_max,
+        host_calls_max,
+        queue_calls_max,
+        attempts_max,
+        breaker_failures_max,
+        breaker_pause,
+    } = changed;
+    *file_timeout <= usual.file_timeout
+        && *search_timeout <= usual.search_timeout
+        && *command_timeout <= usual.command_timeout
+        && *mcp_timeout <= usual.mcp_timeout
+        && *stop_grace <= usual.stop_grace
+        && *model_output_bytes_max <= usual.model_output_bytes_max
+        && *result_bytes_max <= usual.result_bytes_max
+        && *file_bytes_max <= usual.file_bytes_max
+        && *input_bytes_max <= usual.input_bytes_max
+        && *session_calls_max <= usual.session_calls_max
+        && *host_calls_max <= usual.host_calls_max
+        && *queue_calls_max <= usual.queue_calls_max
+        && *attempts_max <= usual.attempts_max
+        && *breaker_failures_max <= usual.breaker_failures_max
+        && *breaker_pause <= usual.breaker_pause
+}
+
+fn rule(entry: &Entry) -> Option<RuleEntry> {
+    let list = entry.key.strip_prefix("permissions.")?;
+    let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.word() == list)?;
+    let rule: RuleSetting = serde_json::from_value(entry.value.clone()).ok()?;
+    let examples = rule.explained();
+    Some(RuleEntry {
+        text: examples.rule.clone(),
+        verdict,
+        source_file: entry.file.clone(),
+        line: entry.line,
+        layer: entry.layer,
+        examples,
+    })
+}
+
+fn mode(entry: &Entry) -> Option<Mode> {
+    let value = (entry.key == "permissions.mode").then(|| entry.value.clone())?;
+    serde_json::from_value(value).ok()
+}
+
+fn limit(entry: &Entry) -> Option<(&str, String)> {
+    let name = entry.key.strip_prefix("limits.")?;
+    let value: LimitValue = serde_json::from_value(entry.value.clone()).ok()?;
+    Some((name, value.text()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const USER: &str = r#"{"permissions": {"allow": ["Read"], "mode": "accept-edits"}, "limits": {"file-timeout": "20s"}}"#;
+
+    fn layers(files: &[(LayerKind, &str)]) -> Vec<Layer> {
+        let parse = |(kind, text): &(LayerKind, &str)| {
+            Layer::parse(*kind, kind.word().to_owned(), text.as_bytes()).unwrap()
+        };
+        files.iter().map(parse).collect()
+    }
+
+    /// What counts and what does not, one line for each thing the files say.
+    #[track_caller]
+    fn check(files: &[(LayerKind, &str)], standing: Standing, expected: &[&str]) {
+        let settings = Settings::merge(&layers(files), standing);
+        let shown: Vec<String> = settings
+            .entries()
+            .iter()
+            .map(|entry| {
+                let Entry { layer, key, value, state, line, .. } = entry;
+                format!("{}:{line} {key} {value} {state:?}", layer.word())
+            })
+            .collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn later_files_win_and_rules_add_up() {
+        let project = "{\"permissions\": {\"allow\": [\n\"Grep\"], \"mode\": \"auto\"},\n\"limits\": {\"file-timeout\": \"40s\"}, \"hooks\": {\"x\": []}}";
+        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        check(
+            &[(LayerKind::User, USER), (LayerKind::Project, project)],
+            trusted,
+            &[
+                "user:1 permissions.allow \"Read\" Active",
+                "user:1 permissions.mode \"accept-edits\" Overridden",
+                "user:1 limits.file-timeout \"20s\" Overridden",
+                "project:2 permissions.allow \"Grep\" Active",
+                "project:2 permissions.mode \"auto\" Active",
+                "project:3 limits.file-timeout \"40s\" Active",
+                "project:3 hooks.x [] NotUsed",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_folder_that_is_not_trusted_can_only_tighten() {
+        for (mode, state) in [
+            ("plan", "Active"),
+            ("ask", "Active"),
+            ("accept-edits", "SetAside"),
+            ("auto", "SetAside"),
+        ] {
+            let project = format!(r#"{{"permissions": {{"mode": "{mode}"}}}}"#);
+            let user = r#"{"permissions": {"mode": "auto"}}"#;
+            let settings = Settings::merge(
+                &layers(&[(LayerKind::User, user), (LayerKind::Project, &project)]),
+                Standing::Never,
+            );
+            assert_eq!(format!("{:?}", settings.entries()[1].state), state, "{mode}");
+            let expected = if state == "Active" { mode } else { "auto" };
+            assert_eq!(json!(settings.mode()), json!(expected));
+        }
+        let local = r#"{"permissions": {"mode": "ask", "allow": ["Bash"], "ask": ["Edit"], "deny": ["Write"]},
+            "limits": {"file-timeout": "10s", "search-timeout": "2h", "session-calls": 2, "result": "1kb"},
+            "mcpServers": {"a": {}}, "mcp": {"b": 1}, "tools": {"c": 1}, "hooks": {"d": 1}, "sandbox": {"e": 1}}"#;
+        check(
+            &[
+                (LayerKind::Project, r#"{"permissions": {"mode": "plan"}}"#),
+                (LayerKind::Local, local),
+            ],
+            Standing::Never,
+            &[
+                "project:1 permissions.mode \"plan\" Active",
+                "local:1 permissions.mode \"ask\" SetAside",
+                "local:1 permissions.allow \"Bash\" SetAside",
+                "local:1 permissions.ask \"Edit\" Active",
+                "local:1 permissions.deny \"Write\" Active",
+                "local:2 limits.file-timeout \"10s\" Active",
+                "local:2 limits.search-timeout \"2h\" SetAside",
+                "local:2 limits.session-calls 2 Active",
+                "local:2 limits.result \"1kb\" Active",
+                "local:3 mcpServers.a {} SetAside",
+                "local:3 mcp.b 1 SetAside",
+                "local:3 tools.c 1 SetAside",
+                "local:3 hooks.d 1 SetAside",
+                "local:3 sandbox.e 1 SetAside",
+            ],
+        );
+    }
+
+    #[test]
+    fn every_limit_is_told_smaller_from_larger() {
+        for name in Limits::NAMES {
+            let usual = Limits::default();
+            let tried = |value: &str| {
+                let mut changed = usual.clone();
+                changed.set(name, value).map(|()| is_within(&changed, &usual)).ok()
+            };
+            let [small, large] = if name.ends_with("timeout") {
+                [tried("1ms"), tried("900h")]
+            } else {
+                [tried("1"), tried("999999999999")]
+            };
+            assert_eq!((small, large), (Some(true), Some(false)), "{name}");
+        }
+    }
+
+    #[test]
+    fn limits_and_rules_are_handed_out_with_their_source() {
+        let settings = Settings::merge(&layers(&[(LayerKind::User, USER)]), Standing::Nothing);
+        let mut limits = Limits::default();
+        settings.limits(&mut limits);
+        assert_eq!(limits.file_timeout.as_secs(), 20);
+        let rules = settings.rules();
+        assert_eq!(rules.len(), 1);
+        assert_eq!((rules[0].text.as_str(), rules[0].verdict), ("Read", Verdict::Allow));
+        assert_eq!((rules[0].source_file.as_str(), rules[0].line), ("user", 1));
+    }
+
+    #[test]
+    fn a_key_may_name_a_value_a_list_or_all_of_a_section() {
+        let project =
+            r#"{"permissions": {"allow": ["Grep"]}, "mcpServers": {"a.b": {"command": "x"}}}"#;
+        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let settings = Settings::merge(
+            &layers(&[(LayerKind::User, USER), (LayerKind::Project, project)]),
+            trusted,
+        );
+        for (key, expected) in [
+            ("permissions.mode", Some((json!("accept-edits"), 1))),
+            ("permissions.allow", Some((json!(["Read", "Grep"]), 2))),
+            ("permissions", Some((json!({"allow": ["Read", "Grep"], "mode": "accept-edits"}), 3))),
+            ("limits.file-timeout", Some((json!("20s"), 1))),
+            ("mcpServers.a.b.command", Some((json!("x"), 1))),
+            ("mcpServers", Some((json!({"a.b": {"command": "x"}}), 1))),
+            ("permissions.deny", None),
+            ("permissions.mod", None),
+            ("hooks", None),
+        ] {
+            let found = settings.value(key).map(|(value, sources)| (value, sources.len()));
+            assert_eq!(found, expected, "{key}");
+        }
+    }
+}

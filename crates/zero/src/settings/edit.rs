@@ -1,0 +1,291 @@
+//! Changing one value of a settings file and nothing else: comments, order and layout stay.
+//!
+//! The file is edited as text by a library that keeps every byte it need not touch. What comes out
+//! is read again and must say exactly what was meant; if it does not, nothing is written.
+
+use jsonc_parser::cst::{CstArray, CstInputValue, CstObject, CstRootNode};
+use serde_json::{Map, Value};
+
+use super::document::{BOM, Document, parse_options};
+
+/// What to do with a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Edit {
+    /// Give it this value.
+    Set(Value),
+    /// Take it out.
+    Unset,
+    /// Add this to the list.
+    Add(Value),
+    /// Take this out of the list.
+    Remove(Value),
+}
+
+/// Why a text could not be edited.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EditError {
+    /// A step of the key leads into something that has no keys.
+    #[error("`{0}` is not an object, so nothing can be set in it")]
+    NotAnObject(String),
+    /// The key holds no list.
+    #[error("`{0}` is not a list; use `zero config set`")]
+    NotAList(String),
+    /// The library's text does not say what was meant.
+    #[error("the file could not be changed without risk; change it by hand")]
+    Unsure,
+}
+
+/// The text with one value changed; `None` when it says so already.
+pub(crate) fn apply(text: &str, key: &[&str], edit: &Edit) -> Result<Option<String>, EditError> {
+    let (mark, body) = match text.strip_prefix(BOM) {
+        Some(body) => (BOM, body),
+        None => ("", text),
+    };
+    let old = Document::parse("", body.as_bytes()).map_err(|_| EditError::Unsure)?;
+    let wanted = expected(old.value(), key, edit)?;
+    if wanted == *old.value() {
+        return Ok(None);
+    }
+    let root = CstRootNode::parse(body, &parse_options()).map_err(|_| EditError::Unsure)?;
+    let object = root.object_value().ok_or(EditError::Unsure)?;
+    change(object, key, edit)?;
+    let new = root.to_string();
+    let says = Document::parse("", new.as_bytes()).map_err(|_| EditError::Unsure)?;
+    if same(says.value(), &wanted) {
+        Ok(Some(format!("{mark}{new}")))
+    } else {
+        Err(EditError::Unsure)
+    }
+}
+
+/// Whether a list holds a value: as it is, or as the rule of an entry that explains itself.
+fn is_item(item: &Value, wanted: &Value) -> bool {
+    item == wanted || item.get("rule").is_some_and(|rule| rule == wanted)
+}
+
+/// What the file should say afterwards, worked out on plain values.
+fn expected(old: &Value, key: &[&str], edit: &Edit) -> Result<Value, EditError> {
+    let mut new = old.clone();
+    let Some((last, above)) = key.split_last() else { return Err(EditError::Unsure) };
+    let mut fields = new.as_object_mut().ok_or(EditError::Unsure)?;
+    let creates = matches!(edit, Edit::Set(_) | Edit::Add(_));
+    for (depth, step) in above.iter().enumerate() {
+        if !creates && !fields.contains_key(*step) {
+            return Ok(old.clone());
+        }
+        fields = fields
+            .entry(*step)
+            .or_insert_with(|| Value::Object(Map::new()))
+            .as_object_mut()
+            .ok_or_else(|| {
+            EditError::NotAnObject(key.get(..=depth).unwrap_or(key).join("."))
+        })?;
+    }
+    let list = |value: &Value| match value {
+        Value::Array(items) => Ok(items.clone()),
+        _ => Err(EditError::NotAList(key.join("."))),
+    };
+    match edit {
+        Edit::Set(value) => {
+            fields.insert((*last).to_owned(), value.clone());
+        }
+        Edit::Unset => {
+            fields.shift_remove(*last);
+        }
+        Edit::Add(value) => {
+            let slot = fields.entry(*last).or_insert_with(|| Value::Array(Vec::new()));
+            let mut items = list(slot)?;
+            if !items.iter().any(|item| is_item(item, value)) {
+                items.push(value.clone());
+                *slot = Value::Array(items);
+            } else {
+                return Ok(old.clone());
+            }
+        }
+        Edit::Remove(value) => {
+            let Some(slot) = fields.get_mut(*last) else { return Ok(old.clone()) };
+            let mut items = list(slot)?;
+            items.retain(|item| !is_item(item, value));
+            *slot = Value::Array(items);
+        }
+    }
+    Ok(new)
+}
+
+/// The same change, on the text.
+fn change(root: CstObject, key: &[&str], edit: &Edit) -> Result<(), EditError> {
+    let Some((last, above)) = key.split_last() else { return Err(EditError::Unsure) };
+    let mut object = root;
+    for step in above {
+        object = object.object_value_or_create(step).ok_or(EditError::Unsure)?;
+    }
+    let property = object.get(last);
+    match (edit, property) {
+        (Edit::Set(value), Some(property)) => property.set_value(input(value)),
+        (Edit::Set(value), None) => {
+            object.append(last, input(value));
+        }
+        (Edit::Unset, property) => property.ok_or(EditError::Unsure)?.remove(),
+        (Edit::Add(value), Some(property)) => {
+            property.array_value().ok_or(EditError::Unsure)?.append(input(value));
+        }
+        (Edit::Add(value), None) => {
+            let list: CstArray = object.array_value_or_set(last);
+            // One line for each, so that a rule can be told by its line.
+            list.ensure_multiline();
+            list.append(input(value));
+        }
+        (Edit::Remove(value), property) => {
+            let list = property.and_then(|property| property.array_value());
+            let items = list.ok_or(EditError::Unsure)?.elements();
+            for item in items {
+                let text = item.to_string();
+                let says: Value = read_value(&text).ok_or(EditError::Unsure)?;
+                if is_item(&says, value) {
+                    item.remove();
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A value on its own, comments left out.
+fn read_value(text: &str) -> Option<Value> {
+    let document = Document::parse("", format!("{{\"value\": {text}\n}}").as_bytes()).ok()?;
+    document.value().get("value").cloned()
+}
+
+/// Equality that also minds the order of keys: what was not meant to move has not moved.
+fn same(a: &Value, b: &Value) -> bool {
+    a == b && a.to_string() == b.to_string()
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(fields) => CstInputValue::Object(
+            fields.iter().map(|(name, field)| (name.clone(), input(field))).collect(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(text: &str, key: &str, edit: Edit, expected: Result<Option<&str>, EditError>) {
+        let key: Vec<&str> = key.split('.').collect();
+        let edited = apply(text, &key, &edit);
+        assert_eq!(edited.as_ref().map(Option::as_deref), expected.as_ref().copied(), "{text}");
+    }
+
+    const TEXT: &str = "// top\n{\n  // why\n  \"permissions\": {\n    \"allow\": [\n      \"Read\", // reading\n      \"Grep\" /* searching */,\n    ],\n    \"mode\": \"ask\", // careful\n  },\n  /* end */\n}\n";
+
+    #[test]
+    fn a_value_changes_and_nothing_else_does() {
+        check(
+            TEXT,
+            "permissions.mode",
+            Edit::Set(json!("plan")),
+            Ok(Some(&TEXT.replace("\"ask\"", "\"plan\""))),
+        );
+        check(TEXT, "permissions.mode", Edit::Set(json!("ask")), Ok(None));
+        check(
+            TEXT,
+            "permissions.allow",
+            Edit::Add(json!("LS")),
+            Ok(Some(&TEXT.replace("/* searching */,\n", "/* searching */,\n      \"LS\",\n"))),
+        );
+        check(TEXT, "permissions.allow", Edit::Add(json!("Grep")), Ok(None));
+        check(TEXT, "permissions.allow", Edit::Remove(json!("LS")), Ok(None));
+        check(TEXT, "permissions.deny", Edit::Unset, Ok(None));
+        check(TEXT, "limits.result", Edit::Unset, Ok(None));
+    }
+
+    #[test]
+    fn what_is_taken_out_leaves_every_other_byte_alone() {
+        let edited = |key: &str, edit: Edit| {
+            let key: Vec<&str> = key.split('.').collect();
+            apply(TEXT, &key, &edit).unwrap().unwrap()
+        };
+        assert_eq!(
+            edited("permissions.mode", Edit::Unset),
+            TEXT.replace("    \"mode\": \"ask\", // careful\n", "")
+        );
+        assert_eq!(
+            edited("permissions.allow", Edit::Remove(json!("Read"))),
+            TEXT.replace("      \"Read\", // reading\n", "")
+        );
+        assert_eq!(
+            edited("permissions.allow", Edit::Unset),
+            TEXT.replace(
+                "    \"allow\": [\n      \"Read\", // reading\n      \"Grep\" /* searching */,\n    ],\n",
+                ""
+            )
+        );
+        assert_eq!(edited("permissions", Edit::Unset), "// top\n{\n  // why\n  /* end */\n}\n");
+    }
+
+    #[test]
+    fn a_file_grows_from_nothing() {
+        let mut text = "{}\n".to_owned();
+        for (key, edit) in [
+            ("permissions.allow", Edit::Add(json!("Bash(git status:*)"))),
+            ("permissions.allow", Edit::Add(json!({"rule": "Read", "why": "\"q\""}))),
+            ("limits.file-timeout", Edit::Set(json!("5s"))),
+            ("limits.session-calls", Edit::Set(json!(4))),
+        ] {
+            let key: Vec<&str> = key.split('.').collect();
+            text = apply(&text, &key, &edit).unwrap().unwrap();
+        }
+        insta::assert_snapshot!(text, @r#"
+        {
+          "permissions": {
+            "allow": [
+              "Bash(git status:*)",
+              {
+                "rule": "Read",
+                "why": "\"q\""
+              }
+            ]
+          },
+          "limits": {
+            "file-timeout": "5s",
+            "session-calls": 4
+          }
+        }
+        "#);
+    }
+
+    #[test]
+    fn line_ends_and_a_byte_order_mark_stay() {
+        check(
+            "\u{FEFF}{\r\n  \"a\": 1, // x\r\n  \"b\": 2\r\n}\r\n",
+            "c",
+            Edit::Set(json!(true)),
+            Ok(Some("\u{FEFF}{\r\n  \"a\": 1, // x\r\n  \"b\": 2,\r\n  \"c\": true\r\n}\r\n")),
+        );
+    }
+
+    #[test]
+    fn a_rule_that_explains_itself_is_found_by_its_rule() {
+        let text = "{\"l\": [{\"rule\": \"Read\", \"why\": \"x\"}, \"Grep\"]}";
+        check(text, "l", Edit::Add(json!("Read")), Ok(None));
+        check(text, "l", Edit::Remove(json!("Read")), Ok(Some("{\"l\": [ \"Grep\"]}")));
+    }
+
+    #[test]
+    fn what_has_no_keys_or_is_no_list_is_said() {
+        let text = "{\"a\": 1, \"b\": {\"c\": []}}";
+        check(text, "a.b", Edit::Set(json!(1)), Err(EditError::NotAnObject("a".to_owned())));
+        check(text, "a", Edit::Add(json!(1)), Err(EditError::NotAList("a".to_owned())));
+        check(text, "b.c.d", Edit::Unset, Err(EditError::NotAnObject("b.c".to_owned())));
+    }
+}

@@ -1,0 +1,202 @@
+//! Where settings come from: one file each, and who wrote it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+use zero_sandbox::{ConfigFile, ConfigFileError};
+
+use super::document::{Document, FILE_BYTES_MAX, join};
+use super::problem::Problem;
+use super::shape;
+
+/// Whose settings they are, weakest first: what stands further down wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LayerKind {
+    /// The person's own, for all they do.
+    User,
+    /// The project's, shared by all who work on it.
+    Project,
+    /// The person's own for this project, kept out of version control.
+    Local,
+    /// A file named on the command line.
+    Flag,
+}
+
+impl LayerKind {
+    /// Stable word for JSON and tables.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Local => "local",
+            Self::Flag => "flag",
+        }
+    }
+
+    /// Whether the file lies in the workspace, where it may have come with a checkout.
+    pub(crate) fn is_of_workspace(self) -> bool {
+        matches!(self, Self::Project | Self::Local)
+    }
+}
+
+/// One settings file that exists and is sound.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) kind: LayerKind,
+    /// The file as it is shown to people, with `~` for their home.
+    pub(crate) shown: String,
+    document: Document,
+}
+
+impl Layer {
+    /// Reads a file; `None` when there is none.
+    pub(crate) fn read(
+        kind: LayerKind,
+        file: &ConfigFile,
+        home: Option<&Path>,
+    ) -> Result<Option<Self>, Vec<Problem>> {
+        let shown = shown(&file.path(), home);
+        match file.read(FILE_BYTES_MAX) {
+            Ok(None) => Ok(None),
+            Ok(Some(bytes)) => Self::parse(kind, shown, &bytes).map(Some),
+            Err(error) => Err(vec![Problem { file: shown, place: None, what: unreadable(&error) }]),
+        }
+    }
+
+    /// Takes what a file holds.
+    pub(crate) fn parse(
+        kind: LayerKind,
+        shown: String,
+        bytes: &[u8],
+    ) -> Result<Self, Vec<Problem>> {
+        let document = Document::parse(&shown, bytes)?;
+        shape::check(&shown, &document)?;
+        Ok(Self { kind, shown, document })
+    }
+
+    /// What the file says.
+    pub(crate) fn value(&self) -> &Value {
+        self.document.value()
+    }
+
+    /// The line of the value at a JSON pointer.
+    pub(crate) fn line_of(&self, pointer: &str) -> u32 {
+        self.document.place(pointer).line
+    }
+
+    /// Everything it says, one entry for each rule, limit, server and hook.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let top = self.value().as_object().into_iter().flatten();
+        for (section, value) in top.filter(|(section, _)| *section != "$schema") {
+            let pointer = join("", section);
+            match value {
+                Value::Object(fields) => {
+                    for (name, field) in fields {
+                        let pointer = join(&pointer, name);
+                        let key = format!("{section}.{name}");
+                        match field {
+                            Value::Array(items) if section == "permissions" => {
+                                self.push_items(&mut entries, &key, &pointer, items);
+                            }
+                            field => entries.push(self.entry(&key, &pointer, field)),
+                        }
+                    }
+                }
+                Value::Array(items) => self.push_items(&mut entries, section, &pointer, items),
+                other => entries.push(self.entry(section, &pointer, other)),
+            }
+        }
+        entries
+    }
+
+    fn push_items(&self, entries: &mut Vec<Entry>, key: &str, pointer: &str, items: &[Value]) {
+        for (index, item) in items.iter().enumerate() {
+            entries.push(self.entry(key, &join(pointer, &index.to_string()), item));
+        }
+    }
+
+    fn entry(&self, key: &str, pointer: &str, value: &Value) -> Entry {
+        Entry {
+            layer: self.kind,
+            key: key.to_owned(),
+            value: value.clone(),
+            file: self.shown.clone(),
+            line: self.line_of(pointer),
+            state: EntryState::Active,
+        }
+    }
+}
+
+/// One thing that a settings file says, with where it stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) value: Value,
+    #[serde(rename = "source")]
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    pub(crate) layer: LayerKind,
+    pub(crate) state: EntryState,
+}
+
+/// Whether an entry has a say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EntryState {
+    /// It counts.
+    Active,
+    /// A later file says otherwise.
+    Overridden,
+    /// It will not count until the folder is trusted.
+    SetAside,
+    /// This version does nothing with it.
+    NotUsed,
+}
+
+/// Where the settings files are.
+pub(crate) fn workspace_file(root: &Path, kind: LayerKind) -> ConfigFile {
+    let name = match kind {
+        LayerKind::Local => ".zero/settings.local.json",
+        _ => ".zero/settings.json",
+    };
+    ConfigFile::Beneath { root: root.to_owned(), relative: PathBuf::from(name) }
+}
+
+/// A path with `~` for the person's home.
+pub(crate) fn shown(path: &Path, home: Option<&Path>) -> String {
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(below) => format!("~/{}", below.display()),
+        None => path.display().to_string(),
+    }
+}
+
+/// Why a file could not be read, with what to do.
+pub(crate) fn unreadable(error: &ConfigFileError) -> String {
+    match error {
+        ConfigFileError::Link => {
+            "is a link, and links in a workspace are not followed; put the file itself there"
+                .to_owned()
+        }
+        ConfigFileError::NoFolder => {
+            "what should be its folder is a link or a file; make it a folder".to_owned()
+        }
+        ConfigFileError::NotAFile => {
+            "is not an ordinary file; remove it or put a file there".to_owned()
+        }
+        ConfigFileError::TooLarge { bytes_max } => {
+            format!(
+                "is larger than {} MB; settings are small, look at what is in it",
+                bytes_max / 1_000_000
+            )
+        }
+        ConfigFileError::Locked => "another zero is changing it; try again".to_owned(),
+        ConfigFileError::System(error) => {
+            format!(
+                "could not be reached: {error}; check the owner and mode of the file and its folder"
+            )
+        }
+    }
+}

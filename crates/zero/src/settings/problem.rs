@@ -1,0 +1,58 @@
+//! What is wrong with settings, one entry per wrong place, each with its fix.
+
+use std::fmt;
+
+use crate::exit::UsageError;
+
+/// One thing that is wrong with a settings file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The file, as it is shown to people.
+    pub(crate) file: String,
+    /// Line and column, both from 1, where the file could be read that far.
+    pub(crate) place: Option<Place>,
+    /// What is wrong, and what to do about it.
+    pub(crate) what: String,
+}
+
+/// A place in a text: line and column, both from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some(Place { line, column }) => {
+                write!(f, "{}:{line}:{column}: {}", self.file, self.what)
+            }
+            None => write!(f, "{}: {}", self.file, self.what),
+        }
+    }
+}
+
+/// Settings that cannot be used. Nothing runs under half of them: what is missing might be the
+/// rule that forbids.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) struct SettingsError {
+    /// Everything that is wrong, file by file from top to bottom; never empty.
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.problems.len() {
+            1 => f.write_str("the settings have an error:")?,
+            count => write!(f, "the settings have {count} errors:")?,
+        }
+        self.problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl From<SettingsError> for UsageError {
+    fn from(error: SettingsError) -> Self {
+        Self(error.to_string())
+    }
+}

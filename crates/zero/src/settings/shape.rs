@@ -1,0 +1,432 @@
+//! What can stand in a settings file.
+//!
+//! The types are the reference: the JSON Schema that `zero config schema` prints, and that files
+//! are checked against, is made from them and from the words beside their fields.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use zero_core::{Limits, Violation};
+use zero_policy::Verdict;
+use zero_runtime::schema::{self, InputSchema};
+
+use super::document::{Document, join};
+use super::problem::Problem;
+
+/// Settings of zero. JSON; comments and trailing commas are fine.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SettingsFile {
+    /// Where an editor finds the schema of this file; zero does not look at it.
+    #[serde(rename = "$schema")]
+    schema: Option<String>,
+    /// What runs without asking, what is asked about, and what never runs.
+    pub(crate) permissions: Permissions,
+    /// Limits that differ from the usual ones, by name: times such as "5s", sizes such as "10mb",
+    /// counts such as 4.
+    #[schemars(schema_with = "limits_schema")]
+    pub(crate) limits: BTreeMap<String, LimitValue>,
+    /// MCP servers: an object from alias to server, or an array of servers with an `id`. Not used
+    /// by this version.
+    #[serde(rename = "mcpServers")]
+    #[schemars(schema_with = "servers_schema")]
+    mcp_servers: Option<Value>,
+    /// How MCP servers are found: `mcpServerCommand`. Not used by this version.
+    #[schemars(schema_with = "object_schema")]
+    mcp: Option<Value>,
+    /// How tools are found: `toolDiscoveryCommand`. Not used by this version.
+    #[schemars(schema_with = "object_schema")]
+    tools: Option<Value>,
+    /// Commands that run when something happens. Not used by this version.
+    #[schemars(schema_with = "object_schema")]
+    hooks: Option<Value>,
+    /// What commands may reach. Not used by this version.
+    #[schemars(schema_with = "object_schema")]
+    sandbox: Option<Value>,
+}
+
+/// What runs without asking, what is asked about, and what never runs. Deny comes before ask, ask
+/// before allow, wherever they are written.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Permissions {
+    /// What runs without asking.
+    pub(crate) allow: Vec<RuleSetting>,
+    /// What a person is asked about.
+    pub(crate) ask: Vec<RuleSetting>,
+    /// What never runs.
+    pub(crate) deny: Vec<RuleSetting>,
+    /// What holds where no rule does.
+    pub(crate) mode: Option<Mode>,
+}
+
+/// What holds where no rule does. Ordered: the strictest first.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    /// Nothing is changed.
+    Plan,
+    /// What changes something is asked about.
+    #[default]
+    Ask,
+    /// Files of the workspace are changed without asking.
+    AcceptEdits,
+    /// Only what can do much harm is asked about.
+    Auto,
+}
+
+/// A rule: `Tool`, `Tool(exact)`, `Tool(prefix:*)`; alone, or with examples and a reason.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum RuleSetting {
+    /// A rule such as `Bash(git status:*)`.
+    Text(String),
+    /// A rule that explains itself.
+    Explained(ExplainedRule),
+}
+
+/// A rule that explains itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExplainedRule {
+    /// The rule, such as `Bash(git push:*)`.
+    pub(crate) rule: String,
+    /// Calls that the rule must match, such as `git push origin`; checked when it is read.
+    #[serde(default, rename = "match")]
+    pub(crate) matches: Vec<String>,
+    /// Calls that it must not match, such as `git pull`.
+    #[serde(default)]
+    pub(crate) not_match: Vec<String>,
+    /// Why it stands here, for those who meet it.
+    pub(crate) why: Option<String>,
+}
+
+impl RuleSetting {
+    /// The rule with what explains it.
+    pub(crate) fn explained(self) -> ExplainedRule {
+        match self {
+            Self::Text(rule) => {
+                ExplainedRule { rule, matches: Vec::new(), not_match: Vec::new(), why: None }
+            }
+            Self::Explained(rule) => rule,
+        }
+    }
+}
+
+/// A limit: text with a unit, or a plain number.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum LimitValue {
+    Text(String),
+    Number(u64),
+}
+
+impl LimitValue {
+    /// As [`Limits::set`] takes it.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(number) => number.to_string(),
+        }
+    }
+}
+
+/// The JSON Schema 2020-12 of a settings file.
+pub(crate) fn schema() -> Value {
+    let mut schema = schema::of::<SettingsFile>();
+    if let Some(fields) = schema.as_object_mut() {
+        let named = json!("https://json-schema.org/draft/2020-12/schema");
+        fields.shift_insert(0, "$schema".to_owned(), named);
+        fields.shift_insert(1, "title".to_owned(), json!("zero settings"));
+    }
+    schema
+}
+
+/// A key that can be set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownKey {
+    /// Dotted, such as `permissions.mode`.
+    pub(crate) key: &'static str,
+    /// Whether anything may stand below it.
+    pub(crate) is_open: bool,
+}
+
+/// The keys that can be set.
+pub(crate) fn known_keys() -> Vec<KnownKey> {
+    static LIMITS: LazyLock<Vec<String>> =
+        LazyLock::new(|| Limits::NAMES.iter().map(|name| format!("limits.{name}")).collect());
+    let key = |key, is_open| KnownKey { key, is_open };
+    let permissions =
+        ["permissions.allow", "permissions.ask", "permissions.deny", "permissions.mode"];
+    let open = ["mcpServers", "mcp", "tools", "hooks", "sandbox"];
+    let closed = permissions.into_iter().chain(LIMITS.iter().map(String::as_str));
+    closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
+}
+
+fn limits_schema(_: &mut SchemaGenerator) -> Schema {
+    let limit = json!({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]});
+    let properties: serde_json::Map<String, Value> =
+        Limits::NAMES.iter().map(|name| ((*name).to_owned(), limit.clone())).collect();
+    json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+fn servers_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [
+        {"type": "object", "additionalProperties": {"type": "object"}},
+        {"type": "array", "items": {"type": "object"}},
+    ]})
+}
+
+fn object_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object"})
+}
+
+static SETTINGS: LazyLock<InputSchema> = LazyLock::new(|| InputSchema::new(schema()));
+static EXPLAINED_RULE: LazyLock<InputSchema> =
+    LazyLock::new(|| InputSchema::new(schema::of::<ExplainedRule>()));
+
+/// Checks what a file says; everything that is wrong with it is found at once.
+pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>> {
+    let value = document.value();
+    let mut found: Vec<(String, String)> = Vec::new();
+    for pointer in nulls(value) {
+        let what = format!("`{}` is null; remove it", dotted(&pointer));
+        found.push((pointer, what));
+    }
+    if let Err(violations) = SETTINGS.check(value.clone()) {
+        let violations = violations.into_iter().flat_map(|violation| refined(violation, value));
+        found.extend(violations.map(|violation| (violation.pointer.clone(), told(&violation))));
+    }
+    found.extend(wrong_limits(value));
+    found.extend(wrong_rules(value));
+    if found.is_empty()
+        && let Err(error) = SettingsFile::deserialize(value)
+    {
+        found.push((String::new(), format!("cannot be used: {error}")));
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let problem = |(pointer, what): (String, String)| Problem {
+        file: file.to_owned(),
+        place: Some(document.place(&pointer)),
+        what,
+    };
+    let mut problems: Vec<Problem> = found.into_iter().map(problem).collect();
+    problems.sort_by_key(|problem| problem.place);
+    Err(problems)
+}
+
+/// Limits of the right form whose value means nothing.
+fn wrong_limits(value: &Value) -> Vec<(String, String)> {
+    let limits = value.get("limits").and_then(Value::as_object).into_iter().flatten();
+    let known = limits.filter(|(name, _)| Limits::NAMES.contains(&name.as_str()));
+    known
+        .filter_map(|(name, limit)| {
+            let text = match LimitValue::deserialize(limit).ok()? {
+                // The schema has told them.
+                LimitValue::Number(0) => return None,
+                value => value.text(),
+            };
+            let error = Limits::default().set(name, &text).err()?;
+            Some((join("/limits", name), error.to_string()))
+        })
+        .collect()
+}
+
+/// Rules of the right form that are none.
+fn wrong_rules(value: &Value) -> Vec<(String, String)> {
+    let mut wrong = Vec::new();
+    for verdict in Verdict::ALL {
+        let list = format!("/permissions/{verdict}");
+        let rules = value.pointer(&list).and_then(Value::as_array).into_iter().flatten();
+        for (index, rule) in rules.enumerate() {
+            let Ok(rule) = RuleSetting::deserialize(rule) else { continue };
+            if let Err(what) = check_rule(&rule.explained().rule, verdict) {
+                wrong.push((join(&list, &index.to_string()), what));
+            }
+        }
+    }
+    wrong
+}
+
+/// Whether a text is a rule.
+pub(crate) fn check_rule(text: &str, verdict: Verdict) -> Result<(), String> {
+    if text.trim().is_empty() {
+        return Err(format!("an empty {verdict} rule; write one such as `Bash(git status:*)`"));
+    }
+    let mut open: usize = 0;
+    for letter in text.chars() {
+        match letter {
+            '(' => open += 1,
+            ')' if open == 0 => return Err(unbalanced(text)),
+            ')' => open -= 1,
+            _ => {}
+        }
+    }
+    if open > 0 { Err(unbalanced(text)) } else { Ok(()) }
+}
+
+fn unbalanced(text: &str) -> String {
+    format!("the parentheses of rule `{text}` do not match; write it as `Tool(pattern)`")
+}
+
+/// Places that hold null where it would be taken for absent. Somebody meant something by it.
+fn nulls(value: &Value) -> impl Iterator<Item = String> {
+    let fields = |pointer: &str| {
+        value.pointer(pointer).and_then(Value::as_object).into_iter().flatten().map({
+            let pointer = pointer.to_owned();
+            move |(name, field)| (join(&pointer, name), field)
+        })
+    };
+    fields("")
+        .chain(fields("/permissions"))
+        .chain(fields("/limits"))
+        .filter(|(_, field)| field.is_null())
+        .map(|(pointer, _)| pointer)
+}
+
+/// What exactly is wrong with a rule that explains itself; the rest is exact as it is.
+fn refined(found: Violation, value: &Value) -> Vec<Violation> {
+    let is_rule = found.pointer.starts_with("/permissions/");
+    let Some(rule) = value.pointer(&found.pointer).filter(|rule| is_rule && rule.is_object())
+    else {
+        return vec![found];
+    };
+    match EXPLAINED_RULE.check(rule.clone()) {
+        Ok(_) => vec![found],
+        Err(inner) => inner
+            .into_iter()
+            .map(|inner| Violation { pointer: found.pointer.clone() + &inner.pointer, ..inner })
+            .collect(),
+    }
+}
+
+/// A violation in words, with its fix.
+fn told(found: &Violation) -> String {
+    let key = dotted(&found.pointer);
+    if found.found.starts_with("unknown field") {
+        return match &found.nearest {
+            Some(nearest) => format!("unknown key `{key}`; did you mean `{nearest}`?"),
+            None => {
+                format!("unknown key `{key}`; remove it, or write {}", found.expected)
+            }
+        };
+    }
+    if found.found.starts_with("nothing (") {
+        return format!("`{key}` is missing; add it: {}", found.expected);
+    }
+    format!("`{key}` is {}; write {}", found.found, found.expected)
+}
+
+/// A JSON pointer as keys are written on the command line.
+pub(crate) fn dotted(pointer: &str) -> String {
+    let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
+    steps.collect::<Vec<_>>().join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn problems(text: &str, expected: &[&str]) {
+        let document = Document::parse("f", text.as_bytes()).unwrap();
+        let found = super::check("f", &document).err().unwrap_or_default();
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, expected, "{text}");
+    }
+
+    #[test]
+    fn what_can_be_written_is_accepted() {
+        problems("{}", &[]);
+        problems(
+            r#"{"$schema": "x", "permissions": {"allow": ["Read", "Bash(git status:*)"], "ask": [],
+            "deny": [{"rule": "Bash(rm:*)", "match": ["rm -r x"], "not_match": ["ls"], "why": "no"}],
+            "mode": "accept-edits"}, "limits": {"file-timeout": "5s", "session-calls": 4}}"#,
+            &[],
+        );
+        problems(
+            r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": {"mcpServerCommand": "x"},
+            "tools": {"toolDiscoveryCommand": "x"}, "hooks": {"PreToolUse": []}, "sandbox": {}}"#,
+            &[],
+        );
+        problems(r#"{"mcpServers": [{"id": "a", "command": "x", "env": []}]}"#, &[]);
+    }
+
+    #[test]
+    fn every_mistake_is_told_with_its_place_and_fix() {
+        problems(
+            "{\n\"permisions\": {},\n\"permissions\": {\"alow\": [], \"mode\": \"yolo\", \"deny\": \"Bash\"},\n\"limits\": {\"file-timout\": \"5s\", \"result\": true}, \"zzz\": 1}",
+            &[
+                "f:2:1: unknown key `permisions`; did you mean `permissions`?",
+                "f:3:17: unknown key `permissions.alow`; did you mean `allow`?",
+                r#"f:3:29: `permissions.mode` is "yolo"; write one of "plan", "ask", "accept-edits", "auto""#,
+                r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
+                "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
+                "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `tools`, `hooks`, `sandbox`",
+            ],
+        );
+        problems(
+            "{\"permissions\": {\"deny\": [\n{\"rule\": \"Bash\", \"mtach\": []},\n{\"why\": \"x\"}, 3]}}",
+            &[
+                "f:2:18: unknown key `permissions.deny.0.mtach`; did you mean `match`?",
+                "f:3:1: `permissions.deny.1.rule` is missing; add it: a string",
+                "f:3:15: `permissions.deny.2` is 3; write a string or an object",
+            ],
+        );
+        problems(
+            r#"{"permissions": {"deny": null}, "hooks": null}"#,
+            &[
+                "f:1:18: `permissions.deny` is null; remove it",
+                "f:1:33: `hooks` is null; remove it",
+            ],
+        );
+        problems(
+            r#"{"limits": {"file-timeout": "soon", "session-calls": 0, "queue-calls": 2}}"#,
+            &[
+                "f:1:13: limit `file-timeout`: `soon` is not a time such as `500ms` or `30s`",
+                "f:1:37: `limits.session-calls` is 0; write a string or a whole number at least 1",
+            ],
+        );
+        problems(
+            r#"{"permissions": {"allow": ["", "Bash(x", "Bash)x("]}, "limits": {"result": "0"}}"#,
+            &[
+                "f:1:28: an empty allow rule; write one such as `Bash(git status:*)`",
+                "f:1:32: the parentheses of rule `Bash(x` do not match; write it as `Tool(pattern)`",
+                "f:1:42: the parentheses of rule `Bash)x(` do not match; write it as `Tool(pattern)`",
+                "f:1:66: limit `result` must be more than zero",
+            ],
+        );
+        problems(
+            r#"{"mcpServers": 3, "mcpServers2": {}, "tools": []}"#,
+            &[
+                "f:1:2: `mcpServers` is 3; write an object or an array",
+                "f:1:19: unknown key `mcpServers2`; did you mean `mcpServers`?",
+                "f:1:38: `tools` is an array of 0; write an object",
+            ],
+        );
+    }
+
+    #[test]
+    fn modes_are_ordered_from_strict_to_free() {
+        assert!(Mode::Plan < Mode::Ask && Mode::Ask < Mode::AcceptEdits);
+        assert!(Mode::AcceptEdits < Mode::Auto);
+    }
+
+    #[test]
+    fn the_schema_knows_every_limit() {
+        let schema = schema();
+        for name in Limits::NAMES {
+            assert!(schema["properties"]["limits"]["properties"].get(name).is_some(), "{name}");
+        }
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        assert_eq!(schema["additionalProperties"], false);
+    }
+}

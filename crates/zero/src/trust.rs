@@ -1,0 +1,270 @@
+//! Which folders a person trusts, and what exactly they looked at when they said so.
+//!
+//! Trust is given to words, not to a folder: what is kept is a hash of every entry that trust
+//! makes count. As soon as one of them changes, comes or goes, the folder has to be looked at
+//! again. Comments, layout and ask and deny rules may change freely. A folder inside a trusted one
+//! is another folder.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use zero_sandbox::journal::sha256;
+use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
+
+use crate::exit::UsageError;
+use crate::settings::{Entry, Layer};
+
+/// The file with the trusted folders, in zero's own folder.
+const FILE: &str = "trust.json";
+/// What is locked while it changes.
+const LOCK: &str = "trust.lock";
+/// Largest such file, in bytes: some ten thousand folders.
+const FILE_BYTES_MAX: u64 = 16_000_000;
+
+/// The folders a person trusts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrustStore {
+    /// By canonical path.
+    folders: BTreeMap<String, Trusted>,
+}
+
+/// What was trusted, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Trusted {
+    /// When the person said yes.
+    pub(crate) since: Timestamp,
+    /// SHA-256 of everything that counts by it.
+    pub(crate) digest: String,
+    /// SHA-256 of each entry, to tell later what is new. Hashes, because an entry may hold a secret.
+    entries: Vec<String>,
+}
+
+/// How a folder stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// Its settings ask for nothing that would need trust.
+    Nothing,
+    /// It is trusted, with the settings it has now.
+    Trusted {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Nobody has said that it is trusted.
+    Never,
+    /// It was trusted, and its settings are not those any more.
+    Changed {
+        /// When it was trusted.
+        since: Timestamp,
+        /// What is there now and was not then.
+        new: Vec<Entry>,
+        /// How many entries were there then and are not now.
+        gone: usize,
+    },
+}
+
+impl Standing {
+    /// Whether the workspace's own files count in full.
+    pub(crate) fn is_trusted(&self) -> bool {
+        matches!(self, Self::Nothing | Self::Trusted { .. })
+    }
+}
+
+/// What the files of the workspace say that counts only by trust.
+pub(crate) fn gated(layers: &[Layer]) -> Vec<Entry> {
+    let of_workspace = layers.iter().filter(|layer| layer.kind.is_of_workspace());
+    let tightens =
+        |entry: &Entry| matches!(entry.key.as_str(), "permissions.ask" | "permissions.deny");
+    of_workspace.flat_map(Layer::entries).filter(|entry| !tightens(entry)).collect()
+}
+
+impl TrustStore {
+    /// Reads what a person said so far. A file that cannot be read is an error, and nothing is
+    /// trusted.
+    pub(crate) fn load(state: &StateDir) -> Result<Self, UsageError> {
+        let file = file(state);
+        let wrong = |what: String| {
+            UsageError(format!(
+                "the list of trusted folders, `{}`, {what}; remove it and trust your folders again",
+                file.path().display()
+            ))
+        };
+        match file.read(FILE_BYTES_MAX) {
+            Ok(None) => Ok(Self::default()),
+            Ok(Some(bytes)) => serde_json::from_slice(&bytes)
+                .map_err(|error| wrong(format!("is damaged: {error}"))),
+            Err(error) => Err(wrong(format!("could not be read: {error}"))),
+        }
+    }
+
+    /// How a folder stands, by its canonical path, with the gated entries it has now.
+    pub(crate) fn standing(&self, folder: &Path, gated: &[Entry]) -> Standing {
+        if gated.is_empty() {
+            return Standing::Nothing;
+        }
+        let trusted = folder.to_str().and_then(|folder| self.folders.get(folder));
+        let Some(trusted) = trusted else { return Standing::Never };
+        let hashes = hashes(gated);
+        if digest(&hashes) == trusted.digest {
+            return Standing::Trusted { since: trusted.since };
+        }
+        let is_new = |entry: &&Entry| !trusted.entries.contains(&hash(entry));
+        let new: Vec<Entry> = gated.iter().filter(is_new).cloned().collect();
+        let gone = trusted.entries.iter().filter(|entry| !hashes.contains(entry)).count();
+        Standing::Changed { since: trusted.since, new, gone }
+    }
+
+    /// The trusted folders.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = (&str, &Trusted)> {
+        self.folders.iter().map(|(folder, trusted)| (folder.as_str(), trusted))
+    }
+
+    /// Trusts a folder with exactly these entries, which the person has seen.
+    pub(crate) fn trust(state: &StateDir, folder: &str, seen: &[Entry]) -> anyhow::Result<()> {
+        let entries = hashes(seen);
+        let trusted = Trusted { since: now(), digest: digest(&entries), entries };
+        Self::change(state, |store| store.folders.insert(folder.to_owned(), trusted)).map(drop)
+    }
+
+    /// Trusts a folder no more; says whether it was.
+    pub(crate) fn revoke(state: &StateDir, folder: &str) -> anyhow::Result<bool> {
+        Ok(Self::change(state, |store| store.folders.remove(folder))?.is_some())
+    }
+
+    fn change<T>(state: &StateDir, change: impl FnOnce(&mut Self) -> T) -> anyhow::Result<T> {
+        let failed = |error: ConfigFileError| {
+            let path = file(state).path();
+            UsageError(format!("could not change `{}`: {error}", path.display()))
+        };
+        let _lock = config_file::lock(state, LOCK).map_err(failed)?;
+        let mut store = Self::load(state)?;
+        let result = change(&mut store);
+        let text = serde_json::to_string_pretty(&store)? + "\n";
+        file(state).write(text.as_bytes()).map_err(failed)?;
+        Ok(result)
+    }
+}
+
+fn file(state: &StateDir) -> ConfigFile {
+    ConfigFile::Own(state.path().join(FILE))
+}
+
+/// To the second: nobody says yes twice in one.
+fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+/// The hashes of the entries, in an order that does not depend on where they stand.
+fn hashes(entries: &[Entry]) -> Vec<String> {
+    let mut hashes: Vec<String> = entries.iter().map(hash).collect();
+    hashes.sort();
+    hashes.dedup();
+    hashes
+}
+
+fn digest(hashes: &[String]) -> String {
+    sha256(hashes.join("\n").as_bytes())
+}
+
+/// The hash of what an entry says and whose it is; where it stands does not matter.
+fn hash(entry: &Entry) -> String {
+    let identity = json!([entry.layer.word(), entry.key, in_order(&entry.value)]);
+    sha256(identity.to_string().as_bytes())
+}
+
+/// The same value with the fields of its objects sorted by name. Settings are at most 64 deep.
+fn in_order(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, Value> =
+                fields.iter().map(|(name, field)| (name, in_order(field))).collect();
+            Value::Object(sorted.into_iter().map(|(name, field)| (name.clone(), field)).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(in_order).collect()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::LayerKind;
+
+    const TRUSTED: &str = r#"{"permissions": {"allow": ["Read", "Grep"], "deny": ["Bash"]}, "mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#;
+
+    fn entries(kind: LayerKind, text: &str) -> Vec<Entry> {
+        gated(&[Layer::parse(kind, "f".to_owned(), text.as_bytes()).unwrap()])
+    }
+
+    #[track_caller]
+    fn check(now: &str, expected: &str) {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path());
+        TrustStore::trust(&state, "/w", &entries(LayerKind::Project, TRUSTED)).unwrap();
+        let store = TrustStore::load(&state).unwrap();
+        let standing = store.standing(Path::new("/w"), &entries(LayerKind::Project, now));
+        let shown = match standing {
+            Standing::Changed { new, gone, .. } => {
+                let new: Vec<String> =
+                    new.iter().map(|entry| format!("{} {}", entry.key, entry.value)).collect();
+                format!("changed: new {new:?}, gone {gone}")
+            }
+            Standing::Trusted { .. } => "trusted".to_owned(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(shown, expected, "{now}");
+    }
+
+    #[test]
+    fn trust_ends_when_what_was_trusted_changes_and_not_before() {
+        check(TRUSTED, "trusted");
+        check(
+            "// hello\n{\"mcpServers\": {\"a\": {\"args\": [\"y\"], \"command\": \"x\"}}, \"permissions\": {\"allow\": [\"Grep\",\n\"Read\"], \"deny\": [], \"ask\": [\"Edit\"]}}",
+            "trusted",
+        );
+        check(r#"{"permissions": {"allow": ["Read"]}}"#, "changed: new [], gone 2");
+        check(
+            &TRUSTED.replace("Grep", "Bash(curl:*)"),
+            r#"changed: new ["permissions.allow \"Bash(curl:*)\""], gone 1"#,
+        );
+        check(
+            &TRUSTED.replace("\"y\"", "\"z\""),
+            r#"changed: new ["mcpServers.a {\"command\":\"x\",\"args\":[\"z\"]}"], gone 1"#,
+        );
+        check(r#"{"permissions": {"deny": ["Bash"]}}"#, "Nothing");
+    }
+
+    #[test]
+    fn trust_is_for_one_folder_and_the_file_that_was_seen() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path());
+        let seen = entries(LayerKind::Project, TRUSTED);
+        TrustStore::trust(&state, "/w", &seen).unwrap();
+        let store = TrustStore::load(&state).unwrap();
+        for other in ["/w/sub", "/", "/w2"] {
+            assert_eq!(store.standing(Path::new(other), &seen), Standing::Never, "{other}");
+        }
+        let moved = entries(LayerKind::Local, TRUSTED);
+        assert!(!store.standing(Path::new("/w"), &moved).is_trusted());
+        assert!(TrustStore::revoke(&state, "/w").unwrap());
+        assert!(!TrustStore::revoke(&state, "/w").unwrap());
+        let store = TrustStore::load(&state).unwrap();
+        assert_eq!(store.standing(Path::new("/w"), &seen), Standing::Never);
+    }
+
+    #[test]
+    fn a_damaged_list_trusts_nobody() {
+        for text in ["", "{", "[]", r#"{"folders": {}, "all": true}"#] {
+            let temp = tempfile::tempdir().unwrap();
+            let state = StateDir::new(temp.path());
+            file(&state).write(text.as_bytes()).unwrap();
+            let error = TrustStore::load(&state).unwrap_err().to_string();
+            assert!(error.contains("is damaged"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Settings as a person and a hostile checkout meet them.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use serde_json::Value;
+
+use crate::program::Program;
+
+/// Writes a settings file of the workspace, or of the person when it starts with `home/`.
+pub(crate) fn write(zero: &Program, path: &str, text: impl AsRef<[u8]>) {
+    let path = zero.folder().join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+pub(crate) const USER: &str = "home/.config/zero/settings.json";
+pub(crate) const PROJECT: &str = ".zero/settings.json";
+pub(crate) const LOCAL: &str = ".zero/settings.local.json";
+
+#[test]
+fn a_value_is_set_shown_and_taken_out_again() {
+    let zero = Program::new();
+    let file = zero.folder().join(USER);
+    insta::assert_snapshot!(zero.run(&["config", "set", "permissions.mode", "plan"]), @"
+    exit 0
+    set `permissions.mode` in ~/.config/zero/settings.json
+    ");
+    insta::assert_snapshot!(zero.run(&["config", "set", "permissions.mode", "plan"]), @"
+    exit 0
+    `permissions.mode` is that already in ~/.config/zero/settings.json
+    ");
+    zero.stdout(&["config", "add", "permissions.allow", "Bash(git status:*)"]);
+    insta::assert_snapshot!(zero.run(&["config", "add", "permissions.allow", "Bash(git status:*)"]), @"
+    exit 0
+    `permissions.allow` holds that already in ~/.config/zero/settings.json
+    ");
+    zero.stdout(&["config", "set", "limits.file-timeout", "5s", "--local"]);
+    zero.stdout(&["config", "set", "limits.session-calls", "4", "--project"]);
+    insta::assert_snapshot!(std::fs::read_to_string(&file).unwrap(), @r#"
+    {
+      "permissions": {
+        "mode": "plan",
+        "allow": [
+          "Bash(git status:*)"
+        ]
+      }
+    }
+    "#);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    insta::assert_snapshot!(zero.run(&["config", "list"]), @"
+    exit 0
+    SETTING               VALUE               SOURCE
+    permissions.mode      plan                ~/.config/zero/settings.json:3
+    permissions.allow     Bash(git status:*)  ~/.config/zero/settings.json:5
+    limits.session-calls  4                   [FOLDER]/.zero/settings.json:3
+    limits.file-timeout   5s                  [FOLDER]/.zero/settings.local.json:3
+    ");
+    insta::assert_snapshot!(zero.run(&["config", "path"]), @"
+    exit 0
+    SETTINGS  FILE
+    user      [FOLDER]/home/.config/zero/settings.json
+    project   [FOLDER]/.zero/settings.json
+    local     [FOLDER]/.zero/settings.local.json
+    ");
+    insta::assert_snapshot!(zero.run(&["config", "get", "permissions.mode"]), @"
+    exit 0
+    plan
+    ");
+    insta::assert_snapshot!(zero.run(&["config", "get", "permissions.mode", "--json"]), @r#"
+    exit 0
+    {
+      "key": "permissions.mode",
+      "value": "plan",
+      "source": "~/.config/zero/settings.json",
+      "line": 3
+    }
+    "#);
+    insta::assert_snapshot!(zero.run(&["config", "get", "permissions.mode", "--local"]), @"
+    exit 1
+    --- stderr
+    error: `permissions.mode` is not set in `[FOLDER]/.zero/settings.local.json`
+    ");
+    insta::assert_snapshot!(zero.run(&["config", "get", "limits"]), @r#"
+    exit 0
+    {"session-calls":4,"file-timeout":"5s"}
+    "#);
+    insta::assert_snapshot!(zero.run(&["config", "unset", "permissions.mode"]), @"
+    exit 0
+    unset `permissions.mode` in ~/.config/zero/settings.json
+    ");
+    insta::assert_snapshot!(zero.run(&["config", "unset", "permissions.mode"]), @"
+    exit 0
+    `permissions.mode` is not set in ~/.config/zero/settings.json
+    ");
+    insta::assert_snapshot!(zero.run(&["config", "get", "permissions.mode"]), @"
+    exit 1
+    --- stderr
+    error: `permissions.mode` is not set
+    ");
+    zero.stdout(&["config", "remove", "permissions.allow", "Bash(git status:*)"]);
+    insta::assert_snapshot!(std::fs::read_to_string(&file).unwrap(), @r#"
+    {
+      "permissions": {
+        "allow": []
+      }
+    }
+    "#);
+}
+
+#[test]
+fn a_change_that_would_break_the_file_is_not_made() {
+    let zero = Program::new();
+    let text = "{\r\n  // mine\r\n  \"permissions\": { \"mode\": \"ask\" },\r\n}\r\n";
+    write(&zero, USER, text);
+    for args in [
+        &["set", "permissions.mode", "yolo"][..],
+        &["set", "permisions.mode", "ask"],
+        &["set", "limits.file-timeout", "0s"],
+        &["set", "limits.speed", "1"],
+        &["set", "permissions", "3"],
+        &["set", "permissions.mode.x", "3"],
+        &["set", "permissions..mode", "ask"],
+        &["add", "permissions.mode", "ask"],
+        &["add", "permissions.allow", "Bash(git"],
+        &["add", "permissions.allow", ""],
+        &["set", "permissions.allow", "Read"],
+    ] {
+        let seen = zero.run(&[&["config"], args].concat());
+        assert!(seen.starts_with("exit 2\n--- stderr\nerror: "), "{args:?}: {seen}");
+        assert_eq!(std::fs::read_to_string(zero.folder().join(USER)).unwrap(), text, "{args:?}");
+    }
+    insta::assert_snapshot!(zero.run(&["config", "set", "permissions.mode", "yolo"]), @r#"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      ~/.config/zero/settings.json:3:20: `permissions.mode` is "yolo"; write one of "plan", "ask", "accept-edits", "auto"
+    nothing was written
+    "#);
+    insta::assert_snapshot!(zero.run(&["config", "get", "permissions.mod"]), @"
+    exit 2
+    --- stderr
+    error: there is no setting `permissions.mod`; did you mean `permissions.mode`?
+    ");
+    zero.stdout(&["config", "set", "permissions.mode", "plan"]);
+    let new = std::fs::read_to_string(zero.folder().join(USER)).unwrap();
+    assert_eq!(new, text.replace("\"ask\"", "\"plan\""), "nothing else has moved");
+}
+
+#[test]
+fn every_error_of_every_file_is_told_and_nothing_runs() {
+    let zero = Program::new();
+    write(&zero, USER, "{\n  \"permisions\": {},\n  \"limits\": {\"file-timeout\": \"soon\"}\n}");
+    write(&zero, PROJECT, "{\"permissions\": {\"deny\": [\"Bash\"],\n\"deny\": []}}");
+    let call = &["tools", "call", "LS", "{}"];
+    insta::assert_snapshot!(zero.run(call), @"
+    exit 2
+    --- stderr
+    error: the settings have 3 errors:
+      ~/.config/zero/settings.json:2:3: unknown key `permisions`; did you mean `permissions`?
+      ~/.config/zero/settings.json:3:14: limit `file-timeout`: `soon` is not a time such as `250 ms`, `30 s` or `2 m`
+      [FOLDER]/.zero/settings.json:2:1: `deny` stands here a second time, after line 1; join the two
+    ");
+    for args in [&["config", "list"][..], &["config", "get", "permissions.mode"]] {
+        assert!(zero.run(args).starts_with("exit 2"), "{args:?}");
+    }
+    let json = zero.run(&[&call[..], &["--json"]].concat());
+    assert!(json.starts_with("exit 2\n{\"ok\":false"), "{json}");
+}
+
+#[test]
+fn hostile_files_are_refused() {
+    let deep = format!("{{\"hooks\": {}{}}}", "[".repeat(50_000), "]".repeat(50_000));
+    let large = format!("{{}}{}", " ".repeat(1_000_000));
+    for (text, expected) in [
+        (deep.as_bytes(), "flatten it"),
+        (large.as_bytes(), "is larger than 1 MB"),
+        (b"{\"permissions\": {\"allow\": [\"\xFF\"]}}", "is not UTF-8"),
+        (b"[]", "settings are an object"),
+        (b"", "the file is empty"),
+        (b"{\"hooks\": {}, \"\\u0068ooks\": {}}", "a second time"),
+    ] {
+        for path in [USER, PROJECT, LOCAL] {
+            let zero = Program::new();
+            write(&zero, path, text);
+            let seen = zero.run(&["tools", "call", "LS", "{}"]);
+            assert!(seen.starts_with("exit 2") && seen.contains(expected), "{path}: {seen}");
+        }
+    }
+}
+
+#[test]
+fn a_byte_order_mark_and_comments_are_fine() {
+    let zero = Program::new();
+    write(&zero, USER, "\u{FEFF}// hi\r\n{\"limits\": {\"file-timeout\": \"7s\",},}\r\n");
+    assert_eq!(zero.stdout(&["config", "get", "limits.file-timeout"]), "7s\n");
+}
+
+#[test]
+fn a_checkout_cannot_point_its_settings_elsewhere() {
+    let zero = Program::new();
+    write(&zero, "outside/secret.json", "{\"permissions\": {\"mode\": \"plan\"}}");
+    std::fs::create_dir(zero.folder().join("work")).unwrap();
+    std::fs::create_dir(zero.folder().join("work/.zero")).unwrap();
+    let settings = zero.folder().join("work/.zero/settings.json");
+    let list = || zero.run(&["config", "list", "--workspace", "work"]);
+    let set = || {
+        zero.run(&["config", "set", "permissions.mode", "ask", "--project", "--workspace", "work"])
+    };
+    symlink("../../outside/secret.json", &settings).unwrap();
+    insta::assert_snapshot!(list(), @"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      [FOLDER]/work/.zero/settings.json: is a link, and links in a workspace are not followed; put the file itself there
+    ");
+    assert!(set().starts_with("exit 2"), "{}", set());
+    std::fs::remove_file(&settings).unwrap();
+    let made = zero.other_program("mkfifo").arg(&settings).status().unwrap();
+    assert!(made.success());
+    insta::assert_snapshot!(list(), @"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      [FOLDER]/work/.zero/settings.json: is not an ordinary file; remove it or put a file there
+    ");
+    std::fs::remove_dir_all(zero.folder().join("work/.zero")).unwrap();
+    symlink("../outside", zero.folder().join("work/.zero")).unwrap();
+    insta::assert_snapshot!(list(), @"
+    exit 2
+    --- stderr
+    error: the settings have 2 errors:
+      [FOLDER]/work/.zero/settings.json: what should be its folder is a link or a file; make it a folder
+      [FOLDER]/work/.zero/settings.local.json: what should be its folder is a link or a file; make it a folder
+    ");
+    assert!(set().starts_with("exit 2"), "{}", set());
+    let secret = std::fs::read_to_string(zero.folder().join("outside/secret.json")).unwrap();
+    assert_eq!(secret, "{\"permissions\": {\"mode\": \"plan\"}}");
+}
+
+#[test]
+fn dotfiles_may_be_links_and_stay_links() {
+    let zero = Program::new();
+    write(&zero, "home/dotfiles/zero.json", "{ /* mine */ }\n");
+    std::fs::create_dir_all(zero.folder().join("home/.config/zero")).unwrap();
+    symlink("../../dotfiles/zero.json", zero.folder().join(USER)).unwrap();
+    zero.stdout(&["config", "set", "permissions.mode", "ask"]);
+    assert!(std::fs::symlink_metadata(zero.folder().join(USER)).unwrap().is_symlink());
+    let text = std::fs::read_to_string(zero.folder().join("home/dotfiles/zero.json")).unwrap();
+    assert!(text.contains("/* mine */") && text.contains("\"mode\": \"ask\""), "{text}");
+}
+
+#[test]
+fn limits_of_settings_hold_below_those_of_flags() {
+    let zero = Program::new();
+    std::fs::write(zero.folder().join("a.txt"), "x".repeat(100)).unwrap();
+    write(&zero, USER, "{\"limits\": {\"file-size\": \"10b\"}}");
+    let write = &[
+        "tools",
+        "call",
+        "Write",
+        r#"{"file_path": "b", "content": "more than ten bytes"}"#,
+        "--yes",
+    ];
+    let seen = zero.run(write);
+    assert!(seen.starts_with("exit 1") && seen.contains("10 B"), "{seen}");
+    let seen = zero.run(&[&write[..], &["--limit", "file-size=1kb"]].concat());
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    std::fs::write(zero.folder().join("mine.json"), "{}").unwrap();
+    let seen = zero.run(&[&write[..], &["--settings", "mine.json"]].concat());
+    assert!(!seen.contains("10 B"), "{seen}");
+    let seen = zero.run(&[&write[..], &["--settings", "none.json"]].concat());
+    assert!(seen.starts_with("exit 2") && seen.contains("none.json: does not exist"), "{seen}");
+}
+
+#[test]
+fn nothing_in_the_surroundings_moves_settings() {
+    let zero = Program::new();
+    write(&zero, USER, "{\"permissions\": {\"mode\": \"plan\"}}");
+    write(&zero, "other/zero/settings.json", "{\"permissions\": {\"mode\": \"auto\"}}");
+    write(&zero, ".env", "XDG_CONFIG_HOME=other\nHOME=other\n");
+    let get = &["config", "get", "permissions.mode"];
+    let output = zero.command(get).env("XDG_CONFIG_HOME", "other").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "plan\n", "a relative folder is no folder");
+    let output = zero.command(get).env("XDG_CONFIG_HOME", zero.folder().join("other")).output();
+    assert_eq!(String::from_utf8_lossy(&output.unwrap().stdout), "auto\n");
+}
+
+#[test]
+fn the_schema_is_json_schema_and_names_every_key() {
+    let schema: Value =
+        serde_json::from_str(&Program::new().stdout(&["config", "schema"])).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    for key in
+        ["permissions", "limits", "mcpServers", "mcp", "tools", "hooks", "sandbox", "$schema"]
+    {
+        let about = schema["properties"][key]["description"].as_str();
+        assert!(about.is_some_and(|about| !about.is_empty()), "{key} is not described");
+    }
+}
+
+#[test]
+fn two_changes_at_once_both_arrive() {
+    let zero = Program::new();
+    let children: Vec<_> = (0..8)
+        .map(|n| {
+            let rule = format!("Bash(tool-{n}:*)");
+            zero.command(&["config", "add", "permissions.allow", &rule])
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(zero.stdout(&["config", "get", "permissions.allow"]).lines().count(), 8);
+}

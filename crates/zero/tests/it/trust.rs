@@ -1,0 +1,213 @@
+//! What a folder's settings may do before and after somebody trusts it.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::config::{LOCAL, PROJECT, USER, write};
+use crate::program::Program;
+
+const TEXT: &str = r#"{
+  "permissions": {
+    "allow": ["Bash(npm test:*)"],
+    "deny": ["Read(secrets/**)"],
+    "mode": "auto"
+  },
+  "limits": {"file-timeout": "5m", "search-timeout": "1s"},
+  "mcpServers": {"git\u001b[2Jhub": {"command": "npx", "args": ["-y", "some server"], "env": {"T": "1"}}},
+  "tools": {"toolDiscoveryCommand": "./find-tools"},
+  "hooks": {"PreToolUse": [{"command": "./hook"}]},
+  "sandbox": {"network": ["*"]}
+}
+"#;
+
+/// A moment, taken out of what is shown.
+fn without_time(text: &str) -> String {
+    let is_day = |word: &str| word.len() == 10 && word.starts_with("20") && word.contains('-');
+    let is_time = |word: &str| word.trim_end_matches(':').ends_with('Z') && word.contains(':');
+    let line = |line: &str| {
+        let words: Vec<&str> = line
+            .split(' ')
+            .filter(|word| !is_time(word))
+            .map(|word| if is_day(word) { "[TIME]" } else { word })
+            .collect();
+        words.join(" ")
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn until_it_is_trusted_a_folder_can_only_tighten() {
+    let zero = Program::new();
+    write(&zero, USER, "{\"permissions\": {\"mode\": \"accept-edits\"}}");
+    write(&zero, PROJECT, TEXT);
+    insta::assert_snapshot!(zero.run(&["config", "list"]), @r#"
+    exit 0
+    SETTING                     VALUE                                                          SOURCE
+    permissions.mode            accept-edits                                                   ~/.config/zero/settings.json:1
+    permissions.allow           Bash(npm test:*)                                               [FOLDER]/.zero/settings.json:3   not active until trusted
+    permissions.deny            Read(secrets/**)                                               [FOLDER]/.zero/settings.json:4
+    permissions.mode            auto                                                           [FOLDER]/.zero/settings.json:5   not active until trusted
+    limits.file-timeout         5m                                                             [FOLDER]/.zero/settings.json:7   not active until trusted
+    limits.search-timeout       1s                                                             [FOLDER]/.zero/settings.json:7
+    mcpServers.git\u{1b}[2Jhub  {"command":"npx","args":["-y","some server"],"env":{"T":"1"}}  [FOLDER]/.zero/settings.json:8   not active until trusted
+    tools.toolDiscoveryCommand  ./find-tools                                                   [FOLDER]/.zero/settings.json:9   not active until trusted
+    hooks.PreToolUse            [{"command":"./hook"}]                                         [FOLDER]/.zero/settings.json:10  not active until trusted
+    sandbox.network             ["*"]                                                          [FOLDER]/.zero/settings.json:11  not active until trusted
+    --- stderr
+    note: 7 settings of this folder are not active; see `zero trust`
+    "#);
+    assert_eq!(zero.stdout(&["config", "get", "permissions.mode"]), "accept-edits\n");
+    assert_eq!(zero.stdout(&["config", "get", "limits.search-timeout"]), "1s\n");
+    assert!(zero.run(&["config", "get", "permissions.allow"]).starts_with("exit 1"));
+    insta::assert_snapshot!(zero.run(&["trust"]), @r#"
+    exit 3
+    Look: the settings in [FOLDER] ask for:
+      allow without asking: Bash(npm test:*)  ([FOLDER]/.zero/settings.json:3)
+      mode: auto  ([FOLDER]/.zero/settings.json:5)
+      limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:7)
+      limit search-timeout: 1s  ([FOLDER]/.zero/settings.json:7)
+      start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:8)
+      find tools by toolDiscoveryCommand: ./find-tools  ([FOLDER]/.zero/settings.json:9)
+      run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:10)
+      change the sandbox, network: ["*"]  ([FOLDER]/.zero/settings.json:11)
+    --- stderr
+    error: nobody can be asked here; read the list, then run it with `--yes`
+    "#);
+    let seen = zero.run(&["trust", "--yes"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("trusted [FOLDER]"), "{seen}");
+    assert_eq!(zero.stdout(&["config", "get", "permissions.mode"]), "auto\n");
+    assert_eq!(zero.stdout(&["config", "get", "permissions.allow"]), "Bash(npm test:*)\n");
+    assert_eq!(zero.stdout(&["config", "get", "limits.file-timeout"]), "5m\n");
+    let file = zero.folder().join("home/.local/state/zero/trust.json");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(!kept.contains("npx"), "what was trusted is kept as hashes: {kept}");
+}
+
+#[test]
+fn trust_ends_with_what_was_trusted() {
+    let zero = Program::new();
+    write(&zero, PROJECT, TEXT);
+    zero.stdout(&["trust", "--yes"]);
+    let harmless = format!("// a comment\n{}", TEXT.replace("secrets/**", "other/**"));
+    write(&zero, PROJECT, &harmless);
+    assert_eq!(zero.stdout(&["config", "get", "permissions.mode"]), "auto\n");
+    write(&zero, LOCAL, "{\"permissions\": {\"allow\": [\"Bash\"]}}");
+    assert!(zero.run(&["config", "get", "permissions.allow"]).starts_with("exit 1"));
+    insta::assert_snapshot!(without_time(&zero.run(&["trust"])), @r#"
+    exit 3
+    [FOLDER] changed since you trusted it on [TIME] 1 new, marked +
+      allow without asking: Bash(npm test:*)  ([FOLDER]/.zero/settings.json:4)
+      mode: auto  ([FOLDER]/.zero/settings.json:6)
+      limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:8)
+      limit search-timeout: 1s  ([FOLDER]/.zero/settings.json:8)
+      start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:9)
+      find tools by toolDiscoveryCommand: ./find-tools  ([FOLDER]/.zero/settings.json:10)
+      run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:11)
+      change the sandbox, network: ["*"]  ([FOLDER]/.zero/settings.json:12)
+    + allow without asking: Bash  ([FOLDER]/.zero/settings.local.json:1)
+    --- stderr
+    error: nobody can be asked here; read the list, then run it with `--yes`
+    "#);
+    let status: Value = serde_json::from_str(&zero.stdout(&["trust", "--json"])).unwrap();
+    assert_eq!(status["standing"], "changed");
+    assert_eq!(status["new"][0]["value"], "Bash");
+    assert_eq!(status["new"][0]["layer"], "local");
+    std::fs::remove_file(zero.folder().join(LOCAL)).unwrap();
+    assert_eq!(zero.stdout(&["config", "get", "permissions.mode"]), "auto\n");
+    insta::assert_snapshot!(without_time(&zero.run(&["trust", "--list"])), @"
+    exit 0
+    SINCE                 FOLDER
+    [TIME]  [FOLDER]
+    ");
+    insta::assert_snapshot!(zero.run(&["trust", "--revoke"]), @"
+    exit 0
+    [FOLDER] is trusted no more
+    ");
+    insta::assert_snapshot!(zero.run(&["trust", "--revoke"]), @"
+    exit 1
+    --- stderr
+    error: [FOLDER] was not trusted; `zero trust --list` shows what is
+    ");
+    insta::assert_snapshot!(zero.run(&["trust", "--list"]), @"
+    exit 0
+    --- stderr
+    note: no folder is trusted
+    ");
+}
+
+#[test]
+fn a_folder_inside_a_trusted_one_is_another_folder() {
+    let zero = Program::new();
+    write(&zero, PROJECT, TEXT);
+    write(&zero, "sub/.zero/settings.json", TEXT);
+    zero.stdout(&["trust", "--yes"]);
+    let get = |folder| zero.run(&["config", "get", "permissions.allow", "--workspace", folder]);
+    assert!(get(".").starts_with("exit 0"));
+    assert!(get("sub").starts_with("exit 1"));
+}
+
+#[test]
+fn where_there_is_nothing_to_trust_it_says_so() {
+    let zero = Program::new();
+    insta::assert_snapshot!(zero.run(&["trust"]), @"
+    exit 0
+    there is nothing to trust in [FOLDER]: its settings ask for nothing that needs it
+    ");
+    write(
+        &zero,
+        PROJECT,
+        "{\"permissions\": {\"deny\": [\"Bash\"], \"allow\": []}, \"hooks\": {}}",
+    );
+    insta::assert_snapshot!(zero.run(&["trust", "--yes"]), @"
+    exit 0
+    there is nothing to trust in [FOLDER]: its settings ask for nothing that needs it
+    ");
+    write(&zero, PROJECT, "{\"permissions\": {\"allow\": 3}}");
+    insta::assert_snapshot!(zero.run(&["trust", "--yes"]), @"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      [FOLDER]/.zero/settings.json:1:18: `permissions.allow` is 3; write an array
+    ");
+}
+
+#[test]
+fn a_damaged_list_of_trusted_folders_stops_everything() {
+    let zero = Program::new();
+    write(&zero, "home/.local/state/zero/trust.json", "{\"folders\":");
+    for args in
+        [&["trust"][..], &["trust", "--list"], &["config", "list"], &["tools", "call", "LS", "{}"]]
+    {
+        let seen = zero.run(args);
+        assert!(seen.starts_with("exit 2") && seen.contains("is damaged"), "{args:?}: {seen}");
+    }
+}
+
+#[test]
+fn a_person_sees_the_list_and_is_asked() {
+    for (typed, code, trusted) in [("y\n", 0, true), ("n\n", 3, false), ("\n", 3, false)] {
+        let zero = Program::new();
+        write(&zero, PROJECT, TEXT);
+        let mut terminal = zero
+            .other_program("script")
+            .args(["-qefc", "\"$ZERO\" trust", "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("`script` is needed to test terminals; install the package util-linux");
+        terminal.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        let output = terminal.wait_with_output().unwrap();
+        let seen = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(seen.contains("npx -y \"some server\"") && seen.contains("[y/N]"), "{seen}");
+        assert!(!seen.contains("\u{1b}[2J"), "a name cannot clear the screen: {seen}");
+        assert_eq!(output.status.code(), Some(code), "{seen}");
+        let listed = zero.stdout(&["trust", "--list", "--json"]);
+        assert_eq!(listed.contains("folder"), trusted, "{listed}");
+    }
+}
