@@ -103,7 +103,8 @@ pub struct GetArgs {
   zero config set limits.file-timeout 5s --project
   zero config set permissions.ask '[\"Bash(git push:*)\"]' --local
 
-The file is checked as a whole before it is written; on any error it stays as it is.")]
+Without --project or --local your own file is changed. It is checked as a whole before it is
+written; on any error it stays as it is.")]
 pub struct SetArgs {
     /// The setting, such as `permissions.mode`
     pub key: String,
@@ -119,7 +120,9 @@ pub struct SetArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   zero config unset permissions.mode
-  zero config unset limits --project")]
+  zero config unset limits --project
+
+Without --project or --local your own file is changed.")]
 pub struct UnsetArgs {
     /// The setting, such as `permissions.mode`
     pub key: String,
@@ -135,7 +138,8 @@ pub struct UnsetArgs {
   zero config add permissions.deny 'Read(~/.ssh/**)' --project
   zero config remove permissions.allow 'Bash(git status:*)'
 
-A value that is there already is not added twice.")]
+Without --project or --local your own file is changed. A value that is there already is not added
+twice; one that is not there need not be removed.")]
 pub struct ItemArgs {
     /// The list, such as `permissions.allow`
     pub key: String,

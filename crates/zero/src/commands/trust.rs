@@ -27,7 +27,7 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Exit> {
     let seen = Settings::gated(&app.config, workspace.cwd()).map_err(UsageError::from)?;
     let look = Look { app, folder, standing: store.standing(workspace.cwd(), &seen), seen };
     if args.json {
-        return look.as_json(args, &state, &workspace);
+        return look.tell_json(args, &state, &workspace);
     }
     look.decide(args, &state)
 }
@@ -80,7 +80,7 @@ impl Look<'_> {
         Ok(Exit::Ok)
     }
 
-    fn as_json(
+    fn tell_json(
         mut self,
         args: &TrustArgs,
         state: &StateDir,

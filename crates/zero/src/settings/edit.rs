@@ -158,7 +158,8 @@ fn read_value(text: &str) -> Option<Value> {
 
 /// Equality that also minds the order of keys: what was not meant to move has not moved.
 fn same(a: &Value, b: &Value) -> bool {
-    a == b && a.to_string() == b.to_string()
+    let [a, b] = [a, b].map(Value::to_string);
+    a == b
 }
 
 fn input(value: &Value) -> CstInputValue {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::exit::UsageError;
+use crate::terminal::escape_line;
 
 /// One thing that is wrong with a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +25,11 @@ pub(crate) struct Place {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A key of a downloaded file is quoted here; it must not pass for a line of ours.
+        let (file, what) = (escape_line(&self.file), escape_line(&self.what));
         match self.place {
-            Some(Place { line, column }) => {
-                write!(f, "{}:{line}:{column}: {}", self.file, self.what)
-            }
-            None => write!(f, "{}: {}", self.file, self.what),
+            Some(Place { line, column }) => write!(f, "{file}:{line}:{column}: {what}"),
+            None => write!(f, "{file}: {what}"),
         }
     }
 }

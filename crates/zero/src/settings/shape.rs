@@ -391,7 +391,7 @@ mod tests {
         problems(
             r#"{"limits": {"file-timeout": "soon", "session-calls": 0, "queue-calls": 2}}"#,
             &[
-                "f:1:13: limit `file-timeout`: `soon` is not a time such as `500ms` or `30s`",
+                "f:1:13: limit `file-timeout`: `soon` is not a time such as `250 ms`, `30 s` or `2 m`",
                 "f:1:37: `limits.session-calls` is 0; write a string or a whole number at least 1",
             ],
         );

@@ -170,6 +170,14 @@ fn every_error_of_every_file_is_told_and_nothing_runs() {
 }
 
 #[test]
+fn a_key_cannot_pass_for_a_message() {
+    let zero = Program::new();
+    write(&zero, PROJECT, r#"{"x\nerror: all is well\u001b[2J": 1}"#);
+    let seen = zero.run(&["config", "list"]);
+    assert!(seen.contains(r"unknown key `x\nerror: all is well\u{1b}[2J`"), "{seen}");
+}
+
+#[test]
 fn hostile_files_are_refused() {
     let deep = format!("{{\"hooks\": {}{}}}", "[".repeat(50_000), "]".repeat(50_000));
     let large = format!("{{}}{}", " ".repeat(1_000_000));
