@@ -266,6 +266,48 @@ mod tests {
     }
 
     #[test]
+    fn odd_layouts_can_be_edited_too() {
+        for text in [
+            "{}",
+            "{ }",
+            "{\n}",
+            "{ // only a comment\n}",
+            "{ /* a */ }",
+            "// before\n{}// after",
+            "{\"permissions\":{\"allow\":[\"A\"],\"deny\":[\"B\"]}}",
+            "{\t\"permissions\" :\t{ \"allow\" : [ /* none */ ] , } , }",
+            "{\"permissions\": {\"allow\": [\"A\" // last\n]}}",
+            "{\"permissions\": {\"allow\": [\n\"A\",\n// \"B\",\n]}, \"limits\": {\"result\": 1}}",
+            "{\"permissions\": {\"allow\": [{\"rule\": \"A\", /* x */ \"why\": \"// no \\\" comment\"}, \"A\"]}}",
+            "{\r\n\r\n\"permissions\": {},\r\n\r\n// end\r\n}",
+            "{\"permissions\": {\"mode\": \"ask\" /* \u{1F600} */}, \"hooks\": {\"\": null}}",
+        ] {
+            for (key, edit) in [
+                ("permissions.allow", Edit::Add(json!("New"))),
+                ("permissions.allow", Edit::Add(json!({"rule": "New", "match": ["x"]}))),
+                ("permissions.allow", Edit::Remove(json!("A"))),
+                ("permissions.allow", Edit::Set(json!([]))),
+                ("permissions.allow", Edit::Unset),
+                ("permissions.mode", Edit::Set(json!("plan"))),
+                ("permissions", Edit::Unset),
+                ("limits", Edit::Set(json!({"result": "1kb", "file-size": 7}))),
+                ("limits.result", Edit::Unset),
+                ("mcpServers.a.env.\u{1F600}\"\\\n", Edit::Set(json!("\u{0}\u{1b}\"\\\n\u{2028}"))),
+            ] {
+                let key: Vec<&str> = key.split('.').collect();
+                let edited = apply(text, &key, &edit);
+                assert!(edited.is_ok(), "{edit:?} of {key:?} in {text}: {edited:?}");
+                let comments =
+                    |text: &str| text.matches("// end").count() + text.matches("// after").count();
+                if let Ok(Some(new)) = edited {
+                    assert_eq!(comments(&new), comments(text), "{new}");
+                    assert_eq!(apply(&new, &key, &edit), Ok(None), "twice is once: {new}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn line_ends_and_a_byte_order_mark_stay() {
         check(
             "\u{FEFF}{\r\n  \"a\": 1, // x\r\n  \"b\": 2\r\n}\r\n",
