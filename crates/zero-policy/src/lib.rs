@@ -3,9 +3,12 @@
 //! Pure: facts in, decision out. What must be known of the machine comes through [`World`].
 
 pub mod decision;
+pub mod host;
 pub mod path;
 pub mod program;
+pub mod protected;
 pub mod rule;
+pub mod rules;
 pub mod shell;
 pub mod world;
 

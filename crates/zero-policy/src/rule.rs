@@ -1,1 +1,101 @@
 //! A rule as a person writes it: `Tool`, `Tool(pattern)`.
+//!
+//! A rule that cannot be read is an error, never a rule that matches nothing: a deny rule with a
+//! slip in it must not look as if it protected something.
+
+mod command;
+mod danger;
+mod domain;
+mod error;
+mod path;
+mod target;
+mod tool;
+
+use std::fmt;
+
+pub use error::RuleError;
+pub use tool::canonical_tool;
+
+pub(crate) use command::{CommandPattern, CommandWord, Piece};
+pub(crate) use domain::{DomainPattern, labels_match};
+pub(crate) use path::{Base, PathPattern, literal, name_glob, part_glob};
+pub(crate) use target::{Pattern, Target};
+
+use crate::Verdict;
+
+/// A rule with its verdict and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// As it is written.
+    pub text: String,
+    /// What becomes of what it matches.
+    pub verdict: Verdict,
+    /// Where it stands.
+    pub source: Source,
+    pub(crate) target: Target,
+}
+
+/// Where a rule stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The file or flag, as people know it.
+    pub name: String,
+    /// Its line, in a file.
+    pub line: Option<u32>,
+    /// Whose rule it is.
+    pub owner: Owner,
+}
+
+/// Whose rule it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The person at the machine: their settings, flags and answers.
+    Person,
+    /// Whoever wrote the project.
+    Project,
+    /// What a person allowed for a session.
+    Grant,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+impl Rule {
+    /// Reads a rule.
+    pub fn parse(text: &str, verdict: Verdict, source: Source) -> Result<Self, RuleError> {
+        let text = text.trim();
+        let target = Target::parse(text)?;
+        Ok(Self { text: text.to_owned(), verdict, source, target })
+    }
+
+    /// Whether it names one thing: it has a pattern, and no wildcard is in it.
+    pub fn is_exact(&self) -> bool {
+        match &self.target {
+            Target::Tool { pattern: Some(pattern), .. } => pattern.is_exact(),
+            _ => false,
+        }
+    }
+
+    /// Why it is a danger to have it, when it lets nearly anything run.
+    pub fn danger(&self) -> Option<String> {
+        match self.verdict {
+            Verdict::Allow => danger::of(&self.target),
+            Verdict::Ask | Verdict::Deny => None,
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

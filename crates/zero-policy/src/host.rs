@@ -1,0 +1,422 @@
+//! Which host a command or a tool would talk to.
+//!
+//! A rule about a host is only as good as the reading of the address it is compared with. So what
+//! two programs could read as two hosts is no host here, but an error; and every way to write an
+//! address ends in the same [`HostName`].
+
+mod address;
+mod punycode;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// A host as rules compare it: lower case, no trailing dot, punycode, or an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostName(Host);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+/// Why a text names no host, or not certainly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// A file URL, an empty text, `https:///x`.
+    #[error("no host is named")]
+    Missing,
+    /// A space, a backslash, a control character, `%` or the like.
+    #[error("the host contains a character that no host name has")]
+    Character,
+    /// Letters that are turned into others on the way: `ｇithub.com`, `ﬁle.com`.
+    #[error("the host is written with look-alikes of other letters")]
+    LookAlike,
+    /// Programs would disagree on which host is meant.
+    #[error("the address can be read as two different hosts")]
+    Ambiguous,
+    /// An empty label, one of more than 63 letters, a name of more than 253.
+    #[error("the host name is malformed")]
+    Malformed,
+    /// It looks like an address, but is none.
+    #[error("the address is malformed")]
+    Address,
+}
+
+/// Schemes after which one `:` without `//` still means a URL to some programs.
+const URL_SCHEMES: &[&str] = &[
+    "http", "https", "ftp", "ftps", "sftp", "scp", "ws", "wss", "ssh", "git", "file", "rsync",
+    "ldap", "ldaps", "gopher", "dict", "telnet", "tftp", "smb", "smtp", "imap", "pop3",
+];
+
+const LABEL_MAX: usize = 63;
+const NAME_MAX: usize = 253;
+
+impl HostName {
+    /// Reads a URL, `user@host:path`, `host:port` or a bare host.
+    pub fn parse(text: &str) -> Result<Self, HostError> {
+        if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+            return Err(HostError::Character);
+        }
+        if let Some((scheme, rest)) = text.split_once("://")
+            && is_scheme(scheme)
+        {
+            return Self::from_authority(authority(rest));
+        }
+        if let Some(rest) = text.strip_prefix("//") {
+            return Self::from_authority(authority(rest));
+        }
+        if let Some((scheme, _)) = text.split_once(':')
+            && URL_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme))
+        {
+            // `https:evil.com` and `https:/evil.com` are URLs to some and paths to others.
+            return Err(HostError::Ambiguous);
+        }
+        if let Ok(address) = text.parse::<Ipv6Addr>() {
+            return Ok(Self::address(IpAddr::V6(address)));
+        }
+        let as_url = Self::from_authority(authority(text));
+        match scp_host(text).map(Self::from_host) {
+            Some(as_scp) if as_scp != as_url => Err(HostError::Ambiguous),
+            _ => as_url,
+        }
+    }
+
+    /// Reads a host alone, without user, port or path.
+    pub(crate) fn from_host(text: &str) -> Result<Self, HostError> {
+        if let Some(inner) = text.strip_prefix('[') {
+            let inner = inner.strip_suffix(']').ok_or(HostError::Address)?;
+            let (inner, _zone) = inner.split_once('%').unwrap_or((inner, ""));
+            let address: Ipv6Addr = inner.parse().map_err(|_| HostError::Address)?;
+            return Ok(Self::address(IpAddr::V6(address)));
+        }
+        let name = canonical_name(text)?;
+        if name.rsplit('.').next().is_some_and(address::is_number) {
+            let address = address::parse_v4(&name).ok_or(HostError::Address)?;
+            return Ok(Self::address(IpAddr::V4(address)));
+        }
+        Ok(Self(Host::Name(name)))
+    }
+
+    /// Reads `user:password@host:port`.
+    fn from_authority(authority: &str) -> Result<Self, HostError> {
+        let host_and_port = match authority.split_once('@') {
+            Some((_, rest)) if rest.contains('@') => return Err(HostError::Ambiguous),
+            Some((_, rest)) => rest,
+            None => authority,
+        };
+        let host = match host_and_port.find(']') {
+            Some(end) if host_and_port.starts_with('[') => {
+                let (host, port) = host_and_port.split_at(end + 1);
+                if !(port.is_empty() || port.starts_with(':')) {
+                    return Err(HostError::Address);
+                }
+                host
+            }
+            _ => host_and_port.split_once(':').map_or(host_and_port, |(host, _)| host),
+        };
+        Self::from_host(host)
+    }
+
+    /// An address; one that only wraps another is that other one.
+    pub(crate) fn address(address: IpAddr) -> Self {
+        Self(Host::Address(address.to_canonical()))
+    }
+
+    /// The address, when the host is written as one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self.0 {
+            Host::Address(address) => Some(address),
+            Host::Name(_) => None,
+        }
+    }
+
+    /// The name, when it is not an address.
+    pub fn name(&self) -> Option<&str> {
+        match &self.0 {
+            Host::Name(name) => Some(name),
+            Host::Address(_) => None,
+        }
+    }
+
+    /// Why the host is inside, not on the open internet, as far as its name tells.
+    pub fn is_private(&self) -> Option<&'static str> {
+        let name = match &self.0 {
+            Host::Address(address) => return address::private(*address),
+            Host::Name(name) => name.as_str(),
+        };
+        match name {
+            "localhost" | "localhost.localdomain" | "ip6-localhost" | "ip6-loopback" => {
+                Some("this machine")
+            }
+            "metadata" | "metadata.goog" | "instance-data" => Some("a cloud metadata service"),
+            _ if name.ends_with(".localhost") => Some("this machine"),
+            _ if name.starts_with("metadata.") && name.ends_with(".internal") => {
+                Some("a cloud metadata service")
+            }
+            _ if name.ends_with(".internal") => Some("a private network"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Host::Name(name) => f.write_str(name),
+            Host::Address(IpAddr::V4(address)) => address.fmt(f),
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// A host name as it is compared: lower case, punycode, no trailing dot.
+///
+/// A label may be `*` only if the caller takes it for a wildcard: [`HostName`] never has one.
+fn canonical_name(text: &str) -> Result<String, HostError> {
+    // These are dots to whoever resolves an international name.
+    let text = text.replace(['\u{3002}', '\u{ff0e}', '\u{ff61}'], ".");
+    let text = text.strip_suffix('.').unwrap_or(&text);
+    if text.is_empty() {
+        return Err(HostError::Missing);
+    }
+    let labels: Vec<String> = text.split('.').map(canonical_label).collect::<Result<_, _>>()?;
+    let name = labels.join(".");
+    if name.len() > NAME_MAX {
+        return Err(HostError::Malformed);
+    }
+    Ok(name)
+}
+
+/// One label of a host name as it is compared.
+pub(crate) fn canonical_label(label: &str) -> Result<String, HostError> {
+    if label.is_empty() || label.starts_with('-') {
+        return Err(HostError::Malformed);
+    }
+    if label.chars().any(is_look_alike) {
+        return Err(HostError::LookAlike);
+    }
+    let label = label.to_lowercase();
+    let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_' || !c.is_ascii();
+    if !label.chars().all(fits) {
+        return Err(HostError::Character);
+    }
+    let label = match label.is_ascii() {
+        true => label,
+        false if label.chars().any(is_look_alike) => return Err(HostError::LookAlike),
+        false => punycode::encode(&label).ok_or(HostError::Malformed)?,
+    };
+    if label.len() > LABEL_MAX { Err(HostError::Malformed) } else { Ok(label) }
+}
+
+/// Characters that a resolver replaces by others or drops before it looks a name up.
+fn is_look_alike(c: char) -> bool {
+    matches!(
+        c,
+        '\u{80}'..='\u{b6}' | '\u{b8}'..='\u{be}' | '\u{d7}' | '\u{f7}'
+            | 'ĳ' | 'Ĳ' | 'ŀ' | 'Ŀ' | 'ŉ' | 'ſ' | 'Ǆ'..='ǌ' | 'Ǳ'..='ǳ'
+            | '\u{2b0}'..='\u{36f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}'
+            | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{1d2c}'..='\u{1dff}'
+            | '\u{2000}'..='\u{20ff}' | '\u{2100}'..='\u{218f}' | '\u{2460}'..='\u{24ff}'
+            | '\u{2c7c}' | '\u{2c7d}' | '\u{3000}'..='\u{3004}' | '\u{3164}'
+            | '\u{3200}'..='\u{33ff}' | '\u{a69c}' | '\u{a69d}' | '\u{a770}'
+            | '\u{f900}'..='\u{faff}' | '\u{fb00}'..='\u{fb06}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{fe20}'..='\u{fe6f}' | '\u{feff}'..='\u{ffff}' | '\u{1d400}'..='\u{1d7ff}'
+            | '\u{1f100}'..='\u{1f2ff}' | '\u{1fbf0}'..='\u{1fbf9}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+}
+
+/// What stands before the path, the query and the fragment.
+fn authority(text: &str) -> &str {
+    text.split(['/', '?', '#']).next().unwrap_or(text)
+}
+
+/// The host of `user@host:path`; `None` when the text does not have that form.
+fn scp_host(text: &str) -> Option<&str> {
+    let after_user = |host: &str| host.rfind('@').map_or(0, |at| at + 1);
+    let bracket = after_user(text.split('[').next().unwrap_or(text));
+    let colon = match text.get(bracket..).filter(|rest| rest.starts_with('[')) {
+        Some(rest) => bracket + rest.find("]:")? + 1,
+        None => text.find(':')?,
+    };
+    let host = text.get(..colon).filter(|host| !host.contains('/'))?;
+    host.get(after_user(host)..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        match HostName::parse(text) {
+            Ok(host) => assert_eq!(host.to_string(), expected, "{text}"),
+            Err(error) => panic!("{text}: {error}"),
+        }
+    }
+
+    #[track_caller]
+    fn check_error(text: &str, expected: HostError) {
+        assert_eq!(HostName::parse(text), Err(expected), "{text}");
+    }
+
+    #[track_caller]
+    fn check_private(text: &str, expected: bool) {
+        let host = HostName::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(host.is_private().is_some(), expected, "{text} is {host}");
+    }
+
+    #[test]
+    fn a_host_is_found_wherever_it_stands() {
+        check("github.com", "github.com");
+        check("GitHub.COM.", "github.com");
+        check("github.com:443", "github.com");
+        check("github.com/a/b:c", "github.com");
+        check("https://github.com/a?b#c", "github.com");
+        check("https://github.com:8443/a", "github.com");
+        check("https://github.com?q=a@b.com", "github.com");
+        check("//cdn.example.org/x", "cdn.example.org");
+        check("git@github.com:org/repo.git", "github.com");
+        check("github.com:org/repo.git", "github.com");
+        check("ssh://git@github.com:22/org/repo", "github.com");
+        check("git+ssh://git@github.com/org/repo", "github.com");
+        check("me@host", "host");
+        check("git@[::1]:repo", "[::1]");
+        check("my_host.example", "my_host.example");
+    }
+
+    #[test]
+    fn a_user_name_is_no_host() {
+        check("https://github.com@evil.com/", "evil.com");
+        check("https://github.com:pass@evil.com:80/", "evil.com");
+        check("https://github.com%40x@evil.com", "evil.com");
+        check_error("https://github.com@evil.com@other.com/", HostError::Ambiguous);
+        check_error("github.com:x@evil.com", HostError::Ambiguous);
+        check_error("git@github.com:x@evil.com/repo", HostError::Ambiguous);
+        check_error("a#@evil.com:x", HostError::Ambiguous);
+    }
+
+    #[test]
+    fn what_is_no_certain_host_is_an_error() {
+        check_error("", HostError::Missing);
+        check_error("https://", HostError::Missing);
+        check_error("https:///evil.com", HostError::Missing);
+        check_error("file:///etc/passwd", HostError::Missing);
+        check_error("https:evil.com", HostError::Ambiguous);
+        check_error("HTTPS:/evil.com", HostError::Ambiguous);
+        check_error("https://github.com\\@evil.com", HostError::Character);
+        check_error("https://github.com\n.evil.com", HostError::Character);
+        check_error("https://git hub.com", HostError::Character);
+        check_error("https://%65vil.com/", HostError::Character);
+        check_error("https://*.com/", HostError::Character);
+        check_error("https://a..b/", HostError::Malformed);
+        check_error("-oProxyCommand=x", HostError::Malformed);
+        check_error(&"a".repeat(64), HostError::Malformed);
+        check_error(&"a.".repeat(130), HostError::Malformed);
+        check_error("https://256.1.1.1/", HostError::Address);
+        check_error("https://1.2.3.4.5/", HostError::Address);
+        check_error("https://[::1", HostError::Address);
+        check_error("https://[::1]x/", HostError::Address);
+        check_error("http://09.1.1.1/", HostError::Address);
+    }
+
+    #[test]
+    fn international_names_are_compared_in_punycode() {
+        check("https://BÜCHER.example/", "xn--bcher-kva.example");
+        check("bücher。example", "xn--bcher-kva.example");
+        check("аррӏе.com", "xn--80ak6aa92e.com");
+        check_error("\u{212a}elvin.com", HostError::LookAlike);
+        check_error("ｅvil.com", HostError::LookAlike);
+        check_error("ℯvil.com", HostError::LookAlike);
+        check_error("ev\u{ad}il.com", HostError::LookAlike);
+        check_error("e\u{301}vil.com", HostError::LookAlike);
+    }
+
+    #[test]
+    fn every_way_to_write_an_address_is_the_same_address() {
+        for text in [
+            "127.0.0.1",
+            "127.1",
+            "127.0.1",
+            "2130706433",
+            "0x7f000001",
+            "0x7f.1",
+            "0177.0.0.1",
+            "017700000001",
+            "127.0.0.1.",
+            "http://127.1:80/",
+            "[::ffff:127.0.0.1]",
+            "http://[::ffff:7f00:1]/",
+            "::ffff:127.0.0.1",
+        ] {
+            check(text, "127.0.0.1");
+        }
+        check("http://[2001:DB8::1]:80/", "[2001:db8::1]");
+        check("http://[fe80::1%25eth0]/", "[fe80::1]");
+        check_error("4294967296", HostError::Address);
+        check_error("0x.0.0.1", HostError::Address);
+        check_error("1.2.65536", HostError::Address);
+        assert_eq!(HostName::parse("1.2.65535").unwrap().to_string(), "1.2.255.255");
+    }
+
+    #[test]
+    fn inside_is_told_from_outside() {
+        for inside in [
+            "localhost",
+            "LOCALHOST.",
+            "a.localhost",
+            "metadata.google.internal",
+            "http://metadata/",
+            "127.0.0.53",
+            "0.0.0.0",
+            "0",
+            "10.1.2.3",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "169.254.169.254",
+            "0xa9fea9fe",
+            "100.64.0.1",
+            "100.127.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "[::]",
+            "[::1]",
+            "[fe80::1]",
+            "[fc00::1]",
+            "[fd12:3456::1]",
+            "[ff02::1]",
+            "[::ffff:10.0.0.1]",
+            "[::10.0.0.1]",
+            "[64:ff9b::10.0.0.1]",
+            "[64:ff9b:1::1]",
+            "[2002:7f00:1::]",
+            "[2002:c0a8:101::1]",
+        ] {
+            check_private(inside, true);
+        }
+        for outside in [
+            "github.com",
+            "localhost.evil.com",
+            "notlocalhost",
+            "printer.local",
+            "8.8.8.8",
+            "172.32.0.1",
+            "172.15.0.1",
+            "100.63.0.1",
+            "100.128.0.1",
+            "192.167.1.1",
+            "[2606:4700::1111]",
+            "[::ffff:8.8.8.8]",
+            "[64:ff9b::8.8.8.8]",
+            "[2002:808:808::]",
+        ] {
+            check_private(outside, false);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Addresses: how they can be written, and which of them lead inside.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Reads an IPv4 address as `inet_aton` does: one to four numbers, each decimal, octal (`0…`) or
+/// hexadecimal (`0x…`); the last one fills the bytes that are left.
+pub(super) fn parse_v4(text: &str) -> Option<Ipv4Addr> {
+    let numbers: Vec<u32> = text.split('.').map(number).collect::<Option<_>>()?;
+    let (last, leading) = numbers.split_last()?;
+    if leading.len() > 3 || leading.iter().any(|byte| *byte > 0xff) {
+        return None;
+    }
+    let bits_left = 32 - 8 * leading.len();
+    if bits_left < 32 && *last >> bits_left != 0 {
+        return None;
+    }
+    let high = leading
+        .iter()
+        .enumerate()
+        .fold(0_u32, |address, (at, byte)| address | (byte << (24 - 8 * at)));
+    Some(Ipv4Addr::from_bits(high | last))
+}
+
+/// Whether a label can only be a number, so that a name that ends with it must be an address.
+pub(super) fn is_number(label: &str) -> bool {
+    let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
+    match hexadecimal {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    if !is_number(text) {
+        return None;
+    }
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        // `0x` alone is zero for some readers and an error for others.
+        Some("") => None,
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None if text.len() > 1 && text.starts_with('0') => u32::from_str_radix(text, 8).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Why an address is not one of the open internet.
+pub(super) fn private(address: IpAddr) -> Option<&'static str> {
+    match address {
+        IpAddr::V4(address) => private_v4(address),
+        IpAddr::V6(address) => private_v6(address),
+    }
+}
+
+fn private_v4(address: Ipv4Addr) -> Option<&'static str> {
+    match address.octets() {
+        [0, ..] => Some("the unspecified address, which is this machine"),
+        [127, ..] => Some("this machine"),
+        [169, 254, 169, 254] | [192, 0, 0, 192] | [100, 100, 100, 200] => {
+            Some("a cloud metadata service")
+        }
+        [169, 254, ..] => Some("a link-local address"),
+        [10, ..] | [192, 168, ..] | [172, 16..=31, ..] => Some("a private network"),
+        [100, 64..=127, ..] => Some("a carrier's private network"),
+        [192, 0, 0, _] | [198, 18..=19, ..] => Some("a network for special use"),
+        [224..=239, ..] => Some("a multicast address"),
+        [240..=255, ..] => Some("a reserved address"),
+        _ => None,
+    }
+}
+
+fn private_v6(address: Ipv6Addr) -> Option<&'static str> {
+    let [a, b, c, d, e, f, g, h] = address.segments();
+    let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+    match [a, b, c, d, e, f, g, h] {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some("the unspecified address, which is this machine"),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some("this machine"),
+        // An IPv4 address inside: mapped, compatible, NAT64 and 6to4.
+        [0, 0, 0, 0, 0, 0xffff | 0, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => {
+            private_v4(v4(g, h))
+        }
+        [0x2002, ..] => private_v4(v4(b, c)),
+        [0x64, 0xff9b, 1, ..] => Some("a private network behind a translator"),
+        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] => Some("a cloud metadata service"),
+        _ if a & 0xfe00 == 0xfc00 => Some("a private network"),
+        _ if a & 0xffc0 == 0xfe80 => Some("a link-local address"),
+        _ if a & 0xffc0 == 0xfec0 => Some("a private network"),
+        _ if a & 0xff00 == 0xff00 => Some("a multicast address"),
+        _ => None,
+    }
+}

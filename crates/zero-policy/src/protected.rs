@@ -1,0 +1,160 @@
+//! Files that decide what runs later, or that hold secrets.
+//!
+//! A change to one of the first kind can wait for the next prompt, commit or build and then run
+//! with all rights of the person; so no rule that was not written for it makes it writable without
+//! asking. A look at one of the second kind can leak what no sandbox gets back. Judged by name, so
+//! that a file need not exist, and generously: a name that some disk takes for a protected one is
+//! one.
+
+mod names;
+
+use std::path::{Component, Path, PathBuf};
+
+use names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME, Table};
+
+/// Where the files lie whose protection depends on the place.
+#[derive(Clone, Debug, Default)]
+pub struct ProtectedPlaces {
+    /// The folders of the workspace.
+    pub roots: Vec<PathBuf>,
+    /// The home folder.
+    pub home: Option<PathBuf>,
+    /// Where the person's settings lie.
+    pub config_dir: Option<PathBuf>,
+    /// Where sessions, audit and other state lie.
+    pub state_dir: Option<PathBuf>,
+}
+
+const OWN: &str = "zero's own settings and state";
+
+/// Why a file must not be changed without asking, whatever the rules say.
+pub fn protected(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> {
+    let names = folded(path);
+    let own = [&places.config_dir, &places.state_dir];
+    if own.into_iter().flatten().any(|folder| names.starts_with(&folded(folder))) {
+        return Some(OWN);
+    }
+    if holds_protected(&names, places) {
+        return Some("a folder that holds settings which run code");
+    }
+    git_internal(&names).or_else(|| FROM_ROOT.at_start(&names)).or_else(|| ANYWHERE.within(&names))
+}
+
+/// Which secret a file holds, when a rule for a command alone must not expose it.
+pub fn sensitive(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> {
+    let names = folded(path);
+    if places.state_dir.iter().any(|folder| names.starts_with(&folded(folder))) {
+        return Some("zero's own state");
+    }
+    let process_memory = |last: &String| matches!(last.as_str(), "environ" | "mem");
+    if names.first().is_some_and(|first| first == "proc")
+        && names.last().is_some_and(process_memory)
+    {
+        return Some("the memory or environment of a process");
+    }
+    let in_home = || {
+        let home = folded(places.home.as_deref()?);
+        SECRETS_OF_HOME.at_start(names.strip_prefix(home.as_slice())?)
+    };
+    SECRETS.within(&names).or_else(in_home)
+}
+
+/// A folder cannot be replaced without what lies in it.
+fn holds_protected(names: &[String], places: &ProtectedPlaces) -> bool {
+    let inside = [&places.config_dir, &places.state_dir].into_iter().flatten().chain(&places.roots);
+    let above = |folder: &[String]| folder.len() > names.len() && folder.starts_with(names);
+    let home = places.home.as_deref().map(folded);
+    home.is_some_and(|home| home == names || above(&home))
+        || inside.into_iter().any(|folder| above(&folded(folder)))
+}
+
+/// What of a repository makes git run something, or makes it another repository.
+fn git_internal(names: &[String]) -> Option<&'static str> {
+    names.iter().enumerate().filter(|(_, name)| is_git_folder(name)).find_map(|(at, _)| {
+        let inside = names.get(at + 1..).unwrap_or_default();
+        match inside.first().map(String::as_str) {
+            None => Some("the repository itself"),
+            Some("modules" | "worktrees") => nested_git_internal(inside),
+            Some(_) => IN_GIT.at_start(inside),
+        }
+    })
+}
+
+/// `modules/NAME/hooks` and the like. A name may have several parts, so what is known to be
+/// harmless is let through instead.
+fn nested_git_internal(inside: &[String]) -> Option<&'static str> {
+    const HARMLESS: &[&str] = &[
+        "commit_editmsg",
+        "fetch_head",
+        "head",
+        "index",
+        "logs",
+        "objects",
+        "orig_head",
+        "packed-refs",
+        "refs",
+        "merge_head",
+        "merge_msg",
+        "description",
+        "index.lock",
+    ];
+    let names = inside.get(1..).unwrap_or_default();
+    let runs = (0..names.len()).find_map(|at| IN_GIT.at_start(names.get(at..)?));
+    let harmless = names.iter().skip(1).any(|name| HARMLESS.contains(&name.as_str()));
+    runs.or_else(|| (!harmless).then_some("a repository inside this one"))
+}
+
+fn is_git_folder(name: &str) -> bool {
+    // `git~1` is the short name that Windows gives to `.git`.
+    matches!(name, ".git" | "git~1")
+}
+
+/// The names of a path as the most careless file system compares them.
+fn folded(path: &Path) -> Vec<String> {
+    path.components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(fold(&name.to_string_lossy())),
+            _ => None,
+        })
+        .collect()
+}
+
+fn fold(name: &str) -> String {
+    let name = name.split("::$").next().filter(|name| !name.is_empty()).unwrap_or(name);
+    let trimmed = name.trim_end_matches(['.', ' ']);
+    let name = if trimmed.is_empty() { name } else { trimmed };
+    name.chars()
+        .filter(|letter| !is_ignored(*letter))
+        .flat_map(char::to_lowercase)
+        // Some disks fold the long s too.
+        .map(|letter| if letter == 'ſ' { 's' } else { letter })
+        .collect()
+}
+
+/// Characters that some file systems drop when they compare names.
+fn is_ignored(letter: char) -> bool {
+    matches!(letter, '\u{ad}' | '\u{34f}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+}
+
+impl Table {
+    /// The reason of an entry that the names start with.
+    fn at_start(&self, names: &[String]) -> Option<&'static str> {
+        let fits = |entry: &&str| {
+            let mut names = names.iter();
+            entry.split('/').all(|part| names.next().is_some_and(|name| name == part))
+        };
+        self.0
+            .iter()
+            .find(|(_, entries)| entries.iter().any(|entry| fits(&entry)))
+            .map(|(why, _)| *why)
+    }
+
+    /// The reason of an entry that is anywhere among the names.
+    fn within(&self, names: &[String]) -> Option<&'static str> {
+        (0..names.len()).find_map(|at| self.at_start(names.get(at..)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

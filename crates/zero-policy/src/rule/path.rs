@@ -1,0 +1,127 @@
+//! Paths in a rule, as gitignore writes them.
+
+use super::error::RuleError;
+use globset::GlobBuilder;
+
+/// Which paths a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PathPattern {
+    /// Where it starts.
+    pub(crate) base: Base,
+    /// Its parts; a part is a pattern for one name, or `**` for any number of folders.
+    pub(crate) parts: Vec<String>,
+    /// Whether it ended with `/**`: what is beneath, rather than the folder itself.
+    pub(crate) beneath: bool,
+    /// Whether it ended with `/`.
+    folder: bool,
+}
+
+/// Where a pattern starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// `//x`: the root of the machine.
+    Machine,
+    /// `~/x`.
+    Home,
+    /// `/x`, `./x`, `a/b`: a folder of the workspace.
+    Workspace,
+    /// `x`, `**/x`: any folder.
+    AnyFolder,
+    /// `x/**`: any folder where it forbids, the workspace where it allows.
+    AnyFolderUnlessAllow,
+}
+
+impl PathPattern {
+    pub(super) fn parse(text: &str) -> Result<Self, RuleError> {
+        if text.starts_with('!') {
+            return Err(RuleError::Negation(text.to_owned()));
+        }
+        if let Some(prefix) = text.strip_suffix(":*") {
+            return Err(RuleError::PrefixOfPath(prefix.to_owned()));
+        }
+        let (base, body) = if let Some(body) = text.strip_prefix("//") {
+            (Some(Base::Machine), body)
+        } else if text == "~" {
+            (Some(Base::Home), "")
+        } else if let Some(body) = text.strip_prefix("~/") {
+            (Some(Base::Home), body)
+        } else if let Some(body) = text.strip_prefix('/') {
+            (Some(Base::Workspace), body)
+        } else if text == "." || text.starts_with("./") {
+            (Some(Base::Workspace), text)
+        } else {
+            (None, text)
+        };
+        let mut parts: Vec<String> = Vec::new();
+        for part in body.split('/').filter(|part| !part.is_empty() && *part != ".") {
+            if part == ".." {
+                return Err(RuleError::Parent(text.to_owned()));
+            }
+            let part = part_glob(part);
+            if part != "**" || parts.last().is_none_or(|last| last != "**") {
+                name_glob(&part)
+                    .map_err(|reason| RuleError::Glob { pattern: text.to_owned(), reason })?;
+                parts.push(part);
+            }
+        }
+        let folder = body.ends_with('/');
+        let beneath = parts.last().is_some_and(|last| last == "**");
+        if beneath {
+            parts.pop();
+        }
+        let base = base.unwrap_or(match parts.as_slice() {
+            [] => Base::AnyFolder,
+            [first, ..] if first == "**" => Base::AnyFolder,
+            [_] if beneath => Base::AnyFolderUnlessAllow,
+            [_] => Base::AnyFolder,
+            _ => Base::Workspace,
+        });
+        Ok(Self { base, parts, beneath, folder })
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        !self.beneath && !self.folder && self.parts.iter().all(|part| literal(part).is_some())
+    }
+}
+
+/// The name a part stands for, when it stands for one only.
+pub(crate) fn literal(part: &str) -> Option<String> {
+    let mut name = String::with_capacity(part.len());
+    let mut letters = part.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => name.push(letters.next()?),
+            '*' | '?' | '[' => return None,
+            letter => name.push(letter),
+        }
+    }
+    Some(name)
+}
+
+/// A pattern for one name.
+pub(crate) fn name_glob(part: &str) -> Result<globset::Glob, String> {
+    GlobBuilder::new(part)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .case_insensitive(crate::rules::IGNORE_CASE)
+        .build()
+        .map_err(|error| error.kind().to_string())
+}
+
+/// Braces mean nothing to gitignore; the matcher is told so.
+pub(crate) fn part_glob(part: &str) -> String {
+    let mut glob = String::with_capacity(part.len());
+    let (mut escaped, mut in_class) = (false, false);
+    for letter in part.chars() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '[' if !in_class => in_class = true,
+            ']' => in_class = false,
+            '{' | '}' if !in_class => glob.push('\\'),
+            _ => {}
+        }
+        glob.push(letter);
+    }
+    glob
+}

@@ -1,0 +1,249 @@
+use super::*;
+
+fn source() -> Source {
+    Source { name: "~/.config/zero/settings.json".into(), line: Some(12), owner: Owner::Person }
+}
+
+fn allow(text: &str) -> Result<Rule, RuleError> {
+    Rule::parse(text, Verdict::Allow, source())
+}
+
+#[track_caller]
+fn rule(text: &str) -> Rule {
+    allow(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[track_caller]
+fn check_error(text: &str, expected: &str) {
+    match allow(text) {
+        Ok(rule) => panic!("{text} was read as {:?}", rule.target),
+        Err(error) => assert!(error.to_string().contains(expected), "{text}: {error}"),
+    }
+}
+
+#[track_caller]
+fn check_same(text: &str, same_as: &str) {
+    assert_eq!(rule(text).target, rule(same_as).target, "{text} and {same_as}");
+}
+
+#[test]
+fn a_malformed_rule_says_how_to_write_it() {
+    check_error("", "write a tool such as");
+    check_error("   ", "write a tool such as");
+    check_error("Bash(git", "do not match");
+    check_error("Bash git)", "do not match");
+    check_error("Bash(git))", "do not match");
+    check_error("Bash((git)", "do not match");
+    check_error("Bash(git) x", "goes on after `)`");
+    check_error("Read(a)(b)", "goes on after `)`");
+    check_error("Bash()", "has no pattern");
+    check_error("Bash( )", "has no pattern");
+    check_error("Read()", "has no pattern");
+    check_error("Bash(:*)", "has no pattern");
+    check_error("Bash(git:* push)", "not at the end");
+    check_error("Bash(git :* push:*)", "not at the end");
+    check_error("Bsh(git)", "did you mean `Bash`?");
+    check_error("WebFech", "did you mean `WebFetch`?");
+    check_error("read_fil", "did you mean `Read`?");
+    check_error("Qqqqqq", "there is no tool `Qqqqqq`; ");
+    check_error("(x)", "there is no tool ``");
+    check_error("Read(domain:x.com)", "`WebFetch(domain:x.com)`");
+    check_error("Bash(domain:x.com)", "`WebFetch(domain:x.com)`");
+    check_error("WebFetch(https://x.com)", "`WebFetch(domain:example.com)`");
+    check_error("WebFetch(domain:)", "names no host");
+    check_error("WebFetch(domain:https://x.com)", "names no host");
+    check_error("WebFetch(domain:x.com/a)", "names no host");
+    check_error("WebFetch(domain:x.com:80)", "names no host");
+    check_error("WebFetch(domain:x*.com)", "names no host");
+    check_error("WebFetch(domain:a..com)", "names no host");
+    check_error("Read(!x)", "starts with `!`");
+    check_error("Read(a/../b)", "`..`");
+    check_error("Read(~/..)", "`..`");
+    check_error("Read(a\u{7}b)", "U+0007");
+    check_error("Bash(git\npush)", "U+000A");
+    check_error("Bash(git\u{200b})", "U+200B");
+    check_error("Read([)", "no pattern");
+    check_error("Read(a/[z-a])", "no pattern");
+    check_error("Read(a\\)", "do not match");
+    check_error("Read(src:*)", "`src/**`");
+    check_error("Bash(cd x && make)", "a rule for each");
+    check_error("TodoWrite(x)", "takes no pattern");
+    check_error("github__issue(x)", "takes no pattern");
+    check_error("github__(x)", "takes no pattern");
+    check_error("github__", "names no MCP tool");
+    check_error("mcp__", "names no MCP tool");
+    check_error("git*__x", "names no MCP tool");
+    check_error("github__get_*", "names no MCP tool");
+    check_error(&format!("Bash({})", "x".repeat(5000)), "longer than");
+}
+
+#[test]
+fn names_of_other_platforms_are_understood() {
+    for (other, tool) in [
+        ("read_file", "Read"),
+        ("read", "Read"),
+        ("read_many_files", "ReadMany"),
+        ("write_file", "Write"),
+        ("write", "Write"),
+        ("edit_file", "Edit"),
+        ("edit", "Edit"),
+        ("MultiEdit", "Edit"),
+        ("NotebookEdit", "Edit"),
+        ("delete_file", "Delete"),
+        ("list", "LS"),
+        ("list_directory", "LS"),
+        ("glob", "Glob"),
+        ("grep", "Grep"),
+        ("grep_search", "Grep"),
+        ("search_files", "Grep"),
+        ("run_command", "Bash"),
+        ("run_shell_command", "Bash"),
+        ("bash", "Bash"),
+        ("run", "Bash"),
+        ("web_fetch", "WebFetch"),
+        ("webfetch", "WebFetch"),
+        ("web_search", "WebSearch"),
+        ("websearch", "WebSearch"),
+        ("web_request", "WebRequest"),
+        ("todo_write", "TodoWrite"),
+        ("todo", "TodoWrite"),
+        ("plan", "Plan"),
+        ("save_memory", "Memory"),
+        ("ask_user_question", "AskUserQuestion"),
+        ("question", "AskUserQuestion"),
+        ("lsp-diagnostics", "LSP"),
+        ("lsp-hover", "LSP"),
+        ("BashOutput", "BashOutput"),
+        ("BashKill", "BashKill"),
+    ] {
+        assert_eq!(canonical_tool(other), Some(tool), "{other}");
+        check_same(other, tool);
+    }
+    assert_eq!(canonical_tool("reed"), None);
+}
+
+#[test]
+fn one_meaning_has_several_spellings() {
+    check_same("Bash(*)", "Bash");
+    check_same("*(*)", "*");
+    check_same("TodoWrite(*)", "TodoWrite");
+    check_same(" Bash(git status) ", "Bash(git status)");
+    check_same("Bash(git status *)", "Bash(git status:*)");
+    check_same("Bash('git' \"status\")", "Bash(git status)");
+    check_same("Bash(git  status)", "Bash(git status)");
+    check_same("mcp__github__issue", "github__issue");
+    check_same("mcp__github", "github__*");
+    check_same("mcp__github__*", "github__*");
+    check_same("WebFetch(domain:GitHub.com.)", "WebFetch(domain:github.com)");
+    check_same("WebFetch(domain:bücher.de)", "WebFetch(domain:xn--bcher-kva.de)");
+    check_same("WebFetch(domain:127.1)", "WebFetch(domain:[::ffff:127.0.0.1])");
+    check_same("WebFetch(domain:::1)", "WebFetch(domain:[::1])");
+    check_same("Read(./a)", "Read(/a)");
+    check_same("Read(a/**/**)", "Read(a/**)");
+    rule("Bash(echo \\(x)");
+    rule("Bash(echo (x))");
+    rule("Bash(echo \"it's)");
+    rule("Read({a,b})");
+    rule("Read(a[{]b)");
+}
+
+#[test]
+fn a_source_is_shown_as_an_editor_opens_it() {
+    assert_eq!(source().to_string(), "~/.config/zero/settings.json:12");
+    let flag = Source { name: "--allow".into(), line: None, owner: Owner::Person };
+    assert_eq!(flag.to_string(), "--allow");
+    assert_eq!(rule(" Bash(git:*) ").to_string(), "Bash(git:*)");
+}
+
+#[test]
+fn only_a_pattern_without_a_wildcard_is_exact() {
+    for exact in [
+        "Bash(git status)",
+        "Bash(find . -name '*.rs')",
+        "Bash(echo \\*)",
+        "Read(.env)",
+        "Read(/a/b)",
+        "Read(\\[a])",
+        "WebFetch(domain:x.com)",
+        "WebFetch(domain:127.0.0.1)",
+    ] {
+        assert!(rule(exact).is_exact(), "{exact}");
+    }
+    for loose in [
+        "*",
+        "Bash",
+        "Bash(git status:*)",
+        "Bash(git status *)",
+        "Bash(git*)",
+        "Read",
+        "Read(*.env)",
+        "Read(a/**)",
+        "Read(a/)",
+        "Read(a?)",
+        "Read([ab])",
+        "WebFetch(domain:*.x.com)",
+        "WebFetch(domain:*)",
+        "github__issue",
+    ] {
+        assert!(!rule(loose).is_exact(), "{loose}");
+    }
+}
+
+#[test]
+fn rules_that_allow_nearly_anything_are_told() {
+    for dangerous in [
+        "*",
+        "Bash",
+        "Bash(*)",
+        "Bash(bash:*)",
+        "Bash(sh *)",
+        "Bash(zsh*)",
+        "Bash(python:*)",
+        "Bash(python3:*)",
+        "Bash(python3.12 *)",
+        "Bash(python* x)",
+        "Bash(/usr/bin/env:*)",
+        "Bash(node:*)",
+        "Bash(sudo:*)",
+        "Bash(xargs:*)",
+        "Bash(find:*)",
+        "Bash(ssh:*)",
+        "Bash(docker:*)",
+        "Bash(npx:*)",
+        "Bash(eval:*)",
+        "Bash(timeout:*)",
+        "Bash(bash -c:*)",
+        "Bash(* --help)",
+        "Bash(*x)",
+        "Write",
+        "Edit",
+        "Edit(**)",
+        "Write(//**)",
+        "Read(//**)",
+        "mcp__*",
+        "WebFetch",
+        "WebFetch(domain:*)",
+    ] {
+        assert!(rule(dangerous).danger().is_some(), "{dangerous}");
+    }
+    for fine in [
+        "Bash(git:*)",
+        "Bash(make:*)",
+        "Bash(curl:*)",
+        "Bash(cargo test:*)",
+        "Bash(python script.py:*)",
+        "Bash(bash ./build.sh)",
+        "Bash(docker ps:*)",
+        "Read",
+        "Read(**)",
+        "Edit(src/**)",
+        "Write(/**)",
+        "github__*",
+        "WebFetch(domain:*.github.com)",
+        "WebSearch",
+    ] {
+        assert_eq!(rule(fine).danger(), None, "{fine}");
+    }
+    let deny = Rule::parse("*", Verdict::Deny, source()).unwrap();
+    assert_eq!(deny.danger(), None);
+}

@@ -1,0 +1,219 @@
+//! Rules with `*` inside: `git * --help`, `npm run test*`.
+
+use std::collections::{BTreeSet, HashMap};
+
+use aho_corasick::AhoCorasick;
+
+use super::{loose_name, strict_names};
+use crate::rule::{CommandWord, Piece};
+use crate::shell::Arg;
+
+/// Stands for what is not known. No rule contains it, so only a `*` can cover it.
+const UNKNOWN: char = '\0';
+/// Stands for a space inside a word where that is to differ from one between words.
+const INNER_SPACE: char = '\u{1}';
+
+/// Whether a space inside a word may be taken for one between words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spaces {
+    OfWordsDiffer,
+    AreAlike,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Globs {
+    globs: Vec<Glob>,
+    /// Finds which of the longest literals are in a text.
+    finder: Option<AhoCorasick>,
+    /// The globs whose longest literal it is, in the order of the finder.
+    by_literal: Vec<Vec<usize>>,
+    /// Those that have no literal, or all when there is no finder.
+    always: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Glob {
+    /// Texts between the wildcards; the first and the last may be empty.
+    texts: Vec<String>,
+    place: usize,
+}
+
+impl Globs {
+    pub(super) fn add(&mut self, words: &[CommandWord], more: bool, spaces: Spaces, place: usize) {
+        let mut texts = vec![String::new()];
+        for (at, word) in words.iter().enumerate() {
+            let mut push = |text: &str| {
+                if let Some(last) = texts.last_mut() {
+                    last.push_str(text);
+                }
+            };
+            if at > 0 {
+                push(" ");
+            }
+            if let Some(program) = word.literal().filter(|_| at == 0 && spaces == Spaces::AreAlike)
+            {
+                push(&loose_name(&program));
+                continue;
+            }
+            for piece in &word.pieces {
+                match piece {
+                    Piece::Text(text) => {
+                        if let Some(last) = texts.last_mut() {
+                            last.push_str(&spaced(text, spaces));
+                        }
+                    }
+                    Piece::Star => texts.push(String::new()),
+                }
+            }
+        }
+        if more {
+            let mut open = texts.clone();
+            if let Some(last) = open.last_mut() {
+                last.push(' ');
+            }
+            open.push(String::new());
+            self.globs.push(Glob { texts: open, place });
+        }
+        self.globs.push(Glob { texts, place });
+    }
+
+    pub(super) fn finish(&mut self) {
+        let mut literals: HashMap<&str, usize> = HashMap::new();
+        for (at, glob) in self.globs.iter().enumerate() {
+            let longest = glob.texts.iter().max_by_key(|text| text.len());
+            let Some(literal) = longest.filter(|text| !text.is_empty()) else {
+                self.always.push(at);
+                continue;
+            };
+            let number = *literals.entry(literal).or_insert(self.by_literal.len());
+            match self.by_literal.get_mut(number) {
+                Some(globs) => globs.push(at),
+                None => self.by_literal.push(vec![at]),
+            }
+        }
+        let mut ordered: Vec<(&str, usize)> = literals.into_iter().collect();
+        ordered.sort_by_key(|(_, number)| *number);
+        self.finder = AhoCorasick::new(ordered.iter().map(|(literal, _)| literal)).ok();
+        if self.finder.is_none() {
+            self.always = (0..self.globs.len()).collect();
+        }
+    }
+
+    /// The first allow rule: nothing unknown may be covered by anything but a `*` at its end.
+    pub(super) fn find_strictly(&self, program: Option<&str>, arguments: &[Arg]) -> Option<usize> {
+        if self.globs.is_empty() {
+            return None;
+        }
+        let rest: Vec<String> =
+            arguments.iter().map(|word| shown(word, Spaces::OfWordsDiffer)).collect();
+        let find = |program: &str| {
+            let text = joined(program, &rest);
+            self.candidates(&text)
+                .filter(|glob| {
+                    let reach = glob.reach(&text).and_then(|reach| text.get(..reach));
+                    reach.is_some_and(|text| !text.contains(UNKNOWN))
+                })
+                .map(|glob| glob.place)
+                .min()
+        };
+        strict_names(program?).filter_map(|name| find(&spaced(name, Spaces::OfWordsDiffer))).min()
+    }
+
+    /// The first deny or ask rule, with options where they stand and moved to the end.
+    pub(super) fn find_loosely(&self, program: Option<&str>, arguments: &[Arg]) -> Option<usize> {
+        if self.globs.is_empty() {
+            return None;
+        }
+        let unknown = UNKNOWN.to_string();
+        let written = program.unwrap_or(&unknown);
+        let name = loose_name(written);
+        let rest: Vec<String> =
+            arguments.iter().map(|word| shown(word, Spaces::AreAlike)).collect();
+        let readings = [
+            joined(written, &rest),
+            joined(&name, &rest),
+            joined(&name, &options_last(&rest, Values::StayWithOptions)),
+            joined(&name, &options_last(&rest, Values::AreOperands)),
+        ];
+        let distinct: BTreeSet<&String> = readings.iter().collect();
+        distinct
+            .into_iter()
+            .flat_map(|text| self.candidates(text).filter(|glob| glob.reach(text).is_some()))
+            .map(|glob| glob.place)
+            .min()
+    }
+
+    fn candidates<'a>(&'a self, text: &str) -> impl Iterator<Item = &'a Glob> + use<'a> {
+        let finder = self.finder.iter();
+        let found: BTreeSet<usize> = finder
+            .flat_map(|finder| finder.find_overlapping_iter(text))
+            .map(|found| found.pattern().as_usize())
+            .collect();
+        let literal = found.into_iter().filter_map(|number| self.by_literal.get(number)).flatten();
+        literal.chain(&self.always).filter_map(|at| self.globs.get(*at))
+    }
+}
+
+impl Glob {
+    /// How far into the text the literal parts reach, when the text matches; a `*` at the end
+    /// covers what comes after.
+    fn reach(&self, text: &str) -> Option<usize> {
+        let (first, rest) = self.texts.split_first()?;
+        let mut left = text.strip_prefix(first.as_str())?;
+        let Some((last, middle)) = rest.split_last() else {
+            return left.is_empty().then_some(text.len());
+        };
+        for literal in middle {
+            left = left.get(left.find(literal.as_str())? + literal.len()..)?;
+        }
+        match last.is_empty() {
+            true => Some(text.len() - left.len()),
+            false => left.ends_with(last.as_str()).then_some(text.len()),
+        }
+    }
+}
+
+/// What becomes of a word after an option when options move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Values {
+    StayWithOptions,
+    AreOperands,
+}
+
+fn options_last(words: &[String], values: Values) -> Vec<String> {
+    let (mut operands, mut options) = (Vec::new(), Vec::new());
+    let mut after_option = false;
+    for word in words {
+        let option = word.starts_with('-') && word.len() > 1;
+        let value = after_option && values == Values::StayWithOptions;
+        if option || value { &mut options } else { &mut operands }.push(word.clone());
+        after_option = option && !word.contains('=');
+    }
+    operands.append(&mut options);
+    operands
+}
+
+fn joined(program: &str, rest: &[String]) -> String {
+    let mut text = program.to_owned();
+    for word in rest {
+        text.push(' ');
+        text.push_str(word);
+    }
+    text
+}
+
+/// An argument as globs see it.
+fn shown(word: &Arg, spaces: Spaces) -> String {
+    let mut text = spaced(word.certain_start(), spaces);
+    if word.as_known().is_none() {
+        text.push(UNKNOWN);
+    }
+    text
+}
+
+fn spaced(text: &str, spaces: Spaces) -> String {
+    match spaces {
+        Spaces::OfWordsDiffer => text.replace(char::is_whitespace, &INNER_SPACE.to_string()),
+        Spaces::AreAlike => text.replace(char::is_whitespace, " "),
+    }
+}

@@ -1,0 +1,133 @@
+//! Deny and ask rules: whatever the order of options, wherever the program lies.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::loose_name;
+use crate::rules::first;
+use crate::rules::options::{CommandLine, Given, Operand, Skip};
+use crate::shell::Arg;
+
+/// A tree of words that are no options: program, then operands. Options are compared where a rule
+/// ends.
+#[derive(Debug)]
+pub(super) struct Loose {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    words: HashMap<String, usize>,
+    /// The first prefix rule that ends here and has no options.
+    plain: Option<usize>,
+    prefixes: Vec<(Given, usize)>,
+    exact: Vec<(Given, usize)>,
+}
+
+/// Where a command is in the tree, and whether each of its words was needed to get there.
+type Place = (usize, Needed);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Needed {
+    AllWords,
+    SomeWords,
+}
+
+impl Default for Loose {
+    fn default() -> Self {
+        Self { nodes: vec![Node::default()] }
+    }
+}
+
+impl Loose {
+    pub(super) fn add_exact(&mut self, words: &[String], place: usize) {
+        if let Some((node, given)) = self.node_of(words) {
+            node.exact.push((given, place));
+        }
+    }
+
+    pub(super) fn add_prefix(&mut self, words: &[String], place: usize) {
+        match self.node_of(words) {
+            Some((node, given)) if given.is_empty() => {
+                node.plain.get_or_insert(place);
+            }
+            Some((node, given)) => node.prefixes.push((given, place)),
+            None => {}
+        }
+    }
+
+    fn node_of(&mut self, words: &[String]) -> Option<(&mut Node, Given)> {
+        let (program, arguments) = words.split_first()?;
+        let program = loose_name(program);
+        let arguments: Vec<Arg> = arguments.iter().map(Arg::known).collect();
+        let line = CommandLine::read(&program, &arguments);
+        let operands = line.operands.into_iter().filter(|operand| operand.skip != Skip::Attached);
+        let mut at = 0;
+        for word in [program].into_iter().chain(operands.filter_map(|operand| operand.text)) {
+            let next = self.nodes.len();
+            at = *self.nodes.get_mut(at)?.words.entry(word).or_insert(next);
+            if at == next {
+                self.nodes.push(Node::default());
+            }
+        }
+        Some((self.nodes.get_mut(at)?, line.given.as_rule()))
+    }
+
+    pub(super) fn find(&self, program: &str, arguments: &[Arg]) -> Option<usize> {
+        let program = loose_name(program);
+        let start = *self.nodes.first()?.words.get(&program)?;
+        let line = CommandLine::read(&program, arguments);
+        let mut found = None;
+        let mut visited = BTreeSet::new();
+        let mut active: BTreeSet<Place> = BTreeSet::from([(start, Needed::AllWords)]);
+        self.visit(&active, &line.given, &mut visited, &mut found);
+        for operand in &line.operands {
+            active = self.step(&active, operand);
+            if active.is_empty() {
+                return found;
+            }
+            self.visit(&active, &line.given, &mut visited, &mut found);
+        }
+        for (at, _) in active.iter().filter(|(_, needed)| *needed == Needed::AllWords) {
+            let exact = self.nodes.get(*at).map(|node| node.exact.as_slice()).unwrap_or_default();
+            let fits = |(rule, _): &&(Given, usize)| line.given.is_just(rule);
+            found = first(found, exact.iter().find(fits).map(|(_, place)| *place));
+        }
+        found
+    }
+
+    fn step(&self, active: &BTreeSet<Place>, operand: &Operand) -> BTreeSet<Place> {
+        let mut next = BTreeSet::new();
+        for (at, needed) in active {
+            let child = |text| self.nodes.get(*at).and_then(|node| node.words.get(text));
+            if let Some(child) = operand.text.as_deref().and_then(child) {
+                next.insert((*child, *needed));
+            }
+            match operand.skip {
+                Skip::Never => {}
+                Skip::Attached => {
+                    next.insert((*at, *needed));
+                }
+                Skip::IfValue => {
+                    next.insert((*at, Needed::SomeWords));
+                }
+            }
+        }
+        next
+    }
+
+    /// Compares the prefix rules that end where the command is now.
+    fn visit(
+        &self,
+        active: &BTreeSet<Place>,
+        given: &Given,
+        visited: &mut BTreeSet<usize>,
+        found: &mut Option<usize>,
+    ) {
+        for (at, _) in active {
+            let Some(node) = self.nodes.get(*at).filter(|_| visited.insert(*at)) else { continue };
+            let fits = |(rule, _): &&(Given, usize)| given.includes(rule);
+            let with_options = node.prefixes.iter().find(fits).map(|(_, place)| *place);
+            *found = first(*found, first(node.plain, with_options));
+        }
+    }
+}

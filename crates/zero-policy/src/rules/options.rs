@@ -1,0 +1,214 @@
+//! A command line read generously: what may be an option, what may be its value, what is neither.
+//!
+//! No grammar of the program is needed. A word after an option may be its value or not; both
+//! readings are tried by whoever compares.
+
+use std::collections::BTreeSet;
+
+use crate::shell::Arg;
+
+/// Programs whose options have one dash and a whole word.
+const SINGLE_DASH_WORDS: &[&str] = &[
+    "cc",
+    "clang",
+    "clang++",
+    "convert",
+    "dotnet",
+    "ffmpeg",
+    "ffprobe",
+    "find",
+    "g++",
+    "gcc",
+    "go",
+    "java",
+    "javac",
+    "magick",
+    "openssl",
+    "terraform",
+    "tofu",
+];
+
+/// Programs for which `-r`, `-R` and `--recursive`, `-f` and `--force` are one each.
+const PAIRED: &[&str] = &["chgrp", "chmod", "chown", "cp", "rm"];
+
+/// The arguments of a command.
+#[derive(Debug, Default)]
+pub(super) struct CommandLine {
+    pub(super) operands: Vec<Operand>,
+    pub(super) given: Given,
+}
+
+/// A word that is no option.
+#[derive(Debug)]
+pub(super) struct Operand {
+    /// `None` when it is not known.
+    pub(super) text: Option<String>,
+    pub(super) skip: Skip,
+}
+
+/// Whether a word may be left out when operands are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Skip {
+    Never,
+    /// It follows an option and may be its value, or may turn out to be nothing.
+    IfValue,
+    /// It is part of a word that is an option: `x` of `--a=x`.
+    Attached,
+}
+
+/// The options of a command or of a rule.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    letters: BTreeSet<char>,
+    longs: Vec<Long>,
+    /// Whole words with one dash.
+    words: BTreeSet<String>,
+    /// Whether something is there that is not known.
+    unknown: bool,
+    pairs: bool,
+}
+
+#[derive(Debug)]
+struct Long {
+    name: String,
+    value: Option<String>,
+    /// The word after it.
+    next: Option<String>,
+}
+
+impl CommandLine {
+    /// Reads the arguments of a program, given by its bare name.
+    pub(super) fn read(program: &str, arguments: &[Arg]) -> Self {
+        let mut line = Self::default();
+        let is = |name: &str| arguments.iter().any(|word| word.as_known() == Some(name));
+        let pushes = program == "git" && is("push");
+        line.given.pairs = PAIRED.contains(&program) || pushes || (program == "git" && is("clean"));
+        let single_dash_words = SINGLE_DASH_WORDS.contains(&program);
+        let mut after_option = false;
+        let mut words = arguments.iter().peekable();
+        while let Some(word) = words.next() {
+            let start = word.certain_start();
+            let text = word.as_known();
+            line.given.unknown |= text.is_none();
+            if text == Some("--") {
+                line.operands.extend(words.map(Operand::plain));
+                break;
+            }
+            if !start.starts_with('-') || start == "-" {
+                if pushes && start.starts_with('+') {
+                    line.given.letters.insert('f');
+                }
+                let mut operand = Operand::plain(word);
+                if after_option || text.is_none() {
+                    operand.skip = Skip::IfValue;
+                }
+                line.operands.push(operand);
+                after_option = false;
+                continue;
+            }
+            let attached = if let Some(long) = start.strip_prefix("--") {
+                let next = words.peek().and_then(|next| next.as_known()).map(str::to_owned);
+                line.given.add_long(long, next)
+            } else if single_dash_words {
+                line.given.words.insert(start.to_owned());
+                None
+            } else {
+                line.given.add_letters(start)
+            };
+            after_option = true;
+            if let Some(text) = attached {
+                line.operands.push(Operand { text: Some(text), skip: Skip::Attached });
+            }
+        }
+        line
+    }
+}
+
+impl Operand {
+    fn plain(word: &Arg) -> Self {
+        let text = word.as_known().map(str::to_owned);
+        let skip = if text.is_some() { Skip::Never } else { Skip::IfValue };
+        Self { text, skip }
+    }
+}
+
+impl Given {
+    /// As the options of a rule: a long name that is paired with a letter is that letter.
+    pub(super) fn as_rule(mut self) -> Self {
+        if self.pairs {
+            self.longs.retain(|long| paired_letter(&long.name).is_none());
+        }
+        self
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.letters.is_empty() && self.longs.is_empty() && self.words.is_empty()
+    }
+
+    /// Whether each option of the rule is here.
+    pub(super) fn includes(&self, rule: &Self) -> bool {
+        rule.words.is_subset(&self.words)
+            && rule.letters.is_subset(&self.letters)
+            && rule.longs.iter().all(|wanted| self.longs.iter().any(|own| own.fits(wanted)))
+    }
+
+    /// Whether the options of the rule are here and no others.
+    pub(super) fn is_just(&self, rule: &Self) -> bool {
+        let expected = |own: &Long| {
+            let paired = self.pairs && paired_letter(&own.name).is_some();
+            paired || rule.longs.iter().any(|wanted| own.fits(wanted))
+        };
+        !self.unknown
+            && self.includes(rule)
+            && self.words.is_subset(&rule.words)
+            && self.letters.is_subset(&rule.letters)
+            && self.longs.iter().all(expected)
+    }
+
+    fn add_long(&mut self, long: &str, next: Option<String>) -> Option<String> {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (long, None),
+        };
+        if self.pairs {
+            self.letters.extend(paired_letter(name));
+        }
+        self.longs.push(Long { name: name.to_owned(), value: value.clone(), next });
+        value
+    }
+
+    fn add_letters(&mut self, word: &str) -> Option<String> {
+        let cluster = word.trim_start_matches('-');
+        for letter in cluster.chars().take_while(|letter| letter.is_alphanumeric()) {
+            self.letters.insert(if self.pairs && letter == 'R' { 'r' } else { letter });
+        }
+        let attached = cluster.get(cluster.chars().next()?.len_utf8()..)?;
+        (!attached.is_empty()).then(|| attached.to_owned())
+    }
+}
+
+impl Long {
+    /// Whether this option of a command is what a rule wants: the same name, or one of them
+    /// abbreviated.
+    fn fits(&self, wanted: &Self) -> bool {
+        let abbreviates = self.name == wanted.name
+            || (!self.name.is_empty() && wanted.name.starts_with(&self.name))
+            // `--force-with-lease` is another option than `--force`, not the long form of it.
+            || self.name.strip_prefix(&wanted.name).is_some_and(|rest| !rest.starts_with('-'));
+        let same_value = match (&wanted.value, &self.value) {
+            (None, _) => true,
+            (Some(wanted), Some(own)) => wanted == own,
+            (Some(wanted), None) => self.next.as_ref() == Some(wanted),
+        };
+        abbreviates && same_value
+    }
+}
+
+fn paired_letter(name: &str) -> Option<char> {
+    let stands_for = |full: &str| !name.is_empty() && full.starts_with(name);
+    match () {
+        () if stands_for("recursive") => Some('r'),
+        () if stands_for("force") => Some('f'),
+        () => None,
+    }
+}

@@ -1,0 +1,353 @@
+//! Rules about paths, in a tree of names.
+//!
+//! A path is walked once, name by name, through all patterns at the same time. A pattern that is
+//! complete on the way covers everything beneath, so that no pattern needs to be tried twice.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path};
+
+use globset::{GlobMatcher, GlobSet, GlobSetBuilder};
+
+use super::{IGNORE_CASE, Places, first, keep_first};
+use crate::Verdict;
+use crate::program::Access;
+use crate::rule::{Base, PathPattern, literal, name_glob, part_glob};
+
+/// Which touches a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Coverage<'a> {
+    /// `Read(…)`: every read.
+    Reads,
+    /// `Edit(…)`, `Write(…)`: every change.
+    Changes,
+    /// `Delete(…)`: every removal.
+    Removals,
+    /// `Grep(…)` and others: what that tool does.
+    Tool(&'a str),
+}
+
+impl<'a> Coverage<'a> {
+    pub(super) fn of_rule(tool: &'a str) -> Self {
+        match tool {
+            "Read" => Self::Reads,
+            "Edit" | "Write" => Self::Changes,
+            "Delete" => Self::Removals,
+            tool => Self::Tool(tool),
+        }
+    }
+
+    /// What covers a touch.
+    pub(super) fn of(verdict: Verdict, tool: &'a str, access: Access) -> Vec<Self> {
+        let mut coverages = match access {
+            Access::Read => vec![Self::Reads],
+            Access::Write => vec![Self::Changes],
+            Access::Delete => vec![Self::Changes, Self::Removals],
+        };
+        // What must not be read must not be changed either.
+        if access != Access::Read && verdict != Verdict::Allow {
+            coverages.push(Self::Reads);
+        }
+        if let own @ Self::Tool(_) = Self::of_rule(tool)
+            && tool != "Bash"
+        {
+            coverages.push(own);
+        }
+        coverages
+    }
+
+    /// The tools whose bare names cover the same.
+    pub(super) fn tools(self) -> Vec<&'a str> {
+        match self {
+            Self::Reads => vec!["Read"],
+            Self::Changes => vec!["Edit", "Write"],
+            Self::Removals => vec!["Delete"],
+            Self::Tool(tool) => vec![tool],
+        }
+    }
+}
+
+/// The rules with one verdict that have a path.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    trees: HashMap<Coverage<'static>, Tree>,
+}
+
+impl Paths {
+    pub(super) fn add(
+        &mut self,
+        coverage: Coverage<'static>,
+        verdict: Verdict,
+        pattern: &PathPattern,
+        places: &Places,
+        place: usize,
+    ) {
+        let tree = self.trees.entry(coverage).or_default();
+        let mut parts = pattern.parts.clone();
+        // To forbid what is in a folder is to forbid the folder; to allow changes in it is not to
+        // allow that it goes away. To look at the folder is no more than to look at what is in it.
+        if pattern.beneath && verdict == Verdict::Allow && coverage != Coverage::Reads {
+            parts.push("*".to_owned());
+        }
+        for start in starts(pattern.base, verdict, places) {
+            tree.add(start.into_iter().chain(parts.iter().cloned()), place);
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.trees.values_mut().for_each(Tree::finish);
+    }
+
+    pub(super) fn find(&self, coverage: Coverage<'_>, path: &Path) -> Option<usize> {
+        self.trees.get(&coverage)?.find(path)
+    }
+
+    pub(super) fn could_be_named_by(
+        &self,
+        coverages: &[Coverage<'_>],
+        pattern: &str,
+    ) -> Option<usize> {
+        let pattern = ShellPattern::new(pattern);
+        let trees = coverages.iter().filter_map(|coverage| self.trees.get(coverage));
+        trees.filter_map(|tree| tree.could_be_named_by(&pattern)).min()
+    }
+}
+
+/// Where a pattern starts, as parts of a path from the root of the machine.
+fn starts(base: Base, verdict: Verdict, places: &Places) -> Vec<Vec<String>> {
+    let roots = || places.roots.iter().filter_map(|root| escaped_parts(root));
+    let any_folder = || vec!["**".to_owned()];
+    match (base, verdict) {
+        (Base::Machine, _) => vec![Vec::new()],
+        (Base::Workspace, _) | (Base::AnyFolderUnlessAllow, Verdict::Allow) => roots().collect(),
+        (Base::Home, _) => match (places.home.as_deref().and_then(escaped_parts), verdict) {
+            (Some(home), _) => vec![home],
+            (None, Verdict::Allow) => Vec::new(),
+            // Nobody knows where home is, so it may be anywhere.
+            (None, _) => vec![any_folder()],
+        },
+        (Base::AnyFolder, Verdict::Allow) => {
+            roots().map(|root| [root, any_folder()].concat()).collect()
+        }
+        (Base::AnyFolder | Base::AnyFolderUnlessAllow, _) => vec![any_folder()],
+    }
+}
+
+/// The names of a path as patterns that mean just them; `None` if one is not text.
+fn escaped_parts(path: &Path) -> Option<Vec<String>> {
+    names(path).map(|name| name.to_str().map(escape)).collect()
+}
+
+fn escape(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for letter in name.chars() {
+        if matches!(letter, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
+}
+
+fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    })
+}
+
+#[derive(Debug)]
+struct Tree {
+    nodes: Vec<Node>,
+    named: Vec<Named>,
+}
+
+/// A rule that ends with a name, rather than with a wildcard.
+#[derive(Debug)]
+struct Named {
+    last: String,
+    /// All names from the root on, when no wildcard is among them.
+    whole: Option<Vec<String>>,
+    place: usize,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    names: HashMap<OsString, usize>,
+    /// A part that is `*`.
+    any: Option<usize>,
+    /// Parts with other wildcards.
+    globs: HashMap<String, usize>,
+    /// The same, built, and the nodes they lead to in that order.
+    glob_set: GlobSet,
+    glob_nodes: Vec<usize>,
+    /// A part that is `**`: it stays active whatever the name.
+    folders: Option<usize>,
+    stays: bool,
+    rule: Option<usize>,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self { nodes: vec![Node::default()], named: Vec::new() }
+    }
+}
+
+impl Tree {
+    fn add(&mut self, parts: impl Iterator<Item = String>, place: usize) {
+        let mut at = 0;
+        let mut whole = Some(Vec::new());
+        let mut last = None;
+        for part in parts {
+            at = self.child(at, &part);
+            last = literal(&part);
+            whole = whole.zip(last.clone()).map(|(mut whole, name)| {
+                whole.push(name);
+                whole
+            });
+        }
+        if let Some(node) = self.nodes.get_mut(at) {
+            keep_first(&mut node.rule, place);
+        }
+        if let Some(last) = last {
+            self.named.push(Named { last, whole, place });
+        }
+    }
+
+    fn child(&mut self, at: usize, part: &str) -> usize {
+        let next = self.nodes.len();
+        let Some(node) = self.nodes.get_mut(at) else { return at };
+        let stays = part == "**";
+        if stays && node.stays {
+            return at;
+        }
+        let child = match literal(part) {
+            _ if stays => *node.folders.get_or_insert(next),
+            _ if part == "*" => *node.any.get_or_insert(next),
+            Some(name) => *node.names.entry(fold(OsStr::new(&name))).or_insert(next),
+            None => *node.globs.entry(part.to_owned()).or_insert(next),
+        };
+        if child == next {
+            self.nodes.push(Node { stays, ..Node::default() });
+        }
+        child
+    }
+
+    fn finish(&mut self) {
+        for node in &mut self.nodes {
+            let mut set = GlobSetBuilder::new();
+            for (part, child) in &node.globs {
+                // Every part was built once when its rule was read, so none fails here.
+                if let Ok(glob) = name_glob(part) {
+                    set.add(glob);
+                    node.glob_nodes.push(*child);
+                }
+            }
+            node.glob_set = set.build().unwrap_or_default();
+        }
+    }
+
+    /// The first rule whose pattern matches the path or a folder it lies in.
+    fn find(&self, path: &Path) -> Option<usize> {
+        let mut found = None;
+        let mut active = BTreeSet::new();
+        self.enter(0, &mut active, &mut found);
+        for name in names(path) {
+            let mut next = BTreeSet::new();
+            let folded = fold(name);
+            for at in &active {
+                let Some(node) = self.nodes.get(*at) else { continue };
+                if node.stays {
+                    self.enter(*at, &mut next, &mut found);
+                }
+                let by_name = node.names.get(&folded).copied();
+                for child in by_name.into_iter().chain(node.any) {
+                    self.enter(child, &mut next, &mut found);
+                }
+                if !node.glob_nodes.is_empty() {
+                    for glob in node.glob_set.matches(name) {
+                        if let Some(child) = node.glob_nodes.get(glob) {
+                            self.enter(*child, &mut next, &mut found);
+                        }
+                    }
+                }
+            }
+            if next.is_empty() {
+                break;
+            }
+            active = next;
+        }
+        found
+    }
+
+    fn enter(&self, at: usize, active: &mut BTreeSet<usize>, found: &mut Option<usize>) {
+        let Some(node) = self.nodes.get(at) else { return };
+        active.insert(at);
+        *found = first(*found, node.rule);
+        // At most one step: a `**` has no `**` of its own.
+        if let Some(folders) = node.folders {
+            active.insert(folders);
+            *found = first(*found, self.nodes.get(folders).and_then(|node| node.rule));
+        }
+    }
+
+    fn could_be_named_by(&self, pattern: &ShellPattern) -> Option<usize> {
+        let fits = |named: &&Named| match &named.whole {
+            Some(whole) => pattern.could_lead_to(whole),
+            None => pattern.could_contain(&named.last),
+        };
+        self.named.iter().filter(fits).map(|named| named.place).min()
+    }
+}
+
+fn fold(name: &OsStr) -> OsString {
+    match name.to_str() {
+        Some(text) if IGNORE_CASE => text.to_lowercase().into(),
+        _ => name.to_owned(),
+    }
+}
+
+/// A pattern in a command, such as `/w/.e*`, by its parts.
+struct ShellPattern(Vec<ShellPart>);
+
+enum ShellPart {
+    Name(String),
+    Glob { glob: GlobMatcher, hidden: bool },
+}
+
+impl ShellPattern {
+    fn new(pattern: &str) -> Self {
+        let part = |part: &str| match (literal(part), name_glob(&part_glob(part))) {
+            (None, Ok(glob)) => {
+                // A wildcard does not stand for the dot of a hidden name.
+                let hidden = !part.starts_with(['*', '?', '[']);
+                ShellPart::Glob { glob: glob.compile_matcher(), hidden }
+            }
+            (Some(name), _) => ShellPart::Name(name),
+            (None, Err(_)) => ShellPart::Name(part.to_owned()),
+        };
+        Self(pattern.split('/').filter(|part| !part.is_empty()).map(part).collect())
+    }
+
+    /// Whether it may name this path or something beneath it.
+    fn could_lead_to(&self, path: &[String]) -> bool {
+        path.len() <= self.0.len() && self.0.iter().zip(path).all(|(part, name)| part.fits(name))
+    }
+
+    /// Whether one of its wildcards may stand for this name.
+    fn could_contain(&self, name: &str) -> bool {
+        let mut globs = self.0.iter().filter(|part| matches!(part, ShellPart::Glob { .. }));
+        globs.any(|part| part.fits(name))
+    }
+}
+
+impl ShellPart {
+    fn fits(&self, name: &str) -> bool {
+        match self {
+            Self::Name(own) => fold(OsStr::new(own)) == fold(OsStr::new(name)),
+            Self::Glob { glob, hidden } => {
+                (*hidden || !name.starts_with('.')) && glob.is_match(name)
+            }
+        }
+    }
+}
