@@ -140,13 +140,13 @@ fn is_ignored(letter: char) -> bool {
 impl Table {
     /// The reason of an entry that the names start with.
     fn at_start(&self, names: &[String]) -> Option<&'static str> {
-        let fits = |entry: &&str| {
+        let fits = |entry: &str| {
             let mut names = names.iter();
             entry.split('/').all(|part| names.next().is_some_and(|name| name == part))
         };
         self.0
             .iter()
-            .find(|(_, entries)| entries.iter().any(|entry| fits(&entry)))
+            .find(|(_, entries)| entries.iter().any(|entry| fits(entry)))
             .map(|(why, _)| *why)
     }
 

@@ -7,6 +7,7 @@ mod command;
 mod danger;
 mod domain;
 mod error;
+mod name;
 mod path;
 mod target;
 mod tool;
@@ -18,7 +19,8 @@ pub use tool::canonical_tool;
 
 pub(crate) use command::{CommandPattern, CommandWord, Piece};
 pub(crate) use domain::{DomainPattern, labels_match};
-pub(crate) use path::{Base, PathPattern, literal, name_glob, part_glob};
+pub(crate) use name::{NameGlob, folded};
+pub(crate) use path::{Base, PathPattern, literal};
 pub(crate) use target::{Pattern, Target};
 
 use crate::Verdict;

@@ -6,14 +6,16 @@
 
 mod commands;
 mod hosts;
+mod literals;
 mod options;
 mod paths;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Verdict;
 use crate::host::HostName;
+use crate::path::lexical;
 use crate::program::Access;
 use crate::rule::{Pattern, Rule, Target};
 use crate::shell::Arg;
@@ -115,12 +117,12 @@ impl Rules {
             .iter()
             .flat_map(|coverage| coverage.tools())
             .fold(lists.everything, |found, name| first(found, lists.tools.get(name).copied()));
-        let find = |path| {
+        let find = |path: &Path| {
             let covering =
                 coverages.iter().filter_map(|coverage| lists.paths.find(*coverage, path));
             first(bare, covering.min())
         };
-        let (written, canonical) = (find(&path.written), find(&path.canonical));
+        let (written, canonical) = (find(&lexical(&path.written)), find(&lexical(&path.canonical)));
         self.rule(match verdict {
             Verdict::Allow => written.and(canonical),
             Verdict::Ask | Verdict::Deny => first(written, canonical),

@@ -1,6 +1,6 @@
 //! Allow rules that let nearly anything run.
 
-use super::command::{CommandPattern, Piece};
+use super::command::{CommandPattern, CommandWord, Piece};
 use super::domain::DomainPattern;
 use super::path::{Base, PathPattern};
 use super::target::{Pattern, Target};
@@ -37,7 +37,6 @@ const RUNNERS: &[&str] = &[
     "java",
     "jshell",
     "julia",
-    "kubectl",
     "ksh",
     "lua",
     "luajit",
@@ -121,32 +120,49 @@ fn bare(tool: &str) -> Option<&'static str> {
 }
 
 fn of_command(command: &CommandPattern) -> Option<String> {
-    let first = match command {
+    let (program, is_open) = match command {
         CommandPattern::Exact(_) => return None,
-        CommandPattern::Prefix(words) => match words.as_slice() {
-            [program] => program.clone(),
-            // `python -c:*`, `sh -c *`, `sudo -u root:*`: only options so far.
-            [program, options @ ..] if options.iter().all(|word| word.starts_with('-')) => {
-                program.clone()
-            }
-            _ => return None,
-        },
-        CommandPattern::Glob { words, .. } => {
-            let mut pieces = words.first().map(|word| word.pieces.iter())?;
-            match (pieces.next(), pieces.next()) {
-                (Some(Piece::Star), _) => {
+        CommandPattern::Prefix(words) => {
+            let (program, rest) = words.split_first()?;
+            (program.clone(), rest.iter().all(|word| word.starts_with('-')))
+        }
+        CommandPattern::Glob { words, more } => {
+            let (first, rest) = words.split_first()?;
+            match (first.literal(), first.pieces.first()?) {
+                (Some(program), _) => (program, is_open(rest, *more)),
+                (None, Piece::Text(start)) => return of_program_start(start),
+                (None, Piece::Star) => {
                     return Some("starts with a wildcard, so it allows every program".to_owned());
                 }
-                // `git*` also fits every program whose name starts so; `python -c *x`.
-                (Some(Piece::Text(program)), _) => program.clone(),
-                (None, _) => return None,
             }
         }
     };
-    let name = first.rsplit('/').next().unwrap_or(&first);
+    let name = program.rsplit('/').next().unwrap_or(&program);
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let runs = RUNNERS.contains(&name) || RUNNERS.contains(&unversioned);
-    runs.then(|| format!("`{name}` runs whatever its arguments say, so it allows every command"))
+    (runs && is_open).then(|| runs_anything(name))
+}
+
+/// Whether nothing but options stands before the first wildcard: `python -c *x`, `sh *`.
+fn is_open(arguments: &[CommandWord], more: bool) -> bool {
+    let decided = arguments.iter().find_map(|word| match (word.literal(), word.pieces.first()) {
+        (Some(text), _) if text.starts_with('-') => None,
+        (Some(_), _) | (None, None) => Some(false),
+        (None, Some(Piece::Star)) => Some(true),
+        (None, Some(Piece::Text(start))) => Some(start.starts_with('-')),
+    });
+    decided.unwrap_or(more)
+}
+
+/// `py*` fits every program whose name starts so.
+fn of_program_start(start: &str) -> Option<String> {
+    let unversioned = start.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let fits = |runner: &&&str| runner.starts_with(unversioned) && !unversioned.is_empty();
+    RUNNERS.iter().find(fits).map(|runner| runs_anything(runner))
+}
+
+fn runs_anything(name: &str) -> String {
+    format!("`{name}` runs whatever its arguments say, so it allows every command")
 }
 
 fn of_path(tool: &str, path: &PathPattern) -> Option<&'static str> {

@@ -89,7 +89,7 @@ pub enum RuleError {
         /// The pattern.
         pattern: String,
         /// What is wrong with it.
-        reason: String,
+        reason: &'static str,
     },
     /// More than anyone writes by hand.
     #[error("the rule is longer than {0} characters; write a shorter one with a wildcard")]

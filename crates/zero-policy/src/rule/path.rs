@@ -1,7 +1,7 @@
 //! Paths in a rule, as gitignore writes them.
 
 use super::error::RuleError;
-use globset::GlobBuilder;
+use super::name::NameGlob;
 
 /// Which paths a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +57,10 @@ impl PathPattern {
             if part == ".." {
                 return Err(RuleError::Parent(text.to_owned()));
             }
-            let part = part_glob(part);
             if part != "**" || parts.last().is_none_or(|last| last != "**") {
-                name_glob(&part)
+                NameGlob::parse(part)
                     .map_err(|reason| RuleError::Glob { pattern: text.to_owned(), reason })?;
-                parts.push(part);
+                parts.push(part.to_owned());
             }
         }
         let folder = body.ends_with('/');
@@ -96,32 +95,4 @@ pub(crate) fn literal(part: &str) -> Option<String> {
         }
     }
     Some(name)
-}
-
-/// A pattern for one name.
-pub(crate) fn name_glob(part: &str) -> Result<globset::Glob, String> {
-    GlobBuilder::new(part)
-        .literal_separator(true)
-        .backslash_escape(true)
-        .case_insensitive(crate::rules::IGNORE_CASE)
-        .build()
-        .map_err(|error| error.kind().to_string())
-}
-
-/// Braces mean nothing to gitignore; the matcher is told so.
-pub(crate) fn part_glob(part: &str) -> String {
-    let mut glob = String::with_capacity(part.len());
-    let (mut escaped, mut in_class) = (false, false);
-    for letter in part.chars() {
-        match letter {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '[' if !in_class => in_class = true,
-            ']' => in_class = false,
-            '{' | '}' if !in_class => glob.push('\\'),
-            _ => {}
-        }
-        glob.push(letter);
-    }
-    glob
 }

@@ -115,7 +115,8 @@ impl CommandLine {
             } else {
                 line.given.add_letters(start)
             };
-            after_option = true;
+            // `--name=value` has its value already.
+            after_option = !(start.starts_with("--") && attached.is_some());
             if let Some(text) = attached {
                 line.operands.push(Operand { text: Some(text), skip: Skip::Attached });
             }
@@ -134,7 +135,7 @@ impl Operand {
 
 impl Given {
     /// As the options of a rule: a long name that is paired with a letter is that letter.
-    pub(super) fn as_rule(mut self) -> Self {
+    pub(super) fn into_rule(mut self) -> Self {
         if self.pairs {
             self.longs.retain(|long| paired_letter(&long.name).is_none());
         }
@@ -143,6 +144,11 @@ impl Given {
 
     pub(super) fn is_empty(&self) -> bool {
         self.letters.is_empty() && self.longs.is_empty() && self.words.is_empty()
+    }
+
+    /// The names of its long options.
+    pub(super) fn long_names(&self) -> impl Iterator<Item = &str> {
+        self.longs.iter().map(|long| long.name.as_str())
     }
 
     /// Whether each option of the rule is here.

@@ -4,15 +4,14 @@
 //! complete on the way covers everything beneath, so that no pattern needs to be tried twice.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-use globset::{GlobMatcher, GlobSet, GlobSetBuilder};
-
-use super::{IGNORE_CASE, Places, first, keep_first};
+use super::literals::Literals;
+use super::{Places, first, keep_first};
 use crate::Verdict;
 use crate::program::Access;
-use crate::rule::{Base, PathPattern, literal, name_glob, part_glob};
+use crate::rule::{Base, NameGlob, PathPattern, folded, literal};
 
 /// Which touches a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +85,8 @@ impl Paths {
         let mut parts = pattern.parts.clone();
         // To forbid what is in a folder is to forbid the folder; to allow changes in it is not to
         // allow that it goes away. To look at the folder is no more than to look at what is in it.
-        if pattern.beneath && verdict == Verdict::Allow && coverage != Coverage::Reads {
+        let changes = matches!(coverage, Coverage::Changes | Coverage::Removals);
+        if pattern.beneath && verdict == Verdict::Allow && changes {
             parts.push("*".to_owned());
         }
         for start in starts(pattern.base, verdict, places) {
@@ -141,7 +141,7 @@ fn escaped_parts(path: &Path) -> Option<Vec<String>> {
 fn escape(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for letter in name.chars() {
-        if matches!(letter, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+        if matches!(letter, '*' | '?' | '[' | '\\') {
             escaped.push('\\');
         }
         escaped.push(letter);
@@ -173,14 +173,14 @@ struct Named {
 
 #[derive(Debug, Default)]
 struct Node {
-    names: HashMap<OsString, usize>,
+    names: HashMap<String, usize>,
     /// A part that is `*`.
     any: Option<usize>,
     /// Parts with other wildcards.
     globs: HashMap<String, usize>,
-    /// The same, built, and the nodes they lead to in that order.
-    glob_set: GlobSet,
-    glob_nodes: Vec<usize>,
+    /// The same, built, with the nodes they lead to.
+    built: Vec<(NameGlob, usize)>,
+    literals: Literals,
     /// A part that is `**`: it stays active whatever the name.
     folders: Option<usize>,
     stays: bool,
@@ -224,7 +224,7 @@ impl Tree {
         let child = match literal(part) {
             _ if stays => *node.folders.get_or_insert(next),
             _ if part == "*" => *node.any.get_or_insert(next),
-            Some(name) => *node.names.entry(fold(OsStr::new(&name))).or_insert(next),
+            Some(name) => *node.names.entry(folded(&name)).or_insert(next),
             None => *node.globs.entry(part.to_owned()).or_insert(next),
         };
         if child == next {
@@ -235,15 +235,13 @@ impl Tree {
 
     fn finish(&mut self) {
         for node in &mut self.nodes {
-            let mut set = GlobSetBuilder::new();
-            for (part, child) in &node.globs {
-                // Every part was built once when its rule was read, so none fails here.
-                if let Ok(glob) = name_glob(part) {
-                    set.add(glob);
-                    node.glob_nodes.push(*child);
-                }
-            }
-            node.glob_set = set.build().unwrap_or_default();
+            // Every part was read once when its rule was, so none fails here.
+            let built = |(part, child): (&String, &usize)| {
+                NameGlob::parse(part).ok().map(|glob| (glob, *child))
+            };
+            node.built = node.globs.iter().filter_map(built).collect();
+            node.literals =
+                Literals::new(node.built.iter().map(|(glob, _)| glob.longest_literal()));
         }
     }
 
@@ -254,22 +252,19 @@ impl Tree {
         self.enter(0, &mut active, &mut found);
         for name in names(path) {
             let mut next = BTreeSet::new();
-            let folded = fold(name);
+            let name = folded(&name.to_string_lossy());
             for at in &active {
                 let Some(node) = self.nodes.get(*at) else { continue };
                 if node.stays {
                     self.enter(*at, &mut next, &mut found);
                 }
-                let by_name = node.names.get(&folded).copied();
+                let by_name = node.names.get(&name).copied();
                 for child in by_name.into_iter().chain(node.any) {
                     self.enter(child, &mut next, &mut found);
                 }
-                if !node.glob_nodes.is_empty() {
-                    for glob in node.glob_set.matches(name) {
-                        if let Some(child) = node.glob_nodes.get(glob) {
-                            self.enter(*child, &mut next, &mut found);
-                        }
-                    }
+                let globs = node.literals.candidates(&name).filter_map(|glob| node.built.get(glob));
+                for (_, child) in globs.filter(|(glob, _)| glob.matches(&name)) {
+                    self.enter(*child, &mut next, &mut found);
                 }
             }
             if next.is_empty() {
@@ -300,28 +295,21 @@ impl Tree {
     }
 }
 
-fn fold(name: &OsStr) -> OsString {
-    match name.to_str() {
-        Some(text) if IGNORE_CASE => text.to_lowercase().into(),
-        _ => name.to_owned(),
-    }
-}
-
 /// A pattern in a command, such as `/w/.e*`, by its parts.
 struct ShellPattern(Vec<ShellPart>);
 
 enum ShellPart {
     Name(String),
-    Glob { glob: GlobMatcher, hidden: bool },
+    Glob { glob: NameGlob, hidden: bool },
 }
 
 impl ShellPattern {
     fn new(pattern: &str) -> Self {
-        let part = |part: &str| match (literal(part), name_glob(&part_glob(part))) {
+        let part = |part: &str| match (literal(part), NameGlob::parse(part)) {
             (None, Ok(glob)) => {
                 // A wildcard does not stand for the dot of a hidden name.
                 let hidden = !part.starts_with(['*', '?', '[']);
-                ShellPart::Glob { glob: glob.compile_matcher(), hidden }
+                ShellPart::Glob { glob, hidden }
             }
             (Some(name), _) => ShellPart::Name(name),
             (None, Err(_)) => ShellPart::Name(part.to_owned()),
@@ -344,9 +332,9 @@ impl ShellPattern {
 impl ShellPart {
     fn fits(&self, name: &str) -> bool {
         match self {
-            Self::Name(own) => fold(OsStr::new(own)) == fold(OsStr::new(name)),
+            Self::Name(own) => folded(own) == folded(name),
             Self::Glob { glob, hidden } => {
-                (*hidden || !name.starts_with('.')) && glob.is_match(name)
+                (*hidden || !name.starts_with('.')) && glob.matches(&folded(name))
             }
         }
     }

@@ -1,11 +1,10 @@
 //! Rules with `*` inside: `git * --help`, `npm run test*`.
 
-use std::collections::{BTreeSet, HashMap};
-
-use aho_corasick::AhoCorasick;
+use std::collections::BTreeSet;
 
 use super::{loose_name, strict_names};
 use crate::rule::{CommandWord, Piece};
+use crate::rules::literals::Literals;
 use crate::shell::Arg;
 
 /// Stands for what is not known. No rule contains it, so only a `*` can cover it.
@@ -23,12 +22,7 @@ pub(super) enum Spaces {
 #[derive(Debug, Default)]
 pub(super) struct Globs {
     globs: Vec<Glob>,
-    /// Finds which of the longest literals are in a text.
-    finder: Option<AhoCorasick>,
-    /// The globs whose longest literal it is, in the order of the finder.
-    by_literal: Vec<Vec<usize>>,
-    /// Those that have no literal, or all when there is no finder.
-    always: Vec<usize>,
+    literals: Literals,
 }
 
 #[derive(Debug)]
@@ -42,35 +36,22 @@ impl Globs {
     pub(super) fn add(&mut self, words: &[CommandWord], more: bool, spaces: Spaces, place: usize) {
         let mut texts = vec![String::new()];
         for (at, word) in words.iter().enumerate() {
-            let mut push = |text: &str| {
-                if let Some(last) = texts.last_mut() {
-                    last.push_str(text);
-                }
-            };
             if at > 0 {
-                push(" ");
+                push(&mut texts, " ");
             }
-            if let Some(program) = word.literal().filter(|_| at == 0 && spaces == Spaces::AreAlike)
-            {
-                push(&loose_name(&program));
-                continue;
-            }
-            for piece in &word.pieces {
-                match piece {
-                    Piece::Text(text) => {
-                        if let Some(last) = texts.last_mut() {
-                            last.push_str(&spaced(text, spaces));
-                        }
-                    }
-                    Piece::Star => texts.push(String::new()),
+            match word.literal() {
+                Some(program) if at == 0 && spaces == Spaces::AreAlike => {
+                    push(&mut texts, &loose_name(&program));
                 }
+                _ => word.pieces.iter().for_each(|piece| match piece {
+                    Piece::Text(text) => push(&mut texts, &spaced(text, spaces)),
+                    Piece::Star => texts.push(String::new()),
+                }),
             }
         }
         if more {
             let mut open = texts.clone();
-            if let Some(last) = open.last_mut() {
-                last.push(' ');
-            }
+            push(&mut open, " ");
             open.push(String::new());
             self.globs.push(Glob { texts: open, place });
         }
@@ -78,25 +59,9 @@ impl Globs {
     }
 
     pub(super) fn finish(&mut self) {
-        let mut literals: HashMap<&str, usize> = HashMap::new();
-        for (at, glob) in self.globs.iter().enumerate() {
-            let longest = glob.texts.iter().max_by_key(|text| text.len());
-            let Some(literal) = longest.filter(|text| !text.is_empty()) else {
-                self.always.push(at);
-                continue;
-            };
-            let number = *literals.entry(literal).or_insert(self.by_literal.len());
-            match self.by_literal.get_mut(number) {
-                Some(globs) => globs.push(at),
-                None => self.by_literal.push(vec![at]),
-            }
-        }
-        let mut ordered: Vec<(&str, usize)> = literals.into_iter().collect();
-        ordered.sort_by_key(|(_, number)| *number);
-        self.finder = AhoCorasick::new(ordered.iter().map(|(literal, _)| literal)).ok();
-        if self.finder.is_none() {
-            self.always = (0..self.globs.len()).collect();
-        }
+        let longest = |glob: &Glob| glob.texts.iter().max_by_key(|text| text.len()).cloned();
+        let needed = self.globs.iter().map(|glob| longest(glob).unwrap_or_default());
+        self.literals = Literals::new(needed);
     }
 
     /// The first allow rule: nothing unknown may be covered by anything but a `*` at its end.
@@ -143,14 +108,8 @@ impl Globs {
             .min()
     }
 
-    fn candidates<'a>(&'a self, text: &str) -> impl Iterator<Item = &'a Glob> + use<'a> {
-        let finder = self.finder.iter();
-        let found: BTreeSet<usize> = finder
-            .flat_map(|finder| finder.find_overlapping_iter(text))
-            .map(|found| found.pattern().as_usize())
-            .collect();
-        let literal = found.into_iter().filter_map(|number| self.by_literal.get(number)).flatten();
-        literal.chain(&self.always).filter_map(|at| self.globs.get(*at))
+    fn candidates(&self, text: &str) -> impl Iterator<Item = &Glob> + use<'_> {
+        self.literals.candidates(text).filter_map(|at| self.globs.get(at))
     }
 }
 
@@ -170,6 +129,12 @@ impl Glob {
             true => Some(text.len() - left.len()),
             false => left.ends_with(last.as_str()).then_some(text.len()),
         }
+    }
+}
+
+fn push(texts: &mut [String], text: &str) {
+    if let Some(last) = texts.last_mut() {
+        last.push_str(text);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Deny and ask rules: whatever the order of options, wherever the program lies.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 
 use super::loose_name;
 use crate::rules::first;
@@ -19,8 +20,15 @@ struct Node {
     words: HashMap<String, usize>,
     /// The first prefix rule that ends here and has no options.
     plain: Option<usize>,
-    prefixes: Vec<(Given, usize)>,
-    exact: Vec<(Given, usize)>,
+    prefixes: ByOption,
+    exact: ByOption,
+}
+
+/// Rules that differ in their options only, by the first long one.
+#[derive(Debug, Default)]
+struct ByOption {
+    by_long: BTreeMap<String, Vec<(Given, usize)>>,
+    without_long: Vec<(Given, usize)>,
 }
 
 /// Where a command is in the tree, and whether each of its words was needed to get there.
@@ -41,7 +49,7 @@ impl Default for Loose {
 impl Loose {
     pub(super) fn add_exact(&mut self, words: &[String], place: usize) {
         if let Some((node, given)) = self.node_of(words) {
-            node.exact.push((given, place));
+            node.exact.add(given, place);
         }
     }
 
@@ -50,7 +58,7 @@ impl Loose {
             Some((node, given)) if given.is_empty() => {
                 node.plain.get_or_insert(place);
             }
-            Some((node, given)) => node.prefixes.push((given, place)),
+            Some((node, given)) => node.prefixes.add(given, place),
             None => {}
         }
     }
@@ -69,7 +77,7 @@ impl Loose {
                 self.nodes.push(Node::default());
             }
         }
-        Some((self.nodes.get_mut(at)?, line.given.as_rule()))
+        Some((self.nodes.get_mut(at)?, line.given.into_rule()))
     }
 
     pub(super) fn find(&self, program: &str, arguments: &[Arg]) -> Option<usize> {
@@ -88,9 +96,8 @@ impl Loose {
             self.visit(&active, &line.given, &mut visited, &mut found);
         }
         for (at, _) in active.iter().filter(|(_, needed)| *needed == Needed::AllWords) {
-            let exact = self.nodes.get(*at).map(|node| node.exact.as_slice()).unwrap_or_default();
-            let fits = |(rule, _): &&(Given, usize)| line.given.is_just(rule);
-            found = first(found, exact.iter().find(fits).map(|(_, place)| *place));
+            let Some(node) = self.nodes.get(*at) else { continue };
+            found = first(found, node.exact.find(&line.given, Given::is_just));
         }
         found
     }
@@ -125,9 +132,46 @@ impl Loose {
     ) {
         for (at, _) in active {
             let Some(node) = self.nodes.get(*at).filter(|_| visited.insert(*at)) else { continue };
-            let fits = |(rule, _): &&(Given, usize)| given.includes(rule);
-            let with_options = node.prefixes.iter().find(fits).map(|(_, place)| *place);
+            let with_options = node.prefixes.find(given, Given::includes);
             *found = first(*found, first(node.plain, with_options));
         }
     }
+}
+
+impl ByOption {
+    fn add(&mut self, rule: Given, place: usize) {
+        let long = rule.long_names().next().map(str::to_owned);
+        match long {
+            Some(long) => self.by_long.entry(long).or_default().push((rule, place)),
+            None => self.without_long.push((rule, place)),
+        }
+    }
+
+    /// The first rule whose options fit those of a command.
+    fn find(&self, given: &Given, fits: fn(&Given, &Given) -> bool) -> Option<usize> {
+        let mut found = first_fitting(&self.without_long, given, fits);
+        if self.by_long.is_empty() {
+            return found;
+        }
+        let names: BTreeSet<&str> = given.long_names().collect();
+        for name in names {
+            // One name abbreviates the other, so it is where the other one starts.
+            let longer = self.by_long.range::<str, _>((Bound::Included(name), Bound::Unbounded));
+            let longer = longer.take_while(|(rule, _)| rule.starts_with(name));
+            let ends = name.char_indices().map(|(end, _)| end);
+            let shorter = ends.filter_map(|end| self.by_long.get_key_value(name.get(..end)?));
+            for (_, rules) in longer.chain(shorter) {
+                found = first(found, first_fitting(rules, given, fits));
+            }
+        }
+        found
+    }
+}
+
+fn first_fitting(
+    rules: &[(Given, usize)],
+    given: &Given,
+    fits: fn(&Given, &Given) -> bool,
+) -> Option<usize> {
+    rules.iter().find(|(rule, _)| fits(given, rule)).map(|(_, place)| *place)
 }

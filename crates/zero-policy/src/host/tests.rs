@@ -1,0 +1,173 @@
+use super::*;
+
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    match HostName::parse(text) {
+        Ok(host) => assert_eq!(host.to_string(), expected, "{text}"),
+        Err(error) => panic!("{text}: {error}"),
+    }
+}
+
+#[track_caller]
+fn check_error(text: &str, expected: HostError) {
+    assert_eq!(HostName::parse(text), Err(expected), "{text}");
+}
+
+#[track_caller]
+fn check_private(text: &str, expected: bool) {
+    let host = HostName::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(host.is_private().is_some(), expected, "{text} is {host}");
+}
+
+#[test]
+fn a_host_is_found_wherever_it_stands() {
+    check("github.com", "github.com");
+    check("GitHub.COM.", "github.com");
+    check("github.com:443", "github.com");
+    check("github.com/a/b:c", "github.com");
+    check("https://github.com/a?b#c", "github.com");
+    check("https://github.com:8443/a", "github.com");
+    check("https://github.com?q=a@b.com", "github.com");
+    check("//cdn.example.org/x", "cdn.example.org");
+    check("git@github.com:org/repo.git", "github.com");
+    check("github.com:org/repo.git", "github.com");
+    check("ssh://git@github.com:22/org/repo", "github.com");
+    check("git+ssh://git@github.com/org/repo", "github.com");
+    check("me@host", "host");
+    check("git@[::1]:repo", "[::1]");
+    check("my_host.example", "my_host.example");
+}
+
+#[test]
+fn a_user_name_is_no_host() {
+    check("https://github.com@evil.com/", "evil.com");
+    check("https://github.com:pass@evil.com:80/", "evil.com");
+    check("https://github.com%40x@evil.com", "evil.com");
+    check_error("https://github.com@evil.com@other.com/", HostError::Ambiguous);
+    check_error("github.com:x@evil.com", HostError::Ambiguous);
+    check_error("git@github.com:x@evil.com/repo", HostError::Ambiguous);
+    check_error("a#@evil.com:x", HostError::Ambiguous);
+}
+
+#[test]
+fn what_is_no_certain_host_is_an_error() {
+    check_error("", HostError::Missing);
+    check_error("https://", HostError::Missing);
+    check_error("https:///evil.com", HostError::Missing);
+    check_error("file:///etc/passwd", HostError::Missing);
+    check_error("https:evil.com", HostError::Ambiguous);
+    check_error("HTTPS:/evil.com", HostError::Ambiguous);
+    check_error("ext::evil.com", HostError::Ambiguous);
+    check_error("./repo", HostError::Missing);
+    check_error("../repo", HostError::Malformed);
+    check_error("/srv/repo", HostError::Missing);
+    check_error("https://github.com\\@evil.com", HostError::Character);
+    check_error("https://github.com\n.evil.com", HostError::Character);
+    check_error("https://git hub.com", HostError::Character);
+    check_error("https://%65vil.com/", HostError::Character);
+    check_error("https://*.com/", HostError::Character);
+    check_error("https://a..b/", HostError::Malformed);
+    check_error("-oProxyCommand=x", HostError::Malformed);
+    check_error(&"a".repeat(64), HostError::Malformed);
+    check_error(&"a.".repeat(130), HostError::Malformed);
+    check_error("https://256.1.1.1/", HostError::Address);
+    check_error("https://1.2.3.4.5/", HostError::Address);
+    check_error("https://[::1", HostError::Address);
+    check_error("https://[::1]x/", HostError::Address);
+    check_error("http://09.1.1.1/", HostError::Address);
+}
+
+#[test]
+fn international_names_are_compared_in_punycode() {
+    check("https://BÜCHER.example/", "xn--bcher-kva.example");
+    check("bücher。example", "xn--bcher-kva.example");
+    check("аррӏе.com", "xn--80ak6aa92e.com");
+    check_error("\u{212a}elvin.com", HostError::LookAlike);
+    check_error("ｅvil.com", HostError::LookAlike);
+    check_error("ℯvil.com", HostError::LookAlike);
+    check_error("ev\u{ad}il.com", HostError::LookAlike);
+    check_error("e\u{301}vil.com", HostError::LookAlike);
+}
+
+#[test]
+fn every_way_to_write_an_address_is_the_same_address() {
+    for text in [
+        "127.0.0.1",
+        "127.1",
+        "127.0.1",
+        "2130706433",
+        "0x7f000001",
+        "0x7f.1",
+        "0177.0.0.1",
+        "017700000001",
+        "127.0.0.1.",
+        "http://127.1:80/",
+        "[::ffff:127.0.0.1]",
+        "http://[::ffff:7f00:1]/",
+        "::ffff:127.0.0.1",
+    ] {
+        check(text, "127.0.0.1");
+    }
+    check("http://[2001:DB8::1]:80/", "[2001:db8::1]");
+    check("http://[fe80::1%25eth0]/", "[fe80::1]");
+    check_error("4294967296", HostError::Address);
+    check_error("0x.0.0.1", HostError::Address);
+    check_error("1.2.65536", HostError::Address);
+    assert_eq!(HostName::parse("1.2.65535").unwrap().to_string(), "1.2.255.255");
+}
+
+#[test]
+fn inside_is_told_from_outside() {
+    for inside in [
+        "localhost",
+        "LOCALHOST.",
+        "a.localhost",
+        "metadata.google.internal",
+        "http://metadata/",
+        "127.0.0.53",
+        "0.0.0.0",
+        "0",
+        "10.1.2.3",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.168.1.1",
+        "169.254.169.254",
+        "0xa9fea9fe",
+        "100.64.0.1",
+        "100.127.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "[::]",
+        "[::1]",
+        "[fe80::1]",
+        "[fc00::1]",
+        "[fd12:3456::1]",
+        "[ff02::1]",
+        "[::ffff:10.0.0.1]",
+        "[::10.0.0.1]",
+        "[64:ff9b::10.0.0.1]",
+        "[64:ff9b:1::1]",
+        "[2002:7f00:1::]",
+        "[2002:c0a8:101::1]",
+    ] {
+        check_private(inside, true);
+    }
+    for outside in [
+        "github.com",
+        "localhost.evil.com",
+        "notlocalhost",
+        "printer.local",
+        "8.8.8.8",
+        "172.32.0.1",
+        "172.15.0.1",
+        "100.63.0.1",
+        "100.128.0.1",
+        "192.167.1.1",
+        "[2606:4700::1111]",
+        "[::ffff:8.8.8.8]",
+        "[64:ff9b::8.8.8.8]",
+        "[2002:808:808::]",
+    ] {
+        check_private(outside, false);
+    }
+}
