@@ -262,7 +262,15 @@ pub(super) const SECRETS: Table = Table(&[
             ".config/containers/auth.json",
         ],
     ),
-    ("a keyring", &["keyrings", "library/keychains", ".local/share/kwalletd", ".config/keepassxc"]),
+    (
+        "a keyring",
+        &[
+            ".local/share/keyrings",
+            "library/keychains",
+            ".local/share/kwalletd",
+            ".config/keepassxc",
+        ],
+    ),
     (
         "the profile of a browser",
         &[

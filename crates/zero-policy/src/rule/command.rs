@@ -46,7 +46,7 @@ impl CommandPattern {
             return Err(RuleError::EmptyPattern { tool: "Bash".to_owned() });
         }
         if words.iter().any(CommandWord::is_operator) {
-            return Err(RuleError::SeveralCommands(text.to_owned()));
+            return Err(RuleError::Operator(text.to_owned()));
         }
         let literal: Option<Vec<String>> = words.iter().map(CommandWord::literal).collect();
         Ok(match literal {
@@ -72,7 +72,12 @@ impl CommandWord {
     }
 
     fn is_operator(&self) -> bool {
-        let operator = |text: &str| matches!(text, "&&" | "||" | "|" | "&") || text.ends_with(';');
+        let operator = |text: &str| {
+            let redirect = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&');
+            matches!(text, "&&" | "||" | "|" | "&")
+                || text.ends_with(';')
+                || redirect.starts_with(['<', '>'])
+        };
         !self.quoted && matches!(self.pieces.as_slice(), [Piece::Text(text)] if operator(text))
     }
 

@@ -70,9 +70,12 @@ pub enum RuleError {
     /// `:*` in a path.
     #[error("`:*` is for commands; write `{0}/**` for everything beneath a folder")]
     PrefixOfPath(String),
-    /// Several commands in one rule.
-    #[error("`{0}` holds more than one command; each is judged alone, so write a rule for each")]
-    SeveralCommands(String),
+    /// Several commands in one rule, or a redirect.
+    #[error(
+        "`{0}` holds a shell operator; each command is judged alone, so write a rule for each, and \
+         `Edit(path)` for what a redirect writes"
+    )]
+    Operator(String),
     /// `!x`.
     #[error("`{0}` starts with `!`; write the exception as a rule of its own, in another list")]
     Negation(String),

@@ -67,6 +67,10 @@ fn a_malformed_rule_says_how_to_write_it() {
     check_error("Read(a\\)", "do not match");
     check_error("Read(src:*)", "`src/**`");
     check_error("Bash(cd x && make)", "a rule for each");
+    check_error("Bash(cd x; make)", "a rule for each");
+    check_error("Bash(a | b:*)", "a rule for each");
+    check_error("Bash(ls 2>&1)", "a rule for each");
+    check_error("Bash(ls > x)", "a rule for each");
     check_error("TodoWrite(x)", "takes no pattern");
     check_error("github__issue(x)", "takes no pattern");
     check_error("github__(x)", "takes no pattern");
@@ -143,6 +147,8 @@ fn one_meaning_has_several_spellings() {
     rule("Bash(echo \\(x)");
     rule("Bash(echo (x))");
     rule("Bash(echo \"it's)");
+    rule("Bash(find . -exec ls {} \\;)");
+    rule("Bash(echo '>')");
     rule("Read({a,b})");
     rule("Read(a[{]b)");
 }

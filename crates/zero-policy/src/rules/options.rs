@@ -61,7 +61,7 @@ pub(super) enum Skip {
 pub(super) struct Given {
     letters: BTreeSet<char>,
     longs: Vec<Long>,
-    /// Whole words with one dash.
+    /// Whole words, dashes taken off, of programs that have those.
     words: BTreeSet<String>,
     /// Whether something is there that is not known.
     unknown: bool,
@@ -106,17 +106,16 @@ impl CommandLine {
                 after_option = false;
                 continue;
             }
-            let attached = if let Some(long) = start.strip_prefix("--") {
+            let attached = if single_dash_words {
+                line.given.add_word(start)
+            } else if let Some(long) = start.strip_prefix("--") {
                 let next = words.peek().and_then(|next| next.as_known()).map(str::to_owned);
                 line.given.add_long(long, next)
-            } else if single_dash_words {
-                line.given.words.insert(start.to_owned());
-                None
             } else {
                 line.given.add_letters(start)
             };
             // `--name=value` has its value already.
-            after_option = !(start.starts_with("--") && attached.is_some());
+            after_option = !(start.contains('=') && attached.is_some());
             if let Some(text) = attached {
                 line.operands.push(Operand { text: Some(text), skip: Skip::Attached });
             }
@@ -180,6 +179,17 @@ impl Given {
             self.letters.extend(paired_letter(name));
         }
         self.longs.push(Long { name: name.to_owned(), value: value.clone(), next });
+        value
+    }
+
+    /// Programs that read one dash as two read two as one.
+    fn add_word(&mut self, word: &str) -> Option<String> {
+        let word = word.trim_start_matches('-');
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (word, None),
+        };
+        self.words.insert(name.to_owned());
         value
     }
 

@@ -64,7 +64,9 @@ impl Loose {
     }
 
     fn node_of(&mut self, words: &[String]) -> Option<(&mut Node, Given)> {
-        let (program, arguments) = words.split_first()?;
+        // What is forbidden with a variable set is forbidden; variables are not among the words.
+        let command = words.iter().position(|word| !is_assignment(word))?;
+        let (program, arguments) = words.get(command..)?.split_first()?;
         let program = loose_name(program);
         let arguments: Vec<Arg> = arguments.iter().map(Arg::known).collect();
         let line = CommandLine::read(&program, &arguments);
@@ -174,4 +176,12 @@ fn first_fitting(
     fits: fn(&Given, &Given) -> bool,
 ) -> Option<usize> {
     rules.iter().find(|(rule, _)| fits(given, rule)).map(|(_, place)| *place)
+}
+
+fn is_assignment(word: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    word.split_once('=').is_some_and(|(name, _)| is_name(name))
 }

@@ -74,6 +74,7 @@ fn an_allow_rule_covers_known_words_only() {
     allow("git add * -v", "git add a_-v", false);
     allow("echo a b*", "echo a_b", false);
     allow("GIT:*", "git", false);
+    allow("CI=1 npm test", "npm test", false);
 }
 
 #[test]
@@ -151,6 +152,11 @@ fn a_deny_rule_does_not_care_where_options_stand() {
     forbid("head -n 5:*", "head -n5 x", true);
     forbid("find . -exec:*", "find . -name x -exec rm", true);
     forbid("find . -exec:*", "find . -name x -executable", false);
+    forbid("terraform apply -auto-approve:*", "terraform apply --auto-approve", true);
+    forbid("terraform apply -auto-approve:*", "terraform -chdir=x apply -auto-approve=true", true);
+    forbid("terraform apply -auto-approve:*", "terraform apply", false);
+    forbid("CI=1 npm publish:*", "npm publish", true);
+    forbid("CI=1", "npm publish", false);
     forbid("docker run --privileged:*", "docker run -it --privileged img", true);
 }
 
