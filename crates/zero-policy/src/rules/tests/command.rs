@@ -172,6 +172,7 @@ fn an_exact_deny_rule_wants_just_its_words() {
     forbid("git push", "git -C x push", false);
     forbid("git push", "git push --all", false);
     forbid("git -C x push", "git -C x push", true);
+    forbid("git -C push", "git -C x push", false);
     forbid("npm publish --tag x", "npm publish --tag=x", true);
 }
 
