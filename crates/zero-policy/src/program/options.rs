@@ -22,8 +22,8 @@ pub(super) struct Grammar {
 /// An option that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
-    /// `o` or `output`; an abbreviation is completed. One that fits several names is kept as
-    /// written.
+    /// `o` or `output`; an abbreviation is completed. One that fits several names is there once for
+    /// each of them: which one it is depends on the version of the program.
     pub(super) name: String,
     /// Its value, if it has one.
     pub(super) value: Option<Arg>,
@@ -49,18 +49,20 @@ impl Options {
             let text = match arg {
                 Arg::Known(text) => text.as_str(),
                 arg => {
-                    // `--out=$x` is an option whose value is unknown; `$x` may be anything.
+                    // `--out=$x` and `-o$x` are options whose value is unknown; `$x` may be anything.
                     let start = arg.certain_start();
-                    match start.strip_prefix("--").and_then(|long| long.split_once('=')) {
-                        Some((name, _)) => {
-                            let name = grammar.complete(name);
-                            options.given.push(Given { name, value: Some(arg.clone()) });
-                            continue;
-                        }
-                        None if start.is_empty() || start.starts_with('-') => {
-                            options.uncertain = true;
-                        }
-                        None => {}
+                    if let Some((name, _)) =
+                        start.strip_prefix("--").and_then(|long| long.split_once('='))
+                    {
+                        let value = Some(without_start(arg, name.len() + "--=".len()));
+                        options.give(grammar.complete(name), value.as_ref());
+                        continue;
+                    }
+                    if options.cluster_of_unknown(arg, grammar) {
+                        continue;
+                    }
+                    if start.is_empty() || start.starts_with('-') {
+                        options.uncertain = true;
                     }
                     options.operands.push(arg.clone());
                     if grammar.stops_at_operand {
@@ -83,13 +85,18 @@ impl Options {
                     Some((name, value)) => (name, Some(Arg::known(value))),
                     None => (long, None),
                 };
-                let name = grammar.complete(name);
+                let names = grammar.complete(name);
+                let takes_value =
+                    names.iter().any(|name| grammar.long_values.contains(&name.as_str()));
                 let value = match attached {
                     Some(value) => Some(value),
-                    None if grammar.long_values.contains(&name.as_str()) => rest.next().cloned(),
-                    None => None,
+                    None if !takes_value => None,
+                    None if grammar.stops_at_operand || names == [name] => rest.next().cloned(),
+                    // What looks like an abbreviation may be an option that is not listed, and
+                    // then the next argument stands for itself.
+                    None => rest.as_slice().first().cloned(),
                 };
-                options.given.push(Given { name, value });
+                options.give(names, value.as_ref());
             } else if let Some(cluster) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
                 options.cluster(cluster, grammar, &mut rest);
             } else {
@@ -101,6 +108,11 @@ impl Options {
             }
         }
         options
+    }
+
+    fn give(&mut self, names: Vec<String>, value: Option<&Arg>) {
+        let given = names.into_iter().map(|name| Given { name, value: value.cloned() });
+        self.given.extend(given);
     }
 
     fn cluster<'a>(
@@ -123,6 +135,25 @@ impl Options {
         }
     }
 
+    /// Takes `-o$x` apart when `o` takes a value: what is not known is that value. Otherwise the
+    /// unknown part may hold more options, and nothing is taken.
+    fn cluster_of_unknown(&mut self, arg: &Arg, grammar: &Grammar) -> bool {
+        let Some(cluster) = arg.certain_start().strip_prefix('-') else { return false };
+        if cluster.starts_with('-') || grammar.single_dash_long {
+            return false;
+        }
+        let Some((at, letter)) =
+            cluster.char_indices().find(|(_, letter)| grammar.short_values.contains(*letter))
+        else {
+            return false;
+        };
+        let flags = cluster[..at].chars();
+        self.given.extend(flags.map(|flag| Given { name: flag.to_string(), value: None }));
+        let value = Some(without_start(arg, "-".len() + at + letter.len_utf8()));
+        self.given.push(Given { name: letter.to_string(), value });
+        true
+    }
+
     /// Whether one of these options was given.
     pub(super) fn has(&self, names: &[&str]) -> bool {
         self.given.iter().any(|given| names.contains(&given.name.as_str()))
@@ -137,16 +168,30 @@ impl Options {
     }
 }
 
-impl Grammar {
-    /// The full name an abbreviation stands for, when it is the only one.
-    fn complete(&self, name: &str) -> String {
-        let known = self.long_values.iter().chain(self.long_flags);
-        let mut fits = known.filter(|known| known.starts_with(name));
-        let exact = self.long_values.iter().chain(self.long_flags).any(|known| *known == name);
-        match (fits.next(), fits.next()) {
-            (Some(only), None) if !exact => (*only).to_owned(),
-            _ => name.to_owned(),
+/// An argument that is not known, without the first `length` bytes of what it certainly starts with.
+pub(super) fn without_start(arg: &Arg, length: usize) -> Arg {
+    let cut = |text: &str| text.get(length..).unwrap_or_default().to_owned();
+    match arg {
+        Arg::Known(text) => Arg::Known(cut(text)),
+        Arg::Pattern(pattern) => Arg::Pattern(cut(pattern)),
+        Arg::Unknown { starts_with, written } => {
+            Arg::Unknown { starts_with: cut(starts_with), written: written.clone() }
         }
+    }
+}
+
+impl Grammar {
+    /// The full names a name may stand for; itself when it is whole or not known.
+    fn complete(&self, name: &str) -> Vec<String> {
+        let known = || self.long_values.iter().chain(self.long_flags);
+        let fits: Vec<String> = known()
+            .filter(|known| known.starts_with(name))
+            .map(|known| (*known).to_owned())
+            .collect();
+        if fits.is_empty() || known().any(|known| *known == name) {
+            return vec![name.to_owned()];
+        }
+        fits
     }
 }
 
@@ -161,6 +206,23 @@ mod tests {
         stops_at_operand: false,
         single_dash_long: false,
     };
+
+    #[test]
+    fn what_is_known_of_a_value_starts_after_its_option() {
+        let unknown = |starts_with: &str, written: &str| Arg::Unknown {
+            starts_with: starts_with.to_owned(),
+            written: written.to_owned(),
+        };
+        let args = [
+            unknown("--out=/etc/", "--out=/etc/$x"),
+            unknown("-ro/etc/", "-ro/etc/$x"),
+            Arg::Pattern("--output=a*".to_owned()),
+        ];
+        let options = Options::parse(&args, &GRAMMAR);
+        let starts: Vec<&str> =
+            options.values(&["o", "output"]).map(|value| value.certain_start()).collect();
+        assert_eq!(starts, ["/etc/", "/etc/", "a"]);
+    }
 
     #[track_caller]
     fn check(line: &str, expected: &str) {
@@ -193,9 +255,11 @@ mod tests {
         check("-rf a", "r f <a>");
         check("-ro out a", "r o=out <a>");
         check("-oout a -", "o=out <a> <->");
-        check("--out=x --rec --re", "output=x recursive re");
+        check("--out=x --rec --re", "output=x recursive recursive reverse");
         check("--output x y -- -r", "output=x <y> <-r>");
         check("$x --output=$y", "output=--output=$y <$x> ?");
+        check("--outp x -r", "output=x r <x>");
         check("a$x", "<a$x>");
+        check("-ro$x -r$x a", "r o=-ro$x <-r$x> <a> ?");
     }
 }
