@@ -3,6 +3,7 @@
 //! A table per kind of program. What no table knows is [`Nature::Program`]: it may do anything its
 //! process may do, and only a rule can allow it.
 
+mod files;
 mod options;
 
 use crate::shell::Arg;
@@ -93,6 +94,7 @@ pub enum Run {
 ///
 /// The program is looked up by the last part of its path. `argv` is never empty.
 pub fn study(argv: &[Arg]) -> Study {
-    let _ = argv;
-    Study::default()
+    let Some((program, args)) = argv.split_first() else { return Study::default() };
+    let name = program.as_known().and_then(|path| path.rsplit('/').next());
+    name.and_then(|name| files::study(name, args)).unwrap_or_default()
 }

@@ -1,0 +1,381 @@
+//! Archives and compression: what is packed is read, what is unpacked lands somewhere.
+
+mod tar;
+
+use crate::program::Study;
+use crate::program::options::{Grammar, Options};
+use crate::shell::Arg;
+
+use super::notes::{Depth, MAY_BE_OPTION, Notes, may_hide_option, starting_with};
+
+/// Studies an archiver.
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    match name {
+        "tar" | "gtar" | "bsdtar" => Some(tar::study(args)),
+        "zip" => Some(zip(args)),
+        "unzip" => Some(unzip(args)),
+        "7z" | "7za" | "7zz" | "7zr" => Some(seven_zip(args)),
+        "cpio" => Some(cpio(args)),
+        "ar" => Some(ar(args)),
+        _ => {
+            let compressor = COMPRESSORS.iter().find(|row| row.names.contains(&name))?;
+            Some(compressor.study(name, args))
+        }
+    }
+}
+
+/// A program that replaces a file by a compressed one, or the other way round.
+struct Compressor {
+    names: &'static [&'static str],
+    short_values: &'static str,
+    suffix: &'static str,
+}
+
+static COMPRESSORS: &[Compressor] = &[
+    Compressor { names: &["gzip", "gunzip"], short_values: "S", suffix: ".gz" },
+    Compressor { names: &["pigz", "unpigz"], short_values: "Sbp", suffix: ".gz" },
+    Compressor { names: &["bzip2", "bunzip2", "pbzip2"], short_values: "", suffix: ".bz2" },
+    Compressor { names: &["xz", "unxz"], short_values: "SFCTM", suffix: ".xz" },
+    Compressor { names: &["lzma", "unlzma"], short_values: "SFCTM", suffix: ".lzma" },
+    Compressor { names: &["zstd", "unzstd"], short_values: "Do", suffix: ".zst" },
+    Compressor { names: &["lz4", "unlz4"], short_values: "D", suffix: ".lz4" },
+    Compressor { names: &["brotli", "unbrotli"], short_values: "oqwS", suffix: ".br" },
+    Compressor { names: &["compress", "uncompress"], short_values: "b", suffix: ".Z" },
+];
+
+impl Compressor {
+    fn study(&self, name: &str, args: &[Arg]) -> Study {
+        let grammar = Grammar {
+            short_values: self.short_values,
+            long_values: &["suffix", "output", "output-dir-flat", "output-dir-mirror", "filelist"],
+            long_flags: &[
+                "stdout",
+                "to-stdout",
+                "decompress",
+                "uncompress",
+                "test",
+                "list",
+                "recursive",
+                "name",
+                "files",
+                "files0",
+                "keep",
+                "no-name",
+                "patch-from",
+                "train",
+            ],
+            stops_at_operand: false,
+            single_dash_long: false,
+        };
+        let options = Options::parse(args, &grammar);
+        let depth = if options.has(&["r", "recursive"]) { Depth::Beneath } else { Depth::Itself };
+        let mut notes = Notes::default();
+        for file in options.values(&["D", "patch-from", "filelist", "files", "files0"]) {
+            notes.read(file, Depth::Itself);
+        }
+        for file in options.values(&["o", "output"]) {
+            notes.write_unless_output(file);
+        }
+        for folder in options.values(&["output-dir-flat", "output-dir-mirror"]) {
+            notes.write(folder, Depth::Beneath);
+        }
+        let looks =
+            options.has(&["c", "stdout", "to-stdout", "t", "test", "l", "list", "o", "output"]);
+        for file in &options.operands {
+            notes.read(file, depth);
+            if !looks {
+                self.note_replaced(name, file, depth, &options, &mut notes);
+            }
+        }
+        if may_hide_option(args, &options) {
+            notes.caution(MAY_BE_OPTION);
+        }
+        // The files are named elsewhere, or made up.
+        let elsewhere = options.has(&["filelist", "files", "files0", "train"]);
+        if elsewhere { notes.not_all_said() } else { notes.all_said() }
+    }
+
+    fn note_replaced(
+        &self,
+        name: &str,
+        file: &Arg,
+        depth: Depth,
+        options: &Options,
+        notes: &mut Notes,
+    ) {
+        notes.write(file, depth);
+        let Some(path) = file.as_known() else { return };
+        let suffix = options.values(&["S", "suffix"]).last();
+        let Some(suffix) = suffix.map_or(Some(self.suffix), Arg::as_known) else {
+            notes.write(&starting_with(""), Depth::Itself);
+            return;
+        };
+        if !(name.contains("un") || options.has(&["d", "decompress", "uncompress"])) {
+            notes.write(&Arg::known(format!("{path}{suffix}")), Depth::Itself);
+            return;
+        }
+        let folder = path.rsplit_once('/').map(|(folder, _)| folder);
+        if options.has(&["N", "name"]) {
+            // The name stands in the file.
+            notes.write(&Arg::known(folder.unwrap_or(".")), Depth::Beneath);
+        }
+        let bare =
+            path.strip_suffix(suffix).or_else(|| path.rsplit_once('.').map(|(bare, _)| bare));
+        if let Some(bare) = bare.filter(|bare| !bare.is_empty() && !bare.ends_with('/')) {
+            notes.write(&Arg::known(bare), Depth::Itself);
+        }
+    }
+}
+
+fn zip(args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    let mut operands = Vec::new();
+    let (mut deep, mut moves) = (false, false);
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        let Some(text) = arg.as_known() else {
+            if arg.may_be_option() {
+                notes.caution(MAY_BE_OPTION);
+            }
+            operands.push(arg);
+            continue;
+        };
+        if text == "--" {
+            operands.extend(rest.by_ref());
+        } else if let Some(long) = text.strip_prefix("--") {
+            let (name, value) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            let is = |full: &str| name.len() > 1 && full.starts_with(name);
+            let mut value = || value.map(Arg::known).or_else(|| rest.next().cloned());
+            if is("unzip-command") {
+                value().iter().for_each(|command| notes.script(command));
+            } else if is("output-file") || is("logfile-path") {
+                value().iter().for_each(|file| notes.write_unless_output(file));
+            }
+            deep |= is("recurse-paths") || is("recurse-patterns");
+            moves |= is("move");
+        } else if let Some(cluster) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+            // Letters and pairs of letters; `-TT` and `-lf` take a value.
+            if let Some((_, command)) = cluster.split_once("TT") {
+                let command = Some(Arg::known(command)).filter(|_| !command.is_empty());
+                let command = command.or_else(|| rest.next().cloned());
+                command.iter().for_each(|command| notes.script(command));
+            } else if cluster.ends_with("lf") || cluster.ends_with('O') {
+                rest.next().into_iter().for_each(|file| notes.write_unless_output(file));
+            }
+            deep |= cluster.contains(['r', 'R']);
+            moves |= cluster.contains('m');
+        } else {
+            operands.push(arg);
+        }
+    }
+    let depth = if deep { Depth::Beneath } else { Depth::Itself };
+    let mut operands = operands.into_iter();
+    if let Some(archive) = operands.next() {
+        notes.write_unless_output(archive);
+        if let Some(path) = archive.as_known().filter(|path| *path != "-") {
+            notes.write(&Arg::known(format!("{path}.zip")), Depth::Itself);
+        }
+    }
+    for file in operands {
+        notes.read(file, depth);
+        if moves {
+            notes.delete(file, depth);
+        }
+    }
+    notes.all_said()
+}
+
+fn unzip(args: &[Arg]) -> Study {
+    const UNZIP: Grammar = Grammar {
+        short_values: "dPOI",
+        long_values: &[],
+        long_flags: &[],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &UNZIP);
+    let mut notes = Notes::default();
+    options.operands.first().into_iter().for_each(|archive| notes.read(archive, Depth::Itself));
+    if options.has(&[":"]) {
+        notes.caution("files may land outside the folder");
+    }
+    if !options.has(&["l", "v", "z", "Z", "t", "p", "c"]) {
+        let here = Arg::known(".");
+        notes.write(options.values(&["d"]).last().unwrap_or(&here), Depth::Beneath);
+    }
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    notes.all_said()
+}
+
+fn seven_zip(args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    let mut folder = Arg::known(".");
+    let (mut operands, mut deletes) = (Vec::new(), false);
+    for arg in args {
+        let start = arg.certain_start();
+        if let Some(value) = start.strip_prefix("-o") {
+            folder = match arg {
+                Arg::Known(_) => Arg::known(value),
+                _ => starting_with(value),
+            };
+        } else if start.starts_with('-') {
+            deletes |= start.starts_with("-sdel");
+        } else {
+            operands.push(arg);
+        }
+        if arg.as_known().is_none() {
+            notes.caution(MAY_BE_OPTION);
+        }
+    }
+    let mut operands = operands.into_iter();
+    let mode = operands.next().and_then(Arg::as_known).unwrap_or_default();
+    let archive = operands.next();
+    match mode {
+        "l" | "t" | "i" | "h" => {
+            archive.into_iter().for_each(|file| notes.read(file, Depth::Itself));
+        }
+        "x" | "e" => {
+            archive.into_iter().for_each(|file| notes.read(file, Depth::Itself));
+            notes.write(&folder, Depth::Beneath);
+        }
+        "a" | "u" | "d" | "rn" => {
+            archive.into_iter().for_each(|file| notes.write(file, Depth::Itself));
+            for file in operands {
+                let list = file.as_known().and_then(|file| file.strip_prefix('@'));
+                match list {
+                    Some(list) => notes.read(&Arg::known(list), Depth::Itself),
+                    None => notes.read(file, Depth::Beneath),
+                }
+                if list.is_some() {
+                    notes.caution("the files are named in a file");
+                }
+                if deletes {
+                    notes.delete(file, Depth::Beneath);
+                }
+            }
+        }
+        _ => return notes.not_all_said(),
+    }
+    notes.all_said()
+}
+
+/// `cpio` takes the names of its files from its input.
+fn cpio(args: &[Arg]) -> Study {
+    const CPIO: Grammar = Grammar {
+        short_values: "CDEFHIMOR",
+        long_values: &[
+            "block-size",
+            "directory",
+            "file",
+            "format",
+            "pattern-file",
+            "message",
+            "owner",
+            "rsh-command",
+            "io-size",
+        ],
+        long_flags: &["list", "extract", "create", "pass-through", "make-directories"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &CPIO);
+    let mut notes = Notes::default();
+    options.values(&["rsh-command"]).for_each(|command| notes.script(command));
+    for file in options.values(&["I", "E", "pattern-file"]) {
+        notes.read(file, Depth::Itself);
+    }
+    options.values(&["O"]).for_each(|file| notes.write(file, Depth::Itself));
+    let creates = options.has(&["o", "create", "p", "pass-through"]);
+    for file in options.values(&["F", "file"]) {
+        notes.read(file, Depth::Itself);
+        if creates {
+            notes.write(file, Depth::Itself);
+        }
+    }
+    if !creates && options.has(&["i", "extract"]) && !options.has(&["t", "list"]) {
+        let here = Arg::known(".");
+        let folder = options.values(&["D", "directory"]).last().unwrap_or(&here);
+        notes.write(folder, Depth::Beneath);
+    }
+    notes.not_all_said()
+}
+
+fn ar(args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    let plugin = |arg: &Arg| arg.certain_start().starts_with("--p");
+    if args.iter().any(plugin) {
+        notes.runs_unknown("a plugin is code that is loaded");
+    }
+    let known = |arg: &Arg| arg.as_known().map(|text| text.trim_start_matches('-').to_owned());
+    let mode = args.first().and_then(known).unwrap_or_default();
+    let Some(files) = args.get(1..).filter(|files| !files.is_empty()) else {
+        return notes.not_all_said();
+    };
+    match mode.chars().next() {
+        Some('t' | 'p') => files.iter().take(1).for_each(|file| notes.read(file, Depth::Itself)),
+        Some('x') => {
+            files.iter().take(1).for_each(|file| notes.read(file, Depth::Itself));
+            notes.write(&Arg::known("."), Depth::Beneath);
+        }
+        // Some forms take the name of a member before the archive, so any of them may be it.
+        _ => {
+            for file in files {
+                notes.read(file, Depth::Itself);
+                notes.write(file, Depth::Itself);
+            }
+            return notes.not_all_said();
+        }
+    }
+    notes.all_said()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::check::check;
+
+    #[test]
+    fn a_compressed_file_takes_the_place_of_the_other() {
+        check("gzip a", "files: read a, write a, write a.gz");
+        check("gzip -c a", "looks: read a");
+        check("gzip --to-std a", "looks: read a");
+        check("gzip -l a.gz", "looks: read a.gz");
+        check("gzip -S v .en", "files: read .en, write .en, write .env");
+        check("gunzip .env.gz", "files: read .env.gz, write .env.gz, write .env");
+        check("gzip -d .env.gz", "files: read .env.gz, write .env.gz, write .env");
+        check("gunzip -N d/a.gz", "files: read d/a.gz, write d/a.gz, write d/**, write d/a");
+        check("gzip -r d", "files: read d/**, write d/**, write d.gz");
+        check("xz -T 4 a", "files: read a, write a, write a.xz");
+        check("zstd -o out a", "files: write out, read a");
+        check("zstd --filelist=names", "program: read names");
+        check("gzip $x", "files: read $x, write $x, caution");
+    }
+
+    #[test]
+    fn zip_tests_with_a_command() {
+        check("zip -r a.zip d", "files: write a.zip, write a.zip.zip, read d/**");
+        check("zip -T -TT 'sh -c id' a f", "files: write a, write a.zip, read f, script sh -c id");
+        check("zip a f -T --unzip-c=./x", "files: write a, write a.zip, read f, script ./x");
+        check("zip a f -T --unz ./x", "files: write a, write a.zip, read f, script ./x");
+        check("zip a f -qTT./x", "files: write a, write a.zip, read f, script ./x");
+        check("zip -m a f", "files: write a, write a.zip, read f, delete f");
+    }
+
+    #[test]
+    fn what_is_unpacked_lands_in_a_folder() {
+        check("unzip -l a.zip", "looks: read a.zip");
+        check("unzip -p a.zip m", "looks: read a.zip");
+        check("unzip -qo a.zip", "files: read a.zip, write ./**");
+        check("unzip a.zip -d out", "files: read a.zip, write out/**");
+        check("unzip -: a.zip", "files: read a.zip, write ./**, caution");
+        check("7z l a.7z", "looks: read a.7z");
+        check("7z x a.7z -oout", "files: read a.7z, write out/**");
+        check("7z a a.7z f @names", "files: write a.7z, read f/**, read names, caution");
+        check("cpio -id --rsh-comm=./x -F a", "program: read a, write ./**, script ./x");
+        check("ar t a.a", "looks: read a.a");
+        check("ar x a.a", "files: read a.a, write ./**");
+        check("ar rcs a.a b.o", "program: read a.a, write a.a, read b.o, write b.o");
+    }
+}

@@ -1,0 +1,317 @@
+//! `tar`: modes in every spelling, and a handful of options that run something.
+
+use crate::program::Study;
+use crate::program::options::{Grammar, Options};
+use crate::shell::Arg;
+
+use super::super::notes::{Depth, MAY_BE_OPTION, Notes, joined, may_hide_option};
+
+const TAR: Grammar = Grammar {
+    short_values: "bCfFgHIKLNTVX",
+    long_values: &[
+        "file",
+        "directory",
+        "files-from",
+        "exclude",
+        "exclude-from",
+        "exclude-tag",
+        "to-command",
+        "checkpoint-action",
+        "use-compress-program",
+        "info-script",
+        "new-volume-script",
+        "rsh-command",
+        "rmt-command",
+        "transform",
+        "xform",
+        "strip-components",
+        "owner",
+        "group",
+        "mode",
+        "mtime",
+        "format",
+        "listed-incremental",
+        "newer",
+        "after-date",
+        "newer-mtime",
+        "starting-file",
+        "suffix",
+        "tape-length",
+        "blocking-factor",
+        "record-size",
+        "label",
+        "index-file",
+        "volno-file",
+        "level",
+        "quoting-style",
+        "warning",
+        "sort",
+        "add-file",
+        "pax-option",
+        "owner-map",
+        "group-map",
+    ],
+    long_flags: &[
+        "extract",
+        "get",
+        "create",
+        "list",
+        "append",
+        "update",
+        "concatenate",
+        "catenate",
+        "diff",
+        "compare",
+        "delete",
+        "test-label",
+        "to-stdout",
+        "remove-files",
+        "absolute-names",
+        "checkpoint",
+        "force-local",
+        "one-top-level",
+        "verbatim-files-from",
+        "unlink-first",
+        "recursive-unlink",
+        "verbose",
+        "gzip",
+        "gunzip",
+        "ungzip",
+        "bzip2",
+        "xz",
+        "zstd",
+        "compress",
+        "uncompress",
+        "auto-compress",
+        "incremental",
+    ],
+    stops_at_operand: false,
+    single_dash_long: false,
+};
+
+/// Studies `tar`.
+pub(super) fn study(args: &[Arg]) -> Study {
+    let args = without_old_style(args);
+    let options = Options::parse(&args, &TAR);
+    let mut notes = Notes::default();
+    note_runs(&options, &mut notes);
+    for file in options.values(&["T", "files-from"]) {
+        notes.read(file, Depth::Itself);
+        notes.caution("a file gives it names and options");
+    }
+    options.values(&["X", "exclude-from"]).for_each(|file| notes.read(file, Depth::Itself));
+    for file in options.values(&["g", "listed-incremental", "index-file", "volno-file"]) {
+        notes.write(file, Depth::Itself);
+    }
+    if options.has(&["P", "absolute-names"]) {
+        notes.caution("files may land outside the folder");
+    }
+    let Some(mode) = Mode::of(&options) else { return notes.not_all_said() };
+    let remote = note_archive(mode, &options, &mut notes);
+    note_members(mode, &args, &options, &mut notes);
+    if may_hide_option(&args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    if remote { notes.not_all_said() } else { notes.all_said() }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    List,
+    Compare,
+    Extract,
+    Create,
+    /// Adds to an archive, or takes from it.
+    Change,
+}
+
+impl Mode {
+    fn of(options: &Options) -> Option<Self> {
+        let modes: [(&[&str], Self); 5] = [
+            (&["x", "extract", "get"], Self::Extract),
+            (&["c", "create"], Self::Create),
+            (
+                &["r", "append", "u", "update", "A", "concatenate", "catenate", "delete"],
+                Self::Change,
+            ),
+            (&["d", "diff", "compare"], Self::Compare),
+            (&["t", "list", "test-label"], Self::List),
+        ];
+        modes.iter().find(|(names, _)| options.has(names)).map(|(_, mode)| *mode)
+    }
+}
+
+/// `tar xfC a.tar dir` as `tar -x -f a.tar -C dir`.
+fn without_old_style(args: &[Arg]) -> Vec<Arg> {
+    let Some((Arg::Known(letters), rest)) = args.split_first() else { return args.to_vec() };
+    if letters.starts_with('-') || letters.is_empty() {
+        return args.to_vec();
+    }
+    let mut rest = rest.iter().cloned();
+    let mut modern = Vec::new();
+    for letter in letters.chars() {
+        modern.push(Arg::known(format!("-{letter}")));
+        if TAR.short_values.contains(letter) {
+            modern.extend(rest.next());
+        }
+    }
+    modern.extend(rest);
+    modern
+}
+
+fn note_runs(options: &Options, notes: &mut Notes) {
+    let commands = [
+        "to-command",
+        "I",
+        "use-compress-program",
+        "F",
+        "info-script",
+        "new-volume-script",
+        "rsh-command",
+        "rmt-command",
+    ];
+    options.values(&commands).for_each(|command| notes.script(command));
+    for action in options.values(&["checkpoint-action"]) {
+        match action.as_known() {
+            Some(action) => {
+                if let Some(command) = action.strip_prefix("exec=") {
+                    notes.script(&Arg::known(command));
+                }
+            }
+            None => notes.runs_unknown("the action at a checkpoint may be a command"),
+        }
+    }
+}
+
+/// Notes the archive itself. `true` when it lies on another machine.
+fn note_archive(mode: Mode, options: &Options, notes: &mut Notes) -> bool {
+    let mut remote = false;
+    for archive in options.values(&["f", "file"]) {
+        let host = archive.certain_start().split('/').next().unwrap_or_default();
+        if host.contains(':') && !options.has(&["force-local"]) {
+            notes.host(archive);
+            remote = true;
+        }
+        match mode {
+            Mode::Create => notes.write_unless_output(archive),
+            Mode::Change => {
+                notes.read(archive, Depth::Itself);
+                notes.write_unless_output(archive);
+            }
+            Mode::List | Mode::Compare | Mode::Extract => notes.read(archive, Depth::Itself),
+        }
+    }
+    remote
+}
+
+fn note_members(mode: Mode, args: &[Arg], options: &Options, notes: &mut Notes) {
+    let folders = folders(options);
+    let here = Arg::known(".");
+    match mode {
+        Mode::List => {}
+        Mode::Extract => {
+            if !options.has(&["O", "to-stdout", "to-command"]) {
+                if folders.is_empty() {
+                    notes.write(&here, Depth::Beneath);
+                }
+                folders.iter().for_each(|folder| notes.write(folder, Depth::Beneath));
+            }
+        }
+        Mode::Compare | Mode::Create | Mode::Change => {
+            let added: Vec<&Arg> =
+                options.operands.iter().chain(options.values(&["add-file"])).collect();
+            for operand in added {
+                for file in meant(operand, args, &folders) {
+                    notes.read(&file, Depth::Beneath);
+                    if options.has(&["remove-files"]) {
+                        notes.delete(&file, Depth::Beneath);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The folders `-C` goes to, each counted from the one before.
+fn folders(options: &Options) -> Vec<Arg> {
+    let mut folders: Vec<Arg> = Vec::new();
+    for folder in options.values(&["C", "directory"]) {
+        let text = folder.as_known().filter(|text| !text.starts_with('/'));
+        let counted = folders.last().and_then(|last| joined(last, text?));
+        folders.push(counted.unwrap_or_else(|| folder.clone()));
+    }
+    folders
+}
+
+/// The files an operand may stand for: counted from every folder before it.
+fn meant(operand: &Arg, args: &[Arg], folders: &[Arg]) -> Vec<Arg> {
+    let Some(name) = operand.as_known() else {
+        return folders.iter().chain([operand]).cloned().collect();
+    };
+    if name.starts_with('/') {
+        return vec![operand.clone()];
+    }
+    let mut files: Vec<Arg> = folders
+        .iter()
+        .map(|folder| joined(folder, name).unwrap_or_else(|| folder.clone()))
+        .collect();
+    // An operand before the first `-C` counts from where the command runs.
+    let is_folder = |arg: &Arg| {
+        let start = arg.certain_start();
+        start.starts_with("-C") || start.starts_with("--di")
+    };
+    let first_folder = args.iter().position(is_folder);
+    let first_seen = args.iter().position(|arg| arg == operand);
+    if first_folder.is_none() || first_seen < first_folder {
+        files.push(operand.clone());
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::check::check;
+
+    #[test]
+    fn modes_in_every_spelling() {
+        check("tar tf a.tar", "looks: read a.tar");
+        check("tar -tvzf a.tar", "looks: read a.tar");
+        check("tar --list --file=a.tar", "looks: read a.tar");
+        check("tar xf a.tar", "files: read a.tar, write ./**");
+        check("tar xfC a.tar d", "files: read a.tar, write d/**");
+        check("tar -xzf a.tar -C d m", "files: read a.tar, write d/**");
+        check("tar --extr --file a.tar --dir=d", "files: read a.tar, write d/**");
+        check("tar --extr --fil=a.tar --dir=d", "files: read a.tar, write d/**, caution");
+        check("tar -xOf a.tar", "looks: read a.tar");
+        check("tar czf a.tar d e", "files: write a.tar, read d/**, read e/**");
+        check("tar -c d", "looks: read d/**");
+        check("tar cf - d", "looks: read d/**");
+        check("tar cf a.tar -C /etc passwd", "files: write a.tar, read /etc/passwd/**");
+        check("tar -cf a.tar x -C d y", "files: write a.tar, read d/x/**, read x/**, read d/y/**");
+        check("tar cf a.tar --remove-f d", "files: write a.tar, read d/**, delete d/**");
+        check("tar rf a.tar d", "files: read a.tar, write a.tar, read d/**");
+        check("tar --version", "program");
+    }
+
+    #[test]
+    fn options_that_run_something() {
+        check("tar xf a --to-command=./x", "looks: read a, script ./x");
+        check("tar xf a --to-comm ./x", "looks: read a, script ./x");
+        check(
+            "tar cf a d --checkpoint=1 --checkpoint-act=exec=id",
+            "files: write a, read d/**, script id",
+        );
+        check("tar cf a d --checkpoint-action=dot", "files: write a, read d/**");
+        check("tar -I 'sh x' -xf a", "files: read a, write ./**, script sh x");
+        check("tar xf a --use=./x", "files: read a, write ./**, script ./x");
+        check("tar xfF a ./x", "files: read a, write ./**, script ./x");
+        check("tar xf a --rsh-c=./x", "files: read a, write ./**, script ./x");
+        check("tar tf a --rmt=./x", "looks: read a, script ./x");
+        check("tar tf h:a", "program: read h:a, host h:a");
+        check("tar xPf a", "files: read a, write ./**, caution");
+        check("tar cf a -T names", "files: read names, write a, caution");
+        check("tar cf a *", "files: write a, read */**, caution");
+        check("tar xf a $x", "files: read a, write ./**, caution");
+        check("tar tf a --index-f=out", "files: write out, read a");
+    }
+}

@@ -1,0 +1,145 @@
+//! `awk`: its programs can read and write files and run commands, so they are read here.
+
+mod program_text;
+
+use crate::program::Study;
+use crate::program::options::{Grammar, Options};
+use crate::shell::Arg;
+
+use super::notes::{Depth, MAY_BE_OPTION, Notes, may_hide_option};
+
+/// Studies `awk` and its relatives.
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    const AWK: Grammar = Grammar {
+        short_values: "FvfileEW",
+        long_values: &["field-separator", "assign", "file", "include", "load", "source", "exec"],
+        long_flags: &[
+            "pretty-print",
+            "profile",
+            "dump-variables",
+            "debug",
+            "sandbox",
+            "lint",
+            "posix",
+            "characters-as-bytes",
+            "traditional",
+            "csv",
+            "re-interval",
+        ],
+        stops_at_operand: true,
+        single_dash_long: false,
+    };
+    if !matches!(name, "awk" | "gawk" | "mawk" | "nawk" | "original-awk") {
+        return None;
+    }
+    let options = Options::parse(args, &AWK);
+    let mut notes = Notes::default();
+    let mut has_program = false;
+    for text in options.values(&["e", "source"]) {
+        has_program = true;
+        read_program(text, &mut notes);
+    }
+    for file in options.values(&["f", "file", "E", "exec"]) {
+        has_program = true;
+        notes.read(file, Depth::Itself);
+        notes.caution("the program comes from a file");
+    }
+    if options.has(&["i", "include", "l", "load", "W"]) {
+        notes.runs_unknown("code is loaded from elsewhere");
+    }
+    let mut operands = options.operands.iter();
+    if !has_program && let Some(program) = operands.next() {
+        read_program(program, &mut notes);
+    }
+    operands.filter(|operand| !is_assignment(operand)).for_each(|file| {
+        notes.read(file, Depth::Itself);
+    });
+    if hides_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    // These write a file whose name they have or make up.
+    let writes = ["o", "pretty-print", "p", "profile", "d", "dump-variables", "D", "debug"];
+    Some(if options.has(&writes) { notes.not_all_said() } else { notes.all_said() })
+}
+
+fn read_program(program: &Arg, notes: &mut Notes) {
+    match program.as_known() {
+        Some(text) => program_text::note(text, notes),
+        None => notes.caution("the program is not known"),
+    }
+}
+
+/// Options end at the first operand, so only what stands before it can turn out to be one.
+fn hides_option(args: &[Arg], options: &Options) -> bool {
+    let before = args.len().saturating_sub(options.operands.len());
+    may_hide_option(args.get(..before).unwrap_or_default(), options)
+}
+
+/// `name=value` sets a variable.
+fn is_assignment(operand: &Arg) -> bool {
+    operand.certain_start().split_once('=').is_some_and(|(name, _)| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::check::check;
+
+    #[test]
+    fn a_program_that_only_prints_looks() {
+        check("awk '{print $1}' f", "looks: read f");
+        check("awk -F: '$3 > 5 {print $1}' f", "looks: read f");
+        check("awk -v n=3 'NR==n || /a|b/ {print \"x|y > z\"}' f a=b", "looks: read f");
+        check("awk 'BEGIN{x=4/2; y=x/2} {s+=$1/2} END{print s}'", "looks");
+        check("awk '/system/ { n++ } # system(x)\nEND { print n }' f", "looks: read f");
+        check("awk '{ if ($1 >= 2 && $2 > 3) print; x = a > b }' f", "looks: read f");
+        check("awk '{ print $1\n if (a > b) n++ }' f", "looks: read f");
+        check("awk '{ getline; print }' f", "looks: read f");
+        check("awk '{ gsub(/\\//, \"|\"); print }' f", "looks: read f");
+        check("awk '{print > \"/dev/stderr\"}' f", "looks: read f");
+    }
+
+    #[test]
+    fn a_program_can_run_commands() {
+        check("awk 'BEGIN{system(\"id\")}'", "looks: script id");
+        check("awk 'BEGIN { system (x) }'", "looks: runs something");
+        check("awk 'BEGIN{system(\"a\" \"b\")}'", "looks: runs something");
+        check("awk '{print | \"sh\"}' f", "looks: read f, script sh");
+        check("awk '{print $0 |\"sh\" x}' f", "looks: read f, runs something");
+        check("awk 'BEGIN{\"id\" | getline x}'", "looks: runs something");
+        check("awk 'BEGIN{\"id\" |& getline x}'", "looks: runs something");
+        check("awk '@load \"x\"; {print}' f", "looks: read f, runs something");
+        check("gawk 'BEGIN{f=\"system\"; @f(\"id\")}'", "looks: runs something");
+        check("awk '/\"/ { system(\"id\") } /\"/' f", "looks: read f, script id");
+        check("awk '/[/]/ { print \"/ | \" }' f", "looks: read f, runs something");
+        check("awk '(a) / 2 | x' f", "looks: read f, runs something");
+        check("awk '{print \"a | b' f", "looks: read f, runs something");
+        check("gawk -e '{print}' -e 'BEGIN{system(\"id\")}' f", "looks: read f, script id");
+        check("gawk -i inplace '{print}' f", "looks: read f, runs something");
+        check("gawk --incl=x '{print}' f", "looks: read f, runs something");
+        check("gawk -o '{print}' f", "program: read f");
+        check("awk -f p.awk f", "looks: read p.awk, read f, caution");
+        check("awk 'BEGIN{ARGV[1]=\".env\"; ARGC=2} {print}'", "looks: runs something");
+    }
+
+    #[test]
+    fn a_program_can_read_and_write_files() {
+        check("awk '{print > \"out\"}' f", "files: write out, read f");
+        check("awk '{print $1,\n $2 >> \"out\" }' f", "files: write out, read f");
+        check("awk '{printf(\"%s\", $1) > \"out\"; n++}' f", "files: write out, read f");
+        check("awk '{print > $1}' f", "files: write …, read f");
+        check("awk '{print > \"a\" $1 }' f", "files: write …, read f");
+        check("awk 'BEGIN{while ((getline x < \".env\") > 0) print x}'", "looks: read .env");
+        check("awk 'BEGIN{getline x < y}'", "looks: read …");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_trusted() {
+        check("awk $x f", "looks: read f, caution");
+        check("awk -F $x '{print}' f", "looks: read f, caution");
+        check("awk '{print}' $x", "looks: read $x");
+        check("awk '{print}' -f x", "looks: read -f, read x");
+    }
+}

@@ -1,0 +1,477 @@
+//! Programs that change files and do nothing else, with every file they change.
+//!
+//! A destination may be a file or an existing folder, which only the disk knows. So both are
+//! noted: the destination itself, and the file of the source's name inside it.
+
+use crate::program::Study;
+use crate::program::options::{Grammar, Options, without_start};
+use crate::shell::Arg;
+
+use super::notes::{
+    Depth, MAY_BE_OPTION, Notes, joined, last_part, may_hide_option, starting_with,
+};
+use super::table::{Does, Operands, READER, Row};
+
+/// Studies a program that changes files.
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    match name {
+        "cp" | "gcp" => Some(copy(args)),
+        "mv" | "gmv" => Some(rename(args)),
+        "ln" => Some(link(args)),
+        "install" | "ginstall" => Some(install(args)),
+        "chmod" | "chown" | "chgrp" => Some(permissions(name, args)),
+        "dd" => Some(dd(args)),
+        "patch" => Some(patch(args)),
+        "split" => Some(split(args)),
+        "csplit" => Some(csplit(args)),
+        _ => Row::find(ROWS, name).map(|row| row.study(args)),
+    }
+}
+
+static ROWS: &[Row] = &[
+    Row { names: &["tee", "sponge", "ptee"], operands: Operands::Write, ..READER },
+    Row {
+        names: &["mkdir", "mkfifo"],
+        short_values: "m",
+        long_values: &["mode"],
+        operands: Operands::Write,
+        ..READER
+    },
+    Row {
+        names: &["touch"],
+        short_values: "drtA",
+        long_values: &["date", "reference", "time"],
+        operands: Operands::Write,
+        options: &[("r reference", Does::Reads)],
+        ..READER
+    },
+    Row {
+        names: &["truncate"],
+        short_values: "sr",
+        long_values: &["size", "reference"],
+        operands: Operands::Write,
+        options: &[("r reference", Does::Reads)],
+        ..READER
+    },
+    Row {
+        names: &["dos2unix", "unix2dos", "mac2unix", "unix2mac"],
+        operands: Operands::Write,
+        ..READER
+    },
+    // Makes a new file and never changes one; without a template that is in the folder for such.
+    Row {
+        names: &["mktemp"],
+        short_values: "p",
+        long_values: &["suffix"],
+        operands: Operands::Write,
+        options: &[("p tmpdir", Does::Writes)],
+        ..READER
+    },
+];
+
+/// Where a copy, a move or a link ends up.
+struct Destination {
+    /// What is copied, moved or linked.
+    sources: Vec<Arg>,
+    /// The file or folder it goes to.
+    path: Arg,
+    /// What is known of that path.
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    File,
+    Either,
+}
+
+impl Destination {
+    /// Sources and destination as `cp`, `mv`, `ln` and `install` take them.
+    fn of(options: &Options) -> Option<Self> {
+        let mut sources = options.operands.clone();
+        if let Some(folder) = options.values(&["t", "target-directory"]).last() {
+            return Some(Self { sources, path: folder.clone(), kind: Kind::Folder });
+        }
+        let path = sources.pop()?;
+        let is_folder = |path: &str| matches!(path.rsplit('/').next(), Some("." | ".."));
+        let kind = if options.has(&["T", "no-target-directory"]) {
+            Kind::File
+        } else if path.as_known().is_some_and(is_folder) || sources.len() > 1 {
+            Kind::Folder
+        } else {
+            Kind::Either
+        };
+        Some(Self { sources, path, kind })
+    }
+
+    /// Notes everything that may be written, `depth` deep.
+    fn note(&self, options: &Options, depth: Depth, notes: &mut Notes) {
+        let mut written = Vec::new();
+        let itself = if self.kind == Kind::Folder { Depth::Itself } else { depth };
+        notes.write(&self.path, itself);
+        written.push(self.path.clone());
+        let whole_path = options.has(&["parents"]);
+        for source in self.sources.iter().filter(|_| self.kind != Kind::File) {
+            let name = match source.as_known() {
+                Some(path) if whole_path => Some(path.trim_start_matches('/')),
+                _ => last_part(source),
+            };
+            match name.and_then(|name| joined(&self.path, name)) {
+                Some(inside) => {
+                    notes.write(&inside, depth);
+                    written.push(inside);
+                }
+                // No name to go by: it may be any file of the folder.
+                None => notes.write(&self.path, Depth::Beneath),
+            }
+        }
+        // What was there before is kept under another name.
+        for suffix in options.values(&["S", "suffix"]) {
+            for path in &written {
+                match (path.as_known(), suffix.as_known()) {
+                    (Some(path), Some(suffix)) => {
+                        notes.write(&Arg::known(format!("{path}{suffix}")), Depth::Itself);
+                    }
+                    _ => notes.write(&starting_with(path.certain_start()), Depth::Itself),
+                }
+            }
+        }
+    }
+}
+
+const COPY: Grammar = Grammar {
+    short_values: "tS",
+    long_values: &["target-directory", "suffix", "no-preserve", "sparse"],
+    long_flags: &[
+        "archive",
+        "attributes-only",
+        "backup",
+        "recursive",
+        "parents",
+        "link",
+        "symbolic-link",
+        "no-target-directory",
+        "preserve",
+        "reflink",
+        "remove-destination",
+        "strip-trailing-slashes",
+    ],
+    stops_at_operand: false,
+    single_dash_long: false,
+};
+
+fn copy(args: &[Arg]) -> Study {
+    let options = Options::parse(args, &COPY);
+    let mut notes = Notes::default();
+    let deep = options.has(&["r", "R", "a", "recursive", "archive"]);
+    let depth = if deep { Depth::Beneath } else { Depth::Itself };
+    if let Some(destination) = Destination::of(&options) {
+        for source in &destination.sources {
+            notes.read(source, depth);
+            if options.has(&["l", "link", "s", "symbolic-link"]) {
+                notes.write(source, depth);
+            }
+        }
+        destination.note(&options, depth, &mut notes);
+    }
+    notes.all_said()
+}
+
+/// What is moved may be a folder, and then everything beneath it moves too.
+fn rename(args: &[Arg]) -> Study {
+    let options = Options::parse(args, &COPY);
+    let mut notes = Notes::default();
+    if let Some(destination) = Destination::of(&options) {
+        for source in &destination.sources {
+            notes.read(source, Depth::Beneath);
+            notes.delete(source, Depth::Beneath);
+        }
+        destination.note(&options, Depth::Beneath, &mut notes);
+    }
+    notes.all_said()
+}
+
+/// A link is another name for its target: whoever makes it can read and change the target under
+/// that name. A symbolic link counts from the folder it lies in.
+fn link(args: &[Arg]) -> Study {
+    const LINK: Grammar = Grammar {
+        short_values: "tS",
+        long_values: &["target-directory", "suffix"],
+        long_flags: &["symbolic", "relative", "no-target-directory", "no-dereference", "backup"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let mut options = Options::parse(args, &LINK);
+    // `ln target` makes a link of that name right here.
+    if options.operands.len() == 1 && !options.has(&["t", "target-directory"]) {
+        options.operands.push(Arg::known("."));
+    }
+    let mut notes = Notes::default();
+    let Some(destination) = Destination::of(&options) else { return notes.all_said() };
+    let counts_from_link = options.has(&["s", "symbolic"]) && !options.has(&["r", "relative"]);
+    for target in &destination.sources {
+        let mut meant = vec![target.clone()];
+        if counts_from_link && let Some(target) = target.as_known().filter(|t| !t.starts_with('/'))
+        {
+            meant.extend(joined(&destination.path, target));
+            let parent = destination.path.as_known().and_then(|path| path.rsplit_once('/'));
+            meant.extend(parent.map(|(parent, _)| Arg::known(format!("{parent}/{target}"))));
+        }
+        for target in &meant {
+            notes.read(target, Depth::Beneath);
+            notes.write(target, Depth::Beneath);
+        }
+    }
+    destination.note(&options, Depth::Itself, &mut notes);
+    notes.all_said()
+}
+
+fn install(args: &[Arg]) -> Study {
+    const INSTALL: Grammar = Grammar {
+        short_values: "tSmogBf",
+        long_values: &["target-directory", "suffix", "mode", "owner", "group", "strip-program"],
+        long_flags: &["directory", "strip", "no-target-directory", "backup", "compare"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &INSTALL);
+    let mut notes = Notes::default();
+    options.values(&["strip-program"]).for_each(|program| notes.command(program));
+    if options.has(&["d", "directory"]) {
+        options.operands.iter().for_each(|folder| notes.write(folder, Depth::Itself));
+    } else if let Some(destination) = Destination::of(&options) {
+        for source in &destination.sources {
+            notes.read(source, Depth::Itself);
+        }
+        destination.note(&options, Depth::Itself, &mut notes);
+    }
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    notes.all_said()
+}
+
+fn permissions(name: &str, args: &[Arg]) -> Study {
+    const PERMISSIONS: Grammar = Grammar {
+        short_values: "",
+        long_values: &["reference", "from"],
+        long_flags: &["recursive", "dereference", "no-dereference", "no-preserve-root"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &PERMISSIONS);
+    let mut notes = Notes::default();
+    let deep = options.has(&["R", "recursive"]);
+    let depth = if deep { Depth::Beneath } else { Depth::Itself };
+    options.values(&["reference"]).for_each(|file| notes.read(file, Depth::Itself));
+    // `chmod -x file`: the mode looks like an option.
+    let mode_as_option = name == "chmod"
+        && options
+            .has(&["r", "w", "x", "X", "s", "t", "u", "g", "o", "a", "0", "1", "2", "3", "4"]);
+    let skip = usize::from(!mode_as_option && !options.has(&["reference"]));
+    for file in options.operands.iter().skip(skip) {
+        notes.write(file, depth);
+    }
+    if deep {
+        notes.critical("changes permissions recursively");
+    }
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    if name == "chmod" { notes.all_said() } else { notes.not_all_said() }
+}
+
+fn dd(args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    for arg in args {
+        let start = arg.certain_start();
+        if start.starts_with("if=") {
+            notes.read(&without_start(arg, "if=".len()), Depth::Itself);
+        } else if start.starts_with("of=") {
+            notes.write(&without_start(arg, "of=".len()), Depth::Itself);
+            notes.critical("writes with dd");
+        } else if !start.contains('=') && arg.as_known().is_none() {
+            notes.caution("an argument that is not known yet may name the file that is written");
+        }
+    }
+    notes.all_said()
+}
+
+/// What a patch changes stands in the patch.
+fn patch(args: &[Arg]) -> Study {
+    const PATCH: Grammar = Grammar {
+        short_values: "pidorBDFgVYzx",
+        long_values: &[
+            "strip",
+            "input",
+            "directory",
+            "output",
+            "reject-file",
+            "prefix",
+            "ifdef",
+            "fuzz",
+            "get",
+            "version-control",
+            "basename-prefix",
+            "suffix",
+            "quoting-style",
+        ],
+        long_flags: &["ed", "dry-run"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &PATCH);
+    let mut notes = Notes::default();
+    options.values(&["i", "input"]).for_each(|file| notes.read(file, Depth::Itself));
+    for file in options.values(&["o", "output", "r", "reject-file"]) {
+        notes.write_unless_output(file);
+    }
+    options.values(&["d", "directory"]).for_each(|folder| notes.write(folder, Depth::Beneath));
+    let mut operands = options.operands.iter();
+    operands.by_ref().take(1).for_each(|file| notes.write(file, Depth::Itself));
+    operands.for_each(|file| notes.read(file, Depth::Itself));
+    if options.has(&["e", "ed"]) {
+        notes.runs_unknown("an ed script can run commands");
+    }
+    notes.not_all_said()
+}
+
+fn split(args: &[Arg]) -> Study {
+    const SPLIT: Grammar = Grammar {
+        short_values: "abClnt",
+        long_values: &[
+            "suffix-length",
+            "bytes",
+            "line-bytes",
+            "lines",
+            "number",
+            "separator",
+            "filter",
+            "additional-suffix",
+        ],
+        long_flags: &["elide-empty-files", "numeric-suffixes", "hex-suffixes", "verbose"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &SPLIT);
+    let mut notes = Notes::default();
+    options.values(&["filter"]).for_each(|filter| notes.script(filter));
+    options.operands.first().into_iter().for_each(|file| notes.read(file, Depth::Itself));
+    let prefix = options.operands.get(1).map_or("x", Arg::certain_start);
+    notes.write(&starting_with(prefix), Depth::Itself);
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    notes.all_said()
+}
+
+fn csplit(args: &[Arg]) -> Study {
+    const CSPLIT: Grammar = Grammar {
+        short_values: "bfn",
+        long_values: &["suffix-format", "prefix", "digits"],
+        long_flags: &["keep-files", "suppress-matched", "elide-empty-files", "quiet", "silent"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &CSPLIT);
+    let mut notes = Notes::default();
+    options.operands.first().into_iter().for_each(|file| notes.read(file, Depth::Itself));
+    let prefix = options.values(&["f", "prefix"]).last().map_or("xx", Arg::certain_start);
+    notes.write(&starting_with(prefix), Depth::Itself);
+    notes.all_said()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::check::check;
+
+    #[test]
+    fn a_copy_may_land_in_a_folder() {
+        check("cp a b", "files: read a, write b, write b/a");
+        check("cp x/.env .", "files: read x/.env, write ., write ./.env");
+        check("cp a b dir", "files: read a, read b, write dir, write dir/a, write dir/b");
+        check("cp -t dir a", "files: read a, write dir, write dir/a");
+        check("cp --targ=dir a", "files: read a, write dir, write dir/a");
+        check("cp -T a b", "files: read a, write b");
+        check("cp -r a b", "files: read a/**, write b/**, write b/a/**");
+        check("cp -a a .", "files: read a/**, write ., write ./a/**");
+        check("cp -r a/. .", "files: read a/./**, write ., write ./**");
+        check("cp *.c dir/", "files: read *.c, write dir/, write dir//**");
+        check("cp --parents x/y dir", "files: read x/y, write dir, write dir/x/y");
+        check(
+            "cp -b -S v a .en",
+            "files: read a, write .en, write .en/a, write .env, write .en/av",
+        );
+        check("cp -l a b", "files: read a, write a, write b, write b/a");
+        check("cp", "looks");
+    }
+
+    #[test]
+    fn a_move_takes_everything_beneath() {
+        check("mv a b", "files: read a/**, delete a/**, write b/**, write b/a/**");
+        check("mv a ..", "files: read a/**, delete a/**, write .., write ../a/**");
+    }
+
+    #[test]
+    fn a_link_is_another_name_for_its_target() {
+        check("ln a b", "files: read a/**, write a/**, write b, write b/a");
+        check("ln x/.env", "files: read x/.env/**, write x/.env/**, write ., write ./.env");
+        check(
+            "ln -s ../t d/l",
+            "files: read ../t/**, write ../t/**, read d/l/../t/**, write d/l/../t/**, \
+             read d/../t/**, write d/../t/**, write d/l, write d/l/t",
+        );
+        check("ln -s /t l", "files: read /t/**, write /t/**, write l, write l/t");
+    }
+
+    #[test]
+    fn files_are_made_and_changed() {
+        check("mkdir -p a/b -m 700", "files: write a/b");
+        check("touch -r a b", "files: read a, write b");
+        check("tee", "looks");
+        check("tee -a a b", "files: write a, write b");
+        check("truncate -s 0 a", "files: write a");
+        check("dos2unix a", "files: write a");
+        check("mktemp", "looks");
+        check("mktemp -p dir a.XXX", "files: write dir, write a.XXX");
+        check("install -m 755 a b", "files: read a, write b, write b/a");
+        check("install -s --strip-prog=./x a b", "files: read a, write b, write b/a, runs ./x");
+        check("install -d a b", "files: write a, write b");
+        check("split -l 5 in out", "files: read in, write out…");
+        check("split --filt='sh x' in", "files: read in, write x…, script sh x");
+        check("csplit in /x/ -f p", "files: read in, write p…");
+    }
+
+    #[test]
+    fn permissions_change_files() {
+        check("chmod 755 a", "files: write a");
+        check("chmod -x a", "files: write a");
+        check("chmod +x a b", "files: write a, write b");
+        check("chmod -R 755 a", "files: write a/**, critical: changes permissions recursively");
+        check(
+            "chmod --recurs 755 a",
+            "files: write a/**, critical: changes permissions recursively",
+        );
+        check("chown me a", "program: write a");
+        check("chown -hR me a", "program: write a/**, critical: changes permissions recursively");
+    }
+
+    #[test]
+    fn dd_names_its_files_in_its_own_way() {
+        check("dd if=a bs=1", "looks: read a");
+        check("dd if=a of=b", "files: read a, write b, critical: writes with dd");
+        check("dd if=$x", "looks: read if=$x");
+        check("dd $x", "looks: caution");
+    }
+
+    #[test]
+    fn a_patch_says_itself_what_it_changes() {
+        check("patch -p1 -i a.diff", "program: read a.diff");
+        check(
+            "patch -d dir -o out f a.diff",
+            "program: write out, write dir/**, write f, read a.diff",
+        );
+        check("patch -e", "program: runs something");
+    }
+}

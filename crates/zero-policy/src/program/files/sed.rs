@@ -1,0 +1,237 @@
+//! `sed`: its scripts can read and write files and run commands, so they are read here.
+
+mod script;
+
+use crate::program::Study;
+use crate::shell::Arg;
+
+use super::notes::{Depth, MAY_BE_OPTION, Notes, starting_with};
+
+/// Studies `sed`.
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    if !matches!(name, "sed" | "gsed" | "ssed") {
+        return None;
+    }
+    let line = Line::parse(args);
+    let mut notes = Notes::default();
+    if line.uncertain {
+        notes.caution(MAY_BE_OPTION);
+    }
+    for file in &line.script_files {
+        notes.read(file, Depth::Itself);
+        notes.caution("the script comes from a file");
+    }
+    let mut scripts = line.scripts;
+    let mut files = line.operands.as_slice();
+    if scripts.is_empty() && line.script_files.is_empty() {
+        // As macOS has it, `-i` takes the suffix as the next argument: `sed -i '' s/a/b/ file`.
+        if line.in_place == Some(Suffix::PerhapsNext)
+            && let [Arg::Known(suffix), rest @ ..] = files
+            && (suffix.is_empty() || suffix.starts_with('.'))
+        {
+            files = rest;
+        }
+        if let Some((script, rest)) = files.split_first() {
+            scripts.push(script.clone());
+            files = rest;
+        }
+    }
+    read_scripts(&scripts, &mut notes);
+    for file in files {
+        notes.read(file, Depth::Itself);
+        match &line.in_place {
+            None => {}
+            Some(Suffix::None | Suffix::PerhapsNext) => notes.write(file, Depth::Itself),
+            Some(Suffix::Known(suffix)) => {
+                notes.write(file, Depth::Itself);
+                notes.write(&backup(file, suffix), Depth::Itself);
+            }
+        }
+    }
+    if line.in_place == Some(Suffix::PerhapsNext)
+        && let [Arg::Known(perhaps_script), _, ..] = files
+    {
+        script::note_effects(perhaps_script, &mut notes);
+    }
+    Some(notes.all_said())
+}
+
+/// Several scripts are one, a line each.
+fn read_scripts(scripts: &[Arg], notes: &mut Notes) {
+    let known: Option<Vec<&str>> = scripts.iter().map(Arg::as_known).collect();
+    match known {
+        Some(lines) => script::note(&lines.join("\n"), notes),
+        None => notes.caution("the script is not known"),
+    }
+}
+
+/// Where a file is kept before it is changed: `*` in the suffix stands for its name.
+fn backup(file: &Arg, suffix: &str) -> Arg {
+    let Some(path) = file.as_known() else { return starting_with(file.certain_start()) };
+    if !suffix.contains('*') {
+        return Arg::known(format!("{path}{suffix}"));
+    }
+    let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
+    let kept = suffix.replace('*', name);
+    if folder.is_empty() || kept.contains('/') {
+        Arg::known(kept)
+    } else {
+        Arg::known(format!("{folder}/{kept}"))
+    }
+}
+
+/// What `-i` says about the copy that is kept.
+#[derive(Debug, PartialEq, Eq)]
+enum Suffix {
+    None,
+    /// None, or the next argument where `sed` comes from BSD.
+    PerhapsNext,
+    Known(String),
+}
+
+/// A command line of `sed`. Its `-i` takes a value only when attached, so it is read here.
+#[derive(Debug, Default)]
+struct Line {
+    scripts: Vec<Arg>,
+    script_files: Vec<Arg>,
+    in_place: Option<Suffix>,
+    operands: Vec<Arg>,
+    uncertain: bool,
+}
+
+impl Line {
+    fn parse(args: &[Arg]) -> Self {
+        let mut line = Self::default();
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            let Some(text) = arg.as_known() else {
+                line.uncertain |= matches!(arg, Arg::Unknown { .. }) || arg.may_be_option();
+                line.operands.push(arg.clone());
+                continue;
+            };
+            if text == "--" {
+                line.operands.extend(rest.cloned());
+                break;
+            } else if let Some(long) = text.strip_prefix("--") {
+                line.long(long, &mut rest);
+            } else if let Some(cluster) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+                line.cluster(cluster, &mut rest);
+            } else {
+                line.operands.push(arg.clone());
+            }
+        }
+        line
+    }
+
+    fn long<'a>(&mut self, long: &str, rest: &mut impl Iterator<Item = &'a Arg>) {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
+        };
+        let is = |full: &str, shortest: usize| name.len() >= shortest && full.starts_with(name);
+        let attached = value.map(Arg::known);
+        if is("expression", 1) {
+            self.scripts.extend(attached.or_else(|| rest.next().cloned()));
+        } else if is("file", 2) {
+            self.script_files.extend(attached.or_else(|| rest.next().cloned()));
+        } else if is("in-place", 1) {
+            self.in_place = Some(value.map_or(Suffix::None, |text| Suffix::Known(text.to_owned())));
+        } else if is("line-length", 1) && attached.is_none() {
+            rest.next();
+        }
+    }
+
+    fn cluster<'a>(&mut self, cluster: &str, rest: &mut impl Iterator<Item = &'a Arg>) {
+        for (at, letter) in cluster.char_indices() {
+            let attached = &cluster[at + letter.len_utf8()..];
+            let mut value = || match attached {
+                "" => rest.next().cloned(),
+                attached => Some(Arg::known(attached)),
+            };
+            match letter {
+                'e' => self.scripts.extend(value()),
+                'f' => self.script_files.extend(value()),
+                'l' => drop(value()),
+                'i' | 'I' => {
+                    self.in_place = Some(match attached {
+                        "" => Suffix::PerhapsNext,
+                        suffix => Suffix::Known(suffix.to_owned()),
+                    });
+                }
+                _ => continue,
+            }
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::files::check::check;
+
+    #[test]
+    fn a_script_that_only_prints_looks() {
+        check("sed -n 1,5p f", "looks: read f");
+        check("sed -n '/a/,/b/{p;=}' f", "looks: read f");
+        check("sed s/a/b/g f g", "looks: read f, read g");
+        check("sed -E 's|[^/]*$||; s,w,e,; y/abc/wer/' f", "looks: read f");
+        check("sed -e 's/e/w x/' -e '$d' f", "looks: read f");
+        check("sed '$!N;/^\\(.*\\)\\n\\1$/!P;D'", "looks");
+        check("sed ':a;N;$!ba;s/\\n/ /g' f", "looks: read f");
+        check("sed '1~2d;0,/x/Id;2,+3p;q5' f", "looks: read f");
+        check("sed '1i\\\ne id' f", "looks: read f");
+        check("sed '# e id\np' f", "looks: read f");
+        check("sed --expression=p f", "looks: read f");
+    }
+
+    #[test]
+    fn a_script_can_run_commands() {
+        check("sed '1e id' f", "looks: read f, script id");
+        check("sed e f", "looks: read f, runs something");
+        check("sed 's/x/id/e' f", "looks: read f, runs something");
+        check("sed 's/x/id/ge' f", "looks: read f, runs something");
+        check("sed 's,x,id,2e;p' f", "looks: read f, runs something");
+        check("sed -n '/a/{s/x/y/;e id\n}' f", "looks: read f, script id");
+        check("sed 's/[/]/e id/e' f", "looks: read f, runs something");
+        check("sed '\\xaxe id' f", "looks: read f, script id");
+        check("sed -e p -ne 'e id' f", "looks: read f, script id");
+        check("sed --expr 'e id' f", "looks: read f, script id");
+        check("sed 'a x\ne id' f", "looks: read f, script id");
+        check("sed 'y/a/b/;e id' f", "looks: read f, script id");
+        check("sed ':a;a\\\ne id' f", "looks: read f, runs something");
+        check("sed K f", "looks: read f, runs something");
+        check("sed s/a f", "looks: read f, runs something");
+    }
+
+    #[test]
+    fn a_script_can_read_and_write_files() {
+        check("sed 'w out' f", "files: write out, read f");
+        check("sed -n 's/a/b/w out' f", "files: write out, read f");
+        check("sed 's/a/b/gpw out;p' f", "files: write out;p, read f");
+        check("sed 's/a/b/w /dev/stdout' f", "looks: read f");
+        check("sed '$r .env' f", "looks: read .env, read f");
+        check("sed 'R.env' f", "looks: read .env, read f");
+        check("sed '1!{W out\n}' f", "files: write out, read f");
+        check("sed -f s.sed f", "looks: read s.sed, read f, caution");
+        check("sed --fi=s.sed f", "looks: read s.sed, read f, caution");
+    }
+
+    #[test]
+    fn in_place_changes_the_files() {
+        check("sed -i s/a/b/ f g", "files: read f, write f, read g, write g");
+        check("sed -ni.bak p d/f", "files: read d/f, write d/f, write d/f.bak");
+        check("sed -i'old_*' p d/f", "files: read d/f, write d/f, write d/old_f");
+        check("sed --in-pl=~ p f", "files: read f, write f, write f~");
+        check("sed -i '' s/a/b/ f", "files: read f, write f");
+        check("sed -i x 'w out' f", "files: read w out, write w out, read f, write f, write out");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_trusted() {
+        check("sed $x f", "looks: read f, caution");
+        check("sed -n -e $x f", "looks: read f, caution");
+        check("sed -n 1p $x", "looks: read $x, caution");
+        check("sed -n 1p *.txt", "looks: read *.txt, caution");
+        check("sed -n -- 1p $x", "looks: read $x");
+    }
+}

@@ -1,0 +1,299 @@
+//! Reads a `sed` script as far as it takes to know which files it names and what it runs.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+use crate::shell::Arg;
+
+use super::super::notes::{Depth, Notes};
+
+/// Notes what a script does; a script that cannot be read may run anything.
+pub(super) fn note(script: &str, notes: &mut Notes) {
+    let understood = Scanner::new(script, Brackets::HideDelimiter).scan(notes);
+    if understood.is_none() {
+        notes.runs_unknown("the sed script is not understood");
+    }
+    // Some versions end a pattern at a delimiter between brackets, and others do not. What either
+    // would do counts; where it makes no sense to one of them, that one refuses it.
+    if script.contains('[') {
+        let _ = Scanner::new(script, Brackets::ArePlain).scan(notes);
+    }
+}
+
+/// Notes what a text would do if it were a script, and nothing if it is none.
+pub(super) fn note_effects(perhaps_script: &str, notes: &mut Notes) {
+    let mut found = Notes::default();
+    if Scanner::new(perhaps_script, Brackets::HideDelimiter).scan(&mut found).is_some() {
+        notes.absorb(found.all_said());
+    }
+}
+
+/// Whether a delimiter between brackets ends a pattern.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Brackets {
+    HideDelimiter,
+    ArePlain,
+}
+
+struct Scanner<'a> {
+    rest: Peekable<Chars<'a>>,
+    brackets: Brackets,
+    /// Whether a label stood on this line. Some versions take the whole line for the label, so
+    /// nothing after it may reach into the next line.
+    after_label: bool,
+}
+
+/// `None` when the script is not understood.
+type Understood = Option<()>;
+
+impl<'a> Scanner<'a> {
+    fn new(script: &'a str, brackets: Brackets) -> Self {
+        Self { rest: script.chars().peekable(), brackets, after_label: false }
+    }
+
+    fn scan(mut self, notes: &mut Notes) -> Understood {
+        loop {
+            self.skip(|c| c.is_whitespace() && c != '\n' || c == ';' || c == '}');
+            match self.rest.peek() {
+                None => return Some(()),
+                Some('\n') => {
+                    self.rest.next();
+                    self.after_label = false;
+                    continue;
+                }
+                Some(_) => {}
+            }
+            self.addresses()?;
+            self.command(notes)?;
+        }
+    }
+
+    /// `1`, `$`, `/x/I`, `\,x,`, `2~3`, two of them with a comma, and `!`.
+    fn addresses(&mut self) -> Understood {
+        self.address()?;
+        self.skip_blanks();
+        if self.take(',') {
+            self.skip_blanks();
+            self.address()?;
+        }
+        self.skip(|c| c == ' ' || c == '\t' || c == '!');
+        Some(())
+    }
+
+    fn address(&mut self) -> Understood {
+        match self.rest.peek().copied() {
+            Some('$') => drop(self.rest.next()),
+            Some('/') => {
+                self.rest.next();
+                self.pattern('/')?;
+                self.skip(|c| c == 'I' || c == 'M');
+            }
+            Some('\\') => {
+                self.rest.next();
+                let delimiter = self.delimiter()?;
+                self.pattern(delimiter)?;
+                self.skip(|c| c == 'I' || c == 'M');
+            }
+            Some(c) if c.is_ascii_digit() || c == '+' || c == '~' => {
+                self.skip(|c| c.is_ascii_digit() || c == '+' || c == '~');
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn command(&mut self, notes: &mut Notes) -> Understood {
+        match self.rest.next()? {
+            '{' => Some(()),
+            '#' => {
+                self.line();
+                Some(())
+            }
+            '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => {
+                self.end()
+            }
+            'q' | 'Q' | 'l' | 'L' => {
+                self.skip_blanks();
+                self.skip(|c| c.is_ascii_digit());
+                self.end()
+            }
+            ':' | 'b' | 't' | 'T' | 'v' => {
+                self.skip(|c| !matches!(c, ';' | '\n' | '}'));
+                self.after_label = true;
+                Some(())
+            }
+            'a' | 'i' | 'c' => self.text(),
+            'r' | 'R' => {
+                let file = self.file_name()?;
+                if file != "/dev/stdin" {
+                    notes.read(&Arg::known(file), Depth::Itself);
+                }
+                Some(())
+            }
+            'w' | 'W' => self.write(notes),
+            'e' => {
+                let command = self.line();
+                match command.trim() {
+                    "" => notes.runs_unknown("sed runs its pattern space"),
+                    command => notes.script(&Arg::known(command)),
+                }
+                Some(())
+            }
+            's' => {
+                let delimiter = self.delimiter()?;
+                self.pattern(delimiter)?;
+                self.until(delimiter)?;
+                self.flags(notes)
+            }
+            'y' => {
+                let delimiter = self.delimiter()?;
+                self.until(delimiter)?;
+                self.until(delimiter)?;
+                self.end()
+            }
+            _ => None,
+        }
+    }
+
+    /// What follows `s/x/y/`.
+    fn flags(&mut self, notes: &mut Notes) -> Understood {
+        loop {
+            match self.rest.peek().copied() {
+                Some('e') => notes.runs_unknown("sed runs its pattern space"),
+                Some('w') => {
+                    self.rest.next();
+                    return self.write(notes);
+                }
+                Some('g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9') => {}
+                _ => return self.end(),
+            }
+            self.rest.next();
+        }
+    }
+
+    fn write(&mut self, notes: &mut Notes) -> Understood {
+        let file = self.file_name()?;
+        if !matches!(file.as_str(), "/dev/stdout" | "/dev/stderr") {
+            notes.write(&Arg::known(file), Depth::Itself);
+        }
+        Some(())
+    }
+
+    /// A file name goes to the end of the line.
+    fn file_name(&mut self) -> Option<String> {
+        self.skip_blanks();
+        Some(self.line()).filter(|name| !name.is_empty())
+    }
+
+    /// The text of `a`, `i` and `c`: to the first line that does not end with a backslash.
+    fn text(&mut self) -> Understood {
+        while let Some(c) = self.rest.peek().copied() {
+            match c {
+                '\n' => return Some(()),
+                '\\' => {
+                    self.rest.next();
+                    self.rest.next().map_or(Some(()), |escaped| self.goes_past(escaped))?;
+                }
+                _ => drop(self.rest.next()),
+            }
+        }
+        Some(())
+    }
+
+    fn delimiter(&mut self) -> Option<char> {
+        self.rest.next().filter(|c| !matches!(c, '\n' | '\\'))
+    }
+
+    /// Goes past a pattern and its delimiter.
+    fn pattern(&mut self, delimiter: char) -> Understood {
+        loop {
+            match self.rest.next()? {
+                c if c == delimiter => return Some(()),
+                '\n' => return None,
+                '\\' => {
+                    let escaped = self.rest.next()?;
+                    self.goes_past(escaped)?;
+                }
+                '[' if self.brackets == Brackets::HideDelimiter => self.bracket(delimiter),
+                _ => {}
+            }
+        }
+    }
+
+    /// Goes past `…]` when it is closed on this line; otherwise the bracket is a plain character.
+    fn bracket(&mut self, delimiter: char) {
+        let mut ahead = self.rest.clone();
+        if delimiter == '[' || delimiter == ']' {
+            return;
+        }
+        ahead.next_if_eq(&'^');
+        ahead.next_if_eq(&']');
+        while let Some(c) = ahead.next() {
+            match c {
+                '\n' => return,
+                ']' => {
+                    self.rest = ahead;
+                    return;
+                }
+                // `[:alpha:]` has a bracket of its own.
+                '[' => {
+                    if let Some(kind) = ahead.next_if(|c| matches!(c, ':' | '.' | '=')) {
+                        let mut last = ' ';
+                        for c in ahead.by_ref() {
+                            if last == kind && c == ']' {
+                                break;
+                            }
+                            last = c;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Goes past a replacement and its delimiter.
+    fn until(&mut self, delimiter: char) -> Understood {
+        loop {
+            match self.rest.next()? {
+                c if c == delimiter => return Some(()),
+                '\\' => {
+                    let escaped = self.rest.next()?;
+                    self.goes_past(escaped)?;
+                }
+                other => self.goes_past(other)?,
+            }
+        }
+    }
+
+    /// A command may go on in the next line, unless this line may all be a label.
+    fn goes_past(&self, passed: char) -> Understood {
+        (passed != '\n' || !self.after_label).then_some(())
+    }
+
+    /// Nothing more belongs to the command.
+    fn end(&mut self) -> Understood {
+        self.skip(|c| c.is_whitespace() && c != '\n');
+        match self.rest.peek() {
+            None | Some(';' | '\n' | '}' | '#') => Some(()),
+            Some(_) => None,
+        }
+    }
+
+    /// The rest of the line.
+    fn line(&mut self) -> String {
+        std::iter::from_fn(|| self.rest.next_if(|c| *c != '\n')).collect()
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        self.rest.next_if_eq(&wanted).is_some()
+    }
+
+    fn skip_blanks(&mut self) {
+        self.skip(|c| c == ' ' || c == '\t');
+    }
+
+    fn skip(&mut self, skipped: impl Fn(char) -> bool) {
+        while self.rest.next_if(|c| skipped(*c)).is_some() {}
+    }
+}
