@@ -114,6 +114,10 @@ mod tests {
         check("gawk 'BEGIN{f=\"system\"; @f(\"id\")}'", "looks: runs something");
         check("awk '/\"/ { system(\"id\") } /\"/' f", "looks: read f, script id");
         check("awk '/[/]/ { print \"/ | \" }' f", "looks: read f, runs something");
+        check("awk '/[[:space:]]x|y/ { print \"|\" }' f", "looks: read f");
+        check("awk '/[]/\"]/ { system(\"id\") } #\"' f", "looks: read f, runs something");
+        check("awk '/[[:a:]/\"]/ { system(\"id\") } #\"' f", "looks: read f, runs something");
+        check("awk '{ x = getline / system(\"id\") / 2 }' f", "looks: read f, runs something");
         check("awk '(a) / 2 | x' f", "looks: read f, runs something");
         check("awk '{print \"a | b' f", "looks: read f, runs something");
         check("gawk -e '{print}' -e 'BEGIN{system(\"id\")}' f", "looks: read f, script id");

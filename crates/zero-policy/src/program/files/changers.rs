@@ -267,8 +267,10 @@ fn permissions(name: &str, args: &[Arg]) -> Study {
     options.values(&["reference"]).for_each(|file| notes.read(file, Depth::Itself));
     // `chmod -x file`: the mode looks like an option.
     let mode_as_option = name == "chmod"
-        && options
-            .has(&["r", "w", "x", "X", "s", "t", "u", "g", "o", "a", "0", "1", "2", "3", "4"]);
+        && options.has(&[
+            "r", "w", "x", "X", "s", "t", "u", "g", "o", "a", "0", "1", "2", "3", "4", "5", "6",
+            "7",
+        ]);
     let skip = usize::from(!mode_as_option && !options.has(&["reference"]));
     for file in options.operands.iter().skip(skip) {
         notes.write(file, depth);
@@ -358,8 +360,13 @@ fn split(args: &[Arg]) -> Study {
     let mut notes = Notes::default();
     options.values(&["filter"]).for_each(|filter| notes.script(filter));
     options.operands.first().into_iter().for_each(|file| notes.read(file, Depth::Itself));
-    let prefix = options.operands.get(1).map_or("x", Arg::certain_start);
-    notes.write(&starting_with(prefix), Depth::Itself);
+    let prefixes = options.operands.get(1..).unwrap_or_default();
+    prefixes.iter().for_each(|prefix| {
+        notes.write(&starting_with(prefix.certain_start()), Depth::Itself);
+    });
+    if prefixes.is_empty() {
+        notes.write(&starting_with("x"), Depth::Itself);
+    }
     if may_hide_option(args, &options) {
         notes.caution(MAY_BE_OPTION);
     }
@@ -447,6 +454,7 @@ mod tests {
     fn permissions_change_files() {
         check("chmod 755 a", "files: write a");
         check("chmod -x a", "files: write a");
+        check("chmod -777 a", "files: write a");
         check("chmod +x a b", "files: write a, write b");
         check("chmod -R 755 a", "files: write a/**, critical: changes permissions recursively");
         check(

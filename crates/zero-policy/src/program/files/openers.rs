@@ -83,7 +83,7 @@ fn interpreter(args: &[Arg]) -> Study {
 /// `perl -pi -e …` and `ruby -i` change the files after the script in place.
 fn perl(args: &[Arg]) -> Study {
     const PERL: Grammar = Grammar {
-        short_values: "eEIMmxCDFr",
+        short_values: "eEIMmr",
         long_values: &[],
         long_flags: &["version", "help"],
         stops_at_operand: true,

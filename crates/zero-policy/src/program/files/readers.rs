@@ -6,7 +6,7 @@
 mod rows;
 
 use crate::program::Study;
-use crate::program::options::{Grammar, Options};
+use crate::program::options::{Grammar, Options, without_start};
 use crate::shell::Arg;
 
 use super::notes::{Depth, MAY_BE_OPTION, Notes, joined, last_part, may_hide_option};
@@ -16,7 +16,13 @@ use rows::ROWS;
 /// Studies a program that looks.
 pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     match name {
-        "less" | "more" | "most" | "pg" | "zless" | "zmore" => Some(pager(args)),
+        "less" | "zless" => Some(pager(&LESS, args)),
+        "more" | "most" | "pg" | "zmore" => Some(pager(&READER, args)),
+        "tree" => Some(tree(args)),
+        "xmllint" => Some(xmllint(Row::find(ROWS, name)?.study(args), args)),
+        "strings" | "nm" | "objdump" | "readelf" | "size" | "addr2line" | "c++filt" => {
+            Some(binutils(Row::find(ROWS, name)?.study(args), args))
+        }
         "bat" | "batcat" => Some(bat(args)),
         "date" => Some(date(args)),
         "diff" => Some(diff(args)),
@@ -28,37 +34,38 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     }
 }
 
+static LESS: Row = Row {
+    short_values: "bhjkoOpPtTxyzD",
+    long_values: &[
+        "log-file",
+        "LOG-FILE",
+        "lesskey-file",
+        "lesskey-src",
+        "lesskey-content",
+        "cmd",
+        "tag-file",
+        "pattern",
+        "tag",
+        "prompt",
+        "window",
+        "shift",
+        "tabs",
+        "jump-target",
+    ],
+    options: &[
+        ("o O log-file LOG-FILE", Does::Writes),
+        ("T tag-file", Does::Reads),
+        (
+            "k lesskey-file lesskey-src lesskey-content",
+            Does::Caution("keys can be bound to commands"),
+        ),
+        ("cmd", Does::Runs("the pager is given commands")),
+    ],
+    ..READER
+};
+
 /// `less` and its kind: `+` gives them commands, and they can keep a log.
-fn pager(args: &[Arg]) -> Study {
-    static PAGER: Row = Row {
-        short_values: "bhjkoOpPtTxyzD",
-        long_values: &[
-            "log-file",
-            "LOG-FILE",
-            "lesskey-file",
-            "lesskey-src",
-            "lesskey-content",
-            "cmd",
-            "tag-file",
-            "pattern",
-            "tag",
-            "prompt",
-            "window",
-            "shift",
-            "tabs",
-            "jump-target",
-        ],
-        options: &[
-            ("o O log-file LOG-FILE", Does::Writes),
-            ("T tag-file", Does::Reads),
-            (
-                "k lesskey-file lesskey-src lesskey-content",
-                Does::Caution("keys can be bound to commands"),
-            ),
-            ("cmd", Does::Runs("the pager is given commands")),
-        ],
-        ..READER
-    };
+fn pager(row: &Row, args: &[Arg]) -> Study {
     let is_command = |arg: &&Arg| arg.certain_start().starts_with('+');
     let harmless = |arg: &Arg| {
         let known = arg.as_known().map(|text| text.trim_start_matches('+'));
@@ -68,10 +75,72 @@ fn pager(args: &[Arg]) -> Study {
     };
     let files: Vec<Arg> = args.iter().filter(|arg| !is_command(arg)).cloned().collect();
     let mut notes = Notes::default();
-    notes.absorb(PAGER.study(&files));
+    notes.absorb(row.study(&files));
     if !args.iter().filter(is_command).all(harmless) {
         notes.runs_unknown("the pager is given commands");
     }
+    notes.all_said()
+}
+
+/// `tree` takes the values of a cluster from the arguments after it: `-oa out` writes `out`.
+fn tree(args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    let mut folders = Vec::new();
+    let mut all_said = true;
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        match arg.as_known().and_then(|text| text.strip_prefix('-')) {
+            Some("-") => folders.extend(rest.by_ref()),
+            Some(long) if long.starts_with('-') => {
+                // Its long options are no abbreviations, and one for the output may come yet.
+                all_said &= !long.starts_with("-o");
+            }
+            Some(cluster) => {
+                for letter in cluster.chars() {
+                    match letter {
+                        'o' => rest.next().into_iter().for_each(|file| {
+                            notes.write(file, Depth::Itself);
+                        }),
+                        'L' | 'P' | 'I' | 'H' | 'T' => drop(rest.next()),
+                        // It starts itself again in folders, with `-o 00Tree.html`.
+                        'R' => all_said = false,
+                        _ => {}
+                    }
+                }
+            }
+            None => folders.push(arg),
+        }
+        if arg.as_known().is_none() && arg.may_be_option() {
+            notes.caution(MAY_BE_OPTION);
+        }
+    }
+    folders.iter().for_each(|folder| notes.read(folder, Depth::Beneath));
+    if folders.is_empty() {
+        notes.read(&Arg::known("."), Depth::Beneath);
+    }
+    if all_said { notes.all_said() } else { notes.not_all_said() }
+}
+
+/// `xmllint` fetches a document that is named by an address.
+fn xmllint(study: Study, args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    let addresses = args.iter().filter(|arg| arg.certain_start().contains("://"));
+    addresses.for_each(|address| notes.host(address));
+    if args.iter().all(|arg| !arg.certain_start().contains("://")) {
+        return study;
+    }
+    notes.absorb(study);
+    notes.not_all_said()
+}
+
+/// `@file` stands for the options in that file.
+fn binutils(study: Study, args: &[Arg]) -> Study {
+    let mut notes = Notes::default();
+    for arg in args.iter().filter(|arg| arg.certain_start().starts_with('@')) {
+        notes.read(&without_start(arg, "@".len()), Depth::Itself);
+        notes.caution("a file gives it options");
+    }
+    notes.absorb(study);
     notes.all_said()
 }
 
@@ -257,7 +326,7 @@ fn yq(args: &[Arg]) -> Study {
 
 fn man(args: &[Arg]) -> Study {
     const MAN: Grammar = Grammar {
-        short_values: "CPMmSseLRErpT",
+        short_values: "CPMmSseLRErp",
         long_values: &[
             "config-file",
             "pager",
@@ -371,6 +440,15 @@ mod tests {
         check("less '+!id' a", "looks: read a, runs something");
         check("xmllint --format a.xml --output out", "files: write out, read a.xml");
         check("xmllint --noent a.xml", "program: read a.xml");
+        check("xmllint -noent a.xml", "program: read a.xml");
+        check("xmllint http://h/a", "program: read http://h/a, host http://h/a");
+        check("tree -ao out", "files: write out, read ./**");
+        check("tree -oa out src", "files: write out, read src/**");
+        check("tree -Lo 2 out src", "files: write out, read src/**");
+        check("nm @args", "looks: read args, read @args, caution");
+        check("more -p a", "looks: read a");
+        check("fmt -t a", "looks: read a");
+        check("man -T -P./x ls", "looks: script ./x");
         check("file -C -m magic", "program: read magic");
         check("nm --plug=./x.so a", "looks: read a, runs something");
         check("base64 -d a", "looks: read a");
@@ -397,6 +475,9 @@ mod tests {
         check("grep -rn --include=*.rs foo src", "looks: read src/**");
         check("grep -f patterns a", "looks: read patterns, read a");
         check("grep -e foo a", "looks: read a");
+        check("grep -C foo .env", "looks: read .env");
+        check("grep -C3 foo .env", "looks: read .env");
+        check("rg --ignore --pre=./x foo", "looks: read --pre=./x, read ./**, runs ./x");
         check("grep --recurs foo src", "looks: read src/**");
         check("rg foo", "looks: read ./**");
         check("rg -n foo src -g '*.rs'", "looks: read src/**");

@@ -38,8 +38,7 @@ const SIGNS: [&str; 27] = [
 ];
 
 /// Words after which a value starts, so that `/` is a pattern.
-const BEFORE_VALUE: [&str; 9] =
-    ["print", "printf", "return", "in", "else", "do", "case", "getline", "exit"];
+const BEFORE_VALUE: [&str; 7] = ["print", "printf", "return", "else", "do", "case", "exit"];
 
 fn tokens(program: &str) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();
@@ -105,6 +104,7 @@ enum Slash {
 fn slash(before: &[Token]) -> Slash {
     match before.last() {
         Some(Token::Word(word)) if BEFORE_VALUE.contains(&word.as_str()) => Slash::Pattern,
+        Some(Token::Word(word)) if matches!(word.as_str(), "getline" | "in") => Slash::Unclear,
         Some(Token::Word(_) | Token::Sign("]")) => Slash::Divides,
         // `(a) / 2` and `if (a) /b/` look alike, and so do `a++ / 2` and `a ++/b/`.
         Some(Token::Sign(")" | "++" | "--" | "$") | Token::Text(_) | Token::Pattern) => {
@@ -129,18 +129,31 @@ fn literal_length(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of a pattern with its slashes; `None` when a slash between brackets leaves it open.
+/// The length of a pattern with its slashes; `None` when versions may disagree where it ends, as
+/// they do about a slash between brackets.
 fn pattern_length(text: &str) -> Option<usize> {
-    let (mut escaped, mut bracket) = (false, false);
-    for (at, c) in text.char_indices().skip(1) {
+    let mut rest = text.char_indices().skip(1).peekable();
+    let mut bracket = false;
+    while let Some((at, c)) = rest.next() {
         match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '[' => bracket = true,
-            ']' => bracket = false,
+            '\\' => drop(rest.next()),
+            '\n' => return None,
             '/' if bracket => return None,
             '/' => return Some(at + 1),
-            '\n' => return None,
+            '[' if !bracket => {
+                bracket = true;
+                rest.next_if(|(_, c)| *c == '^');
+                // A bracket that comes first closes here and is a plain character there.
+                if rest.peek().is_some_and(|(_, c)| *c == ']') {
+                    return None;
+                }
+            }
+            // `[:alpha:]` has a bracket of its own.
+            '[' if matches!(rest.peek(), Some((_, ':' | '.' | '='))) => {
+                let class = rest.find(|(_, c)| matches!(c, ']' | '/' | '\n' | '"'));
+                class.filter(|(_, c)| *c == ']')?;
+            }
+            ']' => bracket = false,
             _ => {}
         }
     }

@@ -120,7 +120,17 @@ const CURL: Grammar = Grammar {
         "service-name",
         "login-options",
     ],
-    long_flags: &["remote-name", "remote-name-all", "remote-header-name", "globoff", "next"],
+    long_flags: &[
+        "remote-name",
+        "remote-name-all",
+        "remote-header-name",
+        "globoff",
+        "next",
+        "ssl",
+        "ssl-reqd",
+        "head",
+        "get",
+    ],
     stops_at_operand: false,
     single_dash_long: false,
 };

@@ -110,7 +110,7 @@ pub(super) static ROWS: &[Row] = &[
     Row { names: &["paste"], short_values: "d", long_values: &["delimiters"], ..READER },
     Row { names: &["join"], short_values: "12aejotv", ..READER },
     Row { names: &["column"], short_values: "cs", ..READER },
-    Row { names: &["fold", "fmt", "expand", "unexpand"], short_values: "wt", ..READER },
+    Row { names: &["fold", "fmt", "expand", "unexpand"], short_values: "w", ..READER },
     Row { names: &["od"], short_values: "AjNt", ..READER },
     Row {
         names: &["hexdump", "hd"],
@@ -153,15 +153,6 @@ pub(super) static ROWS: &[Row] = &[
         long_flags: &["recursive", "reverse"],
         beneath: "R recursive T tree",
         here: Here::Always,
-        ..READER
-    },
-    Row {
-        names: &["tree"],
-        short_values: "oLPIHT",
-        beneath: "*",
-        here: Here::Always,
-        // `-R` starts itself again in folders, with `-o 00Tree.html`.
-        options: &[("o output", Does::Writes), ("R", Does::More)],
         ..READER
     },
     Row {
@@ -280,6 +271,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         names: &["xmllint"],
         short_values: "o",
+        single_dash_long: true,
         long_values: &["output", "xpath", "encode", "pretty"],
         // It follows what a document refers to, over the network too, once it is told to.
         long_flags: &["noent"],
@@ -374,12 +366,11 @@ pub(super) static ROWS: &[Row] = &[
     },
     Row {
         names: &["ack", "ack-grep"],
-        short_values: "ABCm",
+        short_values: "ABm",
         long_values: &[
             "ackrc",
             "after-context",
             "before-context",
-            "context",
             "max-count",
             "match",
             "output",
@@ -411,14 +402,15 @@ pub(super) static ROWS: &[Row] = &[
 
 const GREP: Row = Row {
     names: &["grep", "egrep", "fgrep", "ggrep"],
-    short_values: "efmABCdD",
+    // `-C` takes a value here and none there, so it is not listed: a number read as a file harms
+    // nobody.
+    short_values: "efmABdD",
     long_values: &[
         "regexp",
         "file",
         "max-count",
         "after-context",
         "before-context",
-        "context",
         "directories",
         "devices",
         "binary-files",
