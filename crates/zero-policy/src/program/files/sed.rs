@@ -199,6 +199,7 @@ mod tests {
         check("sed 'a x\ne id' f", "looks: read f, script id");
         check("sed 'y/a/b/;e id' f", "looks: read f, script id");
         check("sed ':a;a\\\ne id' f", "looks: read f, runs something");
+        check("sed 'b x e id' f", "looks: read f, script id");
         check("sed K f", "looks: read f, runs something");
         check("sed s/a f", "looks: read f, runs something");
     }

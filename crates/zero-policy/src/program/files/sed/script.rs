@@ -118,7 +118,9 @@ impl<'a> Scanner<'a> {
                 self.end()
             }
             ':' | 'b' | 't' | 'T' | 'v' => {
-                self.skip(|c| !matches!(c, ';' | '\n' | '}'));
+                self.skip_blanks();
+                // A blank ends a label too, and the next command may stand right after it.
+                self.skip(|c| !c.is_whitespace() && !matches!(c, ';' | '}'));
                 self.after_label = true;
                 Some(())
             }
