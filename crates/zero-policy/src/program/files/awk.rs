@@ -96,6 +96,8 @@ mod tests {
         check("awk '/system/ { n++ } # system(x)\nEND { print n }' f", "looks: read f");
         check("awk '{ if ($1 >= 2 && $2 > 3) print; x = a > b }' f", "looks: read f");
         check("awk '{ print $1\n if (a > b) n++ }' f", "looks: read f");
+        check("awk '{print ($1+$2)/2, ($3)/4}' f", "looks: read f");
+        check("awk '$1 > 2 {print ($1+$2)/2}' f", "looks: read f");
         check("awk '{ getline; print }' f", "looks: read f");
         check("awk '{ gsub(/\\//, \"|\"); print }' f", "looks: read f");
         check("awk '{print > \"/dev/stderr\"}' f", "looks: read f");
@@ -118,7 +120,9 @@ mod tests {
         check("awk '/[]/\"]/ { system(\"id\") } #\"' f", "looks: read f, runs something");
         check("awk '/[[:a:]/\"]/ { system(\"id\") } #\"' f", "looks: read f, runs something");
         check("awk '{ x = getline / system(\"id\") / 2 }' f", "looks: read f, runs something");
-        check("awk '(a) / 2 | x' f", "looks: read f, runs something");
+        check("awk '{ print $1system(\"id\") }' f", "looks: read f, runs something");
+        check("awk '{ x = a.5system(\"id\") }' f", "looks: read f, runs something");
+        check("awk '(a) / 2 | x / 3' f", "looks: read f, runs something");
         check("awk '{print \"a | b' f", "looks: read f, runs something");
         check("gawk -e '{print}' -e 'BEGIN{system(\"id\")}' f", "looks: read f, script id");
         check("gawk -i inplace '{print}' f", "looks: read f, runs something");

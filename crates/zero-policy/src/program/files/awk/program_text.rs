@@ -9,8 +9,8 @@ use super::super::notes::{Depth, Notes, starting_with};
 
 /// Notes what a program does; one that cannot be read may run anything.
 pub(super) fn note(program: &str, notes: &mut Notes) {
-    let telling = ["|", ">", "system", "getline", "@", "ARGV", "ARGC"];
-    if !telling.iter().any(|mark| program.contains(mark)) {
+    let mut words = TELLING_WORDS.iter().filter(|word| **word != "print");
+    if !program.contains(['|', '>', '@']) && !words.any(|word| program.contains(word)) {
         return;
     }
     match tokens(program) {
@@ -18,6 +18,9 @@ pub(super) fn note(program: &str, notes: &mut Notes) {
         None => notes.runs_unknown("the awk program is not understood"),
     }
 }
+
+/// Words that can read, write or run something; `print` only together with a sign.
+const TELLING_WORDS: [&str; 5] = ["system", "getline", "print", "ARGV", "ARGC"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
@@ -72,14 +75,30 @@ fn tokens(program: &str) -> Option<Vec<Token>> {
                     tokens.push(Token::Sign("?"));
                     1
                 }
+                // A pattern would need another slash.
+                Slash::Unclear if !rest.get(1..)?.contains('/') => {
+                    tokens.push(Token::Sign("?"));
+                    1
+                }
                 Slash::Pattern => {
                     tokens.push(Token::Pattern);
                     pattern_length(rest)?
                 }
                 Slash::Unclear => return None,
             },
-            _ if c.is_alphanumeric() || c == '_' || c == '.' => {
-                let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+            _ if c.is_ascii_digit() || c == '.' => {
+                let is_number = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+                let length = rest.find(|c| !is_number(c)).unwrap_or(rest.len());
+                let number = rest.get(..length)?;
+                // `1system` is a number and a word; where the one ends depends on the version.
+                if TELLING_WORDS.iter().any(|word| number.contains(word)) {
+                    return None;
+                }
+                tokens.push(Token::Word(number.to_owned()));
+                length
+            }
+            _ if c.is_alphabetic() || c == '_' => {
+                let is_word = |c: char| c.is_alphanumeric() || c == '_';
                 let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
                 tokens.push(Token::Word(rest.get(..length)?.to_owned()));
                 length
