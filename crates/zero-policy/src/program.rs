@@ -3,8 +3,21 @@
 //! A table per kind of program. What no table knows is [`Nature::Program`]: it may do anything its
 //! process may do, and only a rule can allow it.
 
+mod builtins;
+mod containers;
+mod critical;
 mod files;
+mod find;
+mod getopt;
+mod git;
 mod options;
+mod privilege;
+mod remote;
+mod runners;
+mod shells;
+#[cfg(test)]
+mod shown;
+mod wrappers;
 
 use crate::shell::Arg;
 
@@ -24,6 +37,9 @@ pub struct Study {
     /// Why no rule may cover it by its name alone, in a few words such as
     /// `\`-c\` sets an alias that runs a command`.
     pub caution: Option<String>,
+    /// The folder it works in when it is told one, as `git -C` does. `touches` are joined onto it
+    /// already.
+    pub folder: Option<Arg>,
 }
 
 /// How much of what a command does its [`Study`] says.
@@ -94,7 +110,248 @@ pub enum Run {
 ///
 /// The program is looked up by the last part of its path. `argv` is never empty.
 pub fn study(argv: &[Arg]) -> Study {
-    let Some((program, args)) = argv.split_first() else { return Study::default() };
-    let name = program.as_known().and_then(|path| path.rsplit('/').next());
-    name.and_then(|name| files::study(name, args)).unwrap_or_default()
+    let Some((program, args)) = argv.split_first() else {
+        return Study::program();
+    };
+    let Some(written) = program.as_known() else {
+        return Study::program().runs(Run::Unknown("which program it is shows only when it runs"));
+    };
+    let name = plain_name(written);
+    let mut study = tables(name, args);
+    let judged = critical::judge(name, args);
+    study.critical = study.critical.or(judged.critical);
+    study.caution = study.caution.or(judged.caution);
+    if !is_where_programs_live(written) {
+        // `./ls` may be anything, whatever it is called. What is known of its namesake still
+        // holds it back, but does not excuse it from a rule.
+        study.nature = Nature::Program;
+    }
+    study
+}
+
+/// Asks each table in turn. Those that run something come first: what they run must be seen even
+/// where another table also knows the name.
+fn tables(name: &str, args: &[Arg]) -> Study {
+    shells::study(name, args)
+        .or_else(|| builtins::study(name, args))
+        .or_else(|| wrappers::study(name, args))
+        .or_else(|| runners::study(name, args))
+        .or_else(|| privilege::study(name, args))
+        .or_else(|| remote::study(name, args))
+        .or_else(|| containers::study(name, args))
+        .or_else(|| find::study(name, args))
+        .or_else(|| (name == "git").then(|| git::study(args)))
+        .or_else(|| critical::study(name, args))
+        .or_else(|| files::study(name, args))
+        .unwrap_or_default()
+}
+
+/// The name a program is known by: without folders, without `.exe`, and without the `g` that GNU
+/// programs carry where others have the name.
+fn plain_name(written: &str) -> &str {
+    const GNU: &[&str] = &[
+        "chgrp", "chmod", "chown", "chroot", "dd", "echo", "env", "find", "kill", "nice", "nohup",
+        "printf", "rm", "rmdir", "shred", "stdbuf", "test", "time", "timeout", "truncate",
+        "unlink", "xargs",
+    ];
+    let base = written.rsplit('/').next().unwrap_or(written);
+    let base = base.strip_suffix(".exe").unwrap_or(base);
+    base.strip_prefix('g').filter(|rest| GNU.contains(rest)).unwrap_or(base)
+}
+
+/// Whether a program called like this is found where a system keeps its programs. A bare name is:
+/// which file it stands for is for the caller to ask.
+fn is_where_programs_live(written: &str) -> bool {
+    const FOLDERS: &[&str] = &[
+        "/bin",
+        "/sbin",
+        "/usr/bin",
+        "/usr/sbin",
+        "/usr/local/bin",
+        "/usr/local/sbin",
+        "/opt/homebrew/bin",
+        "/run/current-system/sw/bin",
+    ];
+    written.rsplit_once('/').is_none_or(|(folder, _)| FOLDERS.contains(&folder))
+}
+
+impl Study {
+    fn of(nature: Nature) -> Self {
+        Self { nature, ..Self::default() }
+    }
+
+    fn program() -> Self {
+        Self::of(Nature::Program)
+    }
+
+    fn read_only() -> Self {
+        Self::of(Nature::ReadOnly)
+    }
+
+    fn wrapper() -> Self {
+        Self::of(Nature::Wrapper)
+    }
+
+    #[must_use]
+    fn runs(mut self, run: Run) -> Self {
+        self.runs.push(run);
+        self
+    }
+
+    /// Adds a command it runs; without words there is none.
+    #[must_use]
+    fn runs_argv(self, argv: &[Arg]) -> Self {
+        if argv.is_empty() { self } else { self.runs(Run::command(argv)) }
+    }
+
+    #[must_use]
+    fn touches(mut self, access: Access, path: &Arg) -> Self {
+        self.touches.push(Touch { access, path: path.clone(), recursive: false });
+        self
+    }
+
+    #[must_use]
+    fn touches_all(mut self, access: Access, paths: &[Arg]) -> Self {
+        self.touches.extend(paths.iter().map(|path| Touch {
+            access,
+            path: path.clone(),
+            recursive: false,
+        }));
+        self
+    }
+
+    #[must_use]
+    fn touches_beneath(mut self, access: Access, path: &Arg) -> Self {
+        self.touches.push(Touch { access, path: path.clone(), recursive: true });
+        self
+    }
+
+    #[must_use]
+    fn reaches(mut self, host: &Arg) -> Self {
+        self.hosts.push(host.clone());
+        self
+    }
+
+    /// Says why no rule may cover it; the first reason stays.
+    #[must_use]
+    fn caution(mut self, why: impl Into<String>) -> Self {
+        self.caution.get_or_insert_with(|| why.into());
+        self
+    }
+
+    /// Like [`Study::caution`], where it depends.
+    #[must_use]
+    fn caution_if(self, holds: bool, why: &str) -> Self {
+        if holds { self.caution(why) } else { self }
+    }
+
+    /// Marks a command line that is not fully understood, so that what it runs is a guess.
+    #[must_use]
+    fn guess_if(self, uncertain: bool) -> Self {
+        if uncertain {
+            self.runs(Run::Unknown("its options are not all known, so what it runs is a guess"))
+        } else {
+            self
+        }
+    }
+
+    #[must_use]
+    fn critical(mut self, why: &'static str) -> Self {
+        self.critical.get_or_insert(why);
+        self
+    }
+}
+
+impl Run {
+    fn command(argv: &[Arg]) -> Self {
+        Self::Command {
+            argv: argv.to_vec(),
+            variables: Vec::new(),
+            folder: None,
+            more_arguments: false,
+        }
+    }
+
+    fn script(text: &Arg) -> Self {
+        Self::Script { text: text.clone(), folder: None }
+    }
+
+    /// Words that a shell will read as one text.
+    fn script_of(words: &[Arg]) -> Self {
+        Self::Script { text: joined(words), folder: None }
+    }
+}
+
+/// The words with spaces between, known as far as each of them is.
+fn joined(words: &[Arg]) -> Arg {
+    let mut certain = String::new();
+    let mut written = String::new();
+    let mut all_known = true;
+    for (at, word) in words.iter().enumerate() {
+        if at > 0 {
+            written.push(' ');
+            if all_known {
+                certain.push(' ');
+            }
+        }
+        written.push_str(&word.to_string());
+        if all_known {
+            certain.push_str(word.certain_start());
+        }
+        all_known &= word.as_known().is_some();
+    }
+    if all_known { Arg::Known(certain) } else { Arg::Unknown { starts_with: certain, written } }
+}
+
+/// An argument without its first bytes, which are certain: `x` of `of=x`.
+fn after(arg: &Arg, prefix: &str) -> Option<Arg> {
+    let rest = arg.certain_start().strip_prefix(prefix)?.to_owned();
+    Some(match arg {
+        Arg::Known(_) => Arg::Known(rest),
+        Arg::Pattern(pattern) => Arg::Pattern(pattern.strip_prefix(prefix)?.to_owned()),
+        Arg::Unknown { written, .. } => {
+            let written = written.strip_prefix(prefix).unwrap_or(written).to_owned();
+            Arg::Unknown { starts_with: rest, written }
+        }
+    })
+}
+
+/// An argument of which nothing is known but how people write it.
+fn unknown(starts_with: impl Into<String>, written: impl Into<String>) -> Arg {
+    Arg::Unknown { starts_with: starts_with.into(), written: written.into() }
+}
+
+/// The rest of the arguments from `at` on; empty when there are none.
+fn from(args: &[Arg], at: usize) -> &[Arg] {
+    args.get(at..).unwrap_or_default()
+}
+
+/// What is known of an argument as a word to compare; empty when it is not certain.
+fn word(arg: Option<&Arg>) -> &str {
+    arg.and_then(Arg::as_known).unwrap_or_default()
+}
+
+/// `NAME` and its value, when the argument certainly is `NAME=value`.
+fn assignment(arg: &Arg) -> Option<(String, Arg)> {
+    let (name, _) = arg.certain_start().split_once('=')?;
+    let value = after(arg, &format!("{name}="))?;
+    (!name.is_empty()).then(|| (name.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown::check;
+
+    #[test]
+    fn a_program_is_known_by_its_name_and_trusted_by_its_place() {
+        check("/usr/bin/true", "read-only");
+        check("./true", "program");
+        check("/tmp/rm -rf x", "program delete(x/**) critical");
+        check("/usr/bin/../../tmp/true", "program");
+        check("/bin/rm x", "files delete(x)");
+        check("grm -r x", "files delete(x/**) critical");
+        check("bash.exe -c ls", "wrapper script[ls]");
+        check("$X y", "program unknown");
+        check("no-such-program x", "program");
+    }
 }

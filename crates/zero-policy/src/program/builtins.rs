@@ -1,0 +1,282 @@
+//! Commands a shell has built in.
+//!
+//! Most change nothing but the shell itself. Some take a text that runs now or later, and some take
+//! the name of a variable, whose index is arithmetic and may hold a `$(command)` of its own.
+
+use super::{Access, Run, Study, from, joined, word};
+use crate::program::getopt::{Ends, Getopt};
+use crate::shell::Arg;
+
+/// Nothing in their arguments is looked into again.
+const PLAIN: &[&str] = &[
+    ":", "true", "false", "echo", "pwd", "cd", "pushd", "popd", "dirs", "exit", "return", "break",
+    "continue", "shift", "times", "ulimit", "umask", "type", "sleep", "disown", "bg", "fg",
+    "suspend", "logout", "set", "shopt", "unalias", "caller", "help",
+];
+
+/// Their arguments hold names of variables.
+const NAMING: &[&str] = &[
+    "read",
+    "unset",
+    "export",
+    "declare",
+    "local",
+    "readonly",
+    "typeset",
+    "getopts",
+    "let",
+    "wait",
+    "mapfile",
+    "readarray",
+    "printf",
+    "test",
+    "[",
+    "integer",
+    "float",
+];
+
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    if PLAIN.contains(&name) {
+        return Some(Study::read_only());
+    }
+    if NAMING.contains(&name) {
+        let study = naming(name, args);
+        let callback = matches!(name, "mapfile" | "readarray");
+        return Some(if callback { with_callback(study, args) } else { study });
+    }
+    Some(match name {
+        "source" | "." => sourced(args),
+        "eval" => {
+            let words = if word(args.first()) == "--" { from(args, 1) } else { args };
+            if words.is_empty() {
+                Study::read_only()
+            } else {
+                Study::wrapper().runs(Run::script_of(words))
+            }
+        }
+        "trap" => trap(args),
+        "exec" => inner(args, &Getopt { short: "cla:", long: "" }),
+        "command" => {
+            let table = Getopt { short: "pvV", long: "" };
+            let asks = table.read(args, Ends::AtOperand);
+            if asks.has(&["v", "V"]) && !asks.uncertain {
+                Study::read_only()
+            } else {
+                inner(args, &table)
+            }
+        }
+        "builtin" => inner(args, &Getopt { short: "", long: "" }),
+        "jobs" => match word(args.first()) {
+            "-x" => Study::wrapper().runs_argv(from(args, 1)),
+            _ => Study::read_only().guess_if(args.iter().any(|arg| arg.as_known().is_none())),
+        },
+        "alias" => aliases(args),
+        "hash" => plain_unless(args, "p", "it decides which file a name runs"),
+        "enable" => plain_unless(args, "fdn", "it changes what the shell's own commands are"),
+        "complete" | "compgen" | "compopt" => {
+            plain_unless(args, "CFWX", "it takes a text that the shell runs")
+        }
+        "bind" => plain_unless(args, "xfmu", "it binds keys to commands"),
+        "fc" => match word(args.first()) {
+            "-l" | "-ln" | "-lr" => Study::read_only(),
+            _ => Study::program().runs(Run::Unknown("it runs commands from the history")),
+        },
+        "history" => history(args),
+        _ => return None,
+    })
+}
+
+fn inner(args: &[Arg], table: &Getopt) -> Study {
+    let options = table.read(args, Ends::AtOperand);
+    if options.operands.is_empty() {
+        return Study::read_only().guess_if(options.uncertain);
+    }
+    Study::wrapper().runs_argv(&options.operands).guess_if(options.uncertain)
+}
+
+fn sourced(args: &[Arg]) -> Study {
+    let args = if word(args.first()) == "--" { from(args, 1) } else { args };
+    let study = Study::wrapper().runs(Run::Unknown("sources a file whose commands are not seen"));
+    match args.first() {
+        Some(file) => study.touches(Access::Read, file),
+        None => study,
+    }
+}
+
+fn trap(args: &[Arg]) -> Study {
+    let args = if word(args.first()) == "--" { from(args, 1) } else { args };
+    match args {
+        [action, _, ..] if matches!(action.as_known(), Some("-" | "" | "-p" | "-l" | "-P")) => {
+            Study::read_only()
+        }
+        [action, _, ..] => Study::wrapper().runs(Run::script(action)),
+        [only] if only.as_known().is_none() => Study::wrapper().runs(Run::script(only)),
+        _ => Study::read_only(),
+    }
+}
+
+/// An alias runs nothing yet, but afterwards a word no longer means what it says.
+fn aliases(args: &[Arg]) -> Study {
+    let defined: Vec<Arg> = args
+        .iter()
+        .filter_map(|arg| match super::assignment(arg) {
+            Some((_, value)) => Some(value),
+            None => arg.as_known().is_none().then(|| arg.clone()),
+        })
+        .collect();
+    if defined.is_empty() {
+        return Study::read_only();
+    }
+    defined
+        .iter()
+        .fold(Study::wrapper(), |study, value| study.runs(Run::script(value)))
+        .caution("it gives a command another name")
+}
+
+/// Read-only unless one of these letters is among the options.
+fn plain_unless(args: &[Arg], letters: &str, why: &str) -> Study {
+    let given = args.iter().any(|arg| {
+        let start = arg.certain_start();
+        arg.as_known().is_none() && arg.may_be_option()
+            || start
+                .strip_prefix('-')
+                .is_some_and(|cluster| cluster.contains(|c| letters.contains(c)))
+    });
+    if given { Study::program().caution(why) } else { Study::read_only() }
+}
+
+fn history(args: &[Arg]) -> Study {
+    let options = Getopt { short: "cd:anrwps", long: "" }.read(args, Ends::AtOperand);
+    let file = options.operands.first();
+    match file {
+        _ if options.uncertain => Study::program().caution("it may write the history to a file"),
+        Some(file) if options.has(&["a", "w"]) => {
+            Study::of(super::Nature::Files).touches(Access::Write, file)
+        }
+        Some(file) if options.has(&["r", "n"]) => Study::read_only().touches(Access::Read, file),
+        None if options.has(&["a", "w", "c", "d"]) => Study::program(),
+        // `-p` expands history, which may run a `$(command)` in it.
+        _ if options.has(&["p", "s"]) => Study::program(),
+        _ => Study::read_only(),
+    }
+}
+
+fn with_callback(study: Study, args: &[Arg]) -> Study {
+    let options = Getopt { short: "d:n:O:s:tu:C:c:", long: "" }.read(args, Ends::AtOperand);
+    options
+        .values(&["C"])
+        .fold(study, |study, callback| {
+            let called = joined(&[callback.clone(), super::unknown("", "…")]);
+            study.runs(Run::script(&called)).caution("it calls a command for what it reads")
+        })
+        .guess_if(options.uncertain)
+}
+
+/// Commands that take names of variables: the index in `name[index]` is evaluated, and with it every
+/// `$(command)` it holds, even one that was quoted.
+fn naming(name: &str, args: &[Arg]) -> Study {
+    let looked_at: Vec<&Arg> = match name {
+        // Only the name after `-v` is one.
+        "test" | "[" => after_option(args, &["-v", "-R"]),
+        "printf" => after_option(args.get(..2).unwrap_or(args), &["-v"]),
+        _ => args.iter().collect(),
+    };
+    let runs = looked_at.iter().any(|arg| {
+        let start = arg.certain_start();
+        let target = if name == "let" {
+            start
+        } else {
+            // In `name[index]=value` only what stands before the value is looked into.
+            start.split_once('=').map_or(start, |(target, _)| target)
+        };
+        let indexed = target.contains('[') && target.contains(['$', '`']);
+        let open = arg.as_known().is_none() && (name == "let" || !start.contains('='));
+        indexed || open || (name == "let" && start.contains(['$', '`']))
+    });
+    if runs {
+        Study::read_only().runs(Run::Unknown("the index of an array may hold a command"))
+    } else {
+        Study::read_only()
+    }
+}
+
+/// The arguments that stand after one of these options, apart or attached.
+fn after_option<'a>(args: &'a [Arg], options: &[&str]) -> Vec<&'a Arg> {
+    let mut found = Vec::new();
+    for (at, arg) in args.iter().enumerate() {
+        if arg.as_known().is_some_and(|text| options.contains(&text)) {
+            found.extend(args.get(at + 1));
+        } else if options.iter().any(|option| arg.certain_start().starts_with(option)) {
+            found.push(arg);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shown::{argument, check, text};
+    use super::super::study;
+    use crate::shell::Arg;
+
+    #[test]
+    fn what_changes_only_the_shell_is_read_only() {
+        for line in
+            ["echo -n $X", "cd $X", "true", "[ -f x ]", "export A=$B", "local x=$1", "set -e"]
+        {
+            check(line, "read-only");
+        }
+        check("printf %s $X", "read-only");
+        check("read -r line", "read-only");
+        check("command -v git", "read-only");
+        check("type $X", "read-only");
+    }
+
+    #[test]
+    fn texts_and_commands_are_seen() {
+        check("eval rm x", "wrapper script[rm x]");
+        check("eval rm $X y", "wrapper script?[rm $X y]");
+        check("trap rm_x EXIT", "wrapper script[rm x]");
+        check("trap -- rm_x EXIT", "wrapper script[rm x]");
+        check("trap - EXIT", "read-only");
+        check("exec -a name rm x", "wrapper runs[rm x]");
+        check("exec", "read-only");
+        check("command -p rm x", "wrapper runs[rm x]");
+        check("command $X rm x", "wrapper runs[$X rm x] unknown");
+        check("builtin echo x", "wrapper runs[echo x]");
+        check("jobs -x rm x", "wrapper runs[rm x]");
+        check("source f", "wrapper read(f) unknown");
+        check(". ./f", "wrapper read(./f) unknown");
+        check("alias ls=rm_x", "wrapper script[rm x] caution");
+        check("alias", "read-only");
+        check("mapfile -C rm_x -c 1 a", "read-only script?[rm x …] caution");
+        check("hash -p /tmp/x ls", "program caution");
+        check("enable -f ./x.so x", "program caution");
+        check("compgen -W $X", "program caution");
+        check("compgen -c", "read-only");
+        check("bind -x k", "program caution");
+        check("fc -s", "program unknown");
+        check("history -w f", "files write(f)");
+        check("history 5", "read-only");
+    }
+
+    #[test]
+    fn an_index_may_hold_a_command() {
+        for (name, arg) in [
+            ("unset", "a[$(id)]"),
+            ("read", "a[$(id)]"),
+            ("declare", "a[`id`]=1"),
+            ("let", "a[$(id)]=1"),
+            ("let", "x=a[$(id)]"),
+        ] {
+            let argv = [argument(name), Arg::known(arg)];
+            assert_eq!(text(&study(&argv)), "read-only unknown", "{name} {arg}");
+        }
+        let argv = ["printf", "-v", "a[$(id)]", "x"].map(Arg::known);
+        assert_eq!(text(&study(&argv)), "read-only unknown");
+        let argv = ["test", "-v", "a[$(id)]"].map(Arg::known);
+        assert_eq!(text(&study(&argv)), "read-only unknown");
+        let argv = ["export", "A=$(id)"].map(Arg::known);
+        assert_eq!(text(&study(&argv)), "read-only");
+    }
+}

@@ -1,0 +1,267 @@
+//! Containers and clusters: `docker exec`, `kubectl exec` and their like.
+//!
+//! What runs inside is judged as if it ran here, which is never too mild: a folder of this machine
+//! may be mounted there.
+
+use super::getopt::{Ends, Getopt};
+use super::{Access, Study, from, word};
+use crate::program::options::Options;
+use crate::shell::Arg;
+
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    Some(match name {
+        "docker" | "podman" | "nerdctl" => docker(args)?,
+        "docker-compose" | "podman-compose" => compose(args),
+        "kubectl" | "oc" | "k" | "microk8s" => behind_dashes(args, &["exec", "run", "debug"])?,
+        "multipass" | "lxc" | "incus" => behind_dashes(args, &["exec"])?,
+        "machinectl" => machinectl(args)?,
+        "distrobox" | "toolbox" => behind_dashes(args, &["enter", "run"])?,
+        _ => return None,
+    })
+}
+
+pub(super) const DOCKER_GLOBALS: Getopt = Getopt {
+    short: "H:c:l:Dv",
+    long: "host: context: config: log-level: tls tlscacert: tlscert: tlskey: tlsverify debug \
+           connection: url: identity: root: runroot: storage-driver: storage-opt: cgroup-manager: \
+           remote namespace: address: help version",
+};
+
+const RUN: Getopt = Getopt {
+    short: "a:c:dD:e:h:il:L:m:p:Ptqu:v:w:",
+    long: "add-host: annotation: attach: blkio-weight: blkio-weight-device: cap-add: cap-drop: \
+           cgroup-parent: cgroupns: cidfile: cpu-count: cpu-percent: cpu-period: cpu-quota: \
+           cpu-rt-period: cpu-rt-runtime: cpu-shares: cpus: cpuset-cpus: cpuset-mems: detach \
+           detach-keys: device: device-cgroup-rule: device-read-bps: device-read-iops: \
+           device-write-bps: device-write-iops: disable-content-trust dns: dns-option: dns-search: \
+           domainname: entrypoint: env: env-file: expose: gpus: group-add: health-cmd: \
+           health-interval: health-retries: health-start-interval: health-start-period: \
+           health-timeout: hostname: init interactive io-maxbandwidth: io-maxiops: ip: ip6: ipc: \
+           isolation: kernel-memory: label: label-file: link: link-local-ip: log-driver: log-opt: \
+           mac-address: memory: memory-reservation: memory-swap: memory-swappiness: mount: name: \
+           network: net: network-alias: no-healthcheck oom-kill-disable oom-score-adj: pid: \
+           pids-limit: platform: privileged publish: publish-all pull: quiet read-only restart: rm \
+           runtime: security-opt: shm-size: sig-proxy stop-signal: stop-timeout: storage-opt: \
+           sysctl: tmpfs: tty ulimit: user: userns: uts: volume: volume-driver: volumes-from: \
+           workdir: index: no-TTY no-deps service-ports use-aliases build remove-orphans \
+           replace pod: arch: os: systemd: authfile: secret: no-hosts",
+};
+
+fn docker(args: &[Arg]) -> Option<Study> {
+    let globals = DOCKER_GLOBALS.read(args, Ends::AtOperand);
+    let rest = from(&globals.operands, 1);
+    let study = match (word(globals.operands.first()), word(rest.first())) {
+        ("compose", _) => compose(rest),
+        ("container", "run" | "create" | "exec") => inside(from(rest, 1)),
+        ("run" | "create" | "exec", _) => inside(rest),
+        ("cp", _) => copy(rest),
+        ("container", "cp") => copy(from(rest, 1)),
+        _ => return None,
+    };
+    Some(study.guess_if(globals.uncertain))
+}
+
+/// `run [options] image command`, `exec [options] container command`.
+fn inside(args: &[Arg]) -> Study {
+    let options = RUN.read(args, Ends::AtOperand);
+    let mut argv = Vec::new();
+    // An entry point comes before the words that follow the image.
+    argv.extend(options.values(&["entrypoint"]).last().cloned());
+    argv.extend_from_slice(from(&options.operands, 1));
+    let image_unknown = options.operands.first().is_some_and(|image| image.as_known().is_none());
+    opened(Study::program().runs_argv(&argv), &options).guess_if(options.uncertain || image_unknown)
+}
+
+/// What of this machine the container gets to see.
+fn opened(mut study: Study, options: &Options) -> Study {
+    for volume in options.values(&["v", "volume"]) {
+        study = mounted(study, volume);
+    }
+    for mount in options.values(&["mount"]) {
+        study = match source_of(mount) {
+            Some(source) => whole_machine(study.touches_beneath(Access::Write, &source), &source),
+            None if mount.certain_start().contains("type=volume") => study,
+            None if mount.certain_start().contains("type=tmpfs") => study,
+            None => study.caution("what it mounts is not known"),
+        };
+    }
+    for file in options.values(&["env-file", "label-file"]) {
+        study = study.touches(Access::Read, file);
+    }
+    for file in options.values(&["cidfile"]) {
+        study = study.touches(Access::Write, file);
+    }
+    let shares = options
+        .values(&["pid", "ipc", "userns", "network", "net", "uts", "cgroupns"])
+        .any(|value| value.as_known() == Some("host"));
+    let unconfined = options
+        .values(&["security-opt"])
+        .any(|value| value.certain_start().contains("unconfined") || value.as_known().is_none());
+    study
+        .caution_if(
+            options.has(&["privileged", "cap-add", "device", "volumes-from"]) || unconfined,
+            "the container gets powers over this machine",
+        )
+        .caution_if(shares, "the container shares this machine's namespaces")
+}
+
+fn mounted(study: Study, volume: &Arg) -> Study {
+    let start = volume.certain_start();
+    let Some(text) = volume.as_known() else {
+        let path = start.split(':').next().unwrap_or(start);
+        if start.contains(':') && path.starts_with(['/', '.', '~']) {
+            return whole_machine(
+                study.touches_beneath(Access::Write, &Arg::known(path)),
+                &Arg::known(path),
+            );
+        }
+        return study.touches_beneath(Access::Write, volume);
+    };
+    let mut parts = text.split(':');
+    let source = parts.next().unwrap_or_default();
+    let read_only = parts.nth(1).is_some_and(|flags| flags.split(',').any(|flag| flag == "ro"));
+    // A name without a path is a volume that docker keeps.
+    if !text.contains(':') || !source.starts_with(['/', '.', '~']) {
+        return study;
+    }
+    let access = if read_only { Access::Read } else { Access::Write };
+    let source = Arg::known(source);
+    whole_machine(study.touches_beneath(access, &source), &source)
+}
+
+fn whole_machine(study: Study, source: &Arg) -> Study {
+    let path = source.certain_start().trim_end_matches(['/', '.']);
+    let socket = path.ends_with(".sock");
+    let root = path.is_empty()
+        || matches!(
+            path,
+            "/etc"
+                | "/dev"
+                | "/proc"
+                | "/sys"
+                | "/root"
+                | "/home"
+                | "/var"
+                | "/usr"
+                | "/run"
+                | "/var/run"
+                | "/boot"
+        );
+    let root = root && source.certain_start().starts_with('/');
+    study
+        .caution_if(
+            root && source.as_known().is_some(),
+            "it mounts what belongs to this whole machine",
+        )
+        .caution_if(socket, "it hands over a socket that controls this machine")
+}
+
+fn source_of(mount: &Arg) -> Option<Arg> {
+    let text = mount.as_known()?;
+    let field =
+        |name: &str| text.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    if !matches!(field("type"), Some("bind")) {
+        return None;
+    }
+    field("source").or_else(|| field("src")).map(Arg::known)
+}
+
+fn copy(args: &[Arg]) -> Study {
+    let options =
+        Getopt { short: "aLq", long: "archive follow-link quiet" }.read(args, Ends::Never);
+    let here = |arg: &Arg| !arg.certain_start().split('/').next().unwrap_or_default().contains(':');
+    let mut study = Study::program().guess_if(options.uncertain);
+    if let [source, target, ..] = options.operands.as_slice() {
+        if here(source) {
+            study = study.touches_beneath(Access::Read, source);
+        }
+        if here(target) {
+            study = study.touches_beneath(Access::Write, target);
+        }
+    }
+    study
+}
+
+fn compose(args: &[Arg]) -> Study {
+    let table = Getopt {
+        short: "f:p:H:cv",
+        long: "file: project-name: profile: env-file: project-directory: ansi: parallel: \
+               progress: compatibility all-resources dry-run verbose context: host:",
+    };
+    let globals = table.read(args, Ends::AtOperand);
+    let files: Vec<Arg> = globals.values(&["f", "file", "env-file"]).cloned().collect();
+    let study = match word(globals.operands.first()) {
+        "exec" | "run" => inside(from(&globals.operands, 1)),
+        _ => Study::program(),
+    };
+    study.touches_all(Access::Read, &files).guess_if(globals.uncertain)
+}
+
+/// `kubectl exec pod -c container -- command`: the command stands behind `--`, and with old
+/// versions right behind the pod.
+fn behind_dashes(args: &[Arg], verbs: &[&str]) -> Option<Study> {
+    let end = args.iter().position(|arg| arg.as_known() == Some("--"));
+    let before = args.get(..end.unwrap_or(args.len())).unwrap_or_default();
+    let at =
+        before.iter().position(|arg| arg.as_known().is_some_and(|verb| verbs.contains(&verb)))?;
+    let study = Study::program();
+    Some(match end {
+        Some(end) => study.runs_argv(from(args, end + 1)),
+        None => {
+            // Without `--`, where the command begins depends on the options.
+            let words = from(before, at + 2);
+            let starts = words.iter().position(|arg| !arg.may_be_option());
+            let argv = starts.map_or(&[] as &[Arg], |at| from(words, at));
+            let flags = words.iter().any(Arg::may_be_option);
+            study.runs_argv(argv).guess_if(flags && !argv.is_empty())
+        }
+    })
+}
+
+fn machinectl(args: &[Arg]) -> Option<Study> {
+    let at = args.iter().position(|arg| arg.as_known() == Some("shell"))?;
+    let options = Getopt { short: "E:M:q", long: "uid: setenv: machine: quiet" }
+        .read(from(args, at + 1), Ends::AtOperand);
+    Some(Study::program().runs_argv(from(&options.operands, 1)).guess_if(options.uncertain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shown::check;
+
+    #[test]
+    fn the_command_inside_is_seen() {
+        check("docker exec -it c rm -rf x", "program runs[rm -rf x]");
+        check("docker --host h exec -u 0 c sh -c rm_x", "program runs[sh -c rm x]");
+        check("docker container exec c rm x", "program runs[rm x]");
+        check("podman run --rm -it image rm x", "program runs[rm x]");
+        check("docker run --entrypoint rm image -rf x", "program runs[rm -rf x]");
+        check("docker run --strange image rm x", "program runs[rm x] unknown");
+        check("docker compose -f f exec web rm x", "program read(f) runs[rm x]");
+        check("docker-compose run --rm web rm x", "program runs[rm x]");
+        check("kubectl -n x exec pod -c a -- rm x", "program runs[rm x]");
+        check("kubectl exec pod rm x", "program runs[rm x]");
+        check("kubectl get pods", "program");
+        check("multipass exec vm -- rm x", "program runs[rm x]");
+        check("lxc exec c -- rm x", "program runs[rm x]");
+        check("machinectl shell me@c /bin/rm x", "program runs[/bin/rm x]");
+        check("docker ps", "program");
+    }
+
+    #[test]
+    fn what_is_mounted_is_touched() {
+        check("docker run -v /:/host image ls", "program write(//**) runs[ls] caution");
+        check("docker run -v ./a:/a image ls", "program write(./a/**) runs[ls]");
+        check("docker run -v ./a:/a:ro image ls", "program read(./a/**) runs[ls]");
+        check("docker run -v data:/a image ls", "program runs[ls]");
+        check(
+            "docker run -v /var/run/docker.sock:/s image",
+            "program write(/var/run/docker.sock/**) caution",
+        );
+        check("docker run --privileged image ls", "program runs[ls] caution");
+        check("docker run --pid=host image ls", "program runs[ls] caution");
+        check("docker run --mount type=bind,source=/x,target=/y image", "program write(/x/**)");
+        check("docker cp f c:/x", "program read(f/**)");
+        check("docker cp c:/x f", "program write(f/**)");
+    }
+}

@@ -1,0 +1,186 @@
+//! What cannot be taken back: removing, wiping, publishing, tearing down.
+//!
+//! Judged on every command line, whichever table knows the program otherwise. Where a word that is
+//! not known could be the one that makes it critical, that is said as a caution, so that nothing
+//! allows it by itself.
+
+mod acts;
+mod removing;
+
+use super::{Study, word};
+use crate::shell::Arg;
+
+pub(super) use removing::study;
+
+/// What makes a command line critical, or possibly so.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    pub(super) critical: Option<&'static str>,
+    pub(super) caution: Option<String>,
+}
+
+impl Judged {
+    fn critical(why: &'static str) -> Self {
+        Self { critical: Some(why), caution: None }
+    }
+
+    fn maybe(why: &str) -> Self {
+        Self { critical: None, caution: Some(why.to_owned()) }
+    }
+}
+
+pub(super) fn judge(name: &str, args: &[Arg]) -> Judged {
+    if let Some(Study { critical: Some(why), .. }) = study(name, args) {
+        return Judged::critical(why);
+    }
+    if let Some(why) = always(name, args) {
+        return Judged::critical(why);
+    }
+    match name {
+        "kill" => kill(args),
+        "chmod" | "chown" | "chgrp" | "setfacl" | "chflags" | "chattr" => modes(args),
+        "psql" | "mysql" | "mariadb" | "sqlite3" | "sqlcmd" | "clickhouse-client" | "duckdb"
+        | "cockroach" | "mongo" | "mongosh" | "redis-cli" | "valkey-cli" | "cqlsh" | "bq"
+        | "snowsql" => database(args),
+        _ => acts::judge(name, args),
+    }
+}
+
+/// Programs that are critical whatever their arguments.
+fn always(name: &str, args: &[Arg]) -> Option<&'static str> {
+    let lists = !args.is_empty()
+        && args.iter().all(|arg| {
+            matches!(arg.as_known(), Some("-l" | "--list" | "--help" | "-V" | "--version"))
+        });
+    if lists {
+        return None;
+    }
+    let stem = name.split('.').next().unwrap_or(name);
+    Some(match stem {
+        "mkfs" | "mke2fs" | "newfs" | "wipefs" | "fdisk" | "parted" | "sfdisk" | "gdisk"
+        | "sgdisk" | "cfdisk" | "mkswap" | "blkdiscard" | "hdparm" | "cryptsetup" | "lvremove"
+        | "vgremove" | "pvremove" | "mdadm" | "nvme" => "changes a disk itself",
+        "shutdown" | "reboot" | "halt" | "poweroff" => "stops the machine",
+        "killall" | "killall5" | "pkill" | "skill" => "ends every process of a name",
+        "userdel" | "groupdel" | "deluser" | "delgroup" | "passwd" | "chpasswd" | "usermod"
+        | "visudo" => "changes who may use the machine",
+        "dropdb" | "dropuser" => "removes a database or its user",
+        "ansible-playbook" => "changes other machines",
+        "rimraf" | "trash-empty" | "bleachbit" => "removes files recursively",
+        _ => return None,
+    })
+}
+
+/// `kill -9 -1` ends everything.
+fn kill(args: &[Arg]) -> Judged {
+    // The first may be a signal; whatever follows is not.
+    let rest = super::from(args, 1);
+    let all = |arg: &Arg| matches!(arg.as_known(), Some("-1" | "0"));
+    let first_is_target = word(args.first()) == "0";
+    let everything = rest.iter().enumerate().any(|(at, arg)| {
+        // `-s 0` and `-n 0` name a signal.
+        let names_signal = at == 0 && matches!(word(args.first()), "-s" | "-n");
+        all(arg) && !names_signal
+    });
+    if everything || first_is_target {
+        return Judged::critical("ends every process there is");
+    }
+    Judged::default()
+}
+
+/// Rights of a whole tree, or of the root of everything.
+fn modes(args: &[Arg]) -> Judged {
+    let options: Vec<&Arg> = args.iter().take_while(|arg| arg.as_known() != Some("--")).collect();
+    let recursive = options.iter().any(|arg| {
+        let start = arg.certain_start();
+        match start.strip_prefix("--") {
+            Some(long) => !long.is_empty() && "recursive".starts_with(long),
+            None => start.starts_with('-') && start.contains('R'),
+        }
+    });
+    let root = args.iter().any(|arg| {
+        let text = word(Some(arg));
+        text.starts_with('/') && text.bytes().filter(|byte| *byte == b'/').count() <= 1
+            || matches!(text, "~" | "~/")
+    });
+    if recursive {
+        return Judged::critical("changes the rights of everything beneath a folder");
+    }
+    if root {
+        return Judged::critical("changes the rights of a folder the system stands on");
+    }
+    let open = options.iter().any(|arg| matches!(arg, Arg::Unknown { .. }) && arg.may_be_option());
+    if open { Judged::maybe("an argument may be `-R`") } else { Judged::default() }
+}
+
+/// Statements that remove data, wherever they stand in the arguments.
+fn database(args: &[Arg]) -> Judged {
+    const REMOVING: &[&str] = &[
+        "drop",
+        "truncate",
+        "delete",
+        "flushall",
+        "flushdb",
+        "dropdatabase",
+        "deletemany",
+        "deleteone",
+        "remove",
+        "alter",
+        "rm",
+    ];
+    let removes = args.iter().any(|arg| {
+        let text = arg.to_string().to_ascii_lowercase();
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .any(|word| REMOVING.contains(&word))
+    });
+    if removes {
+        return Judged::critical("removes data from a database");
+    }
+    if args.iter().any(|arg| arg.as_known().is_none()) {
+        return Judged::maybe("a statement that is not known may remove data");
+    }
+    Judged::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shown::check;
+
+    #[test]
+    fn processes_and_machines() {
+        check("kill 123", "program");
+        check("kill -9 123", "program");
+        check("kill -9 -1", "program critical");
+        check("kill -s KILL -- -1", "program critical");
+        check("kill -KILL -1", "program critical");
+        check("killall node", "program critical");
+        check("pkill -f x", "program critical");
+        check("shutdown -h now", "program critical");
+        check("systemctl --now reboot", "program critical");
+        check("systemctl status x", "program");
+        check("init 0", "program critical");
+        check("mkfs.ext4 /dev/sda", "program critical");
+        check("fdisk /dev/sda", "program critical");
+        check("fdisk -l", "program");
+    }
+
+    #[test]
+    fn rights() {
+        check("chmod -R 777 x", "program critical");
+        check("chmod --rec 777 x", "program critical");
+        check("chmod -vR 777 x", "program critical");
+        check("chmod 777 /", "program critical");
+        check("chmod +x f", "program");
+        check("chown -R me x", "program critical");
+        check("chmod $X f", "program caution");
+    }
+
+    #[test]
+    fn databases() {
+        check("psql -c drop_table_x", "program critical");
+        check("psql -c select_1", "program");
+        check("psql -c $X", "program caution");
+        check("redis-cli -n 1 FLUSHALL", "program critical");
+        check("dropdb x", "program critical");
+    }
+}

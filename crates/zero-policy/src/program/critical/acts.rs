@@ -1,0 +1,835 @@
+//! Subcommands that publish, deploy, tear down or prune.
+//!
+//! A row reads like a command line: `system prune` are words in this order with options anywhere
+//! between, `*` is any word, `delete*` and `*:destroy` match parts, and `-f|--force` asks for one of
+//! these options.
+
+use super::super::word;
+use super::Judged;
+use crate::shell::Arg;
+
+struct Row {
+    programs: &'static [&'static str],
+    /// Options before the words that take a value as the next argument.
+    values: &'static str,
+    acts: &'static [&'static str],
+    why: &'static str,
+}
+
+const PUBLISHES: &str = "publishes for everyone to see";
+const REMOVES: &str = "removes what others may depend on";
+const DEPLOYS: &str = "changes what is running for others";
+const PRUNES: &str = "removes containers, images or volumes";
+
+const DOCKER_VALUES: &str = "-H --host -c --context --config -l --log-level --tlscacert --tlscert \
+                             --tlskey --connection --url --identity --root --runroot -f --file -p \
+                             --project-name --profile --env-file --project-directory";
+
+const ROWS: &[Row] = &[
+    Row {
+        programs: &["npm", "pnpm", "yarn", "bun"],
+        values: "--prefix -C --dir --cwd --filter -F --registry --userconfig --workspace -w --tag --otp",
+        acts: &[
+            "publish",
+            "unpublish",
+            "deprecate",
+            "npm publish",
+            "npm unpublish",
+            "pm publish",
+            "workspace * publish",
+            "workspaces foreach npm publish",
+            "workspaces foreach * npm publish",
+            "access",
+            "owner",
+            "dist-tag add",
+            "dist-tag rm",
+            "token",
+            "stage publish",
+            "lerna publish",
+            "-r publish",
+            "workspace * npm publish",
+        ],
+        why: PUBLISHES,
+    },
+    Row {
+        programs: &["cargo"],
+        values: "--config -Z -C --color --manifest-path --registry",
+        acts: &["publish", "yank", "owner", "release"],
+        why: PUBLISHES,
+    },
+    Row { programs: &["twine"], values: "", acts: &["upload"], why: PUBLISHES },
+    Row { programs: &["gem"], values: "", acts: &["push", "yank", "owner"], why: PUBLISHES },
+    Row {
+        programs: &[
+            "poetry",
+            "uv",
+            "flit",
+            "hatch",
+            "pdm",
+            "rye",
+            "maturin",
+            "lerna",
+            "changeset",
+            "semantic-release",
+            "dart",
+            "flutter",
+            "mix",
+        ],
+        values: "-C --directory --project -P -e --env -p",
+        acts: &["publish", "upload", "pub publish", "hex.publish"],
+        why: PUBLISHES,
+    },
+    Row {
+        programs: &["python", "python3"],
+        values: "",
+        acts: &["twine upload -m", "setup.py upload"],
+        why: PUBLISHES,
+    },
+    Row {
+        programs: &["vsce", "ovsx"],
+        values: "",
+        acts: &["publish", "unpublish"],
+        why: PUBLISHES,
+    },
+    Row {
+        programs: &["dotnet"],
+        values: "",
+        acts: &["nuget push", "nuget delete"],
+        why: PUBLISHES,
+    },
+    Row { programs: &["nuget"], values: "", acts: &["push", "delete"], why: PUBLISHES },
+    Row {
+        programs: &["mvn", "mvnw"],
+        values: "-f --file -pl -P -s -T",
+        acts: &["deploy", "* deploy", "* * deploy", "release:*", "*:deploy*", "* release:*"],
+        why: PUBLISHES,
+    },
+    Row {
+        programs: &["gradle", "gradlew"],
+        values: "-p --project-dir -b -c -I",
+        acts: &["publish*", "* publish*", "*:publish*", "* *:publish*", "uploadArchives"],
+        why: PUBLISHES,
+    },
+    Row {
+        programs: &["docker", "podman", "nerdctl"],
+        values: DOCKER_VALUES,
+        acts: &[
+            "push",
+            "image push",
+            "manifest push",
+            "compose push",
+            "buildx build --push",
+            "build --push",
+        ],
+        why: PUBLISHES,
+    },
+    Row {
+        programs: &["docker", "podman", "nerdctl"],
+        values: DOCKER_VALUES,
+        acts: &[
+            "system prune",
+            "system reset",
+            "volume rm",
+            "volume remove",
+            "volume prune",
+            "image prune -a|--all",
+            "rm -f|--force|-v|--volumes",
+            "container rm -f|--force|-v|--volumes",
+            "rmi -f|--force",
+            "image rm -f|--force",
+            "container prune",
+            "builder prune -a|--all",
+            "compose down -v|--volumes|--rmi",
+            "compose rm -f|--force|-v",
+            "network prune",
+            "swarm leave",
+            "stack rm",
+            "service rm",
+            "secret rm",
+        ],
+        why: PRUNES,
+    },
+    Row {
+        programs: &["docker-compose", "podman-compose"],
+        values: DOCKER_VALUES,
+        acts: &["down -v|--volumes|--rmi", "rm -f|--force|-v"],
+        why: PRUNES,
+    },
+    Row {
+        programs: &["helm"],
+        values: "-n --namespace --kube-context --kubeconfig",
+        acts: &["install", "upgrade", "uninstall", "delete", "del", "un", "rollback", "push"],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &["helmfile"],
+        values: "-f --file -e --environment -n --namespace -l --selector",
+        acts: &["apply", "sync", "destroy", "delete"],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &["kubectl", "oc", "k", "k3s", "microk8s"],
+        values: "-n --namespace --context --kubeconfig --cluster --user -s --server --as --token -l -f --filename -o",
+        acts: &[
+            "delete",
+            "drain",
+            "replace --force",
+            "cordon",
+            "taint",
+            "scale",
+            "rollout undo",
+            "rollout restart",
+            "kubectl delete",
+            "kubectl drain",
+            "apply --prune",
+            "evict",
+        ],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &["terraform", "tofu", "terragrunt"],
+        values: "-chdir --terragrunt-working-dir",
+        acts: &[
+            "apply",
+            "destroy",
+            "state rm",
+            "state mv",
+            "state push",
+            "state replace-provider",
+            "import",
+            "taint",
+            "untaint",
+            "force-unlock",
+            "workspace delete",
+            "apply-all",
+            "destroy-all",
+            "run-all apply",
+            "run-all destroy",
+            "run apply",
+            "run destroy",
+            "run --all apply",
+        ],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &["pulumi"],
+        values: "-C --cwd -s --stack",
+        acts: &[
+            "up",
+            "update",
+            "destroy",
+            "down",
+            "dn",
+            "refresh",
+            "cancel",
+            "stack rm",
+            "state delete",
+            "import",
+        ],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &[
+            "cdk",
+            "cdktf",
+            "sst",
+            "serverless",
+            "sls",
+            "sam",
+            "copilot",
+            "amplify",
+            "wrangler",
+            "firebase",
+            "flyctl",
+            "fly",
+            "railway",
+            "eb",
+            "up",
+            "dokku",
+            "kamal",
+            "nomad",
+            "cap",
+            "fastlane",
+            "skaffold",
+            "werf",
+            "render",
+            "supabase",
+        ],
+        values: "-a --app -P --project -c --config --stage -s --profile --region --cwd --env -e",
+        acts: &[
+            "deploy*",
+            "destroy*",
+            "remove",
+            "delete*",
+            "apply",
+            "up",
+            "down",
+            "rollback",
+            "publish",
+            "*:delete",
+            "*:destroy",
+            "* delete*",
+            "* destroy*",
+            "* deploy*",
+            "* rollback",
+            "* remove",
+            "* *:delete",
+            "job stop",
+            "system gc",
+            "db reset",
+            "db push",
+        ],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &["heroku"],
+        values: "-a --app -r --remote",
+        acts: &[
+            "*:destroy",
+            "*:reset",
+            "*:delete",
+            "*:remove",
+            "container:release",
+            "*:rollback",
+            "*:promote",
+            "destroy",
+            "rollback",
+            "run",
+        ],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &["vercel", "vc", "now"],
+        values: "--cwd -t --token -S --scope -A --local-config",
+        acts: &[
+            "--prod",
+            "deploy --prod",
+            "remove",
+            "rm",
+            "promote",
+            "rollback",
+            "* rm",
+            "* remove",
+            "alias",
+        ],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &["netlify", "ntl"],
+        values: "--site -s --auth",
+        acts: &["deploy -p|--prod|--prodIfUnlocked", "sites:delete", "env:unset"],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &["aws"],
+        values: "--profile --region --output --endpoint-url --query --ca-bundle --color --cli-read-timeout --cli-connect-timeout",
+        acts: &[
+            "* delete*",
+            "* terminate*",
+            "* remove*",
+            "* destroy*",
+            "* purge*",
+            "s3 rm",
+            "s3 rb",
+            "s3 sync --delete",
+            "s3 mv",
+            "* deregister*",
+            "* stop-*",
+            "* revoke*",
+            "* disable-*",
+            "* detach-*",
+            "* schedule-key-deletion",
+            "cloudformation deploy",
+            "* update-*",
+            "* put-*",
+        ],
+        why: DEPLOYS,
+    },
+    Row {
+        programs: &[
+            "gcloud",
+            "gsutil",
+            "az",
+            "doctl",
+            "linode-cli",
+            "hcloud",
+            "ibmcloud",
+            "oci",
+            "scw",
+            "aliyun",
+            "openstack",
+            "govc",
+            "eksctl",
+            "kops",
+            "rclone",
+            "s3cmd",
+            "mc",
+            "gh-api",
+        ],
+        values: "--project --account --subscription -g --resource-group --context --region --zone --profile -n",
+        acts: &[
+            "rm",
+            "rb",
+            "delete*",
+            "destroy*",
+            "purge*",
+            "* delete*",
+            "* * delete*",
+            "* * * delete*",
+            "* * * * delete*",
+            "* destroy*",
+            "* * destroy*",
+            "* rm",
+            "* * rm",
+            "* purge*",
+            "* * purge*",
+            "* deploy",
+            "* remove*",
+            "* * remove*",
+            "del",
+            "cleanup",
+            "sync",
+            "mirror --remove",
+            "rsync -d",
+        ],
+        why: REMOVES,
+    },
+    Row {
+        programs: &["gh", "glab", "hub"],
+        values: "-R --repo",
+        acts: &[
+            "release create",
+            "release delete",
+            "release delete-asset",
+            "release edit",
+            "release upload",
+            "repo delete",
+            "repo archive",
+            "repo rename",
+            "repo edit",
+            "secret delete",
+            "variable delete",
+            "run delete",
+            "cache delete",
+            "issue delete",
+            "gist delete",
+            "ssh-key delete",
+            "gpg-key delete",
+            "label delete",
+            "project delete",
+            "codespace delete",
+            "workflow disable",
+            "api -X|--method",
+        ],
+        why: REMOVES,
+    },
+    Row {
+        programs: &["systemctl"],
+        values: "-H --host -M --machine -t --type -s --signal -p --property",
+        acts: &[
+            "poweroff",
+            "reboot",
+            "halt",
+            "kexec",
+            "suspend",
+            "hibernate",
+            "soft-reboot",
+            "hybrid-sleep",
+            "emergency",
+            "rescue",
+            "exit",
+            "isolate",
+            "default",
+        ],
+        why: "stops the machine",
+    },
+    Row {
+        programs: &["loginctl"],
+        values: "-H -M",
+        acts: &["poweroff", "reboot", "terminate-*", "kill-*"],
+        why: "stops the machine",
+    },
+    Row {
+        programs: &["init", "telinit"],
+        values: "",
+        acts: &["0", "6", "1", "s", "S"],
+        why: "stops the machine",
+    },
+    Row {
+        programs: &["zfs", "zpool", "btrfs", "lvm", "diskutil"],
+        values: "",
+        acts: &[
+            "destroy",
+            "rollback",
+            "labelclear",
+            "subvolume delete",
+            "lvremove",
+            "vgremove",
+            "pvremove",
+            "erase*",
+            "reformat",
+            "partitionDisk",
+            "secureErase",
+            "zeroDisk",
+            "apfs delete*",
+            "remove",
+        ],
+        why: "changes a disk itself",
+    },
+    Row {
+        programs: &["iptables", "ip6tables", "ebtables"],
+        values: "-t --table",
+        acts: &["-F|--flush", "-X|--delete-chain", "-P|--policy", "-D|--delete"],
+        why: "opens or closes the machine's network",
+    },
+    Row {
+        programs: &["nft"],
+        values: "",
+        acts: &["flush *", "delete *"],
+        why: "opens or closes the machine's network",
+    },
+    Row {
+        programs: &["ufw"],
+        values: "",
+        acts: &["reset", "disable", "delete", "--force"],
+        why: "opens or closes the machine's network",
+    },
+    Row {
+        programs: &["mysqladmin", "mariadb-admin"],
+        values: "-u -h -p -P --user --host",
+        acts: &["drop", "shutdown", "flush-*"],
+        why: "removes data from a database",
+    },
+    Row {
+        programs: &[
+            "rails",
+            "rake",
+            "prisma",
+            "sequelize",
+            "knex",
+            "alembic",
+            "flask",
+            "typeorm",
+            "drizzle-kit",
+            "artisan",
+            "manage.py",
+        ],
+        values: "--schema",
+        acts: &[
+            "db:drop*",
+            "db:reset*",
+            "db:purge*",
+            "db:schema:load",
+            "migrate reset",
+            "db push --force-reset|--accept-data-loss",
+            "downgrade",
+            "db downgrade",
+            "schema:drop",
+            "migrate:fresh",
+            "flush",
+            "db:truncate*",
+            "db:migrate:undo*",
+        ],
+        why: "removes data from a database",
+    },
+    Row {
+        programs: &["ansible"],
+        values: "-i --inventory",
+        acts: &["-m", "-a", "*"],
+        why: "changes other machines",
+    },
+    Row { programs: &["vagrant"], values: "", acts: &["destroy"], why: "removes a machine" },
+    Row {
+        programs: &[
+            "multipass",
+            "virsh",
+            "lxc",
+            "incus",
+            "minikube",
+            "kind",
+            "k3d",
+            "colima",
+            "limactl",
+            "tart",
+            "orb",
+        ],
+        values: "",
+        acts: &["delete*", "destroy", "undefine", "purge", "* delete*", "cluster delete"],
+        why: "removes a machine",
+    },
+    Row {
+        programs: &["tmutil"],
+        values: "",
+        acts: &["delete*", "disable"],
+        why: "removes backups",
+    },
+    Row {
+        programs: &["borg", "restic", "duplicity", "kopia"],
+        values: "-r --repo",
+        acts: &["delete", "forget", "prune", "remove-*", "snapshot delete"],
+        why: "removes backups",
+    },
+];
+
+/// How many words deep a row looks.
+const WORDS_MAX: usize = 6;
+
+pub(super) fn judge(name: &str, args: &[Arg]) -> Judged {
+    let mut judged = Judged::default();
+    for row in ROWS.iter().filter(|row| row.programs.contains(&name)) {
+        let found = row.judge(args);
+        if found.critical.is_some() {
+            return found;
+        }
+        judged.caution = judged.caution.or(found.caution);
+    }
+    judged
+}
+
+impl Row {
+    fn judge(&self, args: &[Arg]) -> Judged {
+        let line = Line::read(args, self.values);
+        let mut maybe = false;
+        for act in self.acts {
+            match line.does(act) {
+                Likely::Yes => return Judged::critical(self.why),
+                Likely::Maybe => maybe = true,
+                Likely::No => {}
+            }
+        }
+        if maybe {
+            return Judged::maybe("an argument that is not known may decide what it does");
+        }
+        Judged::default()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Likely {
+    No,
+    Maybe,
+    Yes,
+}
+
+struct Line<'a> {
+    words: Vec<&'a Arg>,
+    options: Vec<&'a Arg>,
+    /// How many of the first words may be values of options that are not in the table.
+    slack: usize,
+    /// The same for the words after the first.
+    slack_after_first: usize,
+    /// Whether an argument may turn out to be any option.
+    open: bool,
+}
+
+impl<'a> Line<'a> {
+    fn read(args: &'a [Arg], values: &str) -> Self {
+        let mut line = Self {
+            words: Vec::new(),
+            options: Vec::new(),
+            slack: 0,
+            slack_after_first: 0,
+            open: false,
+        };
+        let mut skip = false;
+        for arg in args {
+            if std::mem::take(&mut skip) {
+                continue;
+            }
+            let start = arg.certain_start();
+            // `cargo +nightly publish` names a toolchain.
+            if line.words.is_empty() && start.starts_with('+') {
+                continue;
+            }
+            if start.starts_with('-') {
+                line.options.push(arg);
+                skip = values.split_whitespace().any(|value| value == start);
+                if !skip && !start.contains('=') {
+                    match line.words.len() {
+                        0 => line.slack = (line.slack + 1).min(WORDS_MAX),
+                        1 => line.slack_after_first = (line.slack_after_first + 1).min(WORDS_MAX),
+                        _ => {}
+                    }
+                }
+                continue;
+            }
+            line.open |= arg.as_known().is_none() && start.is_empty();
+            if line.words.len() < 2 * WORDS_MAX {
+                line.words.push(arg);
+            }
+        }
+        line
+    }
+
+    fn does(&self, act: &str) -> Likely {
+        let (options, words): (Vec<&str>, Vec<&str>) =
+            act.split_whitespace().partition(|part| part.starts_with('-'));
+        let by_words = (0..=self.slack)
+            .flat_map(|from| (0..=self.slack_after_first).map(move |gap| (from, gap)))
+            .map(|(from, gap)| self.words_match(&words, from, gap))
+            .max()
+            .unwrap_or(Likely::No);
+        let by_options = options
+            .iter()
+            .map(|option| {
+                if option.split('|').any(|option| self.has(option)) {
+                    Likely::Yes
+                } else if self.open {
+                    Likely::Maybe
+                } else {
+                    Likely::No
+                }
+            })
+            .min()
+            .unwrap_or(Likely::Yes);
+        by_words.min(by_options)
+    }
+
+    /// Whether the words from one on are those wanted, with a gap behind the first.
+    fn words_match(&self, wanted: &[&str], from: usize, gap: usize) -> Likely {
+        let mut likely = Likely::Yes;
+        let mut before: Option<&Arg> = None;
+        for (at, pattern) in wanted.iter().enumerate() {
+            let place = from + at + if at > 0 { gap } else { 0 };
+            let Some(given) = self.words.get(place) else {
+                // A word that is not known may bring those that are missing.
+                let open = before.is_some_and(|last| last.as_known().is_none());
+                return if open { Likely::Maybe } else { Likely::No };
+            };
+            before = Some(given);
+            if *pattern == "*" {
+                continue;
+            }
+            if given.as_known().is_some() {
+                if !matches(word(Some(given)), pattern) {
+                    return Likely::No;
+                }
+            } else if pattern.starts_with('*') || pattern.starts_with(given.certain_start()) {
+                likely = Likely::Maybe;
+            } else {
+                return Likely::No;
+            }
+        }
+        likely
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|given| {
+            let start = given.certain_start();
+            let name = start.split('=').next().unwrap_or(start);
+            match option.strip_prefix("--") {
+                Some(_) => name == option,
+                None => {
+                    let letter = option.trim_start_matches('-');
+                    let single = start.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+                    single.is_some_and(|cluster| {
+                        cluster.starts_with(letter)
+                            || (letter.len() == 1 && cluster.contains(letter))
+                    })
+                }
+            }
+        })
+    }
+}
+
+fn matches(word: &str, pattern: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(middle), Some(_)) => word.contains(middle.trim_end_matches('*')),
+        (Some(end), None) => word.ends_with(end),
+        (None, Some(start)) => word.starts_with(start),
+        (None, None) => word == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::shown::check;
+
+    #[test]
+    fn publishing_is_seen_behind_options() {
+        for line in [
+            "npm publish",
+            "npm --prefix d publish",
+            "npm --strange d publish",
+            "pnpm -r publish",
+            "yarn npm publish",
+            "bun publish",
+            "cargo publish",
+            "cargo +nightly publish",
+            "cargo yank x",
+            "twine upload dist/x",
+            "gem push x",
+            "poetry publish",
+            "uv publish",
+            "docker push x",
+            "docker --host h push x",
+            "mvn clean deploy",
+            "gradle :a:publish",
+            "gh release create v1",
+            "gh -R a/b repo delete x",
+            "vsce publish",
+            "dotnet nuget push x",
+        ] {
+            check(line, "program critical");
+        }
+        check("npm test", "program");
+        check("npm run publish-docs", "program");
+        check("cargo build --features publish", "program");
+        check("gh pr view", "program");
+        check("npm $X", "program unknown caution");
+        check("cargo $X", "program caution");
+        check("cargo test $X", "program");
+    }
+
+    #[test]
+    fn tearing_down_is_seen_behind_options() {
+        for line in [
+            "terraform destroy",
+            "terraform -chdir=x destroy",
+            "terraform apply -auto-approve",
+            "terraform state rm x",
+            "tofu apply",
+            "pulumi up",
+            "kubectl delete pod y",
+            "kubectl -n x delete pod y",
+            "kubectl --strange x delete pod y",
+            "kubectl drain n",
+            "kubectl replace --force -f x",
+            "helm uninstall x",
+            "aws ec2 terminate-instances",
+            "aws --profile p s3 rm s3://x",
+            "aws s3 rb x",
+            "gcloud compute instances delete x",
+            "az group delete -n x",
+            "docker system prune",
+            "docker --host x system prune -af",
+            "docker volume rm v",
+            "docker rm -f c",
+            "docker image prune -a",
+            "ansible-playbook x",
+            "serverless deploy",
+            "cdk destroy",
+            "flyctl deploy",
+            "heroku apps:destroy x",
+            "vercel --prod",
+            "firebase deploy",
+            "netlify deploy --prod",
+            "mysqladmin drop x",
+            "iptables -F",
+            "zfs destroy x",
+        ] {
+            check(line, "program critical");
+        }
+        check("docker compose down -v", "program critical");
+        check("docker-compose down --volumes", "program critical");
+        check("terraform plan", "program");
+        check("kubectl get pods", "program");
+        check("docker rm c", "program");
+        check("docker image prune", "program");
+        check("vercel", "program");
+        check("aws s3 ls", "program");
+        check("terraform $X", "program caution");
+        check("kubectl $X pod", "program caution");
+        check("docker rm $X c", "program caution");
+    }
+}

@@ -1,0 +1,205 @@
+//! Options of programs that run another one, read strictly.
+//!
+//! Where the options end is where the inner command begins. An option that is not in the table may
+//! take the next word as its value or not, so from there on everything is a guess, and the result
+//! says so. The tables are written as getopt wants them: `a:` takes a value, `a::` only an attached
+//! one.
+
+use super::options::{Given, Options};
+use crate::shell::Arg;
+
+/// The options of a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Getopt {
+    /// One letter each, then its mark. `S!` takes a value and ends the options.
+    pub(super) short: &'static str,
+    /// Names without dashes, with spaces between.
+    pub(super) long: &'static str,
+}
+
+/// Where options end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// At the first operand.
+    AtOperand,
+    /// At `--` only.
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Value,
+    AttachedValue,
+    ValueAndEnds,
+}
+
+impl Getopt {
+    /// Takes the arguments apart. `uncertain` is set when an option is not in the table, or when an
+    /// argument that is not known could be one.
+    pub(super) fn read(&self, args: &[Arg], ends: Ends) -> Options {
+        let mut reader =
+            Reader { table: self, args, at: 0, ended: false, read: Options::default() };
+        while let (false, Some(arg)) = (reader.ended, args.get(reader.at)) {
+            let start = arg.certain_start();
+            let known = arg.as_known().is_some();
+            reader.read.uncertain |= arg.may_be_option() && !known;
+            if let Some(long) = start.strip_prefix("--") {
+                reader.at += 1;
+                if long.is_empty() && known {
+                    break;
+                }
+                reader.long(arg, long);
+            } else if let Some(letters) = start.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+                reader.at += 1;
+                reader.cluster(arg, letters);
+            } else if ends == Ends::AtOperand {
+                break;
+            } else {
+                reader.at += 1;
+                reader.read.operands.push(arg.clone());
+            }
+        }
+        let Reader { at, mut read, .. } = reader;
+        read.operands.extend_from_slice(super::from(args, at));
+        read
+    }
+
+    fn letter(&self, wanted: char) -> Option<Takes> {
+        let rest = self.short.split_once(wanted).map(|(_, rest)| rest)?;
+        Some(takes(rest))
+    }
+
+    /// The full name of a long option and what it takes; abbreviations that fit one name count.
+    fn name(&self, written: &str) -> Option<(&'static str, Takes)> {
+        let mut fits = self.long.split_whitespace().filter(|entry| entry.starts_with(written));
+        let exact = self
+            .long
+            .split_whitespace()
+            .find(|entry| entry.trim_end_matches([':', '!']) == written);
+        let entry = match (exact, fits.next(), fits.next()) {
+            (Some(exact), _, _) => exact,
+            (None, Some(only), None) => only,
+            _ => return None,
+        };
+        let name = entry.trim_end_matches([':', '!']);
+        Some((name, takes(entry.get(name.len()..).unwrap_or_default())))
+    }
+}
+
+/// What the marks behind a name in the table say.
+fn takes(marks: &str) -> Takes {
+    if marks.starts_with("::") {
+        Takes::AttachedValue
+    } else if marks.starts_with(':') {
+        Takes::Value
+    } else if marks.starts_with('!') {
+        Takes::ValueAndEnds
+    } else {
+        Takes::Nothing
+    }
+}
+
+struct Reader<'a> {
+    table: &'a Getopt,
+    args: &'a [Arg],
+    at: usize,
+    ended: bool,
+    read: Options,
+}
+
+impl Reader<'_> {
+    fn long(&mut self, arg: &Arg, long: &str) {
+        let written = long.split_once('=').map_or(long, |(name, _)| name);
+        let attached = super::after(arg, &format!("--{written}="));
+        let Some((name, takes)) = self.table.name(written) else {
+            self.read.uncertain = true;
+            self.read.given.push(Given { name: written.to_owned(), value: attached });
+            return;
+        };
+        let value = match takes {
+            Takes::Value | Takes::ValueAndEnds if attached.is_none() => self.next(),
+            _ => attached,
+        };
+        self.read.given.push(Given { name: name.to_owned(), value });
+        self.ended = takes == Takes::ValueAndEnds;
+    }
+
+    fn cluster(&mut self, arg: &Arg, letters: &str) {
+        for (at, letter) in letters.char_indices() {
+            let before = letters.get(..at + letter.len_utf8()).unwrap_or(letters);
+            let attached =
+                super::after(arg, &format!("-{before}")).filter(|rest| *rest != Arg::known(""));
+            let takes = self.table.letter(letter).filter(|_| !matches!(letter, ':' | '!'));
+            let value = match takes {
+                None => {
+                    self.read.uncertain = true;
+                    None
+                }
+                Some(Takes::Nothing) => None,
+                Some(Takes::AttachedValue) => attached,
+                Some(Takes::Value | Takes::ValueAndEnds) => attached.or_else(|| self.next()),
+            };
+            self.read.given.push(Given { name: letter.to_string(), value });
+            if !matches!(takes, None | Some(Takes::Nothing)) {
+                self.ended = takes == Some(Takes::ValueAndEnds);
+                return;
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<Arg> {
+        let next = self.args.get(self.at)?;
+        self.at += 1;
+        // Unquoted, it may turn out to be no word or several.
+        self.read.uncertain |= next.as_known().is_none() && next.certain_start().is_empty();
+        Some(next.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shown::argument;
+    use super::*;
+
+    const TABLE: Getopt = Getopt { short: "vn:i::S!", long: "verbose number: in:: split! version" };
+
+    #[track_caller]
+    fn check(ends: Ends, line: &str, expected: &str) {
+        let args: Vec<Arg> = line.split_whitespace().map(argument).collect();
+        let options = TABLE.read(&args, ends);
+        let mut shown: Vec<String> = options
+            .given
+            .iter()
+            .map(|given| match &given.value {
+                Some(value) => format!("{}={value}", given.name),
+                None => given.name.clone(),
+            })
+            .collect();
+        shown.extend(options.operands.iter().map(|operand| format!("<{operand}>")));
+        shown.extend(options.uncertain.then(|| "?".to_owned()));
+        assert_eq!(shown.join(" "), expected, "{line}");
+    }
+
+    #[test]
+    fn options_end_where_the_inner_command_begins() {
+        check(Ends::AtOperand, "-v -n 3 cmd -v", "v n=3 <cmd> <-v>");
+        check(Ends::AtOperand, "-vn3 -i5 -i cmd", "v n=3 i=5 i <cmd>");
+        check(Ends::AtOperand, "--num 3 --in=4 --in cmd", "number=3 in=4 in <cmd>");
+        check(Ends::AtOperand, "-n 3 -- -v cmd", "n=3 <-v> <cmd>");
+        check(Ends::AtOperand, "-vS text -v cmd", "v S=text <-v> <cmd>");
+        check(Ends::AtOperand, "--split=text -v", "split=text <-v>");
+        check(Ends::Never, "a -v b -- -n", "v <a> <b> <-n>");
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_is_a_guess() {
+        check(Ends::AtOperand, "-z cmd", "z <cmd> ?");
+        check(Ends::AtOperand, "--ver cmd", "ver <cmd> ?");
+        check(Ends::AtOperand, "--other=1 cmd", "other=1 <cmd> ?");
+        check(Ends::AtOperand, "$X cmd", "<$X> <cmd> ?");
+        check(Ends::AtOperand, "-n $X cmd", "n=$X <cmd> ?");
+        check(Ends::AtOperand, "--number=$X cmd", "number=$X <cmd> ?");
+        check(Ends::AtOperand, "a$X cmd", "<a$X> <cmd>");
+    }
+}

@@ -1,0 +1,179 @@
+//! `git`: what it reads and changes, and the many ways in which it can be told to run something.
+//!
+//! Commands that only look need no rule, as long as none of their options writes or runs. All
+//! others are a program like any other, with what is known of them added.
+
+mod changing;
+mod line;
+mod reading;
+mod setting;
+
+use self::setting::Setting;
+use super::{Nature, Run, Study, after, from, joined, unknown};
+use crate::shell::Arg;
+
+/// Studies the arguments of `git`.
+pub(super) fn study(args: &[Arg]) -> Study {
+    let globals = Globals::read(args);
+    let Some((command, rest)) = globals.rest.split_first() else {
+        return globals.finish(Study::read_only());
+    };
+    let Some(name) = command.as_known() else {
+        return globals
+            .finish(Study::program().caution("which git command it is shows only when it runs"));
+    };
+    let study = reading::study(name, rest).unwrap_or_else(|| changing::study(name, rest));
+    globals.finish(study)
+}
+
+/// What stands between `git` and its command.
+struct Globals<'a> {
+    folder: Option<Arg>,
+    study: Study,
+    rest: &'a [Arg],
+}
+
+impl<'a> Globals<'a> {
+    fn read(args: &'a [Arg]) -> Self {
+        let mut globals = Self { folder: None, study: Study::read_only(), rest: &[] };
+        let mut at = 0;
+        while let Some(arg) = args.get(at) {
+            let start = arg.certain_start();
+            if !start.starts_with('-') {
+                if arg.may_be_option() {
+                    globals.note("an argument before the command is not known");
+                }
+                break;
+            }
+            at += 1;
+            let (name, attached) = match start.split_once('=') {
+                Some((name, _)) => (name, after(arg, &format!("{name}="))),
+                None => (start, None),
+            };
+            let mut value = || {
+                attached.clone().or_else(|| {
+                    at += 1;
+                    args.get(at - 1).cloned()
+                })
+            };
+            match name {
+                "-C" if attached.is_none() => {
+                    if let Some(folder) = value() {
+                        globals.folder = Some(match &globals.folder {
+                            Some(outer) => beneath(outer, &folder),
+                            None => folder,
+                        });
+                    }
+                }
+                "-c" if attached.is_none() => {
+                    if let Some(setting) = value() {
+                        globals.set(&setting);
+                    }
+                }
+                "--config-env" => {
+                    value();
+                    globals.note("a setting comes from a variable");
+                }
+                "--exec-path" if attached.is_some() => {
+                    globals.note("`--exec-path` says where git's own programs are");
+                }
+                "--git-dir" | "--work-tree" => {
+                    value();
+                    globals.note("another repository's settings may run commands");
+                }
+                "--namespace" | "--super-prefix" | "--attr-source" => {
+                    value();
+                }
+                "--exec-path"
+                | "--html-path"
+                | "--man-path"
+                | "--info-path"
+                | "--version"
+                | "-v"
+                | "--help"
+                | "-h"
+                | "-P"
+                | "--no-pager"
+                | "-p"
+                | "--paginate"
+                | "--bare"
+                | "--no-replace-objects"
+                | "--no-lazy-fetch"
+                | "--no-optional-locks"
+                | "--no-advice"
+                | "--literal-pathspecs"
+                | "--glob-pathspecs"
+                | "--noglob-pathspecs"
+                | "--icase-pathspecs"
+                | "--list-cmds"
+                    if arg.as_known().is_some() => {}
+                _ => globals.note("an option before the command is not known"),
+            }
+        }
+        globals.rest = from(args, at);
+        globals
+    }
+
+    fn set(&mut self, setting: &Arg) {
+        match Setting::of(setting) {
+            Setting::Harmless => {}
+            Setting::Runs(text) => {
+                self.study.runs.extend(text.map(|text| Run::script(&text)));
+                self.note("`-c` sets something that may run a command");
+            }
+        }
+    }
+
+    fn note(&mut self, why: &str) {
+        self.study.caution.get_or_insert_with(|| why.to_owned());
+    }
+
+    /// The study of the command, with what its surroundings add.
+    fn finish(self, mut study: Study) -> Study {
+        if let Some(folder) = &self.folder {
+            for touch in &mut study.touches {
+                touch.path = beneath(folder, &touch.path);
+            }
+        }
+        study.folder = self.folder;
+        if self.study.caution.is_some() {
+            study.nature = Nature::Program;
+        }
+        study.caution = self.study.caution.or(study.caution);
+        study.runs.extend(self.study.runs);
+        study
+    }
+}
+
+/// A path as it is when it starts at a folder.
+fn beneath(folder: &Arg, path: &Arg) -> Arg {
+    if path.certain_start().starts_with('/') {
+        return path.clone();
+    }
+    let separator = if folder.certain_start().ends_with('/') { "" } else { "/" };
+    match (folder, path) {
+        (Arg::Known(folder), Arg::Known(path)) => Arg::Known(format!("{folder}{separator}{path}")),
+        (Arg::Known(folder), Arg::Pattern(path)) => {
+            let mut escaped = String::new();
+            for letter in folder.chars() {
+                if matches!(letter, '*' | '?' | '[' | '\\') {
+                    escaped.push('\\');
+                }
+                escaped.push(letter);
+            }
+            Arg::Pattern(format!("{escaped}{separator}{path}"))
+        }
+        // A path that is not known at all may as well be absolute.
+        (_, path) if path.certain_start().is_empty() => path.clone(),
+        (Arg::Known(folder), path) => {
+            unknown(format!("{folder}{separator}{}", path.certain_start()), path.to_string())
+        }
+        (folder, path) => {
+            let written = joined(&[folder.clone(), path.clone()]).to_string();
+            unknown(folder.certain_start(), written.replacen(' ', separator, 1))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

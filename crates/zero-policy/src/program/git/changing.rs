@@ -1,0 +1,595 @@
+//! Commands of git that change something or talk to somebody.
+
+use super::super::{Access, Run, Study, after, from, word};
+use super::line::Line;
+use super::reading::pathspec;
+use super::setting::Setting;
+use crate::shell::Arg;
+
+/// What is known of a command that needs a rule.
+pub(super) fn study(name: &str, args: &[Arg]) -> Study {
+    match name {
+        "clone" => clone(args),
+        "fetch" | "pull" | "push" | "ls-remote" | "fetch-pack" | "send-pack" => talks(name, args),
+        "remote" => remote(args),
+        "submodule" => submodule(args),
+        "reset" => reset(args),
+        "checkout" => checkout(args),
+        "switch" => {
+            let line = Line::read(args, "cC", &["create", "force-create", "orphan", "conflict"]);
+            let forced = line.has("f", &["force", "discard-changes"]);
+            critical_if(forced, &line, "throws away changes that are not committed")
+        }
+        "restore" => restore(args),
+        "clean" => clean(args),
+        "stash" => match args.first().map(Arg::as_known) {
+            Some(Some("drop" | "clear")) => {
+                Study::program().critical("throws away stashed changes")
+            }
+            Some(None) => open_words(Study::program(), from(args, 0)),
+            _ => Study::program(),
+        },
+        "branch" => branch(args),
+        "tag" => {
+            let line = Line::read(args, "mFu", &["message", "file", "local-user", "cleanup"]);
+            critical_if(line.has("d", &["delete"]), &line, "removes a tag")
+                .touches_all(Access::Read, &line.values("F", &["file"]))
+        }
+        "rm" => remove(args),
+        "mv" => {
+            let words = Line::read(args, "", &[]).words();
+            let (target, sources) =
+                words.split_last().map_or((None, &[] as &[Arg]), |(last, rest)| (Some(last), rest));
+            let study = sources.iter().fold(Study::program(), |study, source| {
+                study.touches_beneath(Access::Delete, source)
+            });
+            target
+                .into_iter()
+                .fold(study, |study, target| study.touches_beneath(Access::Write, target))
+        }
+        "reflog" => match args.first().map(Arg::as_known) {
+            Some(Some("expire" | "delete" | "drop")) => {
+                Study::program().critical("removes the record of former states")
+            }
+            _ => open_words(Study::program(), args),
+        },
+        "gc" => {
+            let line = Line::read(args, "", &[]);
+            critical_if(line.has("", &["prune"]), &line, "removes objects that could be recovered")
+        }
+        "prune" | "filter-repo" => Study::program().critical("removes history for good"),
+        "filter-branch" => filter_branch(args),
+        "update-ref" => {
+            let line = Line::read(args, "m", &[]);
+            critical_if(line.has("d", &["stdin", "delete"]), &line, "removes a reference")
+        }
+        "worktree" => worktree(args),
+        "rebase" => {
+            let line = Line::read(
+                args,
+                "xsXC",
+                &["exec", "onto", "strategy", "strategy-option", "whitespace"],
+            );
+            scripts(Study::program(), &line.values("x", &["exec"]))
+                .caution_if(line.open, "an argument may be `--exec`")
+        }
+        "bisect" => match word(args.first()) {
+            "run" => Study::program().runs_argv(from(args, 1)),
+            "visualize" | "view" | "replay" => Study::program().caution("it runs what it is given"),
+            _ => open_words(Study::program(), args),
+        },
+        "difftool" | "mergetool" => {
+            let line = Line::read(args, "xt", &["extcmd", "tool"]);
+            scripts(Study::program(), &line.values("x", &["extcmd"]))
+                .caution("it runs a tool that the settings name")
+        }
+        "config" => config(args),
+        "hook" => Study::program().runs(Run::Unknown("it runs a hook")),
+        "init" => {
+            let line = Line::read(
+                args,
+                "b",
+                &["template", "separate-git-dir", "initial-branch", "object-format", "ref-format"],
+            );
+            let written: Vec<Arg> =
+                line.words().into_iter().chain(line.values("", &["separate-git-dir"])).collect();
+            templates(Study::program(), &line).touches_all(Access::Write, &written)
+        }
+        "format-patch" => {
+            let line = Line::read(
+                args,
+                "onv",
+                &["output-directory", "output", "signature-file", "cover-letter"],
+            );
+            written(Study::program(), &line.values("o", &["output-directory", "output"]))
+        }
+        "bundle" => match word(args.first()) {
+            "create" => {
+                let line = Line::read(from(args, 1), "", &[]);
+                let file: Vec<Arg> = line.words().into_iter().take(1).collect();
+                Study::program().touches_all(Access::Write, &file)
+            }
+            _ => Study::program(),
+        },
+        "checkout-index" => {
+            let line = Line::read(args, "", &["prefix", "stage"]);
+            critical_if(line.has("f", &["force"]), &line, "overwrites files")
+                .touches_all(Access::Write, &line.values("", &["prefix"]))
+        }
+        "read-tree" => {
+            let line = Line::read(args, "", &["prefix", "index-output"]);
+            critical_if(
+                line.has("u", &["reset"]),
+                &line,
+                "throws away changes that are not committed",
+            )
+            .touches_all(Access::Write, &line.values("", &["index-output"]))
+        }
+        "apply" | "am" => {
+            let line = Line::read(
+                args,
+                "pC",
+                &[
+                    "directory",
+                    "exclude",
+                    "include",
+                    "build-fake-ancestor",
+                    "whitespace",
+                    "patch-format",
+                ],
+            );
+            Study::program()
+                .touches_all(Access::Read, &line.words())
+                .touches_all(Access::Write, &line.values("", &["build-fake-ancestor"]))
+        }
+        "commit" | "merge" => {
+            let line = Line::read(
+                args,
+                "mFCct",
+                &["message", "file", "template", "reuse-message", "author", "date"],
+            );
+            Study::program().touches_all(Access::Read, &line.values("Ft", &["file", "template"]))
+        }
+        "credential" => Study::program().caution("it gives out credentials"),
+        "for-each-repo" => {
+            let at = args.iter().position(|arg| arg.as_known() == Some("--"));
+            let mut argv = vec![Arg::known("git")];
+            argv.extend_from_slice(at.map_or(args, |at| from(args, at + 1)));
+            Study::program().runs_argv(&argv).caution("it runs in every repository it knows")
+        }
+        "send-email" | "instaweb" | "daemon" | "gui" | "gitk" | "citool" | "web--browse"
+        | "shell" | "remote-ext" | "remote-fd" | "cvsserver" | "fast-import" | "imap-send"
+        | "upload-pack" | "receive-pack" | "upload-archive" | "maintenance" | "scalar" => {
+            Study::program().caution("it runs programs or serves others")
+        }
+        name if KNOWN.contains(&name)
+            || name.starts_with("diff-")
+            || super::reading::study(name, &[]).is_some() =>
+        {
+            Study::program()
+        }
+        _ => Study::program()
+            .caution("it is no command of git's own and may be an alias that runs anything"),
+    }
+}
+
+/// Commands that are known and of which there is nothing more to say.
+const KNOWN: &[&str] = &[
+    "add",
+    "cherry-pick",
+    "revert",
+    "notes",
+    "sparse-checkout",
+    "rerere",
+    "replace",
+    "repack",
+    "commit-tree",
+    "commit-graph",
+    "write-tree",
+    "hash-object",
+    "mktag",
+    "mktree",
+    "update-index",
+    "update-server-info",
+    "pack-refs",
+    "pack-objects",
+    "unpack-objects",
+    "index-pack",
+    "multi-pack-index",
+    "prune-packed",
+    "symbolic-ref",
+    "verify-commit",
+    "verify-tag",
+    "var",
+    "fsck",
+    "merge-tree",
+    "merge-file",
+    "merge-index",
+    "interpret-trailers",
+    "request-pull",
+    "range-diff",
+    "show-index",
+    "stage",
+    "mailinfo",
+    "mailsplit",
+    "fmt-merge-msg",
+    "fast-export",
+    "bugreport",
+    "diagnose",
+    "column",
+    "svn",
+    "p4",
+    "lfs",
+    "backfill",
+    "refs",
+    "subtree",
+    "flow",
+    "cherry",
+    "get-tar-commit-id",
+    "unpack-file",
+    "http-fetch",
+    "http-push",
+];
+
+fn critical_if(holds: bool, line: &Line, why: &'static str) -> Study {
+    let study = if holds { Study::program().critical(why) } else { Study::program() };
+    study.caution_if(line.open, "an argument may be an option that throws something away")
+}
+
+fn scripts(study: Study, texts: &[Arg]) -> Study {
+    texts.iter().fold(study, |study, text| study.runs(Run::script(text)))
+}
+
+fn written(study: Study, folders: &[Arg]) -> Study {
+    folders.iter().fold(study, |study, folder| study.touches_beneath(Access::Write, folder))
+}
+
+/// Says so when a word that decides what happens is not known.
+fn open_words(study: Study, words: &[Arg]) -> Study {
+    let open = words.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
+    study.caution_if(open, "an argument that is not known may decide what it does")
+}
+
+/// Whether a word is an address and not the name of a remote.
+pub(super) fn is_address(arg: &Arg) -> bool {
+    let start = arg.certain_start();
+    let head = start.split('/').next().unwrap_or_default();
+    head.contains(':') || head.contains('@')
+}
+
+/// Adds an address: a host, a folder of this machine, or (`ext::`) a command.
+pub(super) fn reaches(study: Study, address: &Arg) -> Study {
+    if let Some(text) = after(address, "ext::") {
+        return study.runs(Run::script(&text)).caution("`ext::` runs a command");
+    }
+    let start = address.certain_start();
+    if let Some(path) = after(address, "file://") {
+        return study.touches_beneath(Access::Read, &path);
+    }
+    if start.contains("::") && !start.contains("://") {
+        return study.reaches(address).caution("its address names a helper to run");
+    }
+    if is_address(address) {
+        return study.reaches(address);
+    }
+    if start.starts_with(['/', '.', '~']) {
+        return study.touches_beneath(Access::Read, address);
+    }
+    study
+}
+
+/// Programs that are named for the other end, which for an address on this machine run here.
+pub(super) fn transport(study: Study, line: &Line, names: &[&str]) -> Study {
+    let texts = line.values("", names);
+    let study = scripts(study, &texts);
+    study.caution_if(line.has("", names), "an option names the program at the other end")
+}
+
+fn templates(mut study: Study, line: &Line) -> Study {
+    for template in line.values("", &["template"]) {
+        study = study
+            .touches_beneath(Access::Read, &template)
+            .caution("a template may bring hooks that run later");
+    }
+    study
+}
+
+fn clone(args: &[Arg]) -> Study {
+    let line = Line::read(
+        args,
+        "obucj",
+        &[
+            "origin",
+            "branch",
+            "upload-pack",
+            "config",
+            "template",
+            "reference",
+            "reference-if-able",
+            "separate-git-dir",
+            "depth",
+            "shallow-since",
+            "shallow-exclude",
+            "jobs",
+            "server-option",
+            "filter",
+            "bundle-uri",
+            "revision",
+            "ref-format",
+        ],
+    );
+    let mut study = templates(Study::program(), &line);
+    study = transport(study, &line, &["upload-pack"]);
+    study = scripts(study, &line.values("u", &[]))
+        .caution_if(line.has("u", &[]), "an option names the program at the other end");
+    for setting in line.values("c", &["config"]) {
+        if let Setting::Runs(text) = Setting::of(&setting) {
+            study.runs.extend(text.map(|text| Run::script(&text)));
+            study = study.caution("it sets something that may run a command");
+        }
+    }
+    let words = line.words();
+    for address in words.iter().take(1) {
+        study = if is_address(address) {
+            reaches(study, address)
+        } else {
+            study.touches_beneath(Access::Read, address)
+        };
+    }
+    for uri in line.values("", &["bundle-uri"]) {
+        study = reaches(study, &uri);
+    }
+    study = written(study, from(&words, 1));
+    study = written(study, &line.values("", &["separate-git-dir"]));
+    study.caution_if(line.open, "an argument may be an option that runs something")
+}
+
+fn talks(name: &str, args: &[Arg]) -> Study {
+    let letters = match name {
+        "push" => "o",
+        "pull" => "osXj",
+        _ => "oj",
+    };
+    let line = Line::read(
+        args,
+        letters,
+        &[
+            "upload-pack",
+            "receive-pack",
+            "exec",
+            "repo",
+            "push-option",
+            "server-option",
+            "depth",
+            "deepen",
+            "shallow-since",
+            "shallow-exclude",
+            "jobs",
+            "refmap",
+            "strategy",
+            "strategy-option",
+            "filter",
+            "negotiation-tip",
+            "sort",
+        ],
+    );
+    let mut study = transport(Study::program(), &line, &["upload-pack", "receive-pack", "exec"]);
+    let words = line.words();
+    for address in words.iter().take(1).chain(&line.values("", &["repo"])) {
+        study = reaches(study, address);
+    }
+    if name == "push" {
+        let forced = line.has(
+            "fd",
+            &["force", "force-with-lease", "force-if-includes", "mirror", "delete", "prune"],
+        );
+        let refs = words.iter().any(|word| word.certain_start().starts_with([':', '+']));
+        if forced || refs {
+            study = study.critical("overwrites or removes what others may have pushed");
+        }
+        study = open_words(study, &words);
+    }
+    study.caution_if(line.open, "an argument may be an option that overwrites or runs something")
+}
+
+fn remote(args: &[Arg]) -> Study {
+    let line = Line::read(from(args, 1), "tm", &[]);
+    match word(args.first()) {
+        "add" | "set-url" => line
+            .words()
+            .iter()
+            .skip(1)
+            .fold(Study::program(), |study, address| reaches(study, address)),
+        _ => open_words(Study::program(), args),
+    }
+}
+
+fn submodule(args: &[Arg]) -> Study {
+    let at = args.iter().position(|arg| !word(Some(arg)).starts_with('-')).unwrap_or(args.len());
+    let rest = from(args, at + 1);
+    match args.get(at).map(Arg::as_known) {
+        Some(Some("foreach")) => {
+            let flags = rest.iter().take_while(|arg| word(Some(arg)).starts_with('-')).count();
+            Study::program().runs(Run::script_of(from(rest, flags)))
+        }
+        Some(Some("add")) => {
+            let line =
+                Line::read(rest, "b", &["branch", "name", "reference", "depth", "ref-format"]);
+            let words = line.words();
+            let study = words
+                .iter()
+                .take(1)
+                .fold(Study::program(), |study, address| reaches(study, address));
+            written(study, from(&words, 1))
+        }
+        Some(Some("deinit")) => {
+            let line = Line::read(rest, "", &[]);
+            critical_if(line.has("f", &["force"]), &line, "removes a submodule with its changes")
+        }
+        _ => open_words(Study::program(), args),
+    }
+}
+
+fn reset(args: &[Arg]) -> Study {
+    let line = Line::read(args, "", &["pathspec-from-file"]);
+    critical_if(
+        line.has("", &["hard", "merge"]),
+        &line,
+        "throws away changes that are not committed",
+    )
+}
+
+fn checkout(args: &[Arg]) -> Study {
+    let line = Line::read(args, "bB", &["orphan", "conflict", "pathspec-from-file"]);
+    let makes_branch = line.has("bBt", &["orphan", "track", "detach"]);
+    let mut paths: Vec<Arg> = line.paths.clone();
+    match line.operands.as_slice() {
+        _ if makes_branch => {}
+        [_, more @ ..] if !more.is_empty() => {
+            // The first may be a commit or a path; the others are paths.
+            paths.extend(line.operands.iter().cloned());
+        }
+        [only] if looks_like_path(only) => paths.push(only.clone()),
+        _ => {}
+    }
+    let discards =
+        !paths.is_empty() || line.has("f", &["force", "ours", "theirs", "pathspec-from-file"]);
+    let open = line.operands.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
+    let study = critical_if(discards, &line, "overwrites changes that are not committed");
+    written(study, &paths.iter().filter_map(pathspec).collect::<Vec<_>>())
+        .caution_if(open, "an argument may be a file whose changes are lost")
+}
+
+/// Whether a word is more likely a file than a branch: `.`, `./x`, `src/`, `a.rs`, `*.rs`.
+fn looks_like_path(arg: &Arg) -> bool {
+    let start = arg.certain_start();
+    let last = start.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let extension = last.rsplit_once('.').map(|(_, extension)| extension);
+    matches!(arg, Arg::Pattern(_))
+        || start.starts_with(['.', '/', ':'])
+        || start.ends_with('/')
+        || start.contains('*')
+        || extension.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+fn restore(args: &[Arg]) -> Study {
+    let line = Line::read(args, "s", &["source", "conflict", "pathspec-from-file"]);
+    let staged_only = line.has("S", &["staged"]) && !line.has("W", &["worktree"]);
+    let study = critical_if(!staged_only, &line, "overwrites changes that are not committed");
+    if staged_only {
+        return study;
+    }
+    written(study, &line.words().iter().filter_map(pathspec).collect::<Vec<_>>())
+}
+
+fn clean(args: &[Arg]) -> Study {
+    let line = Line::read(args, "e", &["exclude"]);
+    if line.has("n", &["dry-run"]) && !line.open {
+        return Study::program();
+    }
+    let mut folders = line.words();
+    if folders.is_empty() {
+        folders.push(Arg::known("."));
+    }
+    let study = critical_if(
+        line.has("f", &["force"]) || line.open,
+        &line,
+        "removes files that git does not know",
+    );
+    folders.iter().fold(study, |study, folder| study.touches_beneath(Access::Delete, folder))
+}
+
+fn branch(args: &[Arg]) -> Study {
+    let line = Line::read(args, "u", &["set-upstream-to", "sort", "format", "points-at"]);
+    let forced = line.has("f", &["force"]);
+    let removes = line.has("d", &["delete"]) && forced;
+    critical_if(line.has("D", &[]) || removes, &line, "removes a branch with what is only on it")
+}
+
+fn remove(args: &[Arg]) -> Study {
+    let line = Line::read(args, "", &["pathspec-from-file"]);
+    if line.has("", &["cached"]) && !line.open {
+        return Study::program();
+    }
+    let recursive = line.has("r", &[]);
+    let study = critical_if(
+        recursive || line.has("f", &["force"]),
+        &line,
+        "removes files recursively or by force",
+    );
+    line.words().iter().filter_map(pathspec).fold(study, |study, path| {
+        if recursive {
+            study.touches_beneath(Access::Delete, &path)
+        } else {
+            study.touches(Access::Delete, &path)
+        }
+    })
+}
+
+fn filter_branch(args: &[Arg]) -> Study {
+    let filters = [
+        "setup",
+        "env-filter",
+        "tree-filter",
+        "index-filter",
+        "parent-filter",
+        "msg-filter",
+        "commit-filter",
+        "tag-name-filter",
+        "subdirectory-filter",
+    ];
+    let line = Line::read(args, "d", &filters);
+    let texts = line.values("", filters.get(..8).unwrap_or_default());
+    scripts(Study::program(), &texts).critical("rewrites history")
+}
+
+fn worktree(args: &[Arg]) -> Study {
+    let line = Line::read(from(args, 1), "bB", &["reason", "expire"]);
+    let words = line.words();
+    match word(args.first()) {
+        "add" => written(Study::program(), words.get(..1).unwrap_or_default()),
+        "remove" => {
+            let study = critical_if(
+                line.has("f", &["force"]),
+                &line,
+                "removes a worktree with its changes",
+            );
+            words
+                .iter()
+                .take(1)
+                .fold(study, |study, path| study.touches_beneath(Access::Delete, path))
+        }
+        "move" => written(Study::program(), &words),
+        _ => open_words(Study::program(), args),
+    }
+}
+
+fn config(args: &[Arg]) -> Study {
+    let line = Line::read(args, "f", &["file", "blob", "type", "default", "comment", "value"]);
+    let words = line.words();
+    let words = match word(words.first()) {
+        "set" => from(&words, 1),
+        _ => words.as_slice(),
+    };
+    let files = line.values("f", &["file"]);
+    let target = match files.first() {
+        Some(file) => file.clone(),
+        None if line.has("", &["global"]) => Arg::known("~/.gitconfig"),
+        None if line.has("", &["system"]) => Arg::known("/etc/gitconfig"),
+        None => Arg::known(".git/config"),
+    };
+    let mut study = Study::program().touches(Access::Write, &target);
+    if line.has("e", &["edit"]) || line.open || word(words.first()) == "edit" {
+        return study.caution("what it sets is not known");
+    }
+    if line.has("", &["unset", "unset-all", "remove-section"]) || word(words.first()) == "unset" {
+        return study;
+    }
+    if let Some(key) = words.first()
+        && let Setting::Runs(text) = Setting::new(key, words.get(1))
+    {
+        study.runs.extend(text.map(|text| Run::script(&text)));
+        study = study.caution("it sets something that may run a command");
+    }
+    study
+}

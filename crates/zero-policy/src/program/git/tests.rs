@@ -1,0 +1,204 @@
+use super::super::shown::check;
+
+#[test]
+fn commands_that_only_look_need_no_rule() {
+    for line in [
+        "git",
+        "git status -sb",
+        "git log --oneline -5",
+        "git log --graph --all",
+        "git diff",
+        "git diff --stat",
+        "git branch",
+        "git branch -a",
+        "git branch -vv --list x",
+        "git branch --show-current",
+        "git branch --contains abc",
+        "git tag",
+        "git tag -l v*",
+        "git tag -n3",
+        "git remote",
+        "git remote -v",
+        "git remote get-url origin",
+        "git stash list",
+        "git config --get user.name",
+        "git config user.name",
+        "git config --list",
+        "git config get x.y",
+        "git worktree list",
+        "git submodule status",
+        "git reflog",
+        "git rev-parse --show-toplevel",
+        "git symbolic-ref HEAD",
+        "git --no-pager log",
+        "git -P log",
+        "git --version",
+        "git help log",
+        "git fsck",
+        "git -c color.ui=always log",
+        "git -c core.pager=cat log",
+        "git for-each-ref",
+    ] {
+        let written = line.split_once(" -- ").map_or(line, |(line, _)| line);
+        let argv: Vec<_> = written.split_whitespace().map(super::super::shown::argument).collect();
+        let study = super::super::study(&argv);
+        assert_eq!(study.nature, super::super::Nature::ReadOnly, "{line}");
+        assert!(study.caution.is_none() && study.runs.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn files_that_are_shown_are_read() {
+    check("git show HEAD:.env", "read-only read(.env)");
+    check("git cat-file -p HEAD:a/b", "read-only read(a/b)");
+    check("git show :2:.env", "read-only read(.env)");
+    check("git log -p -- .env", "read-only read(.env)");
+    check("git diff -- :(top).env :!x", "read-only read(.env)");
+    check("git blame -L 1,5 f", "read-only read(f)");
+    check("git diff --no-index a b", "read-only read(a) read(b)");
+    check("git -C sub show HEAD:f", "read-only read(sub/f) in(sub)");
+    check("git -C a -C b log -- f", "read-only read(a/b/f) in(a/b)");
+    check("git -C $X log -- f", "read-only read($X/f) in($X)");
+    check("git grep x", "read-only read(./**)");
+    check("git grep -n -e x -- src", "read-only read(src/**)");
+    check("git grep -f list", "read-only read(list) read(./**)");
+    check("git archive HEAD src", "read-only read(src/**)");
+}
+
+#[test]
+fn options_that_write_or_run_are_found_in_any_spelling() {
+    check("git diff --output=f", "files write(f)");
+    check("git diff --output f", "files write(f)");
+    check("git log --outp=f", "files write(f)");
+    check("git diff --ext-diff", "program caution");
+    check("git log --ext", "program caution");
+    check("git show --textconv x", "program read(x) caution");
+    check("git log --text", "read-only");
+    check("git cat-file --filters x", "program read(x) caution");
+    check("git diff $X", "program read($X) caution");
+    check("git diff -- $X", "read-only read($X)");
+    check("git grep -Orm x", "program read(./**) script[rm] caution");
+    check("git grep --open=rm x", "program read(./**) script[rm] caution");
+    check("git archive -o f HEAD", "files write(f)");
+    check(
+        "git archive --remote=ssh://h/x --exec=rm_x HEAD",
+        "program host(ssh://h/x) script[rm x] caution",
+    );
+}
+
+#[test]
+fn settings_that_run_something_are_found() {
+    check("git -c alias.x=!rm_x x", "program script[rm x] caution");
+    check("git -c core.pager=rm_x log", "program script[rm x] caution");
+    check("git -c core.sshCommand=rm_x fetch", "program script[rm x] caution");
+    check("git -c CORE.FSMONITOR=rm_x status", "program script[rm x] caution");
+    check("git -c diff.external=rm diff", "program script[rm] caution");
+    check("git -c core.hooksPath=x commit", "program caution");
+    check("git -c include.path=x status", "program script[x] caution");
+    check("git -c protocol.ext.allow=always fetch", "program caution");
+    check("git -c filter.x.clean=rm add x", "program script[rm] caution");
+    check("git -c $X status", "program caution");
+    check("git -c user.name=x commit", "program");
+    check("git --exec-path=x status", "program caution");
+    check("git --git-dir x status", "program caution");
+    check("git --config-env=core.pager=X log", "program caution");
+    check("git $X status", "program caution");
+    check("git --strange status", "program caution");
+    check("git config core.editor rm_x", "program write(.git/config) script[rm x] caution");
+    check("git config --global alias.x !rm_x", "program write(~/.gitconfig) script[rm x] caution");
+    check("git config user.name me", "program write(.git/config)");
+    check("git config -f f a.b c", "program write(f) caution");
+    check("git config -e", "program write(.git/config) caution");
+}
+
+#[test]
+fn commands_inside_git_are_seen() {
+    check("git rebase -x rm_x main", "program script[rm x]");
+    check("git rebase --exec=rm_x main", "program script[rm x]");
+    check("git rebase --ex rm_x main", "program script[rm x]");
+    check("git bisect run rm x", "program runs[rm x]");
+    check("git submodule foreach rm x", "program script[rm x]");
+    check("git submodule foreach --recursive rm_x", "program script[rm x]");
+    check("git filter-branch --tree-filter rm_x", "program script[rm x] critical");
+    check("git difftool -x rm_x", "program script[rm x] caution");
+    check("git hook run pre-commit", "program unknown");
+    check("git unknown-command", "program caution");
+    check("git clone -u rm_x h:r", "program host(h:r) script[rm x] caution");
+    check("git clone --upload=rm_x h:r", "program host(h:r) script[rm x] caution");
+    check("git clone ext::rm_x", "program script[rm x] caution");
+    check("git clone -c core.sshCommand=rm h:r", "program host(h:r) script[rm] caution");
+    check("git clone --template=t h:r", "program read(t/**) host(h:r) caution");
+    check("git fetch --upload-pack rm_x origin", "program script[rm x] caution");
+    check("git push --receive-pack=rm_x origin", "program script[rm x] caution");
+    check("git ls-remote --upload-pack=rm_x h:r", "program host(h:r) script[rm x] caution");
+    check("git ls-remote ext::rm_x", "program script[rm x] caution");
+}
+
+#[test]
+fn hosts_are_addresses_not_names() {
+    check("git clone https://h/r dir", "program write(dir/**) host(https://h/r)");
+    check("git clone git@h:r", "program host(git@h:r)");
+    check("git clone ./a b", "program read(./a/**) write(b/**)");
+    check("git fetch origin", "program");
+    check("git push https://h/r main", "program host(https://h/r)");
+    check("git remote add o https://h/r", "program host(https://h/r)");
+    check("git ls-remote https://h/r", "read-only host(https://h/r)");
+    check("git ls-remote origin", "program");
+    check("git submodule add https://h/r sub", "program write(sub/**) host(https://h/r)");
+}
+
+#[test]
+fn what_throws_work_away_is_critical() {
+    for line in [
+        "git reset --hard",
+        "git reset --ha HEAD~1",
+        "git stash drop",
+        "git stash clear",
+        "git branch -D x",
+        "git branch -d -f x",
+        "git branch --delete --force x",
+        "git push --force",
+        "git push -f",
+        "git push -uf origin x",
+        "git push --force-with-lease",
+        "git push --mirror",
+        "git push origin --delete x",
+        "git push origin :x",
+        "git push origin +x",
+        "git reflog expire --all",
+        "git reflog delete x",
+        "git gc --prune=now",
+        "git filter-repo",
+        "git update-ref -d x",
+        "git tag -d x",
+        "git switch -f x",
+        "git switch --discard-changes x",
+        "git checkout -f",
+    ] {
+        check(line, "program critical");
+    }
+    check("git clean -fdx", "program delete(./**) critical");
+    check("git clean -fdn", "program");
+    check("git clean $X", "program delete($X/**) critical caution");
+    check("git checkout .", "program write(./**) critical");
+    check("git checkout -- a b", "program write(a/**) write(b/**) critical");
+    check("git checkout HEAD -- a", "program write(a/**) critical");
+    check("git checkout src/a.rs", "program write(src/a.rs/**) critical");
+    check("git checkout main", "program");
+    check("git checkout feature/x", "program");
+    check("git checkout -b x origin/x", "program");
+    check("git restore a", "program write(a/**) critical");
+    check("git restore --staged a", "program");
+    check("git restore -SW a", "program write(a/**) critical");
+    check("git rm -r a", "program delete(a/**) critical");
+    check("git rm --cached -r a", "program");
+    check("git rm a", "program delete(a)");
+    check("git worktree remove -f w", "program delete(w/**) critical");
+    check("git -C d clean -f", "program delete(d/./**) in(d) critical");
+    check("git push", "program");
+    check("git push origin main", "program");
+    check("git push $X", "program caution");
+    check("git push origin $X", "program caution");
+    check("git reset $X", "program caution");
+    check("git commit -m x", "program");
+}

@@ -1,0 +1,420 @@
+//! Programs that run commands on another machine, in another session or at another time.
+
+use super::getopt::{Ends, Getopt};
+use super::{Access, Run, Study, from, joined, word};
+use crate::program::options::Options;
+use crate::shell::Arg;
+
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    Some(match name {
+        "ssh" | "autossh" | "mosh" | "slogin" => ssh(name, args),
+        "sshpass" => sshpass(args),
+        "scp" => copy(args, &SCP),
+        "sftp" => sftp(args),
+        "rsync" => rsync(args),
+        "vagrant" => text_after(args, "ssh", &["-c", "--command"]),
+        "adb" => adb(args),
+        "tmux" => tmux(args),
+        "screen" => screen(args),
+        "at" | "batch" => at(args),
+        "crontab" => crontab(args),
+        "wsl" => wsl(args),
+        "osascript" | "cmd" | "powershell" | "pwsh" => {
+            Study::program().caution("it runs text in a language that is not read here")
+        }
+        _ => return None,
+    })
+}
+
+const SSH: Getopt = Getopt {
+    short: "46AaB:b:Cc:D:E:e:F:fGgI:i:J:KkL:l:M:m:NnO:o:P:p:Q:qR:S:sTtVvW:w:XxYy",
+    long: "",
+};
+
+const SCP: Getopt = Getopt { short: "346ABCc:D:F:i:J:l:Oo:P:pqRrS:sTvX:", long: "" };
+
+fn ssh(name: &str, args: &[Arg]) -> Study {
+    let table = match name {
+        "autossh" => Getopt { short: SSH.short, long: "" },
+        "mosh" => Getopt {
+            short: "46ap:n",
+            long: "client: server: ssh: predict: port: family: no-init local bind-server: experimental-remote-ip:",
+        },
+        _ => SSH,
+    };
+    let first = table.read(args, Ends::AtOperand);
+    let mut study = connection(Study::program(), &first);
+    for text in first.values(&["ssh", "client"]) {
+        study = study.runs(Run::script(text));
+    }
+    let Some((host, rest)) = first.operands.split_first() else {
+        return study.guess_if(first.uncertain);
+    };
+    // ssh reads options behind the host as well.
+    let second = table.read(rest, Ends::AtOperand);
+    study = connection(study.reaches(host), &second);
+    if !second.operands.is_empty() {
+        study = study.runs(Run::script_of(&second.operands));
+    } else if !first.has(&["N", "G", "V"]) && !second.has(&["N"]) {
+        study = study.runs(Run::ScriptFromInput);
+    }
+    // A word that is no option but not known would be the host, which is judged as such.
+    study.guess_if(first.uncertain || second.uncertain)
+}
+
+/// What the options of ssh, scp and sftp do on this machine.
+fn connection(mut study: Study, options: &Options) -> Study {
+    for setting in options.values(&["o"]) {
+        let text = setting.certain_start().to_ascii_lowercase();
+        let key = text.split(['=', ' ']).next().unwrap_or_default();
+        match key {
+            "proxycommand" | "localcommand" | "knownhostscommand" | "remotecommand" => {
+                let command = super::after(
+                    setting,
+                    setting.certain_start().get(..=key.len()).unwrap_or_default(),
+                );
+                study =
+                    study
+                        .runs(command.map_or(Run::Unknown("`-o` names a command"), |text| {
+                            Run::script(&text)
+                        }))
+                        .caution("`-o` names a command to run");
+            }
+            "permitlocalcommand"
+            | "include"
+            | "proxyusefdpass"
+            | "pkcs11provider"
+            | "securitykeyprovider"
+            | "xauthlocation"
+            | "sendenv"
+            | "" => {
+                study = study.caution("`-o` sets something that may run a command");
+            }
+            _ => {}
+        }
+    }
+    for config in options.values(&["F"]) {
+        study = study
+            .touches(Access::Read, config)
+            .caution("its settings come from a file that may name commands");
+    }
+    for key in options.values(&["i"]) {
+        study = study.touches(Access::Read, key);
+    }
+    for log in options.values(&["E"]) {
+        study = study.touches(Access::Write, log);
+    }
+    for jump in options.values(&["J"]) {
+        study = study.reaches(jump);
+    }
+    study.caution_if(options.has(&["I"]), "`-I` loads a library")
+}
+
+fn sshpass(args: &[Arg]) -> Study {
+    let options = Getopt { short: "f:d:p:P:evhV", long: "" }.read(args, Ends::AtOperand);
+    let read: Vec<Arg> = options.values(&["f"]).cloned().collect();
+    Study::program()
+        .runs_argv(&options.operands)
+        .touches_all(Access::Read, &read)
+        .guess_if(options.uncertain)
+}
+
+/// Whether an operand names another machine: a colon before any slash, or a URL.
+fn is_remote(arg: &Arg) -> bool {
+    let start = arg.certain_start();
+    let head = start.split('/').next().unwrap_or_default();
+    head.contains(':')
+}
+
+/// Sources are read, the last operand is written; those on other machines are hosts.
+fn copied(mut study: Study, operands: &[Arg]) -> Study {
+    let Some((target, sources)) = operands.split_last() else {
+        return study;
+    };
+    for source in sources {
+        study = if is_remote(source) {
+            study.reaches(source)
+        } else {
+            study.touches_beneath(Access::Read, source)
+        };
+    }
+    if is_remote(target) {
+        study.reaches(target)
+    } else {
+        study.touches_beneath(Access::Write, target)
+    }
+}
+
+fn copy(args: &[Arg], table: &Getopt) -> Study {
+    let options = table.read(args, Ends::Never);
+    let mut study = connection(copied(Study::program(), &options.operands), &options);
+    for program in options.values(&["S"]) {
+        study = study.runs(Run::script(program)).caution("`-S` names the program that connects");
+    }
+    study.guess_if(options.uncertain)
+}
+
+fn sftp(args: &[Arg]) -> Study {
+    let table = Getopt { short: "46AaB:b:Cc:D:F:fi:J:l:No:P:pqR:rS:s:vX:", long: "" };
+    let options = table.read(args, Ends::AtOperand);
+    let mut study = connection(Study::program(), &options);
+    for host in options.operands.iter().take(1) {
+        study = study.reaches(host);
+    }
+    for batch in options.values(&["b"]) {
+        study = study.touches(Access::Read, batch).caution("its commands come from a file");
+    }
+    for program in options.values(&["S", "D"]) {
+        study = study.runs(Run::script(program)).caution("it names the program that connects");
+    }
+    study.guess_if(options.uncertain)
+}
+
+fn rsync(args: &[Arg]) -> Study {
+    let table = Getopt {
+        short: "vqcarRbudlLkKHpEAXogDtUOJSnWxyzChPi0mFs46B:e:f:M:T:@:",
+        long: "verbose info: debug: stderr: quiet no-motd checksum archive recursive relative \
+               no-implied-dirs backup backup-dir: suffix: update inplace append append-verify dirs \
+               old-dirs mkpath links copy-links copy-unsafe-links safe-links munge-links \
+               copy-dirlinks keep-dirlinks hard-links perms executability chmod: acls xattrs owner \
+               group devices copy-devices write-devices specials times atimes open-noatime crtimes \
+               omit-dir-times omit-link-times super fake-super sparse preallocate dry-run \
+               whole-file checksum-choice: one-file-system block-size: rsh: rsync-path: existing \
+               ignore-existing remove-source-files del delete delete-before delete-during \
+               delete-delay delete-after delete-excluded ignore-missing-args delete-missing-args \
+               ignore-errors force max-delete: max-size: min-size: max-alloc: partial partial-dir: \
+               delay-updates prune-empty-dirs numeric-ids usermap: groupmap: chown: timeout: \
+               contimeout: ignore-times size-only modify-window: temp-dir: fuzzy compare-dest: \
+               copy-dest: link-dest: compress compress-choice: compress-level: skip-compress: \
+               cvs-exclude filter: exclude: exclude-from: include: include-from: files-from: from0 \
+               old-args secluded-args trust-sender copy-as: address: port: sockopts: blocking-io \
+               outbuf: stats 8-bit-output human-readable progress itemize-changes remote-option: \
+               out-format: log-file: log-file-format: password-file: early-input: list-only bwlimit: \
+               stop-after: stop-at: fsync write-batch: only-write-batch: read-batch: protocol: \
+               iconv: checksum-seed: ipv4 ipv6 no-perms no-owner no-group no-times no-compress \
+               daemon config: server sender help version",
+    };
+    let options = table.read(args, Ends::Never);
+    let mut study = copied(Study::program(), &options.operands);
+    for text in options.values(&["e", "rsh", "rsync-path"]) {
+        // It is split at spaces, and the host and a command are added.
+        let words = text.as_known().map(|text| text.split_whitespace().map(Arg::known).collect());
+        let run = match words {
+            Some(argv) => {
+                Run::Command { argv, variables: Vec::new(), folder: None, more_arguments: true }
+            }
+            None => Run::Unknown("`-e` names a program that is not known"),
+        };
+        study = study.runs(run).caution("it names the program that connects");
+    }
+    for file in options.values(&["log-file", "write-batch", "only-write-batch"]) {
+        study = study.touches(Access::Write, file);
+    }
+    for folder in options.values(&["backup-dir", "temp-dir", "T", "partial-dir"]) {
+        study = study.touches_beneath(Access::Write, folder);
+    }
+    for file in options.values(&[
+        "files-from",
+        "exclude-from",
+        "include-from",
+        "password-file",
+        "read-batch",
+        "config",
+    ]) {
+        study = study.touches(Access::Read, file);
+    }
+    if options.has(&["remove-source-files"])
+        && let Some((_, sources)) = options.operands.split_last()
+    {
+        for source in sources.iter().filter(|source| !is_remote(source)) {
+            study = study.touches_beneath(Access::Delete, source);
+        }
+    }
+    let deletes = options.given.iter().any(|given| given.name.starts_with("del"));
+    if deletes && !options.has(&["n", "dry-run"]) {
+        study = study.critical("removes files at the target");
+    }
+    study
+        .caution_if(
+            options.has(&["daemon", "server", "M", "remote-option"]),
+            "it serves files itself",
+        )
+        .guess_if(options.uncertain)
+}
+
+/// `name … verb … -c text`.
+fn text_after(args: &[Arg], verb: &str, flags: &[&str]) -> Study {
+    let mut study = Study::program();
+    if !args.iter().any(|arg| arg.as_known().is_none_or(|text| text == verb)) {
+        return study;
+    }
+    for (at, arg) in args.iter().enumerate() {
+        let attached = flags.iter().find_map(|flag| {
+            let flag = if flag.starts_with("--") { format!("{flag}=") } else { (*flag).to_owned() };
+            super::after(arg, &flag).filter(|rest| *rest != Arg::known(""))
+        });
+        if arg.as_known().is_some_and(|text| flags.contains(&text)) {
+            study = study.runs(args.get(at + 1).map_or(Run::ScriptFromInput, Run::script));
+        } else if let Some(text) = attached {
+            study = study.runs(Run::script(&text));
+        }
+    }
+    study
+}
+
+fn adb(args: &[Arg]) -> Study {
+    let options = Getopt { short: "adeH:P:L:s:t:", long: "" }.read(args, Ends::AtOperand);
+    let study = Study::program().guess_if(options.uncertain);
+    match (word(options.operands.first()), from(&options.operands, 1)) {
+        ("shell", []) => study.runs(Run::ScriptFromInput),
+        ("shell", words) => {
+            let inner = Getopt { short: "e:nTtx", long: "" }.read(words, Ends::AtOperand);
+            study.runs(Run::script_of(&inner.operands)).guess_if(inner.uncertain)
+        }
+        _ => study,
+    }
+}
+
+fn tmux(args: &[Arg]) -> Study {
+    let globals = Getopt { short: "2CDlNuvVc:f:L:S:T:", long: "" }.read(args, Ends::AtOperand);
+    let mut study = Study::program().guess_if(globals.uncertain);
+    for text in globals.values(&["c"]) {
+        study = study.runs(Run::script(text));
+    }
+    for file in globals.values(&["f"]) {
+        study = study.touches(Access::Read, file).caution("its settings can run commands");
+    }
+    let several = globals.operands.iter().any(|arg| arg.certain_start().ends_with(';'));
+    let table = Getopt { short: "AabBc:CDdEe:F:fhIkl:n:NPp:s:St:vXx:y:Z", long: "" };
+    let rest = from(&globals.operands, 1);
+    let study = match word(globals.operands.first()) {
+        "ls" | "list-sessions" | "lsw" | "list-windows" | "lsp" | "list-panes" | "has-session"
+        | "has" | "kill-session" | "kill-window" | "kill-pane" | "kill-server" | "attach"
+        | "attach-session" | "a" | "detach" | "" => study,
+        "new-session" | "new" | "new-window" | "neww" | "split-window" | "splitw"
+        | "respawn-pane" | "respawnp" | "respawn-window" | "respawnw" | "run-shell" | "run"
+        | "if-shell" | "if" | "pipe-pane" | "pipep" | "display-popup" | "popup" => {
+            let inner = table.read(rest, Ends::AtOperand);
+            let study = study.guess_if(inner.uncertain);
+            match inner.operands.as_slice() {
+                [] => study,
+                words => study.runs(Run::script_of(words)),
+            }
+        }
+        _ => study.caution("it can type or run commands in another terminal"),
+    };
+    study.caution_if(several, "it is several commands in one")
+}
+
+fn screen(args: &[Arg]) -> Study {
+    let table = Getopt { short: "aAc:dDe:fh:iLlmOp:qQrRs:S:t:T:UvwxX", long: "list wipe version" };
+    let options = table.read(args, Ends::AtOperand);
+    let study = Study::program().guess_if(options.uncertain);
+    if options.has(&["X", "Q"]) {
+        return study.caution("it can type or run commands in another terminal");
+    }
+    let study = study.caution_if(options.has(&["c"]), "its settings can run commands");
+    study.runs_argv(&options.operands)
+}
+
+fn at(args: &[Arg]) -> Study {
+    let options = Getopt { short: "Vq:f:mMkldrbvu:t:c:", long: "" }.read(args, Ends::Never);
+    if options.has(&["l", "V", "c"]) && !options.uncertain {
+        return Study::program();
+    }
+    let study =
+        Study::program().caution("what it schedules runs later, outside of any confinement");
+    match options.values(&["f"]).next() {
+        Some(file) => {
+            study.touches(Access::Read, file).runs(Run::Unknown("its commands are in a file"))
+        }
+        None if options.has(&["r", "d"]) => study,
+        None => study.runs(Run::ScriptFromInput),
+    }
+}
+
+fn crontab(args: &[Arg]) -> Study {
+    let options = Getopt { short: "u:elriT:sx:", long: "" }.read(args, Ends::Never);
+    if options.has(&["l"]) && !options.uncertain {
+        return Study::program();
+    }
+    let study = Study::program()
+        .touches_all(Access::Read, &options.operands)
+        .caution("what it schedules runs later, outside of any confinement");
+    if options.has(&["r"]) { study.critical("removes every scheduled job") } else { study }
+}
+
+fn wsl(args: &[Arg]) -> Study {
+    let table = Getopt { short: "d:u:e", long: "distribution: user: cd: exec shell-type: system" };
+    let options = table.read(args, Ends::AtOperand);
+    let study = Study::program().guess_if(options.uncertain);
+    match options.operands.as_slice() {
+        [] => study.runs(Run::ScriptFromInput),
+        words => study.runs(Run::Script { text: joined(words), folder: None }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shown::check;
+
+    #[test]
+    fn ssh_runs_a_text_on_a_host() {
+        check("ssh host rm -rf x", "program host(host) script[rm -rf x]");
+        check("ssh -p 22 me@host -t rm x", "program host(me@host) script[rm x]");
+        check("ssh -i key host", "program read(key) host(host) script-from-input");
+        check(
+            "ssh -o ProxyCommand=rm_x host ls",
+            "program host(host) script[rm x] script[ls] caution",
+        );
+        check(
+            "ssh -oproxycommand=rm_x host ls",
+            "program host(host) script[rm x] script[ls] caution",
+        );
+        check(
+            "ssh -o LocalCommand_rm_x host ls",
+            "program host(host) script[rm x] script[ls] caution",
+        );
+        check("ssh -o StrictHostKeyChecking=no host ls", "program host(host) script[ls]");
+        check("ssh host -o ProxyCommand=x ls", "program host(host) script[x] script[ls] caution");
+        check("ssh -F f host ls", "program read(f) host(host) script[ls] caution");
+        check("ssh -J a host ls", "program host(a) host(host) script[ls]");
+        check("ssh -N host", "program host(host)");
+        check("ssh $X host", "program host($X) script[host] unknown");
+    }
+
+    #[test]
+    fn copies_read_here_and_write_there() {
+        check("scp a host:b", "program read(a/**) host(host:b)");
+        check("scp -r host:a b", "program write(b/**) host(host:a)");
+        check("scp -S rm_x a host:b", "program read(a/**) host(host:b) script[rm x] caution");
+        check("rsync -av a/ host:b", "program read(a//**) host(host:b)");
+        check(
+            "rsync -e ssh_-p_22 a host:b",
+            "program read(a/**) host(host:b) runs[ssh -p 22 ...] caution",
+        );
+        check("rsync --rsh=rm_x a b", "program read(a/**) write(b/**) runs[rm x ...] caution");
+        check("rsync -a --delete a b", "program read(a/**) write(b/**) critical");
+        check("rsync -an --delete a b", "program read(a/**) write(b/**)");
+        check("sftp -b f host", "program read(f) host(host) caution");
+    }
+
+    #[test]
+    fn other_sessions_and_other_times() {
+        check("vagrant ssh -c rm_x", "program script[rm x]");
+        check("adb shell rm x", "program script[rm x]");
+        check("adb devices", "program");
+        check("tmux new-session -d -s n rm_x", "program script[rm x]");
+        check("tmux send-keys rm_x Enter", "program caution");
+        check("tmux ls", "program");
+        check("screen -dmS n rm x", "program runs[rm x]");
+        check("screen -S n -X stuff rm_x", "program caution");
+        check("at now", "program script-from-input caution");
+        check("crontab f", "program read(f) caution");
+        check("crontab -l", "program");
+        check("crontab -r", "program critical caution");
+        check("osascript -e x", "program caution");
+        check("powershell.exe -c x", "program caution");
+        check("wsl rm x", "program script[rm x]");
+    }
+}

@@ -1,0 +1,171 @@
+//! Shells: the text they are given is a script, and what it does is what they do.
+
+use super::{Access, Nature, Run, Study};
+use crate::shell::Arg;
+
+/// Shells whose language is the one that is parsed here.
+const POSIX: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "lksh", "rbash"];
+
+/// Shells with words of their own: what a text means to them is not what it seems to be. The glob
+/// `*(e:'rm x':)` runs a command in zsh.
+const OTHERS: &[&str] = &["zsh", "fish", "csh", "tcsh", "rksh", "yash", "xonsh", "nu", "elvish"];
+
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    // A login shell is called `-bash`.
+    let name = name.strip_prefix('-').unwrap_or(name);
+    let posix = POSIX.contains(&name);
+    if !posix && !OTHERS.contains(&name) {
+        return None;
+    }
+    let line = Line::read(args);
+    let study = line.study();
+    let harmless = study.nature == Nature::ReadOnly;
+    Some(study.caution_if(!posix && !harmless, "its language is not the one that is read here"))
+}
+
+/// A shell's command line, taken apart as POSIX shells and bash do.
+#[derive(Default)]
+struct Line<'a> {
+    script_given: bool,
+    from_input: bool,
+    only_checks: bool,
+    only_tells: bool,
+    startup_file: Option<&'a Arg>,
+    guess: bool,
+    /// Text that fish takes as the value of an option.
+    attached: Vec<Arg>,
+    operands: &'a [Arg],
+}
+
+impl<'a> Line<'a> {
+    fn read(args: &'a [Arg]) -> Self {
+        let mut line = Self::default();
+        let mut at = 0;
+        while let Some(arg) = args.get(at) {
+            let Some(text) = arg.as_known() else {
+                line.guess |= arg.may_be_option() || arg.certain_start().starts_with('+');
+                break;
+            };
+            if let Some(long) = text.strip_prefix("--").filter(|long| !long.is_empty()) {
+                at += 1;
+                match long.split_once('=').unwrap_or((long, "")) {
+                    ("rcfile" | "init-file", "") => {
+                        line.startup_file = args.get(at);
+                        at += 1;
+                    }
+                    ("version" | "help", "") => line.only_tells = true,
+                    ("command" | "init-command", "") => {
+                        line.attached.extend(args.get(at).cloned());
+                        at += 1;
+                    }
+                    ("command" | "init-command", text) => line.attached.push(Arg::known(text)),
+                    (
+                        "norc" | "noprofile" | "login" | "posix" | "verbose" | "noediting"
+                        | "restricted" | "debugger" | "interactive" | "no-config" | "private"
+                        | "dump-strings" | "dump-po-strings" | "protected" | "wordexp",
+                        "",
+                    ) => {}
+                    _ => line.guess = true,
+                }
+                continue;
+            }
+            let letters = match text.strip_prefix(['-', '+']) {
+                Some(letters) if !letters.is_empty() && text != "--" => letters,
+                ends => {
+                    at += usize::from(ends.is_some());
+                    break;
+                }
+            };
+            at += 1;
+            for letter in letters.chars() {
+                match letter {
+                    'c' => line.script_given = true,
+                    's' => line.from_input = true,
+                    'n' => line.only_checks = text.starts_with('-'),
+                    'o' | 'O' => at += 1,
+                    _ => {}
+                }
+            }
+        }
+        line.operands = super::from(args, at);
+        line
+    }
+
+    fn study(&self) -> Study {
+        if self.only_tells {
+            return Study::read_only();
+        }
+        let study = match self.operands.first() {
+            _ if !self.attached.is_empty() => self
+                .attached
+                .iter()
+                .fold(Study::wrapper(), |study, text| study.runs(Run::script(text))),
+            Some(script) if self.script_given => Study::wrapper().runs(Run::script(script)),
+            // An error for most, but nothing that could be vouched for.
+            None if self.script_given => Study::program(),
+            Some(file) if self.only_checks && !self.from_input && !self.guess => {
+                Study::read_only().touches(Access::Read, file)
+            }
+            Some(file) if !self.from_input => Study::program().touches(Access::Read, file),
+            _ => Study::wrapper().runs(Run::ScriptFromInput),
+        };
+        let study = match self.startup_file {
+            Some(file) => study
+                .touches(Access::Read, file)
+                .caution("it first runs a file whose commands are not seen"),
+            None => study,
+        };
+        study.guess_if(self.guess)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shown::check;
+
+    #[test]
+    fn the_script_is_found_among_any_options() {
+        check("bash -c rm_x", "wrapper script[rm x]");
+        check("bash -lc rm_x a b", "wrapper script[rm x]");
+        check("sh -xec rm_x", "wrapper script[rm x]");
+        check("bash +x -c rm_x", "wrapper script[rm x]");
+        check("bash -c -x rm_x", "wrapper script[rm x]");
+        check("bash -c -- rm_x", "wrapper script[rm x]");
+        check("bash --norc -c rm_x", "wrapper script[rm x]");
+        check("bash -o pipefail -c rm_x", "wrapper script[rm x]");
+        check("bash -euo pipefail -c rm_x", "wrapper script[rm x]");
+        check("bash -euoc pipefail rm_x", "wrapper script[rm x]");
+        check("bash -O extglob -c rm_x", "wrapper script[rm x]");
+        check("bash --rcfile F -c rm_x", "wrapper read(F) script[rm x] caution");
+        check("bash --init-file F", "wrapper read(F) script-from-input caution");
+        check("/bin/dash -c rm_$X", "wrapper script?[rm_$X]");
+    }
+
+    #[test]
+    fn without_a_script_it_comes_from_a_file_or_from_input() {
+        check("bash", "wrapper script-from-input");
+        check("sh -s a b", "wrapper script-from-input");
+        check("sh -", "wrapper script-from-input");
+        check("bash -x run.sh a", "program read(run.sh)");
+        check("bash -n run.sh", "read-only read(run.sh)");
+        check("bash -n +n run.sh", "program read(run.sh)");
+        check("bash --version", "read-only");
+        check("bash -c", "program");
+    }
+
+    #[test]
+    fn what_may_be_an_option_makes_it_a_guess() {
+        check("bash $X rm_x", "program read($X) unknown");
+        check("bash -$X rm_x", "program read(-$X) unknown");
+        check("bash --strange -c ls", "wrapper script[ls] unknown");
+    }
+
+    #[test]
+    fn other_languages_are_not_vouched_for() {
+        check("zsh -c ls", "wrapper script[ls] caution");
+        check("fish --command=ls", "wrapper script[ls] caution");
+        check("fish -c ls", "wrapper script[ls] caution");
+        check("csh -c ls", "wrapper script[ls] caution");
+        check("zsh --version", "read-only");
+    }
+}

@@ -1,0 +1,537 @@
+//! Programs that do nothing but run another one, a little differently.
+//!
+//! Most are a row of a table: their options, how many words stand before the command, and which
+//! options name files. The odd ones have a function each.
+
+mod env;
+mod many;
+
+pub(super) use many::filled;
+
+use super::getopt::{Ends, Getopt};
+use super::{Access, Nature, Run, Study, from, word};
+use crate::shell::Arg;
+
+/// A program of the form `name [options] [words] command [arguments]`.
+struct Row {
+    name: &'static str,
+    table: Getopt,
+    /// Words between the options and the command.
+    skips: usize,
+    nature: Nature,
+    /// Why no rule may cover it, if so.
+    caution: &'static str,
+    /// Options whose values are files it writes.
+    writes: &'static [&'static str],
+    /// Options with which it runs no command but acts on a process that is there.
+    acts_on: &'static [&'static str],
+}
+
+const ROW: Row = Row {
+    name: "",
+    table: Getopt { short: "", long: "help version" },
+    skips: 0,
+    nature: Nature::Wrapper,
+    caution: "",
+    writes: &[],
+    acts_on: &[],
+};
+
+const ROWS: &[Row] = &[
+    Row {
+        name: "timeout",
+        table: Getopt {
+            short: "k:s:vfp",
+            long: "kill-after: signal: verbose foreground preserve-status help version",
+        },
+        skips: 1,
+        ..ROW
+    },
+    Row {
+        name: "nice",
+        table: Getopt { short: "n:0123456789", long: "adjustment: help version" },
+        ..ROW
+    },
+    Row {
+        name: "ionice",
+        table: Getopt {
+            short: "c:n:p:P:u:t",
+            long: "class: classdata: pid: pgid: uid: ignore help version",
+        },
+        acts_on: &["p", "P", "u", "pid", "pgid", "uid"],
+        ..ROW
+    },
+    Row { name: "nohup", ..ROW },
+    Row { name: "catchsegv", ..ROW },
+    Row { name: "chronic", table: Getopt { short: "ev", long: "" }, ..ROW },
+    Row { name: "ifne", table: Getopt { short: "n", long: "" }, ..ROW },
+    Row {
+        name: "stdbuf",
+        table: Getopt { short: "i:o:e:", long: "input: output: error: help version" },
+        ..ROW
+    },
+    Row {
+        name: "setsid",
+        table: Getopt { short: "cfw", long: "ctty fork wait help version" },
+        ..ROW
+    },
+    Row {
+        name: "time",
+        table: Getopt {
+            short: "ao:f:pvqlhV",
+            long: "append output: format: portability verbose quiet help version",
+        },
+        writes: &["o", "output"],
+        ..ROW
+    },
+    Row {
+        name: "chrt",
+        table: Getopt {
+            short: "abdefGhimorRT:P:D:pv",
+            long: "all-tasks batch deadline ext fifo idle other rr reset-on-fork sched-runtime: \
+                   sched-period: sched-deadline: max pid verbose help version",
+        },
+        skips: 1,
+        acts_on: &["p", "pid"],
+        ..ROW
+    },
+    Row {
+        name: "taskset",
+        table: Getopt { short: "acp", long: "all-tasks cpu-list pid help version" },
+        skips: 1,
+        acts_on: &["p", "pid"],
+        ..ROW
+    },
+    Row {
+        name: "numactl",
+        table: Getopt {
+            short: "i:N:m:C:p:lbaHs",
+            long: "interleave: cpunodebind: membind: physcpubind: preferred: localalloc balancing \
+                   all hardware show",
+        },
+        ..ROW
+    },
+    Row { name: "faketime", table: Getopt { short: "mf", long: "" }, skips: 1, ..ROW },
+    Row { name: "unbuffer", table: Getopt { short: "p", long: "" }, ..ROW },
+    Row { name: "caffeinate", table: Getopt { short: "dimsut:w:", long: "" }, ..ROW },
+    Row {
+        name: "rlwrap",
+        table: Getopt { short: "acinrRsuwA", long: "help version" },
+        nature: Nature::Program,
+        ..ROW
+    },
+    Row { name: "ccache", nature: Nature::Program, ..ROW },
+    Row { name: "sccache", nature: Nature::Program, ..ROW },
+    Row { name: "distcc", nature: Nature::Program, ..ROW },
+    Row {
+        name: "ltrace",
+        table: Getopt {
+            short: "a:A:bcCD:e:F:fhiLl:n:o:p:rs:StTu:w:Vx:",
+            long: "align: config: demangle output: indent: help version library:",
+        },
+        nature: Nature::Program,
+        writes: &["o", "output"],
+        acts_on: &["p"],
+        ..ROW
+    },
+    Row {
+        name: "valgrind",
+        table: Getopt {
+            short: "vqdh",
+            long: "tool:: leak-check:: show-leak-kinds:: track-origins:: error-exitcode:: \
+                   log-file:: xml:: xml-file:: suppressions:: num-callers:: trace-children:: \
+                   quiet verbose callgrind-out-file:: massif-out-file:: gen-suppressions:: \
+                   track-fds:: help version",
+        },
+        nature: Nature::Program,
+        writes: &["log-file", "xml-file", "callgrind-out-file", "massif-out-file"],
+        ..ROW
+    },
+    Row {
+        name: "unshare",
+        table: Getopt {
+            short: "muinpUCTrcfR:w:S:G:h",
+            long: "mount:: uts:: ipc:: net:: pid:: user:: cgroup:: time:: fork map-root-user \
+                   map-current-user map-auto map-user: map-group: map-users: map-groups: \
+                   mount-proc:: propagation: setgroups: keep-caps root: wd: setuid: setgid: \
+                   kill-child:: monotonic: boottime: help version",
+        },
+        nature: Nature::Program,
+        caution: "it leaves the confinement it runs in",
+        ..ROW
+    },
+    Row {
+        name: "nsenter",
+        table: Getopt {
+            short: "at:m::u::i::n::p::C::U::T::S:G:r::w::W:FZeh",
+            long: "all target: mount:: uts:: ipc:: net:: pid:: cgroup:: user:: time:: setuid: \
+                   setgid: preserve-credentials root:: wd:: wdns: env no-fork follow-context \
+                   join-cgroup help version",
+        },
+        nature: Nature::Program,
+        caution: "it enters the confinement of another process",
+        ..ROW
+    },
+    Row {
+        name: "chroot",
+        table: Getopt { short: "", long: "groups: userspec: skip-chdir help version" },
+        skips: 1,
+        nature: Nature::Program,
+        caution: "it runs with another root folder, where names mean other programs",
+        ..ROW
+    },
+    Row {
+        name: "systemd-run",
+        table: Getopt {
+            short: "GdPqrtSE:H:M:p:u:",
+            long: "user system scope unit: property: description: slice: slice-inherit \
+                   remain-after-exit send-sighup service-type: uid: gid: nice: \
+                   working-directory: same-dir setenv: pty pipe shell quiet on-active: on-boot: \
+                   on-startup: on-unit-active: on-unit-inactive: on-calendar: timer-property: \
+                   path-property: socket-property: no-block wait collect no-ask-password \
+                   expand-environment: host: machine: help version",
+        },
+        nature: Nature::Program,
+        caution: "the service manager runs it, outside of any confinement",
+        ..ROW
+    },
+    Row {
+        name: "sandbox-exec",
+        table: Getopt { short: "f:n:p:D:", long: "" },
+        nature: Nature::Program,
+        ..ROW
+    },
+    Row {
+        name: "setpriv",
+        table: Getopt {
+            short: "dh",
+            long: "dump clear-groups groups: inh-caps: ambient-caps: bounding-set: init-groups \
+                   keep-groups list-caps no-new-privs rgid: ruid: egid: euid: regid: reuid: \
+                   securebits: pdeathsig: selinux-label: apparmor-profile: reset-env help version",
+        },
+        nature: Nature::Program,
+        ..ROW
+    },
+    Row {
+        name: "fakeroot",
+        table: Getopt { short: "l:s:i:uf:b:hv", long: "lib: faked: unknown-is-real help version" },
+        nature: Nature::Program,
+        writes: &["s"],
+        ..ROW
+    },
+    Row {
+        name: "xvfb-run",
+        table: Getopt {
+            short: "ae:f:hn:lp:s:w:",
+            long: "auto-servernum error-file: auth-file: server-num: listen-tcp xauth-protocol: \
+                   server-args: wait: help",
+        },
+        nature: Nature::Program,
+        writes: &["e", "error-file"],
+        ..ROW
+    },
+    Row {
+        name: "proxychains",
+        table: Getopt { short: "qf:", long: "" },
+        nature: Nature::Program,
+        ..ROW
+    },
+    Row {
+        name: "proxychains4",
+        table: Getopt { short: "qf:", long: "" },
+        nature: Nature::Program,
+        ..ROW
+    },
+    Row {
+        name: "dbus-run-session",
+        table: Getopt { short: "", long: "config-file: dbus-daemon: help version" },
+        nature: Nature::Program,
+        ..ROW
+    },
+];
+
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    if let Some(row) = ROWS.iter().find(|row| row.name == name) {
+        return Some(row.study(args));
+    }
+    Some(match name {
+        "env" => env::study(args),
+        "xargs" => many::xargs(args),
+        "parallel" | "sem" => many::parallel(args),
+        "busybox" | "toybox" => busybox(args),
+        "watch" => watch(args),
+        "flock" => flock(args),
+        "script" => script(args),
+        "strace" => strace(args),
+        "gdb" | "lldb" | "rr" => debugger(args),
+        "perf" => perf(args),
+        "sg" | "newgrp" => group(args),
+        "arch" => arch(args),
+        "setarch" | "linux32" | "linux64" => {
+            let skips = usize::from(name == "setarch" && !word(args.first()).starts_with('-'));
+            let table =
+                Getopt { short: "BFILRSTXZv3h", long: "addr-no-randomize uname-2.6 help version" };
+            Row { table, ..ROW }.study(from(args, skips))
+        }
+        "entr" => entr(args),
+        "watchexec" => watchexec(args),
+        _ => return None,
+    })
+}
+
+impl Row {
+    fn study(&self, args: &[Arg]) -> Study {
+        let options = self.table.read(args, Ends::AtOperand);
+        if options.has(self.acts_on) {
+            return Study::program();
+        }
+        let (skipped, argv) = options.operands.split_at(self.skips.min(options.operands.len()));
+        // `timeout $t rm x`: unquoted, `$t` may bring words of its own.
+        let uncertain = options.uncertain || skipped.iter().any(|word| word.as_known().is_none());
+        let nature = match (self.nature, argv.is_empty()) {
+            // Alone it tells how it is used, or what is set.
+            (Nature::Wrapper, true) => Nature::ReadOnly,
+            (nature, _) => nature,
+        };
+        let written: Vec<Arg> = options.values(self.writes).cloned().collect();
+        Study::of(nature)
+            .runs_argv(argv)
+            .touches_all(Access::Write, &written)
+            .caution_if(!self.caution.is_empty(), self.caution)
+            .guess_if(uncertain)
+    }
+}
+
+fn busybox(args: &[Arg]) -> Study {
+    match args.first() {
+        Some(arg) if arg.as_known().is_some_and(|text| text.starts_with('-')) => {
+            // `--install` makes links; the rest only tells.
+            if word(Some(arg)).starts_with("--l") { Study::read_only() } else { Study::program() }
+        }
+        Some(_) => Study::wrapper().runs_argv(args),
+        None => Study::read_only(),
+    }
+}
+
+fn watch(args: &[Arg]) -> Study {
+    let table = Getopt {
+        short: "bcCd::egn:pq:rs:twxf",
+        long: "beep color no-color differences:: errexit chgexit interval: precise equexit: \
+               no-rerun shotsdir: no-title no-wrap exec follow help version",
+    };
+    let options = table.read(args, Ends::AtOperand);
+    let study = match options.operands.as_slice() {
+        [] => Study::read_only(),
+        argv if options.has(&["x", "exec"]) => Study::wrapper().runs_argv(argv),
+        words => Study::wrapper().runs(Run::script_of(words)),
+    };
+    study.guess_if(options.uncertain)
+}
+
+fn flock(args: &[Arg]) -> Study {
+    let table = Getopt {
+        short: "sxeonuw:E:FvhV",
+        long: "shared exclusive unlock nonblock nb timeout: wait: conflict-exit-code: close \
+               no-fork fcntl verbose help version",
+    };
+    let options = table.read(args, Ends::AtOperand);
+    let Some((file, command)) = options.operands.split_first() else {
+        return Study::read_only().guess_if(options.uncertain);
+    };
+    let is_descriptor = word(Some(file)).bytes().all(|byte| byte.is_ascii_digit());
+    let study = Study::wrapper().guess_if(options.uncertain);
+    match command {
+        [] if is_descriptor && file.as_known().is_some() => Study::read_only(),
+        [flag, text, ..] if matches!(flag.as_known(), Some("-c" | "--command")) => {
+            study.runs(Run::script(text)).touches(Access::Write, file)
+        }
+        argv => {
+            let open = argv.first().is_some_and(Arg::may_be_option);
+            study.runs_argv(argv).touches(Access::Write, file).guess_if(open)
+        }
+    }
+}
+
+/// Records a terminal: `script -c text [file]`, and on other systems `script [file] command`.
+fn script(args: &[Arg]) -> Study {
+    let table = Getopt {
+        short: "aB:c:eE:fFkI:m:o:O:pqrt::T:hVd",
+        long: "append log-io: command: return echo: flush force log-in: logging-format: \
+               output-limit: log-out: quiet timing:: log-timing: help version",
+    };
+    let options = table.read(args, Ends::AtOperand);
+    let files = ["B", "I", "O", "T", "log-io", "log-in", "log-out", "log-timing", "timing"];
+    let mut written: Vec<Arg> = options.values(&files).cloned().collect();
+    let operands = options.operands.as_slice();
+    written.push(operands.first().cloned().unwrap_or_else(|| Arg::known("typescript")));
+    let text = options.values(&["c", "command"]).last();
+    let study = match (text, from(operands, 1)) {
+        (Some(text), []) => Study::wrapper().runs(Run::script(text)),
+        (Some(text), argv) => {
+            Study::wrapper().runs(Run::script(text)).runs_argv(argv).guess_if(true)
+        }
+        (None, []) => Study::wrapper().runs(Run::ScriptFromInput),
+        (None, argv) => {
+            let argv = if word(argv.first()) == "--" { from(argv, 1) } else { argv };
+            // GNU reads options behind the file too.
+            let open = argv.first().is_some_and(Arg::may_be_option);
+            Study::wrapper().runs_argv(argv).guess_if(open)
+        }
+    };
+    study.touches_all(Access::Write, &written).guess_if(options.uncertain || options.has(&["t"]))
+}
+
+fn strace(args: &[Arg]) -> Study {
+    let table = Getopt {
+        short: "a:b:cCdDe:E:fFhiI:kno:O:p:P:qrs:S:tTu:U:vVwxX:yYzZ",
+        long: "columns: detach-on: summary-only summary daemonize:: trace: env: follow-forks \
+               instruction-pointer interruptible: stack-traces output: output-append-mode \
+               output-separately summary-syscall-overhead: attach: trace-path: quiet:: \
+               relative-timestamps:: string-limit: summary-sort-by: absolute-timestamps:: \
+               syscall-times:: user: summary-columns: no-abbrev strings-in-hex:: summary-wall-clock \
+               decode-fds:: decode-pids:: successful-only failed-only seccomp-bpf status: \
+               abbrev: verbose: raw: signal: read: write: fault: inject: kvm: tips:: help version",
+    };
+    let options = table.read(args, Ends::AtOperand);
+    let mut study = Study::wrapper().runs_argv(&options.operands).guess_if(options.uncertain);
+    if options.operands.is_empty() {
+        study = Study::program();
+    }
+    for output in options.values(&["o", "output"]) {
+        study = match ["|", "!"].iter().find_map(|mark| super::after(output, mark)) {
+            Some(text) => study.runs(Run::script(&text)),
+            None => study.touches(Access::Write, output),
+        };
+    }
+    let meddles = options.has(&["p", "attach", "fault", "inject"])
+        || options.values(&["e"]).any(|value| {
+            ["fault", "inject"].iter().any(|word| value.certain_start().starts_with(word))
+        });
+    study.caution_if(meddles, "it changes what another process does")
+}
+
+/// Debuggers run a program, and whatever their own commands say.
+fn debugger(args: &[Arg]) -> Study {
+    let at = args.iter().position(|arg| matches!(arg.as_known(), Some("--args" | "--")));
+    let before = args.get(..at.unwrap_or(args.len())).unwrap_or_default();
+    let scripted = before.iter().any(|arg| {
+        arg.as_known().is_none()
+            || [
+                "-ex",
+                "-iex",
+                "--ex",
+                "--iex",
+                "-x",
+                "--command",
+                "-command",
+                "-o",
+                "-s",
+                "--eval",
+                "-eval",
+                "--source",
+                "--one-line",
+            ]
+            .iter()
+            .any(|option| arg.certain_start().starts_with(option))
+    });
+    let argv = at.map_or(&[] as &[Arg], |at| from(args, at + 1));
+    Study::program().runs_argv(argv).caution_if(scripted, "its own commands can run anything")
+}
+
+fn perf(args: &[Arg]) -> Study {
+    let table = Getopt {
+        short: "e:aA:C:F:c:gG:o:p:t:r:dsvqI:x:nBS",
+        long: "event: all-cpus cpu: freq: count: call-graph: output: pid: tid: repeat: detailed \
+               sync verbose quiet interval-print: field-separator: no-big-num append delay: \
+               per-core per-thread timeout:",
+    };
+    let (sub, rest) = (word(args.first()), from(args, 1));
+    match sub {
+        "record" | "stat" | "trace" => {
+            let options = table.read(rest, Ends::AtOperand);
+            let written: Vec<Arg> = options.values(&["o", "output"]).cloned().collect();
+            Study::program()
+                .runs_argv(&options.operands)
+                .touches_all(Access::Write, &written)
+                .guess_if(options.uncertain)
+        }
+        _ => Study::program(),
+    }
+}
+
+/// `sg group [-c] text`.
+fn group(args: &[Arg]) -> Study {
+    let words: Vec<Arg> = args
+        .iter()
+        .filter(|arg| !matches!(arg.as_known(), Some("-c" | "-" | "-l")))
+        .cloned()
+        .collect();
+    match words.as_slice() {
+        [_, text, ..] => Study::program().runs(Run::script(text)),
+        _ => Study::program().runs(Run::ScriptFromInput),
+    }
+}
+
+/// macOS's `arch -arm64 command`; elsewhere it prints the machine's name.
+fn arch(args: &[Arg]) -> Study {
+    let mut at = 0;
+    let mut guess = false;
+    while let Some(arg) = args.get(at).filter(|arg| arg.may_be_option()) {
+        match arg.as_known() {
+            Some(
+                "-arm64" | "-arm64e" | "-x86_64" | "-x86_64h" | "-i386" | "-32" | "-64" | "-c",
+            ) => {}
+            Some("-d" | "-e" | "-arch") => at += 1,
+            _ => guess = true,
+        }
+        at += 1;
+    }
+    match from(args, at) {
+        [] => Study::read_only().guess_if(guess),
+        argv => Study::wrapper().runs_argv(argv).guess_if(guess),
+    }
+}
+
+fn entr(args: &[Arg]) -> Study {
+    let options = Getopt { short: "acdnprsxz", long: "" }.read(args, Ends::AtOperand);
+    let study = Study::wrapper().guess_if(options.uncertain);
+    if options.has(&["s"]) {
+        return match options.operands.first() {
+            Some(text) => study.runs(Run::script(text)),
+            None => study,
+        };
+    }
+    // `/_` stands for the file that changed.
+    let argv: Vec<Arg> = options
+        .operands
+        .iter()
+        .map(
+            |arg| if arg.as_known() == Some("/_") { super::unknown("", "/_") } else { arg.clone() },
+        )
+        .collect();
+    study.runs_argv(&argv)
+}
+
+fn watchexec(args: &[Arg]) -> Study {
+    let table = Getopt {
+        short: "cd:e:f:i:I:j:nNo:prs:vw:W:F:E:q1",
+        long: "clear:: debounce: exts: filter: ignore: no-vcs-ignore postpone restart signal: \
+               watch: shell: stop-signal: stop-timeout: on-busy-update: delay-run: poll:: \
+               no-project-ignore no-default-ignore no-global-ignore notify quiet timings \
+               env: workdir: wrap-process: help version",
+    };
+    let options = table.read(args, Ends::AtOperand);
+    let shell = options.values(&["shell"]).last().map(|shell| word(Some(shell)));
+    let study = Study::wrapper().guess_if(options.uncertain);
+    let plain = options.has(&["n"]) || shell == Some("none");
+    if options.operands.is_empty() {
+        Study::program()
+    } else if plain {
+        study.runs_argv(&options.operands)
+    } else {
+        study.runs(Run::script_of(&options.operands))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! `env`: variables, a folder, and `-S`, which holds a command line of its own.
+
+use super::super::getopt::{Ends, Getopt};
+use super::super::{Run, Study, assignment, unknown};
+use crate::shell::Arg;
+
+const TABLE: Getopt = Getopt {
+    short: "i0u:C:S!va:P:",
+    long: "ignore-environment null unset: chdir: split-string! block-signal:: default-signal:: \
+           ignore-signal:: list-signal-handling debug argv0: help version",
+};
+
+/// How often `-S` may hold another `-S`.
+const SPLITS_MAX: usize = 8;
+
+pub(super) fn study(args: &[Arg]) -> Study {
+    let mut args = args.to_vec();
+    let mut folder = None;
+    let mut guess = false;
+    for _ in 0..SPLITS_MAX {
+        let options = TABLE.read(&args, Ends::AtOperand);
+        guess |= options.uncertain || options.has(&["P"]);
+        folder = options.values(&["C", "chdir"]).last().cloned().or(folder);
+        let Some(text) = options.values(&["S", "split-string"]).last() else {
+            return inner(options.operands, folder, guess);
+        };
+        // The words of the text take its place, and options may be among them.
+        let Some(mut words) = text.as_known().and_then(split) else {
+            return Study::wrapper().runs(Run::Unknown("`-S` holds a text that is not known"));
+        };
+        words.extend(options.operands);
+        args = words;
+    }
+    Study::wrapper().runs(Run::Unknown("`-S` within `-S`, too deep to follow"))
+}
+
+fn inner(operands: Vec<Arg>, folder: Option<Arg>, mut guess: bool) -> Study {
+    let mut variables = Vec::new();
+    let mut words = operands.into_iter().peekable();
+    // A lone `-` means `-i`.
+    while words.next_if(|word| word.as_known() == Some("-")).is_some() {}
+    while let Some(word) = words.peek() {
+        match assignment(word) {
+            Some(variable) => variables.push(variable),
+            None => break,
+        }
+        words.next();
+    }
+    let argv: Vec<Arg> = words.collect();
+    guess |= argv.first().is_some_and(|program| program.as_known().is_none());
+    if argv.is_empty() {
+        return Study::read_only().guess_if(guess);
+    }
+    Study::wrapper()
+        .runs(Run::Command { argv, variables, folder, more_arguments: false })
+        .guess_if(guess)
+}
+
+/// Splits a text as `env -S` does; `None` when it would refuse to.
+fn split(text: &str) -> Option<Vec<Arg>> {
+    let mut words = Vec::new();
+    let mut word = Word::default();
+    let mut quote = None;
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            (mark @ ('\'' | '"'), None) => {
+                quote = Some(mark);
+                word.begun = true;
+            }
+            (mark @ ('\'' | '"'), Some(open)) if mark == open => quote = None,
+            ('\\', Some('\'')) => {
+                let escaped = letters.next_if(|next| matches!(next, '\'' | '\\'));
+                word.push(escaped.unwrap_or('\\'));
+            }
+            ('\\', _) => match (letters.next()?, quote) {
+                ('c', None) => break,
+                ('c', _) => return None,
+                ('_', None) => word.finish(&mut words),
+                ('_', _) => word.push(' '),
+                (plain @ ('#' | '$' | '"' | '\'' | '\\'), _) => word.push(plain),
+                ('f', _) => word.push('\u{c}'),
+                ('n', _) => word.push('\n'),
+                ('r', _) => word.push('\r'),
+                ('t', _) => word.push('\t'),
+                ('v', _) => word.push('\u{b}'),
+                _ => return None,
+            },
+            ('$', None | Some('"')) => word.unknown(),
+            ('#', None) if !word.begun => break,
+            (space, None) if space.is_ascii_whitespace() || space == '\u{b}' => {
+                word.finish(&mut words);
+            }
+            (plain, _) => word.push(plain),
+        }
+    }
+    word.finish(&mut words);
+    (quote.is_none() || letters.peek().is_some()).then_some(words)
+}
+
+#[derive(Default)]
+struct Word {
+    text: String,
+    begun: bool,
+    /// Up to where it is certain, once a variable came.
+    certain: Option<usize>,
+}
+
+impl Word {
+    fn push(&mut self, letter: char) {
+        self.text.push(letter);
+        self.begun = true;
+    }
+
+    fn unknown(&mut self) {
+        self.certain.get_or_insert(self.text.len());
+        self.push('$');
+    }
+
+    fn finish(&mut self, words: &mut Vec<Arg>) {
+        let Self { text, begun, certain } = std::mem::take(self);
+        match certain {
+            Some(end) => words.push(unknown(text.get(..end).unwrap_or_default(), text.as_str())),
+            None if begun => words.push(Arg::Known(text)),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::shown::{check, text};
+    use super::*;
+
+    #[test]
+    fn variables_and_options_stand_before_the_command() {
+        check("env rm x", "wrapper runs[rm x]");
+        check("env A=b C=$D rm x", "wrapper runs[A=b C=$D rm x]");
+        check("env -i - PATH=/x rm x", "wrapper runs[PATH=/x rm x]");
+        check("env -u A --unset=B -C dir rm x", "wrapper runs[dir: rm x]");
+        check("env --ch dir rm x", "wrapper runs[dir: rm x]");
+        check("env", "read-only");
+        check("env A=b", "read-only");
+        check("env $X rm", "wrapper runs[$X rm] unknown");
+        check("genv rm x", "wrapper runs[rm x]");
+    }
+
+    #[test]
+    fn a_split_text_is_a_command_line() {
+        check("env -S rm_-rf_x", "wrapper runs[rm -rf x]");
+        check("env -Srm_-rf x", "wrapper runs[rm -rf x]");
+        check("env -iS A=b_rm x", "wrapper runs[A=b rm x]");
+        check("env --split=rm_-rf x -v", "wrapper runs[rm -rf x -v]");
+        check("env -S -i_-S", "read-only");
+        check("env -S rm_$X", "wrapper unknown");
+        check("env -S -C_dir_rm -v", "wrapper runs[dir: rm -v]");
+    }
+
+    #[track_caller]
+    fn splits(given: &str, expected: &str) {
+        let argv = [Arg::known("-S"), Arg::known(given)];
+        assert_eq!(text(&study(&argv)), expected, "{given}");
+    }
+
+    #[test]
+    fn quotes_and_escapes_are_envs_own() {
+        splits("rm 'a b' \"c d\"", "wrapper runs[rm a b c d]");
+        splits(r"rm\_-rf\_x", "wrapper runs[rm -rf x]");
+        splits(r"rm x \c ignored", "wrapper runs[rm x]");
+        splits("rm x # comment", "wrapper runs[rm x]");
+        splits("rm ${HOME}/x", "wrapper runs[rm ${HOME}/x]");
+        splits("r'm' x", "wrapper runs[rm x]");
+        splits("rm 'x", "wrapper unknown");
+        splits(r"rm \q", "wrapper unknown");
+    }
+}
