@@ -178,6 +178,7 @@ fn naming(name: &str, args: &[Arg]) -> Study {
     let looked_at: Vec<&Arg> = match name {
         // Only the name after `-v` is one.
         "test" | "[" => after_option(args, &["-v", "-R"]),
+        "wait" => after_option(args, &["-p"]),
         "printf" => after_option(args.get(..2).unwrap_or(args), &["-v"]),
         _ => args.iter().collect(),
     };
@@ -230,6 +231,7 @@ mod tests {
         check("read -r line", "read-only");
         check("command -v git", "read-only");
         check("type $X", "read-only");
+        check("wait $X", "read-only");
     }
 
     #[test]

@@ -52,7 +52,12 @@ fn as_another(words: &[Arg], folder: Option<Arg>, by_shell: bool) -> Study {
             // The words reach the shell as one text, each escaped, so it is both: a command as it
             // stands, and what a shell makes of it.
             let text = super::joined(argv);
-            Study::program().runs(Run::Script { text, folder })
+            Study::program().runs(Run::Script { text, folder: folder.clone() }).runs(Run::Command {
+                argv: argv.to_vec(),
+                variables,
+                folder,
+                more_arguments: false,
+            })
         }
         argv => Study::program().runs(Run::Command {
             argv: argv.to_vec(),
@@ -80,13 +85,11 @@ fn su(args: &[Arg], from_program: From) -> Study {
         long: "command: session-command: fast group: supp-group: login preserve-environment pty \
                no-pty shell: user: whitelist-environment: help version",
     };
-    let named = |args: &[Arg]| {
+    if from_program == From::Runuser {
         let options = table.read(args, Ends::AtOperand);
-        from_program == From::Runuser && options.has(&["u", "user"])
-    };
-    if named(args) {
-        let options = table.read(args, Ends::AtOperand);
-        return as_another(&options.operands, None, false).guess_if(options.uncertain);
+        if options.has(&["u", "user"]) {
+            return as_another(&options.operands, None, false).guess_if(options.uncertain);
+        }
     }
     let options = table.read(args, Ends::Never);
     let mut operands = options.operands.as_slice();
@@ -141,7 +144,7 @@ mod tests {
         check("sudo --user=bob --non rm x", "program runs[rm x]");
         check("sudo A=b C=$D rm x", "program runs[A=b C=$D rm x]");
         check("sudo -D dir rm x", "program runs[dir: rm x]");
-        check("sudo -s rm x", "program script[rm x]");
+        check("sudo -s rm x", "program script[rm x] runs[rm x]");
         check("sudo -i", "program script-from-input");
         check("sudo -e /etc/passwd", "program write(/etc/passwd)");
         check("sudoedit f", "program write(f)");

@@ -10,6 +10,28 @@ const POSIX: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "l
 /// `*(e:'rm x':)` runs a command in zsh.
 const OTHERS: &[&str] = &["zsh", "fish", "csh", "tcsh", "rksh", "yash", "xonsh", "nu", "elvish"];
 
+/// Long options of bash.
+const LONG: &[&str] = &[
+    "debug",
+    "debugger",
+    "dump-po-strings",
+    "dump-strings",
+    "help",
+    "init-file",
+    "login",
+    "noediting",
+    "noprofile",
+    "norc",
+    "posix",
+    "pretty-print",
+    "protected",
+    "rcfile",
+    "restricted",
+    "verbose",
+    "version",
+    "wordexp",
+];
+
 pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     // A login shell is called `-bash`.
     let name = name.strip_prefix('-').unwrap_or(name);
@@ -46,7 +68,11 @@ impl<'a> Line<'a> {
                 line.guess |= arg.may_be_option() || arg.certain_start().starts_with('+');
                 break;
             };
-            if let Some(long) = text.strip_prefix("--").filter(|long| !long.is_empty()) {
+            // bash takes its long options with one dash too; to others they are letters.
+            let single = text.strip_prefix('-').filter(|long| LONG.contains(long));
+            line.guess |= single.is_some();
+            let double = text.strip_prefix("--").filter(|long| !long.is_empty());
+            if let Some(long) = double.or(single) {
                 at += 1;
                 match long.split_once('=').unwrap_or((long, "")) {
                     ("rcfile" | "init-file", "") => {
@@ -158,6 +184,8 @@ mod tests {
         check("bash $X rm_x", "program read($X) unknown");
         check("bash -$X rm_x", "program read(-$X) unknown");
         check("bash --strange -c ls", "wrapper script[ls] unknown");
+        check("bash -norc evil.sh ls", "program read(evil.sh) unknown");
+        check("bash -rcfile evil -c ls", "wrapper read(evil) script[ls] unknown caution");
     }
 
     #[test]

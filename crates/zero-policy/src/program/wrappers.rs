@@ -267,12 +267,7 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         "perf" => perf(args),
         "sg" | "newgrp" => group(args),
         "arch" => arch(args),
-        "setarch" | "linux32" | "linux64" => {
-            let skips = usize::from(name == "setarch" && !word(args.first()).starts_with('-'));
-            let table =
-                Getopt { short: "BFILRSTXZv3h", long: "addr-no-randomize uname-2.6 help version" };
-            Row { table, ..ROW }.study(from(args, skips))
-        }
+        "setarch" | "linux32" | "linux64" => setarch(name, args),
         "entr" => entr(args),
         "watchexec" => watchexec(args),
         _ => return None,
@@ -407,7 +402,9 @@ fn strace(args: &[Arg]) -> Study {
         || options.values(&["e"]).any(|value| {
             ["fault", "inject"].iter().any(|word| value.certain_start().starts_with(word))
         });
-    study.caution_if(meddles, "it changes what another process does")
+    study
+        .caution_if(meddles, "it changes what another process does")
+        .guess_if(options.has(&["E", "env"]))
 }
 
 /// Debuggers run a program, and whatever their own commands say.
@@ -481,7 +478,7 @@ fn arch(args: &[Arg]) -> Study {
             Some(
                 "-arm64" | "-arm64e" | "-x86_64" | "-x86_64h" | "-i386" | "-32" | "-64" | "-c",
             ) => {}
-            Some("-d" | "-e" | "-arch") => at += 1,
+            Some("-arch") => at += 1,
             _ => guess = true,
         }
         at += 1;
@@ -490,6 +487,15 @@ fn arch(args: &[Arg]) -> Study {
         [] => Study::read_only().guess_if(guess),
         argv => Study::wrapper().runs_argv(argv).guess_if(guess),
     }
+}
+
+fn setarch(name: &str, args: &[Arg]) -> Study {
+    let table = Getopt { short: "BFILRSTXZv3h", long: "addr-no-randomize uname-2.6 help version" };
+    let skips = match args.first() {
+        Some(first) if name == "setarch" && !first.may_be_option() => 1,
+        _ => 0,
+    };
+    Row { table, ..ROW }.study(from(args, skips))
 }
 
 fn entr(args: &[Arg]) -> Study {
@@ -522,7 +528,8 @@ fn watchexec(args: &[Arg]) -> Study {
     };
     let options = table.read(args, Ends::AtOperand);
     let shell = options.values(&["shell"]).last().map(|shell| word(Some(shell)));
-    let study = Study::wrapper().guess_if(options.uncertain);
+    let guess = options.uncertain || options.has(&["E", "env"]);
+    let study = Study::wrapper().guess_if(guess);
     let plain = options.has(&["n"]) || shell == Some("none");
     if options.operands.is_empty() {
         Study::program()

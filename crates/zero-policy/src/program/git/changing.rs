@@ -395,11 +395,7 @@ fn talks(name: &str, args: &[Arg]) -> Study {
 fn remote(args: &[Arg]) -> Study {
     let line = Line::read(from(args, 1), "tm", &[]);
     match word(args.first()) {
-        "add" | "set-url" => line
-            .words()
-            .iter()
-            .skip(1)
-            .fold(Study::program(), |study, address| reaches(study, address)),
+        "add" | "set-url" => line.words().iter().skip(1).fold(Study::program(), reaches),
         _ => open_words(Study::program(), args),
     }
 }
@@ -416,10 +412,7 @@ fn submodule(args: &[Arg]) -> Study {
             let line =
                 Line::read(rest, "b", &["branch", "name", "reference", "depth", "ref-format"]);
             let words = line.words();
-            let study = words
-                .iter()
-                .take(1)
-                .fold(Study::program(), |study, address| reaches(study, address));
+            let study = words.iter().take(1).fold(Study::program(), reaches);
             written(study, from(&words, 1))
         }
         Some(Some("deinit")) => {

@@ -136,6 +136,16 @@ fn shows(name: &str, args: &[Arg]) -> Study {
     for file in line.values(list, &["exclude-from", "contents", "ignore-revs-file", "order-file"]) {
         study = study.touches(Access::Read, &file);
     }
+    if letters.contains('L') {
+        // `-L 1,5:file` shows lines of a file.
+        for range in line.values("L", &[]) {
+            if let Some((before, _)) = range.certain_start().rsplit_once(':')
+                && let Some(path) = after(&range, &format!("{before}:"))
+            {
+                study = study.touches(Access::Read, &path);
+            }
+        }
+    }
     if line.open {
         study.nature = Nature::Program;
         study = study.caution("an argument may be an option that writes or runs something");

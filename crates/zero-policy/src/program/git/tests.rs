@@ -54,6 +54,7 @@ fn files_that_are_shown_are_read() {
     check("git show :2:.env", "read-only read(.env)");
     check("git log -p -- .env", "read-only read(.env)");
     check("git diff -- :(top).env :!x", "read-only read(.env)");
+    check("git log -L1,5:.env", "read-only read(.env)");
     check("git blame -L 1,5 f", "read-only read(f)");
     check("git diff --no-index a b", "read-only read(a) read(b)");
     check("git -C sub show HEAD:f", "read-only read(sub/f) in(sub)");

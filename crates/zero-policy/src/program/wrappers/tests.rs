@@ -48,6 +48,8 @@ fn the_odd_ones() {
     check("script", "wrapper write(typescript) script-from-input");
     check("strace -f -o log rm x", "wrapper write(log) runs[rm x]");
     check("strace -o |rm_y rm x", "wrapper runs[rm x] script[rm y]");
+    check("strace -E LD_PRELOAD=x ls", "wrapper runs[ls] unknown");
+    check("setarch $X rm x", "wrapper runs[$X rm x] unknown");
     check("strace -p 1", "program caution");
     check("gdb --args rm x", "program runs[rm x]");
     check("gdb -ex shell_rm --args rm x", "program runs[rm x] caution");
