@@ -8,8 +8,8 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     Some(match name {
         "sudo" | "sudoedit" => sudo(name, args),
         "doas" => doas(args),
-        "su" => su(args, From::Su),
-        "runuser" => su(args, From::Runuser),
+        "su" => su(args, Caller::Su),
+        "runuser" => su(args, Caller::Runuser),
         "pkexec" => pkexec(args),
         "run0" => run0(args),
         _ => return None,
@@ -74,18 +74,18 @@ fn doas(args: &[Arg]) -> Study {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum From {
+enum Caller {
     Su,
     Runuser,
 }
 
-fn su(args: &[Arg], from_program: From) -> Study {
+fn su(args: &[Arg], caller: Caller) -> Study {
     let table = Getopt {
         short: "c:fg:G:hlmpPs:Tu:Vw:",
         long: "command: session-command: fast group: supp-group: login preserve-environment pty \
                no-pty shell: user: whitelist-environment: help version",
     };
-    if from_program == From::Runuser {
+    if caller == Caller::Runuser {
         let options = table.read(args, Ends::AtOperand);
         if options.has(&["u", "user"]) {
             return as_another(&options.operands, None, false).guess_if(options.uncertain);

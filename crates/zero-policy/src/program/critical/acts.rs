@@ -9,9 +9,8 @@ use super::Judged;
 use crate::shell::Arg;
 
 struct Row {
-    programs: &'static [&'static str],
-    /// Options before the words that take a value as the next argument.
-    values: &'static str,
+    /// With spaces between.
+    programs: &'static str,
     /// With `;` between.
     acts: &'static str,
     why: &'static str,
@@ -22,78 +21,45 @@ const REMOVES: &str = "removes what others may depend on";
 const DEPLOYS: &str = "changes what is running for others";
 const PRUNES: &str = "removes containers, images or volumes";
 
-const DOCKER_VALUES: &str = "-H --host -c --context --config -l --log-level --tlscacert --tlscert \
-                             --tlskey --connection --url --identity --root --runroot -f --file -p \
-                             --project-name --profile --env-file --project-directory";
-
 const ROWS: &[Row] = &[
     Row {
-        programs: &["npm", "pnpm", "yarn", "bun"],
-        values: "--prefix -C --dir --cwd --filter -F --registry --userconfig --workspace -w --tag --otp",
+        programs: "npm pnpm yarn bun",
         acts: "publish; unpublish; deprecate; npm publish; npm unpublish; pm publish; workspace \
                * publish; workspaces foreach npm publish; workspaces foreach * npm publish; \
                access; owner; dist-tag add; dist-tag rm; token; stage publish; lerna publish; \
                -r publish; workspace * npm publish",
         why: PUBLISHES,
     },
+    Row { programs: "cargo", acts: "publish; yank; owner; release", why: PUBLISHES },
+    Row { programs: "twine", acts: "upload", why: PUBLISHES },
+    Row { programs: "gem", acts: "push; yank; owner", why: PUBLISHES },
     Row {
-        programs: &["cargo"],
-        values: "--config -Z -C --color --manifest-path --registry",
-        acts: "publish; yank; owner; release",
-        why: PUBLISHES,
-    },
-    Row { programs: &["twine"], values: "", acts: "upload", why: PUBLISHES },
-    Row { programs: &["gem"], values: "", acts: "push; yank; owner", why: PUBLISHES },
-    Row {
-        programs: &[
-            "poetry",
-            "uv",
-            "flit",
-            "hatch",
-            "pdm",
-            "rye",
-            "maturin",
-            "lerna",
-            "changeset",
-            "semantic-release",
-            "dart",
-            "flutter",
-            "mix",
-        ],
-        values: "-C --directory --project -P -e --env -p",
+        programs: "poetry uv flit hatch pdm rye maturin lerna changeset semantic-release dart \
+                   flutter mix",
         acts: "publish; upload; pub publish; hex.publish",
         why: PUBLISHES,
     },
+    Row { programs: "python python3", acts: "twine upload -m; setup.py upload", why: PUBLISHES },
+    Row { programs: "vsce ovsx", acts: "publish; unpublish", why: PUBLISHES },
+    Row { programs: "dotnet", acts: "nuget push; nuget delete", why: PUBLISHES },
+    Row { programs: "nuget", acts: "push; delete", why: PUBLISHES },
     Row {
-        programs: &["python", "python3"],
-        values: "",
-        acts: "twine upload -m; setup.py upload",
-        why: PUBLISHES,
-    },
-    Row { programs: &["vsce", "ovsx"], values: "", acts: "publish; unpublish", why: PUBLISHES },
-    Row { programs: &["dotnet"], values: "", acts: "nuget push; nuget delete", why: PUBLISHES },
-    Row { programs: &["nuget"], values: "", acts: "push; delete", why: PUBLISHES },
-    Row {
-        programs: &["mvn", "mvnw"],
-        values: "-f --file -pl -P -s -T",
+        programs: "mvn mvnw",
         acts: "deploy; * deploy; * * deploy; release:*; *:deploy*; * release:*",
         why: PUBLISHES,
     },
     Row {
-        programs: &["gradle", "gradlew"],
-        values: "-p --project-dir -b -c -I",
+        programs: "gradle gradlew",
         acts: "publish*; * publish*; *:publish*; * *:publish*; uploadArchives",
         why: PUBLISHES,
     },
     Row {
-        programs: &["docker", "podman", "nerdctl"],
-        values: DOCKER_VALUES,
+        programs: "docker podman nerdctl",
         acts: "push; image push; manifest push; compose push; buildx build --push; build --push",
         why: PUBLISHES,
     },
     Row {
-        programs: &["docker", "podman", "nerdctl"],
-        values: DOCKER_VALUES,
+        programs: "docker podman nerdctl",
         acts: "system prune; system reset; volume rm; volume remove; volume prune; image prune \
                -a|--all; rm -f|--force|-v|--volumes; container rm -f|--force|-v|--volumes; rmi \
                -f|--force; image rm -f|--force; container prune; builder prune -a|--all; \
@@ -102,134 +68,76 @@ const ROWS: &[Row] = &[
         why: PRUNES,
     },
     Row {
-        programs: &["docker-compose", "podman-compose"],
-        values: DOCKER_VALUES,
+        programs: "docker-compose podman-compose",
         acts: "down -v|--volumes|--rmi; rm -f|--force|-v",
         why: PRUNES,
     },
     Row {
-        programs: &["helm"],
-        values: "-n --namespace --kube-context --kubeconfig",
+        programs: "helm",
         acts: "install; upgrade; uninstall; delete; del; un; rollback; push",
         why: DEPLOYS,
     },
+    Row { programs: "helmfile", acts: "apply; sync; destroy; delete", why: DEPLOYS },
     Row {
-        programs: &["helmfile"],
-        values: "-f --file -e --environment -n --namespace -l --selector",
-        acts: "apply; sync; destroy; delete",
-        why: DEPLOYS,
-    },
-    Row {
-        programs: &["kubectl", "oc", "k", "k3s", "microk8s"],
-        values: "-n --namespace --context --kubeconfig --cluster --user -s --server --as --token -l -f --filename -o",
+        programs: "kubectl oc k k3s microk8s",
         acts: "delete; drain; replace --force; cordon; taint; scale; rollout undo; rollout \
                restart; kubectl delete; kubectl drain; apply --prune; evict",
         why: DEPLOYS,
     },
     Row {
-        programs: &["terraform", "tofu", "terragrunt"],
-        values: "-chdir --terragrunt-working-dir",
+        programs: "terraform tofu terragrunt",
         acts: "apply; destroy; state rm; state mv; state push; state replace-provider; import; \
                taint; untaint; force-unlock; workspace delete; apply-all; destroy-all; run-all \
                apply; run-all destroy; run apply; run destroy; run --all apply",
         why: DEPLOYS,
     },
     Row {
-        programs: &["pulumi"],
-        values: "-C --cwd -s --stack",
+        programs: "pulumi",
         acts: "up; update; destroy; down; dn; refresh; cancel; stack rm; state delete; import",
         why: DEPLOYS,
     },
     Row {
-        programs: &[
-            "cdk",
-            "cdktf",
-            "sst",
-            "serverless",
-            "sls",
-            "sam",
-            "copilot",
-            "amplify",
-            "wrangler",
-            "firebase",
-            "flyctl",
-            "fly",
-            "railway",
-            "eb",
-            "up",
-            "dokku",
-            "kamal",
-            "nomad",
-            "cap",
-            "fastlane",
-            "skaffold",
-            "werf",
-            "render",
-            "supabase",
-        ],
-        values: "-a --app -P --project -c --config --stage -s --profile --region --cwd --env -e",
+        programs: "cdk cdktf sst serverless sls sam copilot amplify wrangler firebase flyctl \
+                   fly railway eb up dokku kamal nomad cap fastlane skaffold werf render \
+                   supabase",
         acts: "deploy*; destroy*; remove; delete*; apply; up; down; rollback; publish; \
                *:delete; *:destroy; * delete*; * destroy*; * deploy*; * rollback; * remove; * \
                *:delete; job stop; system gc; db reset; db push",
         why: DEPLOYS,
     },
     Row {
-        programs: &["heroku"],
-        values: "-a --app -r --remote",
+        programs: "heroku",
         acts: "*:destroy; *:reset; *:delete; *:remove; container:release; *:rollback; \
                *:promote; destroy; rollback; run",
         why: DEPLOYS,
     },
     Row {
-        programs: &["vercel", "vc", "now"],
-        values: "--cwd -t --token -S --scope -A --local-config",
+        programs: "vercel vc now",
         acts: "--prod; deploy --prod; remove; rm; promote; rollback; * rm; * remove; alias",
         why: DEPLOYS,
     },
     Row {
-        programs: &["netlify", "ntl"],
-        values: "--site -s --auth",
+        programs: "netlify ntl",
         acts: "deploy -p|--prod|--prodIfUnlocked; sites:delete; env:unset",
         why: DEPLOYS,
     },
     Row {
-        programs: &["aws"],
-        values: "--profile --region --output --endpoint-url --query --ca-bundle --color --cli-read-timeout --cli-connect-timeout",
+        programs: "aws",
         acts: "* delete*; * terminate*; * remove*; * destroy*; * purge*; s3 rm; s3 rb; s3 sync \
                --delete; s3 mv; * deregister*; * stop-*; * revoke*; * disable-*; * detach-*; * \
                schedule-key-deletion; cloudformation deploy; * update-*; * put-*",
         why: DEPLOYS,
     },
     Row {
-        programs: &[
-            "gcloud",
-            "gsutil",
-            "az",
-            "doctl",
-            "linode-cli",
-            "hcloud",
-            "ibmcloud",
-            "oci",
-            "scw",
-            "aliyun",
-            "openstack",
-            "govc",
-            "eksctl",
-            "kops",
-            "rclone",
-            "s3cmd",
-            "mc",
-            "gh-api",
-        ],
-        values: "--project --account --subscription -g --resource-group --context --region --zone --profile -n",
+        programs: "gcloud gsutil az doctl linode-cli hcloud ibmcloud oci scw aliyun openstack \
+                   govc eksctl kops rclone s3cmd mc gh-api",
         acts: "rm; rb; delete*; destroy*; purge*; * delete*; * * delete*; * * * delete*; * * * \
                * delete*; * destroy*; * * destroy*; * rm; * * rm; * purge*; * * purge*; * \
                deploy; * remove*; * * remove*; del; cleanup; sync; mirror --remove; rsync -d",
         why: REMOVES,
     },
     Row {
-        programs: &["gh", "glab", "hub"],
-        values: "-R --repo",
+        programs: "gh glab hub",
         acts: "release create; release delete; release delete-asset; release edit; release \
                upload; repo delete; repo archive; repo rename; repo edit; secret delete; \
                variable delete; run delete; cache delete; issue delete; gist delete; ssh-key \
@@ -238,115 +146,72 @@ const ROWS: &[Row] = &[
         why: REMOVES,
     },
     Row {
-        programs: &["systemctl"],
-        values: "-H --host -M --machine -t --type -s --signal -p --property",
+        programs: "systemctl",
         acts: "poweroff; reboot; halt; kexec; suspend; hibernate; soft-reboot; hybrid-sleep; \
                emergency; rescue; exit; isolate; default",
         why: "stops the machine",
     },
     Row {
-        programs: &["loginctl"],
-        values: "-H -M",
+        programs: "loginctl",
         acts: "poweroff; reboot; terminate-*; kill-*",
         why: "stops the machine",
     },
+    Row { programs: "init telinit", acts: "0; 6; 1; s; S", why: "stops the machine" },
     Row {
-        programs: &["init", "telinit"],
-        values: "",
-        acts: "0; 6; 1; s; S",
-        why: "stops the machine",
-    },
-    Row {
-        programs: &["zfs", "zpool", "btrfs", "lvm", "diskutil"],
-        values: "",
+        programs: "zfs zpool btrfs lvm diskutil",
         acts: "destroy; rollback; labelclear; subvolume delete; lvremove; vgremove; pvremove; \
                erase*; reformat; partitionDisk; secureErase; zeroDisk; apfs delete*; remove",
         why: "changes a disk itself",
     },
     Row {
-        programs: &["iptables", "ip6tables", "ebtables"],
-        values: "-t --table",
+        programs: "iptables ip6tables ebtables",
         acts: "-F|--flush; -X|--delete-chain; -P|--policy; -D|--delete",
         why: "opens or closes the machine's network",
     },
     Row {
-        programs: &["nft"],
-        values: "",
+        programs: "nft",
         acts: "flush *; delete *",
         why: "opens or closes the machine's network",
     },
     Row {
-        programs: &["ufw"],
-        values: "",
+        programs: "ufw",
         acts: "reset; disable; delete; --force",
         why: "opens or closes the machine's network",
     },
     Row {
-        programs: &["mysqladmin", "mariadb-admin"],
-        values: "-u -h -p -P --user --host",
+        programs: "mysqladmin mariadb-admin",
         acts: "drop; shutdown; flush-*",
         why: "removes data from a database",
     },
     Row {
-        programs: &[
-            "rails",
-            "rake",
-            "prisma",
-            "sequelize",
-            "knex",
-            "alembic",
-            "flask",
-            "typeorm",
-            "drizzle-kit",
-            "artisan",
-            "manage.py",
-        ],
-        values: "--schema",
+        programs: "rails rake prisma sequelize knex alembic flask typeorm drizzle-kit artisan \
+                   manage.py",
         acts: "db:drop*; db:reset*; db:purge*; db:schema:load; migrate reset; db push \
                --force-reset|--accept-data-loss; downgrade; db downgrade; schema:drop; \
                migrate:fresh; flush; db:truncate*; db:migrate:undo*",
         why: "removes data from a database",
     },
+    Row { programs: "ansible", acts: "-m; -a; *", why: "changes other machines" },
+    Row { programs: "vagrant", acts: "destroy", why: "removes a machine" },
     Row {
-        programs: &["ansible"],
-        values: "-i --inventory",
-        acts: "-m; -a; *",
-        why: "changes other machines",
-    },
-    Row { programs: &["vagrant"], values: "", acts: "destroy", why: "removes a machine" },
-    Row {
-        programs: &[
-            "multipass",
-            "virsh",
-            "lxc",
-            "incus",
-            "minikube",
-            "kind",
-            "k3d",
-            "colima",
-            "limactl",
-            "tart",
-            "orb",
-        ],
-        values: "",
+        programs: "multipass virsh lxc incus minikube kind k3d colima limactl tart orb",
         acts: "delete*; destroy; undefine; purge; * delete*; cluster delete",
         why: "removes a machine",
     },
-    Row { programs: &["tmutil"], values: "", acts: "delete*; disable", why: "removes backups" },
+    Row { programs: "tmutil", acts: "delete*; disable", why: "removes backups" },
     Row {
-        programs: &["borg", "restic", "duplicity", "kopia"],
-        values: "-r --repo",
+        programs: "borg restic duplicity kopia",
         acts: "delete; forget; prune; remove-*; snapshot delete",
         why: "removes backups",
     },
 ];
 
-/// How many words deep a row looks.
-const WORDS_MAX: usize = 6;
+/// How many options in one place are told apart. Nobody writes more, unless to hide something.
+const OPTIONS_MAX: usize = 32;
 
 pub(super) fn judge(name: &str, args: &[Arg]) -> Judged {
     let mut judged = Judged::default();
-    for row in ROWS.iter().filter(|row| row.programs.contains(&name)) {
+    for row in ROWS.iter().filter(|row| row.programs.split(' ').any(|program| program == name)) {
         let found = row.judge(args);
         if found.critical.is_some() {
             return found;
@@ -358,8 +223,8 @@ pub(super) fn judge(name: &str, args: &[Arg]) -> Judged {
 
 impl Row {
     fn judge(&self, args: &[Arg]) -> Judged {
-        let line = Line::read(args, self.values);
-        let mut maybe = false;
+        let line = Line::read(args);
+        let mut maybe = line.slack > OPTIONS_MAX;
         for act in self.acts.split(';') {
             match line.does(act) {
                 Likely::Yes => return Judged::critical(self.why),
@@ -384,7 +249,7 @@ enum Likely {
 struct Line<'a> {
     words: Vec<&'a Arg>,
     options: Vec<&'a Arg>,
-    /// How many of the first words may be values of options that are not in the table.
+    /// How many of the first words may be values of options.
     slack: usize,
     /// The same for the words after the first.
     slack_after_first: usize,
@@ -393,7 +258,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn read(args: &'a [Arg], values: &str) -> Self {
+    fn read(args: &'a [Arg]) -> Self {
         let mut line = Self {
             words: Vec::new(),
             options: Vec::new(),
@@ -401,31 +266,26 @@ impl<'a> Line<'a> {
             slack_after_first: 0,
             open: false,
         };
-        let mut skip = false;
         for arg in args {
-            if std::mem::take(&mut skip) {
-                continue;
-            }
             let start = arg.certain_start();
             // `cargo +nightly publish` names a toolchain.
             if line.words.is_empty() && start.starts_with('+') {
                 continue;
             }
-            if start.starts_with('-') {
-                line.options.push(arg);
-                skip = values.split_whitespace().any(|value| value == start);
-                if !skip && !start.contains('=') {
-                    match line.words.len() {
-                        0 => line.slack = (line.slack + 1).min(WORDS_MAX),
-                        1 => line.slack_after_first = (line.slack_after_first + 1).min(WORDS_MAX),
-                        _ => {}
-                    }
-                }
+            if !start.starts_with('-') {
+                line.open |= arg.as_known().is_none() && start.is_empty();
+                line.words.push(arg);
                 continue;
             }
-            line.open |= arg.as_known().is_none() && start.is_empty();
-            if line.words.len() < 2 * WORDS_MAX {
-                line.words.push(arg);
+            line.options.push(arg);
+            // Whether the next word is its value is not known, and differs between versions. Both
+            // are tried.
+            if !start.contains('=') {
+                if line.words.len() <= line.slack {
+                    line.slack += 1;
+                } else {
+                    line.slack_after_first += 1;
+                }
             }
         }
         line
@@ -434,8 +294,10 @@ impl<'a> Line<'a> {
     fn does(&self, act: &str) -> Likely {
         let (options, words): (Vec<&str>, Vec<&str>) =
             act.split_whitespace().partition(|part| part.starts_with('-'));
-        let by_words = (0..=self.slack)
-            .flat_map(|from| (0..=self.slack_after_first).map(move |gap| (from, gap)))
+        let by_words = (0..=self.slack.min(OPTIONS_MAX))
+            .flat_map(|from| {
+                (0..=self.slack_after_first.min(OPTIONS_MAX)).map(move |gap| (from, gap))
+            })
             .map(|(from, gap)| self.words_match(&words, from, gap))
             .max()
             .unwrap_or(Likely::No);
@@ -522,6 +384,7 @@ mod tests {
             "npm --prefix d publish",
             "npm --strange d publish",
             "pnpm -r publish",
+            "pnpm -w publish",
             "yarn npm publish",
             "bun publish",
             "cargo publish",
@@ -562,6 +425,7 @@ mod tests {
             "pulumi up",
             "kubectl delete pod y",
             "kubectl -n x delete pod y",
+            "kubectl -n x --context y delete pod z",
             "kubectl --strange x delete pod y",
             "kubectl drain n",
             "kubectl replace --force -f x",
@@ -594,6 +458,7 @@ mod tests {
         check("docker-compose down --volumes", "program critical");
         check("terraform plan", "program");
         check("kubectl get pods", "program");
+        check("docker run --rm -it image push", "program runs[push]");
         check("docker rm c", "program");
         check("docker image prune", "program");
         check("vercel", "program");

@@ -1,0 +1,213 @@
+//! `fd` looks, unless told to run something on what it finds.
+
+use super::super::wrappers::filled;
+use super::super::{Access, Nature, Run, Study, from};
+use crate::shell::Arg;
+
+pub(super) fn study(args: &[Arg]) -> Study {
+    let mut study = Study::read_only();
+    let mut points: Vec<Arg> = Vec::new();
+    let mut operands = 0;
+    let mut at = 0;
+    while let Some(arg) = args.get(at) {
+        at += 1;
+        let start = arg.certain_start();
+        let Some(text) = arg.as_known() else {
+            if arg.may_be_option() {
+                study = study.caution("an argument may be `--exec`");
+                study.nature = Nature::Program;
+            }
+            operands += 1;
+            if operands > 1 {
+                points.push(arg.clone());
+            }
+            continue;
+        };
+        match fd_option(text) {
+            FdOption::Exec { attached } => {
+                let argv = match attached {
+                    Some(program) => {
+                        let mut argv = vec![Arg::known(program)];
+                        argv.extend_from_slice(from(args, at));
+                        argv
+                    }
+                    None => from(args, at).to_vec(),
+                };
+                return fd_runs(study, &argv, points);
+            }
+            FdOption::Folder { attached } => {
+                let folder = attached.map(Arg::known).or_else(|| {
+                    at += 1;
+                    args.get(at - 1).cloned()
+                });
+                points.extend(folder);
+            }
+            FdOption::Value => at += 1,
+            FdOption::Flag => {}
+            FdOption::Unknown => {
+                study = study.caution("an option is not known");
+                study.nature = Nature::Program;
+            }
+            FdOption::None => {
+                operands += 1;
+                if operands > 1 {
+                    points.push(Arg::known(start));
+                }
+            }
+        }
+    }
+    fd_reads(study, points)
+}
+
+enum FdOption<'a> {
+    Exec { attached: Option<&'a str> },
+    Folder { attached: Option<&'a str> },
+    Value,
+    Flag,
+    Unknown,
+    None,
+}
+
+fn fd_option(text: &str) -> FdOption<'_> {
+    const VALUES: &[&str] = &[
+        "and",
+        "max-depth",
+        "min-depth",
+        "exact-depth",
+        "exclude",
+        "type",
+        "extension",
+        "size",
+        "changed-within",
+        "changed-before",
+        "owner",
+        "format",
+        "batch-size",
+        "ignore-file",
+        "color",
+        "threads",
+        "max-results",
+        "path-separator",
+        "max-buffer-time",
+        "gen-completions",
+    ];
+    const FLAGS: &[&str] = &[
+        "hidden",
+        "no-ignore",
+        "no-ignore-vcs",
+        "no-ignore-parent",
+        "no-global-ignore-file",
+        "unrestricted",
+        "case-sensitive",
+        "ignore-case",
+        "glob",
+        "regex",
+        "fixed-strings",
+        "absolute-path",
+        "relative-path",
+        "list-details",
+        "follow",
+        "full-path",
+        "print0",
+        "prune",
+        "quiet",
+        "show-errors",
+        "one-file-system",
+        "strip-cwd-prefix",
+        "require-git",
+        "no-require-git",
+        "no-follow",
+        "no-hidden",
+        "ignore",
+        "ignore-vcs",
+        "help",
+        "version",
+        "hyperlink",
+    ];
+    if let Some(long) = text.strip_prefix("--") {
+        let (name, attached) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
+        };
+        return match name {
+            "" => FdOption::Flag,
+            // `--exec-batch` too; abbreviations are refused by fd, but cost nothing here.
+            name if "exec".starts_with(name) || name.starts_with("exec") => {
+                FdOption::Exec { attached }
+            }
+            "base-directory" | "search-path" => FdOption::Folder { attached },
+            name if VALUES.contains(&name) => {
+                if attached.is_some() {
+                    FdOption::Flag
+                } else {
+                    FdOption::Value
+                }
+            }
+            name if FLAGS.contains(&name) => FdOption::Flag,
+            _ => FdOption::Unknown,
+        };
+    }
+    let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+        return FdOption::None;
+    };
+    for (at, letter) in letters.char_indices() {
+        let rest = letters.get(at + letter.len_utf8()..).filter(|rest| !rest.is_empty());
+        match letter {
+            'x' | 'X' => return FdOption::Exec { attached: rest },
+            'C' => return FdOption::Folder { attached: rest },
+            'd' | 'E' | 't' | 'e' | 'S' | 'o' | 'c' | 'j' => {
+                return if rest.is_some() { FdOption::Flag } else { FdOption::Value };
+            }
+            'H' | 'I' | 'u' | 's' | 'i' | 'g' | 'F' | 'a' | 'l' | 'L' | 'p' | '0' | '1' | 'q'
+            | 'h' | 'V' => {}
+            _ => return FdOption::Unknown,
+        }
+    }
+    FdOption::Flag
+}
+
+fn fd_reads(mut study: Study, points: Vec<Arg>) -> Study {
+    let points = if points.is_empty() { vec![Arg::known(".")] } else { points };
+    for point in &points {
+        study = study.touches_beneath(Access::Read, point);
+    }
+    study
+}
+
+/// `-x command ;`: everything up to `;`, with the path added when no mark stands for it.
+fn fd_runs(study: Study, words: &[Arg], points: Vec<Arg>) -> Study {
+    let mut study = fd_reads(study, points);
+    if study.nature == Nature::ReadOnly {
+        study.nature = Nature::Wrapper;
+    }
+    for command in words.split(|arg| matches!(arg.as_known(), Some(";" | "\\;"))).take(1) {
+        let argv: Vec<Arg> = command.iter().map(|arg| filled(arg, "{", "")).collect();
+        study = study.runs(Run::Command {
+            argv,
+            variables: Vec::new(),
+            folder: None,
+            more_arguments: true,
+        });
+    }
+    // What follows `;` may hold another `-x`.
+    let more = words.iter().position(|arg| matches!(arg.as_known(), Some(";" | "\\;")));
+    study.guess_if(more.is_some_and(|at| at + 1 < words.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::shown::check;
+
+    #[test]
+    fn fd_looks_and_acts() {
+        check("fd", "read-only read(./**)");
+        check("fd -e rs pattern src", "read-only read(src/**)");
+        check("fd pattern -x rm -f", "wrapper read(./**) runs[rm -f ...]");
+        check("fd -HX rm", "wrapper read(./**) runs[rm ...]");
+        check("fd -Hxrm", "wrapper read(./**) runs[rm ...]");
+        check("fd --exec=rm {}", "wrapper read(./**) runs[rm {} ...]");
+        check("fdfind --exec-batch rm {}", "wrapper read(./**) runs[rm {} ...]");
+        check("fd x $X", "program read($X/**) caution");
+        check("fd --strange", "program read(./**) caution");
+    }
+}
