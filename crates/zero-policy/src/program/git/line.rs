@@ -48,8 +48,8 @@ impl Line {
                 let name = start.split_once('=').map_or(start, |(name, _)| name);
                 let mut value = after(arg, &format!("{name}="));
                 if value.is_none() && known && long.iter().any(|long| fits(name, long)) {
-                    value = args.get(at).cloned();
-                    at += 1;
+                    value = line.value(args.get(at));
+                    at += usize::from(value.is_some());
                 }
                 line.given.push(Given { name: name.to_owned(), value });
             } else if let Some(letters) = start.strip_prefix('-').filter(|rest| !rest.is_empty()) {
@@ -70,13 +70,22 @@ impl Line {
                 let before = letters.get(..end).unwrap_or(letters);
                 let attached =
                     after(arg, &format!("-{before}")).filter(|rest| *rest != Arg::known(""));
-                let taken = usize::from(attached.is_none());
-                self.given.push(Given { name, value: attached.or_else(|| next.cloned()) });
+                let apart = if attached.is_none() { self.value(next) } else { None };
+                let taken = usize::from(apart.is_some());
+                self.given.push(Given { name, value: attached.or(apart) });
                 return taken;
             }
             self.given.push(Given { name, value: None });
         }
         0
+    }
+
+    /// The next word as a value. One that looks like an option is left to be read as such: should
+    /// it be a value after all, it was only judged too strictly.
+    fn value(&mut self, next: Option<&Arg>) -> Option<Arg> {
+        let next = next.filter(|next| !next.certain_start().starts_with('-'))?;
+        self.open |= next.as_known().is_none() && next.may_be_option();
+        Some(next.clone())
     }
 
     /// Whether one of these options was given, or something that may stand for it.

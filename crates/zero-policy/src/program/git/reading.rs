@@ -5,7 +5,8 @@ use super::changing;
 use super::line::Line;
 use crate::shell::Arg;
 
-/// Options that take a value as the next word, of the commands that show commits and differences.
+/// Options that always take a value, of the commands that show commits and differences. Those that
+/// take one only behind `=` are not here: the word after `--tags` is a commit or a file.
 const VALUES: &[&str] = &[
     "output",
     "max-count",
@@ -17,13 +18,6 @@ const VALUES: &[&str] = &[
     "author",
     "committer",
     "grep",
-    "format",
-    "pretty",
-    "date",
-    "diff-filter",
-    "word-diff-regex",
-    "inter-hunk-context",
-    "glob",
     "exclude",
     "exclude-from",
     "exclude-per-directory",
@@ -31,18 +25,6 @@ const VALUES: &[&str] = &[
     "ignore-rev",
     "ignore-revs-file",
     "sort",
-    "count",
-    "points-at",
-    "prefix",
-    "abbrev",
-    "candidates",
-    "match",
-    "stage",
-    "path-format",
-    "default",
-    "branches",
-    "tags",
-    "remotes",
 ];
 
 /// `None` when the command is not known to only look.

@@ -72,6 +72,11 @@ fn options_that_write_or_run_are_found_in_any_spelling() {
     check("git diff --output f", "files write(f)");
     check("git log --outp=f", "files write(f)");
     check("git diff --ext-diff", "program caution");
+    check("git log --tags --output=f", "files write(f)");
+    check("git log --grep --output=f", "files write(f)");
+    check("git log -n --output=f", "files write(f)");
+    check("git log --since $X", "program caution");
+    check("git log --tags HEAD:.env", "read-only read(.env)");
     check("git log --ext", "program caution");
     check("git show --textconv x", "program read(x) caution");
     check("git log --text", "read-only");
