@@ -2,6 +2,8 @@
 //!
 //! Its text is expanded as in double quotes, and then once more where it holds a subscript:
 //! `$(( a[\$(id)] ))` and `$(( a['$(id)'] ))` run `id`. So a quoted `$` or backtick is an error.
+//! And before that bash counts parentheses once more, those of `$(case a in a) …)` as well: when
+//! the count is off, it runs `$(( … ))` as a command. So expansions in it must be balanced.
 
 use super::reader::Reader;
 use super::word::{Quoting, push_text};
@@ -140,7 +142,13 @@ impl Reader<'_> {
                     push_text(&mut parts, "'", true);
                 }
                 Some(b'"') => self.double_quoted(&mut parts),
-                Some(b'$' | b'`') => self.expansion(&mut parts, Quoting::Within),
+                Some(b'$' | b'`') => {
+                    let start = self.pos;
+                    self.expansion(&mut parts, Quoting::Within);
+                    if let Some(open) = fence.open() {
+                        self.require_balanced(start, open, fence.close());
+                    }
+                }
                 Some(b'\\') => self.escaped_in_quotes(&mut parts, "$`\"\\"),
                 Some(b'<' | b'>') if fence != Fence::Parenthesis && !self.at_word_end() => {
                     self.process_substitution(&mut parts);

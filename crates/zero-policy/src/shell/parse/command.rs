@@ -1,7 +1,8 @@
 //! One command of a pipeline, of whatever kind.
 
+use super::list::RESERVED;
 use super::reader::Reader;
-use crate::shell::ast::{Command, CommandKind, List};
+use crate::shell::ast::{Command, CommandKind, List, Word};
 
 impl Reader<'_> {
     /// One command with its redirections; `None` after an error.
@@ -127,6 +128,13 @@ impl Reader<'_> {
                 }
             },
         };
+        // Bash takes the first word for a name until it knows better.
+        if let CommandKind::Simple(simple) = &body.kind
+            && let Some(second) = simple.words.get(1).and_then(Word::plain_text)
+            && RESERVED.contains(&&second[..])
+        {
+            self.fail("a reserved word after `coproc` and a word");
+        }
         let kind = CommandKind::Coprocess(Box::new(body));
         Some(Command { kind, redirects: Vec::new(), span: self.span(start) })
     }

@@ -151,6 +151,31 @@ impl<'t> Reader<'t> {
         left.is_some()
     }
 
+    /// Fails unless the text since `start` opens as often as it closes, and quotes in pairs. Where
+    /// bash counts without reading, it and we then come to the same end.
+    pub(super) fn require_balanced(&mut self, start: usize, open: u8, close: u8) {
+        let text = self.text.get(start..self.pos).unwrap_or_default();
+        if !self.spend(text.len()) {
+            return;
+        }
+        let (mut depth, mut single, mut double) = (0_isize, 0_usize, 0_usize);
+        let mut commented = false;
+        for byte in text.bytes() {
+            depth += isize::from(byte == open) - isize::from(byte == close);
+            single += usize::from(byte == b'\'');
+            double += usize::from(byte == b'"');
+            commented |= byte == b'\n';
+            if depth < 0 {
+                break;
+            }
+        }
+        // A comment needs a new line to end before the text does.
+        commented &= text.contains('#');
+        if depth != 0 || single % 2 != 0 || double % 2 != 0 || commented {
+            self.fail("an expansion with something unbalanced within counted parentheses");
+        }
+    }
+
     pub(super) fn span(&self, start: usize) -> Span {
         self.whole.unwrap_or(Span { start, end: self.pos.max(start) })
     }

@@ -85,6 +85,7 @@ fn compound_commands() {
     check("function f (a)", "f() (a)");
     check("coproc a b", "coproc a b");
     check("coproc NAME { a; }", "coproc {a}");
+    refused("coproc a fi");
     check("coproc (a)", "coproc (a)");
     check("((x = $(a) > 2)) && b", "((x = \"$(a)\" > 2)) && b");
     check("((a) ; b)", "((a) ; b)");
@@ -122,6 +123,8 @@ fn conditional_commands() {
     check("[[ a < b || $(c) > d ]]", "[[ a < b $(c) > d ]]");
     check("[[ -n a\n&&\nb -eq 1 ]] >x", "[[ -n a b -eq 1 ]] >x");
     check("[[ a = <(b) ]]", "[[ a = <(b) ]]");
+    check("[[ a =~ (b <(c)) ]]", "[[ a =~ (b <(c)) ]]");
+    check("[[ a == @(b|<(c)) ]]", "[[ a == @(b|<(c)) ]]");
     refused("[[ a");
     refused("[[ a b ]]");
     refused("[[ a ]] b");
@@ -217,6 +220,9 @@ fn substitutions() {
     refused("$(( a[\\$(b)] ))");
     refused("$((case a in a) b;; esac) ; c )");
     refused("$(( ${a:-)} ))");
+    refused("$(( 1 + $(case a in a) b;; esac) ))");
+    refused("$(( 1 + `case a in a) b;; esac` ))");
+    refused("$(( 1 + $(a # \"\n) ))");
 }
 
 #[test]

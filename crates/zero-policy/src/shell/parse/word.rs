@@ -207,7 +207,11 @@ impl Reader<'_> {
                 Some(b'"') => self.double_quoted(parts),
                 Some(b'$' | b'`') => {
                     self.expansion(parts, Quoting::None);
-                    self.require_balanced(start);
+                    self.require_balanced(start, b'(', b')');
+                }
+                Some(b'<' | b'>') if !self.at_word_end() => {
+                    self.process_substitution(parts);
+                    self.require_balanced(start, b'(', b')');
                 }
                 Some(b'\\') => self.escaped(parts),
                 Some(paren @ (b'(' | b')')) => {
@@ -221,19 +225,5 @@ impl Reader<'_> {
             }
         }
         self.counting_parens = counting;
-    }
-
-    /// Fails unless the text since `start` opens and closes as many parentheses.
-    fn require_balanced(&mut self, start: usize) {
-        let mut depth = 0_isize;
-        for byte in self.text.get(start..self.pos).unwrap_or_default().bytes() {
-            depth += isize::from(byte == b'(') - isize::from(byte == b')');
-            if depth < 0 {
-                break;
-            }
-        }
-        if depth != 0 {
-            self.fail("an unbalanced parenthesis within a pattern");
-        }
     }
 }
