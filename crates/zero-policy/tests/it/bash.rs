@@ -112,6 +112,7 @@ const REFUSED_ONLY_HERE: &[(&str, &str)] = &[
     ("expected a plain name before `()`", "the same"),
     ("`!(` has two meanings", "a pattern with `extglob` on"),
     ("unexpected text after an array", "a list or a text, depending on the variable"),
+    ("a backslash at the end", "bash keeps or drops it, depending on the lines before"),
     ("a list cannot be assigned to an element", "bash finds that only when it runs it"),
     ("a `}` within a subscript", "bash finds a bad substitution only when it runs it"),
     ("something unbalanced within counted parentheses", "bash counts without reading"),
@@ -152,7 +153,7 @@ fn bash_runs_only_what_we_saw() {
     let setup = folder.path().join("setup");
     fs::write(
         &setup,
-        r#"command_not_found_handle() { local IFS=$'\37'; printf '%s\37\n' "$*"; } >>"$LOG""#,
+        r#"command_not_found_handle() { local IFS=$'\37'; printf '%s\37\36' "$*"; } >>"$LOG""#,
     )
     .unwrap();
     let mut ran = 0;
@@ -175,7 +176,7 @@ fn bash_runs_only_what_we_saw() {
         bash.args(["-c", "--", script]).current_dir(&work).env_clear();
         bash.env("PATH", "/nonexistent").env("BASH_ENV", &setup).env("LOG", &log);
         bash.stdin(Stdio::null()).output().unwrap();
-        for line in fs::read_to_string(&log).unwrap().split_terminator("\x1F\n") {
+        for line in fs::read_to_string(&log).unwrap().split_terminator("\x1F\x1E") {
             let argv: Vec<&str> = line.split('\x1F').collect();
             assert!(seen.has(&argv), "bash ran {argv:?} in {script:?}; we saw {:?}", seen.commands);
             ran += 1;

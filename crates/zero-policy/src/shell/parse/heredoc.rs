@@ -84,7 +84,7 @@ impl Reader<'_> {
                 Some('\\') => match self.next_char() {
                     Some('\n') => joined = true,
                     Some(next) => line.extend(['\\', next]),
-                    None => line.push('\\'),
+                    None => self.fail("a backslash at the end"),
                 },
                 _ => break,
             }

@@ -142,7 +142,8 @@ fn quotes() {
     check("\"a\\\nb\" 'a\\\nb'", "'ab' 'a\\\nb'");
     check("$'a\\x20b' $\"c\"", "'a b' 'c'");
     check("\"$'a'\"", "'$'a''");
-    check("a\\", "a'\\'");
+    refused("a\\");
+    refused("a <<E\nb\\");
     check("a\r", "a\r");
     check("é\\é 'é'", "é'é' 'é'");
     check("a$ $ \"$\" $/", "a$ $ '$' $/");

@@ -171,9 +171,11 @@ impl Reader<'_> {
     /// A backslash outside quotes; line continuations are skipped already.
     pub(super) fn escaped(&mut self, parts: &mut Vec<Part>) {
         self.pos += 1;
-        // At the very end it stands for itself.
-        let next = self.next_char().unwrap_or('\\');
-        push_text(parts, next.encode_utf8(&mut [0; 4]), true);
+        match self.next_char() {
+            Some(next) => push_text(parts, next.encode_utf8(&mut [0; 4]), true),
+            // Bash keeps it or drops it, depending on the lines before.
+            None => self.fail("a backslash at the end"),
+        }
     }
 
     /// A backslash in double quotes, or something like them: it works on `special` only.
