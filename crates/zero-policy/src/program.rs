@@ -47,8 +47,8 @@ pub struct Study {
 pub enum Nature {
     /// It only looks, and what it looks at is in `touches`. Needs no rule.
     ReadOnly,
-    /// What it does is change files, and they are all in `touches`. Needs no rule of its own: the
-    /// files decide.
+    /// What it does is change files and fetch from hosts, and they are all in `touches` and
+    /// `hosts`. Needs no rule of its own: those decide.
     Files,
     /// It does nothing but run what is in `runs`. Needs no rule of its own: those decide.
     Wrapper,
@@ -121,12 +121,25 @@ pub fn study(argv: &[Arg]) -> Study {
     let judged = critical::judge(name, args);
     study.critical = study.critical.or(judged.critical);
     study.caution = study.caution.or(judged.caution);
+    if fetches(name, args) && study.runs.is_empty() && study.caution.is_none() {
+        // Nothing but the hosts and the files: rules about those decide.
+        study.nature = Nature::Files;
+    }
     if !is_where_programs_live(written) {
         // `./ls` may be anything, whatever it is called. What is known of its namesake still
         // holds it back, but does not excuse it from a rule.
         study.nature = Nature::Program;
     }
     study
+}
+
+/// Programs that do nothing but fetch from the hosts they name.
+fn fetches(name: &str, args: &[Arg]) -> bool {
+    match name {
+        "curl" | "wget" | "wget2" => true,
+        "git" => args.first().and_then(Arg::as_known) == Some("clone"),
+        _ => false,
+    }
 }
 
 /// Asks each table in turn. Those that run something come first: what they run must be seen even

@@ -14,6 +14,7 @@ mod tool;
 
 use std::fmt;
 
+pub(crate) use danger::runs_anything;
 pub use error::RuleError;
 pub use tool::canonical_tool;
 
@@ -81,6 +82,25 @@ impl Rule {
         match &self.target {
             Target::Tool { pattern: Some(pattern), .. } => pattern.is_exact(),
             _ => false,
+        }
+    }
+
+    /// The canonical tool it is about; `None` for every tool and for those of MCP servers.
+    pub fn tool_name(&self) -> Option<&'static str> {
+        match &self.target {
+            Target::Tool { tool, .. } => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// The command it is about, also as it is written.
+    pub(crate) fn command(&self) -> Option<(&CommandPattern, &str)> {
+        match &self.target {
+            Target::Tool { pattern: Some(Pattern::Command(command)), .. } => {
+                let start = self.text.find('(')?;
+                Some((command, self.text.get(start + 1..self.text.len() - 1)?.trim()))
+            }
+            _ => None,
         }
     }
 

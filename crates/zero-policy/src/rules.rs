@@ -45,6 +45,13 @@ pub struct CommandWords<'a> {
     pub words: &'a [Arg],
 }
 
+impl<'a> CommandWords<'a> {
+    /// A program, as it is written, with its arguments.
+    pub fn new(words: &'a [Arg]) -> Self {
+        Self { program_path: None, words }
+    }
+}
+
 /// A path as it is written, and the file it really is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathViews {
@@ -61,6 +68,10 @@ pub struct Rules {
     allow: Lists,
     ask: Lists,
     deny: Lists,
+    /// Allow rules that name one command without a wildcard.
+    exact: Commands,
+    /// The same by their text.
+    lines: HashMap<String, usize>,
 }
 
 /// The rules with one verdict, by what they are about. Numbers are places in [`Rules::rules`].
@@ -81,7 +92,17 @@ impl Rules {
     pub fn new(rules: Vec<Rule>, places: Places) -> Self {
         let lists = |verdict| Lists::new(&rules, verdict, &places);
         let (allow, ask, deny) = (lists(Verdict::Allow), lists(Verdict::Ask), lists(Verdict::Deny));
-        Self { rules, allow, ask, deny }
+        let (mut exact, mut lines) = (Commands::new(Verdict::Allow), HashMap::new());
+        for (place, rule) in rules.iter().enumerate() {
+            if let (Verdict::Allow, true, Some((command, line))) =
+                (rule.verdict, rule.is_exact(), rule.command())
+            {
+                exact.add(command, place);
+                lines.entry(line.to_owned()).or_insert(place);
+            }
+        }
+        exact.finish();
+        Self { rules, allow, ask, deny, exact, lines }
     }
 
     /// All rules, in order.
@@ -99,6 +120,24 @@ impl Rules {
         let lists = self.lists(verdict);
         let bare = lists.tool("Bash");
         self.rule(first(bare, lists.commands.find(words)))
+    }
+
+    /// The allow rule that names a command without a wildcard.
+    pub fn exact_command(&self, words: &CommandWords<'_>) -> Option<&Rule> {
+        self.rule(self.exact.find(words))
+    }
+
+    /// The allow rule whose command is this line, letter by letter.
+    pub fn whole_line(&self, line: &str) -> Option<&Rule> {
+        self.rule(self.lines.get(line).copied())
+    }
+
+    /// Whether a rule may deny some file to somebody.
+    pub fn denies_paths(&self) -> bool {
+        let bare = ["Read", "Edit", "Write", "Delete", "Grep", "Glob", "LS", "ReadMany", "LSP"];
+        self.deny.everything.is_some()
+            || !self.deny.paths.is_empty()
+            || bare.iter().any(|tool| self.deny.tools.contains_key(tool))
     }
 
     /// The rule for a file that `tool` touches.

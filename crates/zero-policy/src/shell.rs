@@ -1,8 +1,17 @@
 //! Shell scripts: from text to a tree, from a tree to the commands that would run.
+//!
+//! [`parse`] reads bash as bash does, in one pass and bounded depth. [`analyse`] follows the tree.
 
+pub mod analysis;
 mod arg;
 pub mod ast;
+mod expand;
 mod parse;
+mod state;
+mod variables;
+mod walk;
 
 pub use arg::Arg;
 pub use parse::{Parsed, SyntaxError, parse};
+pub(crate) use variables::changes_what_runs;
+pub(crate) use walk::{program as analyse_program, script as analyse};

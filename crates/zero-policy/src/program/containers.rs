@@ -241,11 +241,11 @@ mod tests {
         check("docker-compose run --rm web rm x", "program runs[rm x]");
         check("kubectl -n x exec pod -c a -- rm x", "program runs[rm x]");
         check("kubectl exec pod rm x", "program runs[rm x]");
-        check("kubectl get pods", "program");
+        check("kubectl get pods", "read-only");
         check("multipass exec vm -- rm x", "program runs[rm x]");
         check("lxc exec c -- rm x", "program runs[rm x]");
         check("machinectl shell me@c /bin/rm x", "program runs[/bin/rm x]");
-        check("docker ps", "program");
+        check("docker ps", "read-only");
     }
 
     #[test]

@@ -157,7 +157,7 @@ mod tests {
         check("pkill -f x", "program critical");
         check("shutdown -h now", "program critical");
         check("systemctl --now reboot", "program critical");
-        check("systemctl status x", "program");
+        check("systemctl status x", "read-only");
         check("init 0", "program critical");
         check("mkfs.ext4 /dev/sda", "program critical");
         check("fdisk /dev/sda", "program critical");
@@ -166,13 +166,13 @@ mod tests {
 
     #[test]
     fn rights() {
-        check("chmod -R 777 x", "program critical");
-        check("chmod --rec 777 x", "program critical");
-        check("chmod -vR 777 x", "program critical");
-        check("chmod 777 /", "program critical");
-        check("chmod +x f", "program");
-        check("chown -R me x", "program critical");
-        check("chmod $X f", "program caution");
+        check("chmod -R 777 x", "files write(x/**) critical");
+        check("chmod --rec 777 x", "files write(x/**) critical");
+        check("chmod -vR 777 x", "files write(x/**) critical");
+        check("chmod 777 /", "files write(/) critical");
+        check("chmod +x f", "files write(f)");
+        check("chown -R me x", "program write(x/**) critical");
+        check("chmod $X f", "files write(f) caution");
     }
 
     #[test]

@@ -13,6 +13,13 @@ pub(super) fn check(line: &str, expected: &str) {
     assert_eq!(text(&study(&argv)), expected, "{line}");
 }
 
+/// Checks that a command line is critical, whatever else it is.
+#[track_caller]
+pub(super) fn check_critical(line: &str) {
+    let argv: Vec<Arg> = line.split_whitespace().map(argument).collect();
+    assert!(study(&argv).critical.is_some(), "{line}");
+}
+
 pub(super) fn argument(written: &str) -> Arg {
     let spaced = written.replace('_', " ");
     match spaced.split_once('$') {

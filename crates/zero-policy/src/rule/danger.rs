@@ -138,9 +138,13 @@ fn of_command(command: &CommandPattern) -> Option<String> {
         }
     };
     let name = program.rsplit('/').next().unwrap_or(&program);
+    (is_open && runs_anything(name)).then(|| allows_every_command(name))
+}
+
+/// Whether a program runs whatever its arguments say; its version does not matter.
+pub(crate) fn runs_anything(name: &str) -> bool {
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let runs = RUNNERS.contains(&name) || RUNNERS.contains(&unversioned);
-    (runs && is_open).then(|| runs_anything(name))
+    RUNNERS.contains(&name) || RUNNERS.contains(&unversioned)
 }
 
 /// Whether nothing but options stands before the first wildcard: `python -c *x`, `sh *`.
@@ -158,10 +162,10 @@ fn is_open(arguments: &[CommandWord], more: bool) -> bool {
 fn of_program_start(start: &str) -> Option<String> {
     let unversioned = start.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let fits = |runner: &&&str| runner.starts_with(unversioned) && !unversioned.is_empty();
-    RUNNERS.iter().find(fits).map(|runner| runs_anything(runner))
+    RUNNERS.iter().find(fits).map(|runner| allows_every_command(runner))
 }
 
-fn runs_anything(name: &str) -> String {
+fn allows_every_command(name: &str) -> String {
     format!("`{name}` runs whatever its arguments say, so it allows every command")
 }
 

@@ -98,6 +98,10 @@ impl Paths {
         self.trees.values_mut().for_each(Tree::finish);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.trees.is_empty()
+    }
+
     pub(super) fn find(&self, coverage: Coverage<'_>, path: &Path) -> Option<usize> {
         self.trees.get(&coverage)?.find(path)
     }

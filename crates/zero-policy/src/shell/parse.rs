@@ -48,6 +48,13 @@ pub struct SyntaxError {
     pub at: usize,
 }
 
+impl SyntaxError {
+    /// Whether the script is nested deeper than anybody looks; then nothing is known of the rest.
+    pub fn is_too_deep(&self) -> bool {
+        self.message == reader::TOO_DEEP
+    }
+}
+
 /// Reads a script as `bash -c` would: no aliases, no history, no `extglob`.
 pub fn parse(source: &str) -> Parsed {
     // No argument of a process holds a NUL, and bash drops them from files: nothing to rely on.

@@ -375,7 +375,7 @@ fn matches(word: &str, pattern: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::shown::check;
+    use super::super::super::shown::{check, check_critical};
 
     #[test]
     fn publishing_is_seen_behind_options() {
@@ -403,12 +403,12 @@ mod tests {
             "vsce publish",
             "dotnet nuget push x",
         ] {
-            check(line, "program critical");
+            check_critical(line);
         }
         check("npm test", "program");
         check("npm run publish-docs", "program");
         check("cargo build --features publish", "program");
-        check("gh pr view", "program");
+        check("gh pr view", "program host(github.com)");
         check("npm $X", "program unknown caution");
         check("cargo $X", "program caution");
         check("cargo test $X", "program");
@@ -452,12 +452,12 @@ mod tests {
             "iptables -F",
             "zfs destroy x",
         ] {
-            check(line, "program critical");
+            check_critical(line);
         }
         check("docker compose down -v", "program critical");
         check("docker-compose down --volumes", "program critical");
         check("terraform plan", "program");
-        check("kubectl get pods", "program");
+        check("kubectl get pods", "read-only");
         check("docker run --rm -it image push", "program runs[push]");
         check("docker rm c", "program");
         check("docker image prune", "program");

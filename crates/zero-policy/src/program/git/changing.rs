@@ -339,9 +339,23 @@ fn clone(args: &[Arg]) -> Study {
     for uri in line.values("", &["bundle-uri"]) {
         study = reaches(study, &uri);
     }
-    study = written(study, from(&words, 1));
+    match from(&words, 1) {
+        [] => {
+            let folder = words.first().map(cloned_folder);
+            study = written(study, folder.as_slice());
+        }
+        folders => study = written(study, folders),
+    }
     study = written(study, &line.values("", &["separate-git-dir"]));
     study.caution_if(line.open, "an argument may be an option that runs something")
+}
+
+/// The folder git makes for a repository when none is named.
+fn cloned_folder(address: &Arg) -> Arg {
+    let Some(address) = address.as_known() else { return address.clone() };
+    let path = address.trim_end_matches('/').trim_end_matches(".git").trim_end_matches('/');
+    let name = path.rsplit(['/', ':']).next().unwrap_or(path);
+    Arg::known(if name.is_empty() { "." } else { name })
 }
 
 fn talks(name: &str, args: &[Arg]) -> Study {

@@ -129,11 +129,14 @@ fn commands_inside_git_are_seen() {
     check("git difftool -x rm_x", "program script[rm x] caution");
     check("git hook run pre-commit", "program unknown");
     check("git unknown-command", "program caution");
-    check("git clone -u rm_x h:r", "program host(h:r) script[rm x] caution");
-    check("git clone --upload=rm_x h:r", "program host(h:r) script[rm x] caution");
-    check("git clone ext::rm_x", "program script[rm x] caution");
-    check("git clone -c core.sshCommand=rm h:r", "program host(h:r) script[rm] caution");
-    check("git clone --template=t h:r", "program read(t/**) host(h:r) caution");
+    check("git clone -u rm_x h:r", "program write(r/**) host(h:r) script[rm x] caution");
+    check("git clone --upload=rm_x h:r", "program write(r/**) host(h:r) script[rm x] caution");
+    check("git clone ext::rm_x", "program write(rm x/**) script[rm x] caution");
+    check(
+        "git clone -c core.sshCommand=rm h:r",
+        "program write(r/**) host(h:r) script[rm] caution",
+    );
+    check("git clone --template=t h:r", "program read(t/**) write(r/**) host(h:r) caution");
     check("git fetch --upload-pack rm_x origin", "program script[rm x] caution");
     check("git push --receive-pack=rm_x origin", "program script[rm x] caution");
     check("git ls-remote --upload-pack=rm_x h:r", "program host(h:r) script[rm x] caution");
@@ -142,9 +145,9 @@ fn commands_inside_git_are_seen() {
 
 #[test]
 fn hosts_are_addresses_not_names() {
-    check("git clone https://h/r dir", "program write(dir/**) host(https://h/r)");
-    check("git clone git@h:r", "program host(git@h:r)");
-    check("git clone ./a b", "program read(./a/**) write(b/**)");
+    check("git clone https://h/r dir", "files write(dir/**) host(https://h/r)");
+    check("git clone git@h:r", "files write(r/**) host(git@h:r)");
+    check("git clone ./a b", "files read(./a/**) write(b/**)");
     check("git fetch origin", "program");
     check("git push https://h/r main", "program host(https://h/r)");
     check("git remote add o https://h/r", "program host(https://h/r)");

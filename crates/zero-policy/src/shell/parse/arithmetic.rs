@@ -5,7 +5,8 @@
 //! And before that bash counts parentheses once more, those of `$(case a in a) …)` as well: when
 //! the count is off, it runs `$(( … ))` as a command. So expansions in it must be balanced.
 
-use super::reader::Reader;
+use super::DEPTH_MAX;
+use super::reader::{Reader, TOO_DEEP};
 use super::word::{Quoting, push_text};
 use crate::shell::ast::{Part, Word};
 
@@ -156,6 +157,10 @@ impl Reader<'_> {
                 Some(byte) => {
                     if Some(byte) == fence.open() {
                         depth += 1;
+                        if depth > DEPTH_MAX {
+                            self.fail(TOO_DEEP);
+                            break;
+                        }
                     } else if byte == fence.close() {
                         depth -= 1;
                     }

@@ -28,6 +28,9 @@ pub(super) struct Reader<'t> {
     reread_budget: usize,
 }
 
+/// What is said of a script that is nested too deeply.
+pub(super) const TOO_DEEP: &str = "nested too deeply";
+
 impl<'t> Reader<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         Self {
@@ -93,7 +96,7 @@ impl<'t> Reader<'t> {
     /// One level deeper, or an error when that is too deep.
     pub(super) fn nested<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         if self.depth >= DEPTH_MAX {
-            self.fail("nested too deeply");
+            self.fail(TOO_DEEP);
             return T::default();
         }
         self.depth += 1;

@@ -1,0 +1,419 @@
+//! The judge: effects in, a decision with its reasons out.
+//!
+//! deny > ask > allow > mode and risk, for each thing a call would do; the strictest verdict on any
+//! of them is the verdict on the call. Rules, mode and places are given once; a request brings the
+//! effects; what must be known of the machine comes through [`World`].
+
+mod commands;
+mod files;
+mod hosts;
+mod offers;
+mod tree;
+
+use std::path::{Path, PathBuf};
+
+use zero_core::{CommandLine, Effect, Execution, Risk, TargetPath};
+
+pub use self::tree::{Tree, TreeNode};
+use crate::decision::{Decision, Grant, JudgedEffect, Verdict};
+use crate::mode::Mode;
+use crate::program::Access;
+use crate::protected::ProtectedPlaces;
+use crate::rule::{Owner, Rule, Source};
+use crate::rules::{PathViews, Places, Rules};
+use crate::shell::analysis::Analysis;
+use crate::world::World;
+
+/// Rules, mode and places: all that stays the same from call to call.
+#[derive(Debug)]
+pub struct Engine {
+    rules: Rules,
+    mode: Mode,
+    places: Places,
+    protected: ProtectedPlaces,
+}
+
+/// What an engine is made of.
+#[derive(Clone, Debug, Default)]
+pub struct EngineConfig {
+    /// The rules of all settings.
+    pub rules: Vec<Rule>,
+    /// The mode of the session.
+    pub mode: Mode,
+    /// Canonical paths of the workspace's folders; relative paths start in the first.
+    pub roots: Vec<PathBuf>,
+    /// What `~` means.
+    pub home: Option<PathBuf>,
+    /// Folder of the person's settings for zero.
+    pub config_dir: Option<PathBuf>,
+    /// Folder of zero's own state.
+    pub state_dir: Option<PathBuf>,
+}
+
+/// A call to be judged.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The tool by its canonical name.
+    pub tool: &'a str,
+    /// The tool's risk before its arguments are looked at.
+    pub risk: Risk,
+    /// What it would do.
+    pub effects: &'a [Effect],
+    /// What a person has allowed for the session.
+    pub grants: &'a [Grant],
+    /// The machine.
+    pub world: &'a dyn World,
+}
+
+impl Engine {
+    /// An engine with these rules.
+    pub fn new(config: EngineConfig) -> Self {
+        let EngineConfig { rules, mode, roots, home, config_dir, state_dir } = config;
+        let places = Places { roots: roots.clone(), home: home.clone() };
+        Self {
+            rules: Rules::new(rules, places.clone()),
+            mode,
+            protected: ProtectedPlaces { roots, home, config_dir, state_dir },
+            places,
+        }
+    }
+
+    /// Its rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Its mode.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Judges a call.
+    pub fn decide(&self, request: Request<'_>) -> Decision {
+        self.judge(request).decision()
+    }
+
+    /// Judges a call and shows the way there: each command line as a tree with its verdicts.
+    pub fn explain(&self, request: Request<'_>) -> (Decision, Vec<Tree>) {
+        let judgement = self.judge(request);
+        (judgement.decision(), judgement.trees())
+    }
+
+    /// Whether a file that a search comes across may be read: unless a rule denies it.
+    pub fn may_read(&self, tool: &str, written: &Path, canonical: &Path) -> bool {
+        let views = PathViews { written: written.to_owned(), canonical: canonical.to_owned() };
+        self.rules.path(Verdict::Deny, tool, Access::Read, &views).is_none()
+    }
+
+    /// Whether any rule denies reading something.
+    pub fn filters_reads(&self) -> bool {
+        self.rules.denies_paths()
+    }
+
+    fn judge(&self, request: Request<'_>) -> Judgement {
+        let granted = Granted::new(request.grants, &self.places);
+        let case = Case { engine: self, request, granted: granted.as_ref() };
+        let mut judged = Vec::new();
+        let mut analyses = Vec::new();
+        for effect in request.effects {
+            case.effect(effect, &mut judged, &mut analyses);
+        }
+        case.tool(&mut judged);
+        // Where no effect raises it, the tool's own risk stands; a command's risk is its effects'.
+        let base = if analyses.is_empty() { request.risk } else { Risk::Low };
+        if self.mode == Mode::Plan {
+            judged.iter_mut().for_each(Judged::only_look);
+        }
+        Judgement { judged, analyses, base }
+    }
+}
+
+/// What a session was granted, compiled.
+struct Granted {
+    rules: Rules,
+    grants: Vec<Grant>,
+}
+
+impl Granted {
+    fn new(grants: &[Grant], places: &Places) -> Option<Self> {
+        if grants.is_empty() {
+            return None;
+        }
+        // A grant is offered by the engine itself; one that does not parse grants nothing.
+        let parsed = grants.iter().enumerate().filter_map(|(at, grant)| {
+            let line = u32::try_from(at).ok();
+            let source = Source { name: "grant".to_owned(), line, owner: Owner::Grant };
+            Rule::parse(&grant.rule, Verdict::Allow, source).ok()
+        });
+        let rules = Rules::new(parsed.collect(), places.clone());
+        Some(Self { rules, grants: grants.to_vec() })
+    }
+
+    /// The grant a rule was made from.
+    fn grant(&self, rule: &Rule) -> Option<&Grant> {
+        self.grants.get(rule.source.line? as usize)
+    }
+}
+
+/// One request on its way.
+struct Case<'a> {
+    engine: &'a Engine,
+    request: Request<'a>,
+    granted: Option<&'a Granted>,
+}
+
+impl<'a> Case<'a> {
+    fn effect(&self, effect: &Effect, judged: &mut Vec<Judged>, analyses: &mut Vec<Analysis>) {
+        match effect {
+            Effect::Read(path) => self.tool_file(Access::Read, path, judged),
+            Effect::Write(path) => self.tool_file(Access::Write, path, judged),
+            Effect::Delete(path) => self.tool_file(Access::Delete, path, judged),
+            Effect::Exec(execution) => self.execution(execution, judged, analyses),
+            Effect::Net(host) => judged.push(self.host(host, None)),
+            Effect::Mcp { server, tool } => judged.push(self.mcp(server, tool)),
+            Effect::Ask | Effect::State(_) => {
+                let reason = "it stays within zero".to_owned();
+                judged.push(Judged::new(effect.kind(), effect.target(), Verdict::Allow, reason));
+            }
+        }
+    }
+
+    fn tool_file(&self, access: Access, path: &TargetPath, judged: &mut Vec<Judged>) {
+        let folder = self.folder();
+        let written = crate::path::lexical(&folder.join(self.without_tilde(path.written())));
+        let views = PathViews { written, canonical: path.canonical().to_owned() };
+        judged.push(self.file_of_tool(access, &views, path.whereabouts()));
+    }
+
+    fn execution(
+        &self,
+        execution: &Execution,
+        judged: &mut Vec<Judged>,
+        analyses: &mut Vec<Analysis>,
+    ) {
+        let folder = execution.folder.as_ref().map_or(self.folder(), TargetPath::canonical);
+        let home = self.engine.places.home.as_deref();
+        let analysis = match &execution.command {
+            CommandLine::Shell(text) => crate::shell::analyse(text, folder, home),
+            CommandLine::Program(argv) => crate::shell::analyse_program(argv, folder, home),
+        };
+        let line = match &execution.command {
+            CommandLine::Shell(text) => Some(text.trim()),
+            CommandLine::Program(_) => None,
+        };
+        let tree = analyses.len();
+        let first = judged.len();
+        self.variables(execution, judged);
+        self.analysis(&analysis, line, judged);
+        for judged in judged.iter_mut().skip(first) {
+            judged.tree = Some(tree);
+        }
+        analyses.push(analysis);
+    }
+
+    /// Variables set for a command from outside.
+    fn variables(&self, execution: &Execution, judged: &mut Vec<Judged>) {
+        for (name, _) in &execution.variables {
+            if crate::shell::changes_what_runs(name) {
+                let reason = format!("setting `{name}` can change what runs");
+                let target = format!("{name}=…");
+                judged.push(Judged::new("exec", target, Verdict::Ask, reason).at_risk(Risk::High));
+            }
+        }
+    }
+
+    /// Rules about the tool by its name, for tools whose effects no rule can name.
+    fn tool(&self, judged: &mut Vec<Judged>) {
+        let tool = self.request.tool;
+        let rules = &self.engine.rules;
+        for verdict in [Verdict::Deny, Verdict::Ask] {
+            if let Some(rule) = rules.tool(verdict, tool) {
+                judged.push(Judged::by_rule("tool", tool.to_owned(), verdict, rule));
+                return;
+            }
+        }
+        if !self.request.effects.is_empty() {
+            return;
+        }
+        let risk = self.request.risk;
+        let decided = match rules.tool(Verdict::Allow, tool) {
+            Some(rule) => Judged::by_rule("tool", tool.to_owned(), Verdict::Allow, rule),
+            None => {
+                let verdict = if risk == Risk::Low { Verdict::Allow } else { Verdict::Ask };
+                Judged::new("tool", tool.to_owned(), verdict, format!("its risk is {risk}"))
+            }
+        };
+        judged.push(Judged { changes: risk > Risk::Low, ..decided.at_risk(risk) });
+    }
+
+    fn mcp(&self, server: &str, tool: &str) -> Judged {
+        let target = format!("{server}/{tool}");
+        let lookup = |rules: &'a Rules, verdict| rules.mcp(verdict, server, tool);
+        let judged = match self.ruling(lookup) {
+            Some((verdict, rule)) => Judged::by_rule("mcp", target, verdict, rule),
+            None => {
+                let reason = format!("no rule allows `{tool}` of MCP server `{server}`");
+                let rule = format!("{server}__{tool}");
+                let grant = Some(Grant { rule, folder: None, program: None });
+                Judged { grant, ..Judged::new("mcp", target, Verdict::Ask, reason) }
+            }
+        };
+        Judged { risk: Risk::High, changes: true, ..judged }
+    }
+
+    /// What the rules say, the strictest first; grants come last.
+    fn ruling(
+        &self,
+        lookup: impl Fn(&'a Rules, Verdict) -> Option<&'a Rule>,
+    ) -> Option<(Verdict, &'a Rule)> {
+        let rules = &self.engine.rules;
+        let by_rules = Verdict::ALL
+            .into_iter()
+            .rev()
+            .find_map(|verdict| lookup(rules, verdict).map(|rule| (verdict, rule)));
+        by_rules.or_else(|| {
+            let granted = self.granted?;
+            lookup(&granted.rules, Verdict::Allow).map(|rule| (Verdict::Allow, rule))
+        })
+    }
+
+    /// The folder relative paths start in.
+    fn folder(&self) -> &'a Path {
+        self.engine.places.roots.first().map_or(Path::new("/"), PathBuf::as_path)
+    }
+
+    fn without_tilde(&self, written: &str) -> PathBuf {
+        let below = written.strip_prefix("~/").or((written == "~").then_some(""));
+        match (below, &self.engine.places.home) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => PathBuf::from(written),
+        }
+    }
+}
+
+/// One thing a call would do, and what was decided about it.
+#[derive(Clone, Debug)]
+struct Judged {
+    kind: &'static str,
+    target: String,
+    verdict: Verdict,
+    reason: String,
+    rule: Option<String>,
+    source: Option<String>,
+    risk: Risk,
+    /// What would silence the question; `None` when nothing may.
+    grant: Option<Grant>,
+    /// Whether it does more than look.
+    changes: bool,
+    /// Where it belongs: which command line, which node of it.
+    tree: Option<usize>,
+    node: Option<usize>,
+}
+
+impl Judged {
+    fn new(kind: &'static str, target: String, verdict: Verdict, reason: String) -> Self {
+        Self {
+            kind,
+            target,
+            verdict,
+            reason,
+            rule: None,
+            source: None,
+            risk: Risk::Low,
+            grant: None,
+            changes: false,
+            tree: None,
+            node: None,
+        }
+    }
+
+    fn at_risk(self, risk: Risk) -> Self {
+        Self { risk, ..self }
+    }
+
+    /// In plan mode nothing is changed or run, whatever allows it.
+    fn only_look(&mut self) {
+        if self.changes && self.verdict != Verdict::Deny {
+            self.verdict = Verdict::Deny;
+            self.reason = "plan mode changes and runs nothing".to_owned();
+            self.rule = None;
+            self.source = Some("mode plan".to_owned());
+        }
+    }
+
+    fn effect(&self) -> JudgedEffect {
+        JudgedEffect {
+            kind: self.kind,
+            target: self.target.clone(),
+            decision: self.verdict,
+            rule: self.rule.clone(),
+            source: self.source.clone().or_else(|| Some("default".to_owned())),
+            reason: self.reason.clone(),
+        }
+    }
+
+    /// The reason, with what it is about where that is not the whole call.
+    fn explained(&self) -> String {
+        let about = |verb: &str| format!("{verb} `{}`: {}", self.target, self.reason);
+        match self.kind {
+            "read" => about("reading"),
+            "write" => about("changing"),
+            "delete" => about("removing"),
+            "exec" => about("running"),
+            "net" => about("talking to"),
+            _ => self.reason.clone(),
+        }
+    }
+
+    fn by_rule(kind: &'static str, target: String, verdict: Verdict, rule: &Rule) -> Self {
+        let reason = match (verdict, rule.source.owner) {
+            (Verdict::Allow, Owner::Grant) => {
+                format!("you allowed `{}` for this session", rule.text)
+            }
+            (Verdict::Allow, _) => format!("rule `{}` allows it", rule.text),
+            (Verdict::Ask, _) => format!("rule `{}` says to ask", rule.text),
+            (Verdict::Deny, _) => format!("rule `{}` denies it", rule.text),
+        };
+        let source = match rule.source.owner {
+            Owner::Grant => "grant".to_owned(),
+            Owner::Person | Owner::Project => rule.source.to_string(),
+        };
+        Self {
+            rule: Some(rule.text.clone()),
+            source: Some(source),
+            ..Self::new(kind, target, verdict, reason)
+        }
+    }
+}
+
+/// Everything that was decided about a call.
+struct Judgement {
+    judged: Vec<Judged>,
+    analyses: Vec<Analysis>,
+    /// The least risk, whatever the effects are.
+    base: Risk,
+}
+
+impl Judgement {
+    fn decision(&self) -> Decision {
+        let risk = self.judged.iter().map(|judged| judged.risk).fold(self.base, Risk::max);
+        let verdict =
+            self.judged.iter().map(|judged| judged.verdict).max().unwrap_or(Verdict::Allow);
+        // The first of the strictest explains the verdict, one that a rule decided before others.
+        let strictest = || self.judged.iter().filter(|judged| judged.verdict == verdict);
+        let decisive =
+            strictest().find(|judged| judged.rule.is_some()).filter(|_| verdict != Verdict::Ask);
+        let decisive = decisive.or_else(|| strictest().next());
+        let effects = self.judged.iter().map(Judged::effect).collect();
+        Decision {
+            verdict,
+            reason: decisive
+                .map_or_else(|| "it touches nothing".to_owned(), |judged| judged.explained()),
+            rule: decisive.and_then(|judged| judged.rule.clone()),
+            source: decisive.and_then(|judged| judged.source.clone()),
+            risk,
+            effects,
+            grants: if verdict == Verdict::Ask { offers::grants(&self.judged) } else { Vec::new() },
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Judges what a command line would do, node by node.
+
+use zero_core::Risk;
+
+use super::files::Cover;
+use super::{Case, Judged};
+use crate::decision::Verdict;
+use crate::mode::Mode;
+use crate::program::{Access, Nature};
+use crate::rule::{Owner, Rule};
+use crate::rules::{CommandWords, PathViews, Rules};
+use crate::shell::Arg;
+use crate::shell::analysis::{Analysis, Doubt, DoubtKind, Folders, Invocation, NodeKind};
+
+/// Words after a place in a text that cannot be parsed which are compared with deny rules.
+const LOOSE_WORDS_MAX: usize = 16;
+
+impl<'a> Case<'a> {
+    /// Judges every node. `line` is the whole text, when a shell is to run it.
+    pub(super) fn analysis(
+        &self,
+        analysis: &Analysis,
+        line: Option<&str>,
+        judged: &mut Vec<Judged>,
+    ) {
+        // A person who wrote down exactly this line has seen all of it.
+        let whole = line.and_then(|line| self.engine.rules.whole_line(line));
+        let whole = whole.map(|rule| Cover { rule, exact: true });
+        let mut covers: Vec<Option<Cover<'a>>> = Vec::with_capacity(analysis.nodes.len());
+        for (at, node) in analysis.nodes.iter().enumerate() {
+            let first = judged.len();
+            let above = node.parent.and_then(|parent| covers.get(parent).copied().flatten());
+            let mut cover = None;
+            match &node.kind {
+                NodeKind::Structure => {}
+                NodeKind::Command(invocation) => {
+                    let (verdict, rule) = self.command(invocation, &node.label, whole);
+                    judged.push(verdict);
+                    self.surroundings(invocation, &node.label, judged);
+                    cover = rule;
+                }
+                NodeKind::File(file) => self.file_use(file, above.or(whole), judged),
+                NodeKind::Host(host) => {
+                    let cover = above.or(whole).map(|cover| cover.rule);
+                    judged.push(self.host_of_command(host, cover));
+                }
+                NodeKind::Doubt(doubt) => {
+                    let about = node.parent.and_then(|parent| analysis.nodes.get(parent));
+                    let target = about.map_or(node.label.as_str(), |node| node.label.as_str());
+                    judged.push(self.doubt(doubt, target, whole));
+                }
+            }
+            for judged in judged.iter_mut().skip(first) {
+                judged.node = Some(at);
+            }
+            covers.push(cover);
+        }
+        if let Some(text) = &analysis.unparsed {
+            judged.extend(self.unparsed(text));
+        }
+    }
+
+    /// Judges a command, and says which rule covers what it touches.
+    fn command(
+        &self,
+        invocation: &Invocation,
+        label: &str,
+        whole: Option<Cover<'a>>,
+    ) -> (Judged, Option<Cover<'a>>) {
+        let Invocation { argv, study, folders, .. } = invocation;
+        let words = CommandWords::new(argv);
+        let new = |verdict, reason: String| {
+            Judged::new("exec", label.to_owned(), verdict, reason).of_study(invocation)
+        };
+        let by = |verdict, rule: &Rule| {
+            Judged::by_rule("exec", label.to_owned(), verdict, rule).of_study(invocation)
+        };
+        let ruled = self
+            .ruling(|rules: &'a Rules, verdict| rules.command(verdict, &words))
+            .filter(|(_, rule)| self.binds(rule, invocation));
+        if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
+            return (by(verdict, rule), None);
+        }
+        let exact = self.engine.rules.exact_command(&words).map(|rule| Cover { rule, exact: true });
+        let exact = exact.or(whole);
+        if let Some(why) = study.critical {
+            let person = exact.filter(|cover| {
+                cover.rule.source.owner == Owner::Person && !removes_by_force(argv)
+            });
+            return match person {
+                Some(cover) => (by(Verdict::Allow, cover.rule), Some(cover)),
+                None => (new(Verdict::Ask, format!("it {why}; that is asked every time")), None),
+            };
+        }
+        let allowed = ruled.map(|(_, rule)| Cover { rule, exact: false });
+        if let Some(cover) = exact.or(allowed) {
+            let stays =
+                study.nature != Nature::Program || cover.exact || self.stays_inside(folders);
+            if stays {
+                return (by(Verdict::Allow, cover.rule), Some(cover));
+            }
+            let reason = format!(
+                "rule `{}` allows it in the workspace, but it would run {}",
+                cover.rule.text,
+                where_it_runs(folders)
+            );
+            return (new(Verdict::Ask, reason), None);
+        }
+        let judged = match study.nature {
+            Nature::ReadOnly => new(Verdict::Allow, "it only looks".to_owned()),
+            Nature::Files => new(Verdict::Allow, "what it touches decides".to_owned()),
+            Nature::Wrapper => new(Verdict::Allow, "what it runs decides".to_owned()),
+            Nature::Program if self.engine.mode == Mode::Auto && self.stays_inside(folders) => {
+                new(Verdict::Allow, "mode `auto` runs what the sandbox confines".to_owned())
+            }
+            Nature::Program => Judged {
+                grant: self.command_grant(invocation),
+                ..new(Verdict::Ask, "no rule allows it".to_owned())
+            },
+        };
+        (judged, None)
+    }
+
+    /// A grant covers a command only where it was given; a rule covers it anywhere.
+    fn binds(&self, rule: &Rule, invocation: &Invocation) -> bool {
+        if rule.source.owner != Owner::Grant {
+            return true;
+        }
+        let grant = self.granted.and_then(|granted| granted.grant(rule));
+        grant.is_some_and(|grant| self.still_holds(grant, invocation))
+    }
+
+    /// What the place a command runs in adds to it: helpers of a repository, a program of the
+    /// workspace that has the name of a known one.
+    fn surroundings(&self, invocation: &Invocation, label: &str, judged: &mut Vec<Judged>) {
+        let Some(program) = invocation.argv.first().and_then(Arg::as_known) else { return };
+        let known = invocation.study.nature != Nature::Program;
+        let mut doubt = |reason: String| {
+            let verdict = Judged::new("exec", label.to_owned(), Verdict::Ask, reason);
+            judged.push(Judged { changes: true, ..verdict.at_risk(Risk::High) });
+        };
+        let git = program.rsplit('/').next() == Some("git");
+        let Folders::OneOf(folders) = &invocation.folders else {
+            if git {
+                doubt("which repository git works in is only known when it runs".to_owned());
+            }
+            return;
+        };
+        for folder in folders {
+            if git {
+                let helpers = self.request.world.git_helpers(folder);
+                let runs = helpers.iter().find(|name| {
+                    !known || !name.starts_with("hooks/") || *name == "hooks/post-index-change"
+                });
+                if let Some(helper) = runs {
+                    doubt(format!("the repository's `{helper}` would run a program of its own"));
+                } else if !self.is_inside(folder) {
+                    doubt(format!(
+                        "the repository in `{}` is not this workspace's",
+                        folder.display()
+                    ));
+                }
+            }
+            if known
+                && !program.contains('/')
+                && let Some(found) = self.request.world.program(program, folder)
+                && self.is_inside(&found)
+            {
+                doubt(format!("`{program}` is a file of the workspace: `{}`", found.display()));
+            }
+        }
+    }
+
+    fn stays_inside(&self, folders: &Folders) -> bool {
+        match folders {
+            Folders::OneOf(folders) => folders.iter().all(|folder| {
+                let canonical = self.request.world.canonical(folder);
+                canonical.is_some_and(|folder| self.is_inside(&folder))
+            }),
+            Folders::Unknown => false,
+        }
+    }
+
+    fn doubt(&self, doubt: &Doubt, target: &str, whole: Option<Cover<'a>>) -> Judged {
+        let judged = match (doubt.kind, whole) {
+            (DoubtKind::Unbounded, _) => {
+                let reason = format!("{}; nothing of it can be allowed", doubt.reason);
+                Judged::new("exec", target.to_owned(), Verdict::Deny, reason)
+            }
+            (DoubtKind::Altered, Some(cover)) => {
+                Judged::by_rule("exec", target.to_owned(), Verdict::Allow, cover.rule)
+            }
+            _ => Judged::new("exec", target.to_owned(), Verdict::Ask, doubt.reason.clone()),
+        };
+        Judged { changes: true, ..judged.at_risk(Risk::High) }
+    }
+
+    /// A text that cannot be parsed may still be run in part: whatever in it looks like something
+    /// denied is denied.
+    fn unparsed(&self, text: &str) -> Option<Judged> {
+        let words: Vec<Arg> = text
+            .split(|char: char| char.is_whitespace() || ";|&()<>`\"'{}$=".contains(char))
+            .filter(|word| !word.is_empty())
+            .map(|word| Arg::Known(word.replace('\\', "")))
+            .collect();
+        let rules = &self.engine.rules;
+        for at in 0..words.len() {
+            let near = &words[at..words.len().min(at + LOOSE_WORDS_MAX)];
+            let rule = rules
+                .command(Verdict::Deny, &CommandWords::new(near))
+                .or_else(|| self.denied_path(words.get(at)?.as_known()?));
+            if let Some(rule) = rule {
+                let target = near.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+                let judged = Judged::by_rule("exec", target, Verdict::Deny, rule);
+                return Some(judged.at_risk(Risk::High));
+            }
+        }
+        None
+    }
+
+    fn denied_path(&self, word: &str) -> Option<&'a Rule> {
+        let written = crate::path::lexical(&self.folder().join(word));
+        let canonical = self.request.world.canonical(&written)?;
+        let views = PathViews { written, canonical };
+        self.engine.rules.path(Verdict::Deny, self.request.tool, Access::Read, &views)
+    }
+}
+
+impl Judged {
+    fn of_study(self, invocation: &Invocation) -> Self {
+        let study = &invocation.study;
+        let risk = match study.nature {
+            _ if study.critical.is_some() => Risk::Critical,
+            Nature::ReadOnly | Nature::Files | Nature::Wrapper => Risk::Low,
+            Nature::Program => Risk::High,
+        };
+        let changes = study.nature == Nature::Program || study.critical.is_some();
+        Self { changes, ..self.at_risk(risk) }
+    }
+}
+
+/// `rm` in a form that is critical: no rule at all silences it.
+fn removes_by_force(argv: &[Arg]) -> bool {
+    let program = argv.first().and_then(Arg::as_known).unwrap_or_default();
+    program.rsplit('/').next() == Some("rm")
+}
+
+fn where_it_runs(folders: &Folders) -> String {
+    match folders {
+        Folders::OneOf(folders) => {
+            let shown: Vec<String> =
+                folders.iter().map(|path| path.display().to_string()).collect();
+            format!("in `{}`", shown.join("` or `"))
+        }
+        Folders::Unknown => "where nobody can tell".to_owned(),
+    }
+}

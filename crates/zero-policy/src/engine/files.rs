@@ -1,0 +1,351 @@
+//! Judges reading, changing and removing files.
+
+use std::path::{Path, PathBuf};
+
+use zero_core::{Risk, Whereabouts};
+
+use super::{Case, Judged};
+use crate::decision::Verdict;
+use crate::mode::Mode;
+use crate::program::Access;
+use crate::protected::{self};
+use crate::rule::{Owner, Rule};
+use crate::rules::{PathViews, Rules};
+use crate::shell::Arg;
+use crate::shell::analysis::{FileUse, Folders};
+
+/// Files that one pattern may stand for; with more, it counts as unknown.
+const PATTERN_FILES_MAX: usize = 200;
+
+/// Why a rule may allow a file that no rule names.
+#[derive(Clone, Copy)]
+pub(super) struct Cover<'a> {
+    /// The rule that allows the command which touches the file.
+    pub(super) rule: &'a Rule,
+    /// Whether it names this very command, without a wildcard.
+    pub(super) exact: bool,
+}
+
+impl Access {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+impl<'a> Case<'a> {
+    /// Judges a file that a tool names.
+    pub(super) fn file_of_tool(
+        &self,
+        access: Access,
+        views: &PathViews,
+        whereabouts: Whereabouts,
+    ) -> Judged {
+        let destroys = access == Access::Delete && self.request.risk == Risk::Critical;
+        let critical = destroys.then_some("it removes a file");
+        if access == Access::Read && whereabouts == Whereabouts::Spill {
+            let reason = "it is a result of this session".to_owned();
+            return Judged::new("read", shown(&views.canonical), Verdict::Allow, reason);
+        }
+        self.file(access, views, None, critical)
+    }
+
+    /// Judges a file that a command touches: one verdict for each file it may be.
+    pub(super) fn file_use(
+        &self,
+        file: &FileUse,
+        cover: Option<Cover<'a>>,
+        judged: &mut Vec<Judged>,
+    ) {
+        let FileUse { access, path, folders, recursive, redirected } = file;
+        if path.as_known().is_some_and(|path| is_harmless(path, *redirected)) {
+            return;
+        }
+        let cover = cover.filter(|cover| !redirected || cover.exact);
+        let Meaning { files, certain } = self.meaning(*access, path, folders);
+        for views in &files {
+            let mut verdict = self.file(*access, views, cover, None);
+            if *recursive && verdict.verdict != Verdict::Deny {
+                self.beneath(*access, views, &mut verdict);
+            }
+            judged.push(verdict);
+        }
+        if let Certain::No(rule) = certain {
+            judged.push(
+                match rule {
+                    Some(rule) => {
+                        Judged::by_rule(access.word(), path.to_string(), rule.verdict, rule)
+                    }
+                    None => {
+                        let reason = "which file it is is only known when it runs".to_owned();
+                        Judged::new(access.word(), path.to_string(), Verdict::Ask, reason)
+                    }
+                }
+                .of_access(*access),
+            );
+        }
+    }
+
+    /// Judges one file.
+    fn file(
+        &self,
+        access: Access,
+        views: &PathViews,
+        cover: Option<Cover<'a>>,
+        critical: Option<&'static str>,
+    ) -> Judged {
+        let tool = self.request.tool;
+        let (word, target) = (access.word(), shown(&views.canonical));
+        let new = |verdict, reason: String| Judged::new(word, target.clone(), verdict, reason);
+        let ruled =
+            self.ruling(|rules: &'a Rules, verdict| rules.path(verdict, tool, access, views));
+        if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
+            return Judged::by_rule(word, target, verdict, rule).of_access(access);
+        }
+        let inside = self.is_inside(&views.canonical);
+        if access != Access::Read {
+            if let Some(why) = self.protected(views) {
+                let reason = format!("it is {why}, which no rule can open");
+                return new(Verdict::Ask, reason).of_access(access).at_risk(Risk::High);
+            }
+            if is_device(&views.canonical) {
+                return new(Verdict::Ask, "it is a device".to_owned())
+                    .of_access(access)
+                    .at_risk(Risk::Critical);
+            }
+        }
+        if let Some(why) = critical {
+            let exact =
+                ruled.filter(|(_, rule)| rule.is_exact() && rule.source.owner == Owner::Person);
+            return match exact {
+                Some((verdict, rule)) => Judged::by_rule(word, target, verdict, rule),
+                None => new(Verdict::Ask, format!("{why}; that is asked every time")),
+            }
+            .of_access(access)
+            .at_risk(Risk::Critical);
+        }
+        if let Some((verdict, rule)) = ruled {
+            return Judged::by_rule(word, target, verdict, rule).of_access(access);
+        }
+        let sensitive = protected::sensitive(&views.canonical, &self.engine.protected)
+            .or_else(|| protected::sensitive(&views.written, &self.engine.protected));
+        if let Some(Cover { rule, exact }) = cover
+            && (exact || inside || access == Access::Read && sensitive.is_none())
+        {
+            return Judged::by_rule(word, target, Verdict::Allow, rule).of_access(access);
+        }
+        let mode = self.engine.mode;
+        let (verdict, reason) = match (access, inside) {
+            (Access::Read, true) => (Verdict::Allow, "it lies in the workspace".to_owned()),
+            (Access::Read, false) => (
+                Verdict::Ask,
+                match sensitive {
+                    Some(why) => format!("it holds {why}"),
+                    None => "it lies outside the workspace".to_owned(),
+                },
+            ),
+            (Access::Write, true) if mode.accepts_edits() => {
+                (Verdict::Allow, format!("mode `{mode}` accepts changes in the workspace"))
+            }
+            (Access::Delete, true) if mode == Mode::Auto => {
+                (Verdict::Allow, format!("mode `{mode}` accepts changes in the workspace"))
+            }
+            (Access::Write | Access::Delete, true) => {
+                (Verdict::Ask, "no rule allows changing it".to_owned())
+            }
+            (Access::Write | Access::Delete, false) => {
+                (Verdict::Ask, "it lies outside the workspace".to_owned())
+            }
+        };
+        let grant = (verdict == Verdict::Ask).then(|| self.file_grant(access, views)).flatten();
+        Judged { grant, ..new(verdict, reason) }.of_access(access).outside_risk(inside)
+    }
+
+    /// A folder with everything beneath it: what is denied there is not touched by accident.
+    fn beneath(&self, access: Access, views: &PathViews, verdict: &mut Judged) {
+        let tool = self.request.tool;
+        let rules = &self.engine.rules;
+        if !rules.denies_paths() {
+            return;
+        }
+        let denied = |path: &Path| {
+            let views = PathViews { written: path.to_owned(), canonical: path.to_owned() };
+            rules.path(Verdict::Deny, tool, access, &views)
+        };
+        let found = self.request.world.find(&views.canonical, &|path| denied(path).is_some());
+        if let Some(found) = found {
+            if let Some(rule) = denied(&found) {
+                verdict.rule = Some(rule.text.clone());
+                verdict.source = Some(rule.source.to_string());
+            }
+            let word = access.word();
+            verdict.verdict = verdict.verdict.max(Verdict::Ask);
+            verdict.reason = format!("it would also {word} what a rule denies beneath it");
+            verdict.grant = None;
+        }
+    }
+
+    fn protected(&self, views: &PathViews) -> Option<&'static str> {
+        let places = &self.engine.protected;
+        protected::protected(&views.canonical, places)
+            .or_else(|| protected::protected(&views.written, places))
+    }
+
+    pub(super) fn is_inside(&self, canonical: &Path) -> bool {
+        self.engine.places.roots.iter().any(|root| canonical.starts_with(root))
+    }
+
+    /// The files that an argument may mean.
+    fn meaning(&self, access: Access, path: &Arg, folders: &Folders) -> Meaning<'a> {
+        let Folders::OneOf(folders) = folders else {
+            // Nobody knows where it runs; that it is denied in the workspace is reason enough.
+            let absolute = path.as_known().is_some_and(|path| path.starts_with('/'));
+            if absolute {
+                return self.meaning(access, path, &Folders::OneOf(vec![PathBuf::from("/")]));
+            }
+            let roots = self.engine.places.roots.clone();
+            let rule = self
+                .meaning(access, path, &Folders::OneOf(roots))
+                .files
+                .iter()
+                .find_map(|views| self.denied(access, views));
+            return Meaning { files: Vec::new(), certain: Certain::No(rule) };
+        };
+        let mut meaning = Meaning { files: Vec::new(), certain: Certain::Yes };
+        for folder in folders {
+            match path {
+                Arg::Known(path) => self.add(&folder.join(path), &mut meaning),
+                Arg::Pattern(pattern) => self.add_pattern(access, folder, pattern, &mut meaning),
+                Arg::Unknown { starts_with, .. } => {
+                    let rule = starts_with
+                        .rfind('/')
+                        .map(|end| folder.join(&starts_with[..end]))
+                        .and_then(|parent| self.views(&parent))
+                        .and_then(|views| self.denied(access, &views));
+                    meaning.doubt(rule);
+                }
+            }
+        }
+        meaning
+    }
+
+    fn add_pattern(&self, access: Access, folder: &Path, pattern: &str, meaning: &mut Meaning<'a>) {
+        let absolute = match (pattern.strip_prefix('/'), folder.to_str()) {
+            (Some(_), _) => pattern.to_owned(),
+            (None, Some(folder)) => format!("{}/{pattern}", escaped(folder)),
+            (None, None) => return meaning.doubt(None),
+        };
+        for verdict in [Verdict::Deny, Verdict::Ask] {
+            if let Some(rule) = self.engine.rules.glob_could_name(verdict, access, &absolute) {
+                return meaning.doubt(Some(rule));
+            }
+        }
+        // Up to the folder before the first special character everything is certain.
+        let certain = absolute.find(['*', '?', '[', '\\']).unwrap_or(absolute.len());
+        let parent = absolute[..certain].rfind('/').map_or("/", |end| &absolute[..=end]);
+        if absolute[certain..].split('/').any(|part| part == "..") {
+            return meaning.doubt(None);
+        }
+        match self.request.world.expand(&absolute, PATTERN_FILES_MAX) {
+            Some(files) => files.iter().for_each(|file| self.add(file, meaning)),
+            None => meaning.doubt(None),
+        }
+        self.add(Path::new(parent), meaning);
+    }
+
+    fn add(&self, raw: &Path, meaning: &mut Meaning<'a>) {
+        match self.views(raw) {
+            Some(views) => meaning.files.push(views),
+            None => meaning.doubt(None),
+        }
+    }
+
+    fn views(&self, raw: &Path) -> Option<PathViews> {
+        let canonical = self.request.world.canonical(raw)?;
+        Some(PathViews { written: crate::path::lexical(raw), canonical })
+    }
+
+    fn denied(&self, access: Access, views: &PathViews) -> Option<&'a Rule> {
+        self.engine.rules.path(Verdict::Deny, self.request.tool, access, views)
+    }
+}
+
+/// The files that an argument may mean.
+struct Meaning<'a> {
+    files: Vec<PathViews>,
+    certain: Certain<'a>,
+}
+
+/// Whether those are all of them.
+enum Certain<'a> {
+    Yes,
+    /// Others may be meant; a rule may decide about those already.
+    No(Option<&'a Rule>),
+}
+
+impl<'a> Meaning<'a> {
+    fn doubt(&mut self, rule: Option<&'a Rule>) {
+        let known = match self.certain {
+            Certain::Yes => None,
+            Certain::No(rule) => rule,
+        };
+        self.certain = Certain::No(known.or(rule));
+    }
+}
+
+impl Judged {
+    /// The risk of what is done to a file.
+    fn of_access(self, access: Access) -> Self {
+        let risk = match access {
+            Access::Read => Risk::Low,
+            Access::Write => Risk::Medium,
+            Access::Delete => Risk::High,
+        };
+        Self { changes: access != Access::Read, risk: self.risk.max(risk), ..self }
+    }
+
+    fn outside_risk(self, inside: bool) -> Self {
+        let risk = match (inside, self.changes) {
+            (true, _) => self.risk,
+            (false, false) => self.risk.max(Risk::Medium),
+            (false, true) => self.risk.max(Risk::High),
+        };
+        Self { risk, ..self }
+    }
+}
+
+/// What is open to everybody and holds nothing: `/dev/null` and its like, and `-` for a stream.
+fn is_harmless(path: &str, redirected: bool) -> bool {
+    let device = path.strip_prefix("/dev/").is_some_and(|device| {
+        matches!(
+            device,
+            "null" | "zero" | "full" | "random" | "urandom" | "stdin" | "stdout" | "stderr" | "tty"
+        ) || device
+            .strip_prefix("fd/")
+            .is_some_and(|fd| !fd.is_empty() && fd.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    device || path == "-" && !redirected
+}
+
+fn is_device(canonical: &Path) -> bool {
+    canonical.starts_with("/dev") && !canonical.starts_with("/dev/shm")
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// A folder's name with the characters escaped that mean something in a pattern.
+fn escaped(folder: &str) -> String {
+    let mut escaped = String::with_capacity(folder.len());
+    for char in folder.chars() {
+        if matches!(char, '*' | '?' | '[' | '\\') {
+            escaped.push('\\');
+        }
+        escaped.push(char);
+    }
+    escaped
+}

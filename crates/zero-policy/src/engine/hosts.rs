@@ -1,0 +1,78 @@
+//! Judges talking to a host.
+
+use zero_core::Risk;
+
+use super::{Case, Judged};
+use crate::decision::{Grant, Verdict};
+use crate::host::HostName;
+use crate::rule::{Owner, Rule};
+use crate::rules::Rules;
+use crate::shell::Arg;
+
+impl<'a> Case<'a> {
+    /// Judges a host by its text. `covered` is the rule that allows the command that reaches it.
+    pub(super) fn host(&self, text: &str, covered: Option<&'a Rule>) -> Judged {
+        let judged = match HostName::parse(text) {
+            Ok(host) => self.parsed_host(&host, covered),
+            Err(error) => Judged::new("net", text.to_owned(), Verdict::Ask, error.to_string()),
+        };
+        Judged { changes: true, ..judged.at_risk(Risk::Medium) }
+    }
+
+    /// Judges a host that a command names.
+    pub(super) fn host_of_command(&self, host: &Arg, covered: Option<&'a Rule>) -> Judged {
+        match host {
+            Arg::Known(host) => self.host(host, covered),
+            // The brackets of an address and the question mark of a query look like patterns. No
+            // file has such a name, so the shell hands them on as they are.
+            Arg::Pattern(pattern) => self.host(&pattern.replace('\\', ""), covered),
+            Arg::Unknown { starts_with, .. } => {
+                let reason = "which host it is is only known when it runs".to_owned();
+                let ask = Judged::new("net", host.to_string(), Verdict::Ask, reason);
+                // `https://host/$path` names its host all the same.
+                let named = starts_with
+                    .split_once("://")
+                    .is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
+                match named {
+                    true => self.host(starts_with, covered),
+                    false => Judged { changes: true, ..ask.at_risk(Risk::Medium) },
+                }
+            }
+        }
+    }
+
+    fn parsed_host(&self, host: &HostName, covered: Option<&'a Rule>) -> Judged {
+        let target = host.to_string();
+        let tool = self.request.tool;
+        let ruled = self.ruling(|rules: &'a Rules, verdict| rules.host(verdict, tool, host));
+        if let Some(why) = host.is_private() {
+            // Somebody who develops on this machine may name it; nobody else gets there.
+            let may_be_named = !why.contains("metadata") && !why.contains("link-local");
+            let named = ruled.is_some_and(|(verdict, rule)| {
+                verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == Owner::Person
+            });
+            if let Some((verdict @ Verdict::Deny, rule)) = ruled {
+                return Judged::by_rule("net", target, verdict, rule);
+            }
+            if !(named && may_be_named) {
+                let reason = match may_be_named {
+                    true => format!(
+                        "it is {why}; `WebFetch(domain:{host})` in your own settings would allow it"
+                    ),
+                    false => format!("it is {why}"),
+                };
+                return Judged::new("net", target, Verdict::Deny, reason);
+            }
+        }
+        match (ruled, covered) {
+            (Some((verdict, rule)), _) => Judged::by_rule("net", target, verdict, rule),
+            (None, Some(rule)) => Judged::by_rule("net", target, Verdict::Allow, rule),
+            (None, None) => {
+                let rule = format!("WebFetch(domain:{host})");
+                let reason = "no rule allows this host".to_owned();
+                let grant = Some(Grant { rule, folder: None, program: None });
+                Judged { grant, ..Judged::new("net", target, Verdict::Ask, reason) }
+            }
+        }
+    }
+}

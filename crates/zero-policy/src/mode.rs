@@ -1,0 +1,61 @@
+//! How much a session may do without asking, where no rule says otherwise.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How much a session may do without asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Looking around in the workspace is allowed; everything else is asked.
+    #[default]
+    Ask,
+    /// Files of the workspace may be changed, too.
+    AcceptEdits,
+    /// Nothing is changed or run, whatever is allowed elsewhere.
+    Plan,
+    /// Everything that the sandbox confines.
+    Auto,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ask, Self::AcceptEdits, Self::Plan, Self::Auto];
+
+    /// The word people write.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::AcceptEdits => "accept-edits",
+            Self::Plan => "plan",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// Whether changing files of the workspace needs no question.
+    pub(crate) fn accepts_edits(self) -> bool {
+        matches!(self, Self::AcceptEdits | Self::Auto)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no mode.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no mode `{0}`; the modes are ask, accept-edits, plan and auto")]
+pub struct UnknownMode(String);
+
+impl FromStr for Mode {
+    type Err = UnknownMode;
+
+    fn from_str(text: &str) -> Result<Self, UnknownMode> {
+        let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
+        found.ok_or_else(|| UnknownMode(text.to_owned()))
+    }
+}

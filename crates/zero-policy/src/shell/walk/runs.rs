@@ -1,0 +1,270 @@
+//! Commands that run, and those that they run in turn.
+
+use super::super::analysis::{DoubtKind, Invocation, NodeKind};
+use super::super::arg::Arg;
+use super::super::ast::{CommandKind, Part, Span};
+use super::super::state::State;
+use super::{DEPTH_MAX, Here, Input, Piped, Walker};
+use crate::program::{self, Access, Run, Study, Touch};
+
+/// How `find` writes the name it has found.
+const FOUND: &str = "{}";
+
+impl Walker<'_> {
+    /// Notes that a command runs, with all that it does and runs.
+    pub(super) fn invoke(
+        &mut self,
+        argv: Vec<Arg>,
+        more_arguments: bool,
+        state: &State,
+        here: Here,
+        input: &Input,
+    ) {
+        self.invoke_on(argv, more_arguments, None, state, here, input);
+    }
+
+    /// Notes that a command runs, without what it runs in turn. The node is returned.
+    pub(super) fn invoke_only(&mut self, argv: Vec<Arg>, state: &State, here: Here) -> usize {
+        let study = Study { runs: Vec::new(), ..program::study(&argv) };
+        self.command_node(argv, false, study, state, here)
+    }
+
+    fn invoke_on(
+        &mut self,
+        mut argv: Vec<Arg>,
+        more_arguments: bool,
+        names: Option<&[Arg]>,
+        state: &State,
+        here: Here,
+        input: &Input,
+    ) {
+        let span = here.span.unwrap_or_default();
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            self.too_deep(here, span);
+            self.depth -= 1;
+            return;
+        }
+        if more_arguments {
+            argv.push(found());
+        }
+        let mut study = program::study(&argv);
+        if let Some(names) = names {
+            study.touches = place_found(study.touches, names);
+        }
+        let roots: Vec<Arg> = study
+            .touches
+            .iter()
+            .filter(|touch| touch.access == Access::Read && touch.recursive)
+            .map(|touch| touch.path.clone())
+            .collect();
+        let runs = std::mem::take(&mut study.runs);
+        let finds = argv.first().and_then(Arg::as_known).is_some_and(finds_files);
+        let node = self.command_node(argv, more_arguments, study, state, here);
+        let here = here.below(node);
+        for run in runs {
+            let names = match input {
+                _ if finds => Some(roots.as_slice()),
+                Input::Piped(Piped { names: Some(names), .. }) => Some(names.as_slice()),
+                _ => None,
+            };
+            self.run(run, names, state, here, span, input);
+        }
+        self.depth -= 1;
+    }
+
+    fn run(
+        &mut self,
+        run: Run,
+        names: Option<&[Arg]>,
+        state: &State,
+        here: Here,
+        span: Span,
+        input: &Input,
+    ) {
+        match run {
+            Run::Command { argv, variables, folder, more_arguments } => {
+                for (name, value) in &variables {
+                    self.assigned(name, span, here);
+                    self.evaluated_later(value, span, here);
+                }
+                let state = self.moved(folder.as_ref(), state);
+                if argv.is_empty() {
+                    return;
+                }
+                self.invoke_on(argv, more_arguments, names, &state, here, input);
+            }
+            Run::Script { text, folder } => {
+                let mut state = self.moved(folder.as_ref(), state).without_variables();
+                self.script(&text, here, &mut state);
+            }
+            Run::ScriptFromInput => self.script_from(input, state, here, span),
+            Run::Unknown(why) => {
+                self.doubt(here, span, DoubtKind::Unresolved, why.to_owned());
+            }
+        }
+    }
+
+    /// Follows the text of an inner shell.
+    pub(super) fn script(&mut self, text: &Arg, here: Here, state: &mut State) {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            self.too_deep(here, here.span.unwrap_or_default());
+        } else if let Arg::Known(text) = text {
+            self.text(text, Some("script"), here, state);
+        } else {
+            let span = here.span.unwrap_or_default();
+            let reason = format!("the script `{text}` is only known when it runs");
+            self.doubt(here, span, DoubtKind::Unresolved, reason);
+            // What stands in it for certain is judged all the same: it may be denied.
+            let written = match text {
+                Arg::Unknown { written, .. } => written.as_str(),
+                Arg::Known(text) | Arg::Pattern(text) => text,
+            };
+            if let Some(template) = template(written) {
+                self.text(&template, Some("script"), here, &mut state.without_variables());
+            }
+        }
+        self.depth -= 1;
+    }
+
+    fn script_from(&mut self, input: &Input, state: &State, here: Here, span: Span) {
+        let (texts, certain) = match input {
+            Input::Nothing => (&[][..], false),
+            Input::Texts(texts) => (&texts[..], true),
+            Input::Piped(piped) => (&piped.texts[..], false),
+        };
+        for text in texts {
+            self.script(text, here, &mut state.without_variables());
+        }
+        if !certain {
+            let reason = "it runs commands that it reads from its input".to_owned();
+            self.doubt(here, span, DoubtKind::Unresolved, reason);
+        }
+    }
+
+    fn moved(&self, folder: Option<&Arg>, state: &State) -> State {
+        let folders = match folder {
+            None => state.folders.clone(),
+            Some(Arg::Known(path)) => state.folders.enter(path),
+            Some(_) => super::super::analysis::Folders::Unknown,
+        };
+        let mut moved = state.clone();
+        moved.folders = folders;
+        moved
+    }
+
+    /// The node of a command with the files and hosts it touches and the doubts about it.
+    fn command_node(
+        &mut self,
+        argv: Vec<Arg>,
+        more_arguments: bool,
+        study: Study,
+        state: &State,
+        here: Here,
+    ) -> usize {
+        let span = here.span.unwrap_or_default();
+        let label = argv.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let state = self.moved(study.folder.as_ref(), state);
+        let unknown = argv.first().is_some_and(|program| program.as_known().is_none());
+        let (touches, hosts) = (study.touches.clone(), study.hosts.clone());
+        let caution = study.caution.clone();
+        let invocation = Invocation { argv, study, folders: state.folders.clone(), more_arguments };
+        let node = self.node(here, span, &label, NodeKind::Command(Box::new(invocation)));
+        let here = here.below(node);
+        if unknown {
+            let reason = "which program runs is only known when it runs".to_owned();
+            self.doubt(here, span, DoubtKind::Unresolved, reason);
+        }
+        if let Some(caution) = caution {
+            self.doubt(here, span, DoubtKind::Altered, caution);
+        }
+        for Touch { access, path, recursive } in touches {
+            self.file(access, &path, recursive, false, &state, here, span);
+        }
+        for host in hosts {
+            self.node(here, span, &format!("connect to {host}"), NodeKind::Host(host.clone()));
+        }
+        node
+    }
+}
+
+/// The name that `find` or `xargs` puts in.
+fn found() -> Arg {
+    Arg::Unknown { starts_with: String::new(), written: FOUND.to_owned() }
+}
+
+/// Puts the folders in which names are found where a name is to be put in.
+fn place_found(touches: Vec<Touch>, names: &[Arg]) -> Vec<Touch> {
+    let mut placed = Vec::new();
+    for touch in touches {
+        let is_found =
+            matches!(&touch.path, Arg::Unknown { written, .. } if written.contains(FOUND));
+        if is_found && !names.is_empty() {
+            placed.extend(names.iter().map(|root| Touch {
+                access: touch.access,
+                path: root.clone(),
+                recursive: true,
+            }));
+        } else {
+            placed.push(touch);
+        }
+    }
+    placed
+}
+
+fn finds_files(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "find" | "fd" | "fdfind")
+}
+
+/// The folders whose files' names a command prints and nothing else, given what it reads.
+pub(super) fn names_printed(argv: &[Arg], read: Option<Vec<Arg>>) -> Option<Vec<Arg>> {
+    let (Arg::Known(program), args) = argv.split_first()? else { return None };
+    let has =
+        |names: &[&str]| args.iter().filter_map(Arg::as_known).any(|arg| names.contains(&arg));
+    let here = || Some(vec![Arg::known(".")]);
+    match program.as_str() {
+        "find" | "fd" | "fdfind" if !has(&["-printf", "-exec", "-execdir", "-x", "-X"]) => {
+            let study = program::study(argv);
+            Some(
+                study.touches.into_iter().filter(|touch| touch.recursive).map(|t| t.path).collect(),
+            )
+        }
+        "rg" | "grep" if has(&["-l", "--files-with-matches", "-rl", "-lr", "--files", "-rl"]) => {
+            let study = program::study(argv);
+            Some(study.touches.into_iter().map(|touch| touch.path).collect())
+        }
+        "git" if has(&["ls-files"]) || has(&["--name-only"]) => here(),
+        "ls" if args.is_empty() => here(),
+        // These pass on lines that they read.
+        "head" | "tail" | "sort" | "uniq" | "grep" | "tac" | "shuf" => {
+            let study = program::study(argv);
+            read.filter(|_| study.touches.is_empty() && study.runs.is_empty())
+        }
+        _ => None,
+    }
+}
+
+/// The text of a script of which parts are unknown: those become a variable that nobody set.
+fn template(written: &str) -> Option<String> {
+    let parsed = super::super::parse(written);
+    let mut text = String::new();
+    for item in &parsed.list.items {
+        for command in &item.pipeline.commands {
+            let CommandKind::Simple(simple) = &command.kind else { continue };
+            for word in &simple.words {
+                for part in &word.parts {
+                    match part {
+                        Part::Text { text: known, .. } => text.push_str(known),
+                        _ => text.push_str("$_"),
+                    }
+                }
+                text.push(' ');
+            }
+        }
+    }
+    // A text that is nothing but a hole says nothing.
+    let says_something = text.replace("$_", "").chars().any(|char| !char.is_whitespace());
+    says_something.then_some(text)
+}

@@ -1,0 +1,43 @@
+//! The judge of a host with rules.
+
+use std::path::{Path, PathBuf};
+
+use zero_policy::{Decision, Engine, Request};
+
+use crate::machine::Machine;
+use crate::policy::{Policy, PolicyRequest};
+
+/// Judges by rules, mode and risk, on this machine.
+#[derive(Debug)]
+pub struct RulePolicy {
+    engine: Engine,
+    /// Folders in which programs are found.
+    search_path: Vec<PathBuf>,
+}
+
+impl RulePolicy {
+    /// The judge with this engine, on a machine with this `PATH`.
+    pub fn new(engine: Engine, search_path: Vec<PathBuf>) -> Self {
+        Self { engine, search_path }
+    }
+}
+
+impl Policy for RulePolicy {
+    fn decide(&self, request: PolicyRequest<'_>) -> Decision {
+        self.engine.decide(Request {
+            tool: request.spec.name.as_str(),
+            risk: request.spec.risk,
+            effects: request.effects,
+            grants: request.grants,
+            world: &Machine::new(&self.search_path),
+        })
+    }
+
+    fn may_read(&self, tool: &str, written: &Path, canonical: &Path) -> bool {
+        self.engine.may_read(tool, written, canonical)
+    }
+
+    fn filters_reads(&self) -> bool {
+        self.engine.filters_reads()
+    }
+}

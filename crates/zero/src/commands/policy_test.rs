@@ -1,0 +1,55 @@
+//! `zero policy test`: do the rules of a settings file match what they say they match?
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::App;
+use crate::cli::PolicyTestArgs;
+use crate::exit::{Exit, UsageError};
+use crate::policy::examples;
+use crate::settings::Settings;
+use crate::terminal::{BAD, GOOD, escape_line};
+
+pub(super) fn run(app: &App, args: &PolicyTestArgs) -> anyhow::Result<Exit> {
+    // Read without trying the examples: they are what is tried here, one by one.
+    let file = app.config.cwd()?.join(&args.file);
+    let settings = Settings::load_untried(&app.config, &[file]).map_err(UsageError::from)?;
+    let (mut tried, mut broken) = (0usize, Vec::new());
+    for entry in settings.rules() {
+        let Some(rule) = entry.rule() else { continue };
+        let (matches, not_match) = (&entry.examples.matches, &entry.examples.not_match);
+        tried += matches.len() + not_match.len();
+        for message in examples::broken(&rule, matches, not_match) {
+            broken.push((entry.source_file.clone(), entry.line, rule.text.clone(), message));
+        }
+    }
+    let out = &app.terminal.out;
+    if args.json {
+        let broken: Vec<_> = broken
+            .iter()
+            .map(|(file, line, rule, message)| {
+                json!({"file": file, "line": line, "rule": rule, "message": message})
+            })
+            .collect();
+        out.write_line(&json!({"examples": tried, "broken": broken}))?;
+    } else {
+        let mut text = String::new();
+        for (file, line, rule, message) in &broken {
+            let mark = out.paint(BAD, "✗");
+            let _ = writeln!(
+                text,
+                "{mark} {file}:{line}: `{}`: {}",
+                escape_line(rule),
+                escape_line(message)
+            );
+        }
+        let _ = match (broken.len(), tried) {
+            (0, 0) => writeln!(text, "no rule has examples; add them as {{\"rule\": …, \"match\": […], \"not_match\": […]}}"),
+            (0, tried) => writeln!(text, "{} {tried} examples hold", out.paint(GOOD, "✓")),
+            (count, tried) => writeln!(text, "{count} of {tried} examples do not hold"),
+        };
+        out.write(&text)?;
+    }
+    Ok(if broken.is_empty() { Exit::Ok } else { Exit::Error })
+}

@@ -1,0 +1,128 @@
+//! The input of a call: from the command line or stdin, with the spot shown where it is wrong.
+
+use std::io::Read;
+
+use serde_json::Value;
+use zero_core::Limits;
+
+use crate::App;
+use crate::exit::UsageError;
+use crate::terminal::escape_line;
+
+/// Characters of a line that are shown on either side of a mistake.
+const AROUND: usize = 40;
+
+/// Reads and parses the input.
+pub(crate) fn read(app: &App, input: &str, limits: &Limits) -> anyhow::Result<Value> {
+    if input != "-" {
+        return Ok(parse(input)?);
+    }
+    if app.terminal.stdin_is_terminal() {
+        app.terminal.note("reading the input from here; end it with Ctrl-D");
+    }
+    Ok(parse(&read_bounded(std::io::stdin().lock(), limits)?)?)
+}
+
+fn read_bounded(stream: impl Read, limits: &Limits) -> Result<String, UsageError> {
+    let most = limits.input_bytes_max;
+    let mut bytes = Vec::new();
+    stream
+        .take(most.get() + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| UsageError(format!("could not read the input from stdin: {error}")))?;
+    if bytes.len() as u64 > most.get() {
+        return Err(UsageError(format!(
+            "the input on stdin is larger than {most}; send less in one call"
+        )));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let place = error.utf8_error().valid_up_to();
+        UsageError(format!("the input on stdin is not UTF-8: byte {} does not fit", place + 1))
+    })
+}
+
+fn parse(text: &str) -> Result<Value, UsageError> {
+    serde_json::from_str(text).map_err(|error| UsageError(explain(text, &error)))
+}
+
+/// Says what is wrong, where, and points at it.
+fn explain(text: &str, error: &serde_json::Error) -> String {
+    const QUOTING: &str = "quote it for your shell like '{\"file_path\": \"README.md\"}'";
+    if text.trim().is_empty() {
+        return format!("the input is empty; pass a JSON object, and {QUOTING}");
+    }
+    let what = error.to_string();
+    let what = what.split(" at line ").next().unwrap_or_default();
+    let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
+    // serde_json counts columns in bytes, from 1, and points behind the line when it ends too soon.
+    let at = line.floor_char_boundary(error.column().saturating_sub(1).min(line.len()));
+    let (before, after) = line.split_at(at);
+    let column = before.chars().count() + 1;
+    let skipped = before.chars().count().saturating_sub(AROUND);
+    let lead = if skipped > 0 { "…" } else { "" };
+    let before: String = before.chars().skip(skipped).collect();
+    let mut rest = after.chars();
+    let after: String = rest.by_ref().take(AROUND).collect();
+    let trail = if rest.next().is_some() { "…" } else { "" };
+    let shown_before = format!("{lead}{}", escape_line(&before));
+    let pad = " ".repeat(shown_before.chars().count());
+    format!(
+        "the input is not valid JSON: {what} at line {}, column {column}\n  | {shown_before}{}{trail}\n  | {pad}^\n{QUOTING}",
+        error.line(),
+        escape_line(&after),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn wrong(text: &str) -> String {
+        parse(text).unwrap_err().0
+    }
+
+    #[test]
+    fn a_mistake_is_pointed_at() {
+        insta::assert_snapshot!(wrong(r#"{"file_path" "a"}"#), @r#"
+        the input is not valid JSON: expected `:` at line 1, column 14
+          | {"file_path" "a"}
+          |              ^
+        quote it for your shell like '{"file_path": "README.md"}'
+        "#);
+        insta::assert_snapshot!(wrong("{\"ü\": 1,\n  \"b\": tru}"), @r#"
+        the input is not valid JSON: expected ident at line 2, column 11
+          |   "b": tru}
+          |           ^
+        quote it for your shell like '{"file_path": "README.md"}'
+        "#);
+        insta::assert_snapshot!(wrong("{"), @r#"
+        the input is not valid JSON: EOF while parsing an object at line 1, column 1
+          | {
+          | ^
+        quote it for your shell like '{"file_path": "README.md"}'
+        "#);
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_escapes_do_not_reach_the_terminal() {
+        let text = format!("[{}\x1b[2J{}]", "1,".repeat(500), "1,".repeat(500));
+        let message = wrong(&text);
+        assert!(
+            message.len() < 400 && message.contains("\\u{1b}") && message.contains('…'),
+            "{message}"
+        );
+        assert!(wrong("").starts_with("the input is empty"));
+        for text in ["\u{1F600}", "{\u{1F600}", "[\"\u{1F600}", "\n\n\u{1F600}"] {
+            wrong(text);
+        }
+    }
+
+    #[test]
+    fn stdin_is_bounded() {
+        let limits = Limits { input_bytes_max: zero_core::ByteSize::bytes(4), ..Limits::default() };
+        assert_eq!(read_bounded(&b"null"[..], &limits), Ok("null".to_owned()));
+        assert!(read_bounded(&b"false"[..], &limits).unwrap_err().0.contains("larger than 4 B"));
+        assert!(read_bounded(&b"\"\xff\""[..], &limits).unwrap_err().0.contains("byte 2"));
+    }
+}

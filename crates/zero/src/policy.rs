@@ -1,0 +1,151 @@
+//! From settings to a judge.
+
+pub(crate) mod examples;
+pub(crate) mod subject;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use zero_policy::{Decision, Engine, EngineConfig, Grant, Mode, Request, Rule};
+use zero_runtime::{DialectName, Machine};
+use zero_sandbox::survey;
+
+use self::subject::{Place, Subject};
+use crate::App;
+use crate::cli::PlaceArgs;
+use crate::exit::UsageError;
+use crate::settings::Settings;
+use crate::trust::TrustStore;
+
+/// Where calls are judged: the folders and the machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Surroundings {
+    /// Canonical folders of the workspace.
+    pub(crate) roots: Vec<PathBuf>,
+    /// What `~` means.
+    pub(crate) home: Option<PathBuf>,
+    /// Folder of the person's settings for zero.
+    pub(crate) config_dir: Option<PathBuf>,
+    /// Folder of zero's own state.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Folders in which programs are found.
+    pub(crate) search_path: Vec<PathBuf>,
+}
+
+impl Surroundings {
+    /// An engine that judges by these rules here.
+    pub(crate) fn engine(&self, rules: Vec<Rule>, mode: Mode) -> Engine {
+        Engine::new(EngineConfig {
+            rules,
+            mode,
+            roots: self.roots.clone(),
+            home: self.home.clone(),
+            config_dir: self.config_dir.clone(),
+            state_dir: self.state_dir.clone(),
+        })
+    }
+}
+
+/// An engine and where it judges.
+pub(crate) struct Judge {
+    engine: Engine,
+    surroundings: Surroundings,
+}
+
+impl Judge {
+    pub(crate) fn new(rules: Vec<Rule>, mode: Mode, surroundings: Surroundings) -> Self {
+        Self { engine: surroundings.engine(rules, mode), surroundings }
+    }
+
+    /// What a call would do.
+    pub(crate) fn subject(
+        &self,
+        tool: &str,
+        input: &Value,
+        dialect: Option<DialectName>,
+    ) -> Result<Subject, String> {
+        let machine = Machine::new(&self.surroundings.search_path);
+        let place = Place {
+            roots: &self.surroundings.roots,
+            home: self.surroundings.home.as_deref(),
+            world: &machine,
+        };
+        Subject::new(tool, input, dialect, &place)
+    }
+
+    /// Judges a call, and shows its command line as a tree.
+    pub(crate) fn judge(
+        &self,
+        subject: &Subject,
+        grants: &[Grant],
+    ) -> (Decision, Vec<zero_policy::engine::Tree>) {
+        let machine = Machine::new(&self.surroundings.search_path);
+        self.engine.explain(Request {
+            tool: &subject.tool,
+            risk: subject.risk,
+            effects: &subject.effects,
+            grants,
+            world: &machine,
+        })
+    }
+}
+
+impl App {
+    /// The judge of calls that nobody makes: by the settings that hold there, or by those named.
+    pub(crate) fn judge(&self, place: &PlaceArgs, mode: Option<Mode>) -> anyhow::Result<Judge> {
+        let surroundings =
+            self.surroundings(place.workspace.as_deref(), place.home.as_deref())?;
+        let settings = match &place.settings[..] {
+            [] => {
+                let config = self.config.with_home(surroundings.home.clone(), place.home.is_some());
+                let trust = TrustStore::load(&config.state()?)?;
+                let root = surroundings.roots.first().map_or(Path::new("/"), PathBuf::as_path);
+                Settings::load(&config, root, &trust).map_err(UsageError::from)?
+            }
+            files => self.settings_of(files)?,
+        };
+        if let Some(note) = settings.note() {
+            self.terminal.note(&note);
+        }
+        let mode = mode.unwrap_or_else(|| settings.mode());
+        Ok(Judge::new(settings.policy_rules(), mode, surroundings))
+    }
+
+    /// Where calls would be made.
+    pub(crate) fn surroundings(
+        &self,
+        workspace: Option<&Path>,
+        home: Option<&Path>,
+    ) -> anyhow::Result<Surroundings> {
+        let cwd = self.config.cwd()?;
+        let config = self.config.with_home(home.map(|home| cwd.join(home)), home.is_some());
+        let settle = |path: &Path| canonical_folder(cwd, path);
+        Ok(Surroundings {
+            roots: vec![settle(workspace.unwrap_or(Path::new(".")))],
+            home: config.home().map(settle),
+            config_dir: config.settings_file().and_then(|file| file.parent().map(settle)),
+            state_dir: config.state().ok().map(|state| settle(state.path())),
+            search_path: self.config.search_path().to_vec(),
+        })
+    }
+}
+
+/// A folder with its links settled; as it is written where it does not exist.
+pub(crate) fn canonical_folder(cwd: &Path, folder: &Path) -> PathBuf {
+    let absolute = cwd.join(folder);
+    survey::canonical(&absolute).unwrap_or_else(|| zero_policy::path::lexical(&absolute))
+}
+
+/// A decision as others script against it.
+pub(crate) fn as_json(decision: &Decision) -> Value {
+    let grants: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
+    json!({
+        "decision": decision.verdict.word(),
+        "reason": decision.reason,
+        "matched_rule": decision.rule,
+        "source": decision.source,
+        "risk": decision.risk.word(),
+        "effects": decision.effects,
+        "grants": grants,
+    })
+}

@@ -1,0 +1,65 @@
+//! Rules that say what they are to match, held to it.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use zero_policy::{Engine, EngineConfig, NoWorld, Request, Rule};
+
+use super::subject::{Place, Subject};
+
+/// Where examples are tried: a place where nothing exists, so that they mean the same everywhere.
+const WORKSPACE: &str = "/workspace";
+const HOME: &str = "/home/me";
+
+/// What a rule says of itself that does not hold, each as a sentence.
+pub(crate) fn broken(rule: &Rule, matches: &[String], not_match: &[String]) -> Vec<String> {
+    if matches.is_empty() && not_match.is_empty() {
+        return Vec::new();
+    }
+    let roots = vec![PathBuf::from(WORKSPACE)];
+    let home = Some(PathBuf::from(HOME));
+    let engine = Engine::new(EngineConfig {
+        rules: vec![rule.clone()],
+        roots: roots.clone(),
+        home: home.clone(),
+        ..EngineConfig::default()
+    });
+    let place = Place { roots: &roots, home: home.as_deref(), world: &NoWorld };
+    let wanted = matches.iter().map(|example| (example, true));
+    let unwanted = not_match.iter().map(|example| (example, false));
+    let mut broken = Vec::new();
+    for (example, should) in wanted.chain(unwanted) {
+        match does_match(rule, example, &engine, &place) {
+            Err(error) => broken.push(format!("example `{example}` cannot be tried: {error}")),
+            Ok(does) if does == should => {}
+            Ok(true) => broken.push(format!("it matches `{example}`, which it says it does not")),
+            Ok(false) => broken.push(format!("it does not match `{example}`, which it says it does")),
+        }
+    }
+    broken
+}
+
+fn does_match(
+    rule: &Rule,
+    example: &str,
+    engine: &Engine,
+    place: &Place<'_>,
+) -> Result<bool, String> {
+    let tool = rule.tool_name().unwrap_or(example);
+    let input = match tool {
+        "Bash" => json!({ "command": example }),
+        "WebFetch" | "WebRequest" => json!({ "url": example }),
+        "LS" | "Glob" | "Grep" => json!({ "path": example }),
+        "ReadMany" => json!({ "paths": [example] }),
+        _ => json!({ "file_path": example }),
+    };
+    let subject = Subject::new(tool, &input, None, place)?;
+    let decision = engine.decide(Request {
+        tool: &subject.tool,
+        risk: subject.risk,
+        effects: &subject.effects,
+        grants: &[],
+        world: &NoWorld,
+    });
+    Ok(decision.effects.iter().any(|effect| effect.rule.as_deref() == Some(rule.text.as_str())))
+}

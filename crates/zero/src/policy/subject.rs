@@ -1,0 +1,396 @@
+//! From a tool's name and its input to the effects it would have, without the tool.
+//!
+//! A rule is tried out on calls that nobody makes, for files that need not exist and tools that
+//! this build may not have. So only what a rule can look at is read here: paths, commands, hosts.
+//! A test holds this against what the real tools say of themselves.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use zero_core::{CommandLine, Effect, Effects, Execution, Risk, TargetPath, Whereabouts};
+use zero_policy::World;
+use zero_runtime::DialectName;
+
+/// A call as a judge sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    /// The tool by its canonical name, or a remote one by `alias__tool`.
+    pub(crate) tool: String,
+    /// Its risk before the input is looked at.
+    pub(crate) risk: Risk,
+    /// What it would do.
+    pub(crate) effects: Effects,
+}
+
+/// Where a call would be made.
+pub(crate) struct Place<'a> {
+    /// Canonical folders of the workspace; relative paths start in the first.
+    pub(crate) roots: &'a [PathBuf],
+    /// What `~` means.
+    pub(crate) home: Option<&'a Path>,
+    /// The machine.
+    pub(crate) world: &'a dyn World,
+}
+
+/// What an input is used for.
+#[derive(Clone, Copy)]
+enum Use {
+    Read,
+    /// Reads a folder; the workspace when it is absent.
+    ReadFolder,
+    /// Reads each of a list of files and patterns.
+    ReadMany,
+    Write,
+    /// Reads and writes.
+    Edit,
+    Delete,
+    Command,
+    Url,
+    State(&'static str),
+    Ask,
+    /// Nothing that a rule can look at.
+    Nothing,
+}
+
+/// A canonical tool and what other platforms call it.
+struct Line {
+    tool: &'static str,
+    risk: Risk,
+    used: Use,
+    names: &'static [(&'static str, &'static [DialectName])],
+}
+
+const ACP: &[DialectName] = &[DialectName::Acp];
+const QWEN: &[DialectName] = &[DialectName::Qwen];
+const OPENCODE: &[DialectName] = &[DialectName::Opencode];
+const ACP_QWEN: &[DialectName] = &[DialectName::Acp, DialectName::Qwen];
+const QWEN_OPENCODE: &[DialectName] = &[DialectName::Qwen, DialectName::Opencode];
+
+const LINES: &[Line] = &[
+    Line {
+        tool: "Read",
+        risk: Risk::Low,
+        used: Use::Read,
+        names: &[("read_file", ACP_QWEN), ("read", OPENCODE)],
+    },
+    Line {
+        tool: "ReadMany",
+        risk: Risk::Low,
+        used: Use::ReadMany,
+        names: &[("read_many_files", QWEN)],
+    },
+    Line {
+        tool: "Write",
+        risk: Risk::Medium,
+        used: Use::Write,
+        names: &[("write_file", ACP_QWEN), ("write", OPENCODE)],
+    },
+    Line {
+        tool: "Edit",
+        risk: Risk::Medium,
+        used: Use::Edit,
+        names: &[("edit_file", ACP), ("edit", QWEN_OPENCODE)],
+    },
+    Line {
+        tool: "Delete",
+        risk: Risk::Critical,
+        used: Use::Delete,
+        names: &[("delete_file", ACP)],
+    },
+    Line {
+        tool: "LS",
+        risk: Risk::Low,
+        used: Use::ReadFolder,
+        names: &[("list_directory", ACP_QWEN), ("list", OPENCODE)],
+    },
+    Line {
+        tool: "Glob",
+        risk: Risk::Low,
+        used: Use::ReadFolder,
+        names: &[("glob", QWEN_OPENCODE)],
+    },
+    Line {
+        tool: "Grep",
+        risk: Risk::Low,
+        used: Use::ReadFolder,
+        names: &[("search_files", ACP), ("grep_search", QWEN), ("grep", OPENCODE)],
+    },
+    Line {
+        tool: "Bash",
+        risk: Risk::High,
+        used: Use::Command,
+        names: &[
+            ("run_command", ACP),
+            ("run_shell_command", QWEN),
+            ("bash", OPENCODE),
+            ("run", OPENCODE),
+        ],
+    },
+    Line { tool: "BashOutput", risk: Risk::Low, used: Use::State("a job"), names: &[] },
+    Line { tool: "BashKill", risk: Risk::Medium, used: Use::State("a job"), names: &[] },
+    Line {
+        tool: "LSP",
+        risk: Risk::Low,
+        used: Use::Read,
+        names: &[("lsp-diagnostics", OPENCODE), ("lsp-hover", OPENCODE)],
+    },
+    Line {
+        tool: "TodoWrite",
+        risk: Risk::Low,
+        used: Use::State("the task list"),
+        names: &[("todo_write", QWEN), ("todo", OPENCODE)],
+    },
+    Line {
+        tool: "Plan",
+        risk: Risk::Low,
+        used: Use::State("the plan"),
+        names: &[("plan", OPENCODE)],
+    },
+    Line {
+        tool: "Memory",
+        risk: Risk::Medium,
+        used: Use::Nothing,
+        names: &[("save_memory", QWEN)],
+    },
+    Line {
+        tool: "WebFetch",
+        risk: Risk::Medium,
+        used: Use::Url,
+        names: &[("web_fetch", QWEN), ("webfetch", OPENCODE)],
+    },
+    Line {
+        tool: "WebSearch",
+        risk: Risk::Medium,
+        used: Use::Nothing,
+        names: &[("web_search", ACP_QWEN), ("websearch", OPENCODE)],
+    },
+    Line {
+        tool: "WebRequest",
+        risk: Risk::High,
+        used: Use::Url,
+        names: &[("web_request", ACP)],
+    },
+    Line {
+        tool: "AskUserQuestion",
+        risk: Risk::Low,
+        used: Use::Ask,
+        names: &[("ask_user_question", QWEN), ("question", OPENCODE)],
+    },
+];
+
+/// Fields that hold a path, in the words of one platform or another.
+const PATH_FIELDS: &[&str] = &["file_path", "path", "filePath", "absolute_path", "filepath"];
+/// Fields that hold the folder a command runs in.
+const FOLDER_FIELDS: &[&str] = &["cwd", "directory", "workdir", "working_directory", "dir"];
+const COMMAND_FIELDS: &[&str] = &["command", "cmd"];
+const URL_FIELDS: &[&str] = &["url", "uri"];
+const PATHS_FIELDS: &[&str] = &["paths", "include", "files"];
+
+impl Subject {
+    /// What a call of `tool` with `input` would do. The error says what is wrong with it.
+    pub(crate) fn new(
+        tool: &str,
+        input: &Value,
+        dialect: Option<DialectName>,
+        place: &Place<'_>,
+    ) -> Result<Self, String> {
+        let Value::Object(fields) = input else {
+            return Err("the input must be a JSON object".to_owned());
+        };
+        if let Some(line) = line_of(tool, dialect)? {
+            let effects = place.effects(line, fields)?;
+            return Ok(Self { tool: line.tool.to_owned(), risk: line.risk, effects });
+        }
+        let remote = tool.strip_prefix("mcp__").unwrap_or(tool);
+        match remote.split_once("__") {
+            Some((server, name)) if !server.is_empty() && !name.is_empty() => {
+                let effect = Effect::Mcp { server: server.to_owned(), tool: name.to_owned() };
+                Ok(Self { tool: remote.to_owned(), risk: Risk::High, effects: vec![effect] })
+            }
+            _ => Err(unknown(tool)),
+        }
+    }
+}
+
+/// The tool that a name means, in a dialect or in any.
+fn line_of(name: &str, dialect: Option<DialectName>) -> Result<Option<&'static Line>, String> {
+    if let Some(line) = LINES.iter().find(|line| line.tool == name) {
+        return Ok(Some(line));
+    }
+    let named = LINES.iter().find_map(|line| {
+        line.names.iter().find(|(theirs, _)| *theirs == name).map(|(_, of)| (line, *of))
+    });
+    match (named, dialect) {
+        (Some((_, of)), Some(dialect)) if !of.contains(&dialect) => {
+            let of: Vec<&str> = of.iter().map(|dialect| dialect.as_str()).collect();
+            Err(format!("`{name}` is no tool of dialect `{dialect}`, but of {}", of.join(" and ")))
+        }
+        (named, _) => Ok(named.map(|(line, _)| line)),
+    }
+}
+
+fn unknown(tool: &str) -> String {
+    let shown: String = tool.chars().take(80).flat_map(char::escape_debug).collect();
+    let names = LINES.iter().flat_map(|line| {
+        std::iter::once(line.tool).chain(line.names.iter().map(|(name, _)| *name))
+    });
+    let near = zero_runtime::nearest::nearest(tool, names, 3);
+    let hint = match &near[..] {
+        [] => "tools of MCP servers are written `alias__tool`".to_owned(),
+        near => format!("did you mean {}?", near.join(", ")),
+    };
+    format!("there is no tool `{shown}`; {hint}")
+}
+
+impl Place<'_> {
+    fn effects(&self, line: &Line, fields: &Map<String, Value>) -> Result<Effects, String> {
+        Ok(match line.used {
+            Use::Read => self.paths(line, fields)?.into_iter().map(Effect::Read).collect(),
+            Use::ReadFolder => match texts(fields, PATH_FIELDS)? {
+                paths if paths.is_empty() => vec![Effect::Read(self.target(".")?)],
+                _ => self.paths(line, fields)?.into_iter().map(Effect::Read).collect(),
+            },
+            Use::ReadMany => self.many(fields)?,
+            Use::Write => self.paths(line, fields)?.into_iter().map(Effect::Write).collect(),
+            Use::Edit => {
+                let paths = self.paths(line, fields)?;
+                let both = |path: TargetPath| [Effect::Read(path.clone()), Effect::Write(path)];
+                paths.into_iter().flat_map(both).collect()
+            }
+            Use::Delete => self.paths(line, fields)?.into_iter().map(Effect::Delete).collect(),
+            Use::Command => vec![Effect::Exec(self.execution(fields)?)],
+            Use::Url => {
+                let urls = texts(fields, URL_FIELDS)?;
+                if urls.is_empty() {
+                    return Err(missing("url"));
+                }
+                urls.into_iter().map(Effect::Net).collect()
+            }
+            Use::State(what) => vec![Effect::State(what.to_owned())],
+            Use::Ask => vec![Effect::Ask],
+            Use::Nothing => Vec::new(),
+        })
+    }
+
+    fn paths(&self, line: &Line, fields: &Map<String, Value>) -> Result<Vec<TargetPath>, String> {
+        let mut written = texts(fields, PATH_FIELDS)?;
+        // Several edits in one call may each name a file.
+        if let Some(Value::Array(edits)) = fields.get("edits") {
+            for edit in edits.iter().filter_map(Value::as_object) {
+                written.extend(texts(edit, PATH_FIELDS)?);
+            }
+        }
+        if written.is_empty() {
+            let name = if line.tool == "LSP" { "filePath" } else { "file_path" };
+            return Err(missing(name));
+        }
+        written.iter().map(|written| self.target(written)).collect()
+    }
+
+    /// Files and patterns: a pattern is the folder it starts in.
+    fn many(&self, fields: &Map<String, Value>) -> Result<Effects, String> {
+        let mut written = Vec::new();
+        for name in PATHS_FIELDS {
+            match fields.get(*name) {
+                None => {}
+                Some(Value::Array(items)) => {
+                    for item in items {
+                        let text = item.as_str().ok_or_else(|| wrong(name, "a list of texts"))?;
+                        written.push(text.to_owned());
+                    }
+                }
+                Some(_) => return Err(wrong(name, "a list of texts")),
+            }
+        }
+        if written.is_empty() {
+            return Err(missing("paths"));
+        }
+        let mut effects = Effects::new();
+        for written in &written {
+            let start = match written.find(['*', '?', '[', '{']) {
+                None => written.as_str(),
+                Some(special) => match written[..special].rfind('/') {
+                    Some(0) => "/",
+                    Some(end) => &written[..end],
+                    None => ".",
+                },
+            };
+            let effect = Effect::Read(self.target(start)?);
+            if !effects.contains(&effect) {
+                effects.push(effect);
+            }
+        }
+        Ok(effects)
+    }
+
+    fn execution(&self, fields: &Map<String, Value>) -> Result<Execution, String> {
+        let command = texts(fields, COMMAND_FIELDS)?;
+        let Some(command) = command.into_iter().next() else { return Err(missing("command")) };
+        let command = match fields.get("args") {
+            None | Some(Value::Null) => CommandLine::Shell(command),
+            Some(Value::Array(args)) => {
+                let mut argv = vec![command];
+                for arg in args {
+                    let arg = arg.as_str().ok_or_else(|| wrong("args", "a list of texts"))?;
+                    argv.push(arg.to_owned());
+                }
+                CommandLine::Program(argv)
+            }
+            Some(_) => return Err(wrong("args", "a list of texts")),
+        };
+        let folder = texts(fields, FOLDER_FIELDS)?.into_iter().next();
+        let folder = folder.map(|folder| self.target(&folder)).transpose()?;
+        let variables = match fields.get("env") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Object(env)) => {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                env.iter().map(|(name, value)| (name.clone(), text(value))).collect()
+            }
+            Some(_) => return Err(wrong("env", "an object of texts")),
+        };
+        Ok(Execution { command, folder, variables })
+    }
+
+    fn target(&self, written: &str) -> Result<TargetPath, String> {
+        if written.is_empty() {
+            return Err("the path is empty; name a file or folder".to_owned());
+        }
+        if written.contains('\0') {
+            return Err("the path contains a NUL character".to_owned());
+        }
+        let cwd = self.roots.first().map_or(Path::new("/"), PathBuf::as_path);
+        let below_home = written.strip_prefix("~/").or((written == "~").then_some(""));
+        let raw = match (below_home, self.home) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => cwd.join(written),
+        };
+        let canonical = self
+            .world
+            .canonical(&raw)
+            .ok_or_else(|| format!("what `{written}` denotes cannot be said: links in a circle, or a link of the kernel's"))?;
+        let inside = self.roots.iter().any(|root| canonical.starts_with(root));
+        let whereabouts = if inside { Whereabouts::Workspace } else { Whereabouts::Outside };
+        Ok(TargetPath::new(written, canonical, whereabouts))
+    }
+}
+
+/// The texts of whichever of these fields are there.
+fn texts(fields: &Map<String, Value>, names: &[&str]) -> Result<Vec<String>, String> {
+    let mut texts = Vec::new();
+    for name in names {
+        match fields.get(*name) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => texts.push(text.clone()),
+            Some(_) => return Err(wrong(name, "a text")),
+        }
+    }
+    Ok(texts)
+}
+
+fn missing(field: &str) -> String {
+    format!("the input lacks `{field}`")
+}
+
+fn wrong(field: &str, wanted: &str) -> String {
+    format!("`{field}` of the input must be {wanted}")
+}
