@@ -64,9 +64,8 @@ impl World for Machine<'_> {
             return known.clone();
         }
         let found = self.search_path.iter().map(|folder| folder.join(name));
-        let found = found
-            .filter(|path| survey::is_program(path))
-            .find_map(|path| survey::canonical(&path));
+        let found =
+            found.filter(|path| survey::is_program(path)).find_map(|path| survey::canonical(&path));
         self.programs.borrow_mut().insert(name.to_owned(), found.clone());
         found
     }

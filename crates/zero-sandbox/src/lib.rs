@@ -21,6 +21,7 @@ pub mod locked_line;
 pub mod metadata;
 mod replace;
 pub mod state_dir;
+pub mod survey;
 pub mod workspace;
 
 pub use canonical::LastLink;

@@ -96,12 +96,23 @@ fn runs(name: &str, value: &str) -> bool {
     match name {
         // A number or a truth value switches a built-in one on; anything else is a program.
         "core.fsmonitor" => !off && !matches!(value, "true" | "1" | "yes" | "on"),
-        "core.pager" | "core.editor" | "core.sshcommand" | "core.askpass" | "core.gitproxy"
-        | "core.hookspath" | "core.attributesfile" | "core.worktree" | "core.alternaterefscommand"
-        | "sequence.editor" | "diff.external" | "interactive.difffilter" | "web.browser"
-        | "uploadpack.packobjectshook" | "include.path" | "init.templatedir" | "sendemail.smtpserver" => {
-            !off
-        }
+        "core.pager"
+        | "core.editor"
+        | "core.sshcommand"
+        | "core.askpass"
+        | "core.gitproxy"
+        | "core.hookspath"
+        | "core.attributesfile"
+        | "core.worktree"
+        | "core.alternaterefscommand"
+        | "sequence.editor"
+        | "diff.external"
+        | "interactive.difffilter"
+        | "web.browser"
+        | "uploadpack.packobjectshook"
+        | "include.path"
+        | "init.templatedir"
+        | "sendemail.smtpserver" => !off,
         _ => match (first, last) {
             ("alias" | "pager" | "man" | "browser", _) => !off,
             ("diff", "textconv" | "command") => true,

@@ -90,8 +90,10 @@ mod tests {
         let check = |pattern: &str, expected: &[&str]| {
             let absolute = format!("{}/{pattern}", root.display());
             let found = expand(&absolute, 10).unwrap();
-            let shown: Vec<_> =
-                found.iter().map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap()).collect();
+            let shown: Vec<_> = found
+                .iter()
+                .map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap())
+                .collect();
             assert_eq!(shown, expected, "{pattern}");
         };
         check("*.rs", &["a.rs", "b.rs"]);
