@@ -3,6 +3,7 @@
 //! Only the form is here. What each command does is in `commands`, one file each.
 
 pub mod config;
+pub mod policy;
 pub mod trust;
 
 use std::path::PathBuf;
@@ -13,10 +14,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::civil::Date;
 use zero_core::limits::{Limits, parse_duration};
+use zero_policy::Mode;
 use zero_runtime::DialectName;
 use zero_runtime::audit::Pin;
 
 pub use self::config::{ConfigCommand, LayerArgs};
+pub use self::policy::{
+    PlaceArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs, PolicyTestArgs,
+};
 pub use self::trust::TrustArgs;
 
 /// Gives any coding agent hands, safely.
@@ -69,6 +74,12 @@ pub enum Command {
     },
     /// Look at what a folder's settings ask for, and let it count
     Trust(TrustArgs),
+    /// Ask what the rules say, without doing anything
+    Policy {
+        /// What to ask.
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
     /// Print a completion script for a shell
     #[command(after_help = "Example:
   zero completions bash > ~/.local/share/bash-completion/completions/zero")]
@@ -191,6 +202,9 @@ pub struct CallArgs {
     /// Answer yes where you would be asked; what is denied stays denied
     #[arg(long)]
     pub yes: bool,
+    /// Mode: ask, accept-edits, plan or auto [default: that of the settings, or ask]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<Mode>,
     /// Print one line of JSON instead of text
     #[arg(long)]
     pub json: bool,

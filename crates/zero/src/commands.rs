@@ -8,6 +8,9 @@ mod config;
 mod conformance;
 mod man;
 mod overview;
+mod policy_check;
+mod policy_explain;
+mod policy_test;
 mod stats;
 mod tools_call;
 mod tools_list;
@@ -16,7 +19,7 @@ mod trust;
 mod undo;
 
 use crate::App;
-use crate::cli::{AuditCommand, Cli, Command, ToolsCommand};
+use crate::cli::{AuditCommand, Cli, Command, PolicyCommand, ToolsCommand};
 use crate::exit::Exit;
 
 /// Runs a command.
@@ -38,6 +41,15 @@ pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
         }
         Some(Command::Config { command }) => config::run(app, &command),
         Some(Command::Trust(args)) => trust::run(app, &args),
+        Some(Command::Policy { command: PolicyCommand::Check(args) }) => {
+            policy_check::run(app, &args)
+        }
+        Some(Command::Policy { command: PolicyCommand::Explain(args) }) => {
+            policy_explain::run(app, &args)
+        }
+        Some(Command::Policy { command: PolicyCommand::Test(args) }) => {
+            policy_test::run(app, &args)
+        }
         Some(Command::Completions { shell }) => completions::run(app, shell),
         Some(Command::Man { command }) => man::run(app, &command),
     }

@@ -15,6 +15,7 @@ pub(crate) struct Config {
     xdg_state_home: Option<PathBuf>,
     xdg_config_home: Option<PathBuf>,
     cwd: Option<PathBuf>,
+    search_path: Vec<PathBuf>,
     /// Which events to log, in the syntax of `tracing`; nothing is logged when absent.
     pub(crate) log: Option<String>,
     /// What is known of the three standard streams.
@@ -47,6 +48,11 @@ impl Config {
             xdg_state_home: set("XDG_STATE_HOME").and_then(absolute),
             xdg_config_home: set("XDG_CONFIG_HOME").and_then(absolute),
             cwd: std::env::current_dir().ok(),
+            search_path: set("PATH")
+                .map(|path| {
+                    std::env::split_paths(&path).filter(|path| path.is_absolute()).collect()
+                })
+                .unwrap_or_default(),
             log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
             streams: Streams {
                 stdin_is_terminal: io::stdin().is_terminal(),
@@ -80,6 +86,20 @@ impl Config {
             (None, home) => home.as_ref()?.join(".config"),
         };
         Some(config_home.join("zero/settings.json"))
+    }
+
+    /// The same environment with another home, where one was named: everything that is kept under a
+    /// home is then looked for under that one.
+    pub(crate) fn with_home(&self, home: Option<PathBuf>, named: bool) -> Self {
+        if !named {
+            return self.clone();
+        }
+        Self { home, xdg_config_home: None, xdg_state_home: None, ..self.clone() }
+    }
+
+    /// Folders in which programs are found, in order.
+    pub(crate) fn search_path(&self) -> &[PathBuf] {
+        &self.search_path
     }
 
     /// Where zero keeps its audit log, journal and oversized results.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use zero_core::{Reason, ToolError};
+use zero_policy::Verdict;
 
 /// How a run of `zero` ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,10 @@ pub enum Exit {
     Usage = 2,
     /// A rule or a person said no, or nobody was there to say yes.
     Denied = 3,
+    /// `zero policy`: a person would be asked.
+    WouldAsk = 10,
+    /// `zero policy`: it would be denied.
+    WouldDeny = 20,
 }
 
 impl Exit {
@@ -24,6 +29,15 @@ impl Exit {
         match error.reason() {
             Some(Reason::Denied | Reason::NoApprover | Reason::Rejected) => Self::Denied,
             _ => Self::Error,
+        }
+    }
+
+    /// How a verdict on a call that nobody makes ends the program.
+    pub fn of_verdict(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Allow => Self::Ok,
+            Verdict::Ask => Self::WouldAsk,
+            Verdict::Deny => Self::WouldDeny,
         }
     }
 

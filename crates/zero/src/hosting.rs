@@ -40,6 +40,11 @@ impl App {
                 Settings::load(&self.config, workspace.cwd(), &trust).map_err(UsageError::from)?
             );
         }
+        self.settings_of(files)
+    }
+
+    /// The settings of files that were named.
+    pub(crate) fn settings_of(&self, files: &[PathBuf]) -> anyhow::Result<Settings> {
         let cwd = self.config.cwd()?;
         let files: Vec<PathBuf> = files.iter().map(|file| cwd.join(file)).collect();
         Ok(Settings::load_files(&self.config, &files).map_err(UsageError::from)?)

@@ -9,7 +9,9 @@ mod commands;
 mod config;
 pub mod exit;
 mod hosting;
+mod json_input;
 mod logging;
+mod policy;
 mod settings;
 mod terminal;
 #[cfg(test)]

@@ -4,11 +4,12 @@ pub(crate) mod examples;
 pub(crate) mod subject;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zero_policy::{Decision, Engine, EngineConfig, Grant, Mode, Request, Rule};
-use zero_runtime::{DialectName, Machine};
-use zero_sandbox::survey;
+use zero_runtime::{DialectName, Machine, Policy, RulePolicy};
+use zero_sandbox::{Workspace, survey};
 
 use self::subject::{Place, Subject};
 use crate::App;
@@ -93,8 +94,7 @@ impl Judge {
 impl App {
     /// The judge of calls that nobody makes: by the settings that hold there, or by those named.
     pub(crate) fn judge(&self, place: &PlaceArgs, mode: Option<Mode>) -> anyhow::Result<Judge> {
-        let surroundings =
-            self.surroundings(place.workspace.as_deref(), place.home.as_deref())?;
+        let surroundings = self.surroundings(place.workspace.as_deref(), place.home.as_deref())?;
         let settings = match &place.settings[..] {
             [] => {
                 let config = self.config.with_home(surroundings.home.clone(), place.home.is_some());
@@ -109,6 +109,22 @@ impl App {
         }
         let mode = mode.unwrap_or_else(|| settings.mode());
         Ok(Judge::new(settings.policy_rules(), mode, surroundings))
+    }
+
+    /// The judge of a host that works in these folders.
+    pub(crate) fn policy(
+        &self,
+        workspace: &Workspace,
+        settings: &Settings,
+        mode: Option<Mode>,
+    ) -> anyhow::Result<Arc<dyn Policy>> {
+        let surroundings = Surroundings {
+            roots: workspace.roots().map(Path::to_owned).collect(),
+            ..self.surroundings(None, None)?
+        };
+        let mode = mode.unwrap_or_else(|| settings.mode());
+        let engine = surroundings.engine(settings.policy_rules(), mode);
+        Ok(Arc::new(RulePolicy::new(engine, surroundings.search_path)))
     }
 
     /// Where calls would be made.

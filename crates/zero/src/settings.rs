@@ -18,13 +18,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use zero_core::Limits;
-use zero_policy::Verdict;
+use zero_policy::rule::Owner;
+use zero_policy::{Rule, Source, Verdict};
 use zero_sandbox::ConfigFile;
 
 pub(crate) use self::layer::{Entry, EntryState, Layer, LayerKind};
-pub(crate) use self::problem::{Problem, SettingsError};
+pub(crate) use self::problem::{Place, Problem, SettingsError};
 use self::shape::{ExplainedRule, LimitValue, Mode, RuleSetting};
 use crate::config::Config;
+use crate::policy::examples;
 use crate::trust::{self, Standing, TrustStore};
 
 /// The settings that hold in a workspace.
@@ -51,6 +53,18 @@ pub(crate) struct RuleEntry {
     pub(crate) examples: ExplainedRule,
 }
 
+impl RuleEntry {
+    /// The rule, read. Only a text that was checked when the settings were read gets here.
+    pub(crate) fn rule(&self) -> Option<Rule> {
+        let owner = match self.layer {
+            LayerKind::User | LayerKind::Flag => Owner::Person,
+            LayerKind::Project | LayerKind::Local => Owner::Project,
+        };
+        let source = Source { name: self.source_file.clone(), line: Some(self.line), owner };
+        Rule::parse(&self.text, self.verdict, source).ok()
+    }
+}
+
 impl Settings {
     /// Reads the person's settings and those of a workspace, by its canonical folder.
     pub(crate) fn load(
@@ -62,7 +76,7 @@ impl Settings {
         let files: Vec<_> = own.into_iter().chain(workspace_files(workspace_root)).collect();
         let layers = read_all(&files, config.home())?;
         let standing = trust.standing(workspace_root, &trust::gated(&layers));
-        Ok(Self::merge(&layers, standing))
+        Self::merge(&layers, standing).tried()
     }
 
     /// What the files of a workspace say that counts only once its folder is trusted.
@@ -76,6 +90,11 @@ impl Settings {
 
     /// Reads files named on the command line, and nothing else. They are the person's own word.
     pub(crate) fn load_files(config: &Config, paths: &[PathBuf]) -> Result<Self, SettingsError> {
+        Self::load_untried(config, paths)?.tried()
+    }
+
+    /// The same, without trying the rules' examples.
+    pub(crate) fn load_untried(config: &Config, paths: &[PathBuf]) -> Result<Self, SettingsError> {
         let files: Vec<_> =
             paths.iter().map(|path| (LayerKind::Flag, ConfigFile::Own(path.clone()))).collect();
         let layers = read_all(&files, config.home())?;
@@ -105,15 +124,34 @@ impl Settings {
     }
 
     /// The permission rules that count, in the order of their files and lines.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the policy engine"))]
     pub(crate) fn rules(&self) -> Vec<RuleEntry> {
         self.active().filter_map(rule).collect()
     }
 
+    /// The rules that count, ready to judge by.
+    pub(crate) fn policy_rules(&self) -> Vec<Rule> {
+        self.rules().iter().filter_map(RuleEntry::rule).collect()
+    }
+
+    /// The same settings, when every rule matches what its examples say.
+    fn tried(self) -> Result<Self, SettingsError> {
+        let mut problems = Vec::new();
+        for entry in self.rules() {
+            let Some(rule) = entry.rule() else { continue };
+            let examples = &entry.examples;
+            for broken in examples::broken(&rule, &examples.matches, &examples.not_match) {
+                let place = Some(Place { line: entry.line, column: 1 });
+                let what =
+                    format!("rule `{}`: {broken}; correct the rule or the example", rule.text);
+                problems.push(Problem { file: entry.source_file.clone(), place, what });
+            }
+        }
+        if problems.is_empty() { Ok(self) } else { Err(SettingsError { problems }) }
+    }
+
     /// What holds where no rule does.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the policy engine"))]
-    pub(crate) fn mode(&self) -> Mode {
-        self.active().find_map(mode).unwrap_or_default()
+    pub(crate) fn mode(&self) -> zero_policy::Mode {
+        self.active().find_map(mode).unwrap_or_default().into()
     }
 
     /// Sets the limits that the settings name; the others stay.

@@ -20,6 +20,8 @@ use anstyle::{AnsiColor, Style};
 pub(crate) use self::counter::Counter;
 pub(crate) use self::table::{Cell, Table};
 pub(crate) use self::time::{short_duration, short_time};
+use zero_policy::Verdict;
+
 use crate::config::Streams;
 
 /// Headings of tables and names that stand out.
@@ -34,6 +36,15 @@ pub(crate) const BAD: Style = AnsiColor::Red.on_default();
 pub(crate) const NOTABLE: Style = AnsiColor::Yellow.on_default();
 /// Where a hunk of a diff begins.
 const HUNK: Style = AnsiColor::Cyan.on_default();
+
+/// The colour of a verdict.
+pub(crate) fn verdict_style(verdict: Verdict) -> Style {
+    match verdict {
+        Verdict::Allow => GOOD,
+        Verdict::Ask => NOTABLE,
+        Verdict::Deny => BAD,
+    }
+}
 
 /// The person's side of the program.
 #[derive(Clone, Debug)]

@@ -1,13 +1,12 @@
 //! `zero policy` as it is written.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use zero_policy::Mode;
 use zero_runtime::DialectName;
 
-use super::{dialect, look_back};
+use super::dialect;
 
 /// What can be asked of the policy.
 #[derive(Debug, Subcommand)]
@@ -18,8 +17,6 @@ pub enum PolicyCommand {
     Explain(PolicyExplainArgs),
     /// Check that rules match what their examples say
     Test(PolicyTestArgs),
-    /// Replay recorded calls under other settings
-    Simulate(PolicySimulateArgs),
 }
 
 /// Where and by which rules calls are judged.
@@ -112,30 +109,6 @@ pub struct PolicyTestArgs {
     /// The settings file
     pub file: PathBuf,
     /// Print one line of JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `zero policy simulate`
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  zero policy simulate --since 7d
-  zero policy simulate --since 30d --settings tomorrow.json --mode accept-edits
-  zero policy simulate --json
-
-Says which recorded calls would have been allowed, asked about or denied, which would have been
-judged differently than they were, and which rules would have saved the most questions.")]
-pub struct PolicySimulateArgs {
-    /// How far to look back, such as `12h` or `30d`
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = look_back)]
-    pub since: Duration,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "the flags have their own help")]
-    pub place: PlaceArgs,
-    /// Mode of the session: ask, accept-edits, plan or auto [default: that of the settings, or ask]
-    #[arg(long, value_name = "MODE")]
-    pub mode: Option<Mode>,
-    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

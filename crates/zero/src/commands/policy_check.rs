@@ -113,7 +113,8 @@ fn batch(app: &App, args: &PolicyCheckArgs, file: &Path) -> anyhow::Result<Exit>
         }
         number += 1;
         if line.len() > LINE_BYTES_MAX {
-            let message = format!("line {number} of the batch is longer than {LINE_BYTES_MAX} bytes");
+            let message =
+                format!("line {number} of the batch is longer than {LINE_BYTES_MAX} bytes");
             return Err(UsageError(message).into());
         }
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -229,7 +230,10 @@ impl Bench<'_> {
         let place = &self.args.place;
         let surroundings = self
             .app
-            .surroundings(workspace.as_deref().or(place.workspace.as_deref()), home.as_deref().or(place.home.as_deref()))
+            .surroundings(
+                workspace.as_deref().or(place.workspace.as_deref()),
+                home.as_deref().or(place.home.as_deref()),
+            )
             .map_err(|error| format!("{error:#}"))?;
         Ok(Judge::new(rules, mode.or(own_mode).unwrap_or_default(), surroundings))
     }
@@ -245,7 +249,7 @@ fn check_fields(request: &Value) -> Result<(), String> {
         if FIELDS.contains(&name.as_str()) {
             continue;
         }
-        let near = zero_runtime::nearest::nearest(name, FIELDS.into_iter(), 1);
+        let near = zero_runtime::nearest::nearest(name, FIELDS, 1);
         if let Some(near) = near.first() {
             return Err(format!("unknown field `{name}`; did you mean `{near}`?"));
         }
@@ -266,7 +270,9 @@ fn rules_of(permissions: &Value) -> Result<Vec<Rule>, String> {
             "deny" => Verdict::Deny,
             "mode" => continue,
             other => {
-                return Err(format!("`permissions` has no list `{other}`; it has allow, ask and deny"));
+                return Err(format!(
+                    "`permissions` has no list `{other}`; it has allow, ask and deny"
+                ));
             }
         };
         let Value::Array(list) = list else {

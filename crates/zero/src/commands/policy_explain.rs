@@ -65,13 +65,18 @@ fn draw(out: &Stream, tree: &Tree, text: &mut String) {
             None => (String::new(), String::new()),
             Some(parent) => {
                 let above = stems.get(parent).map_or("", String::as_str);
-                let (branch, stem) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+                let (branch, stem) =
+                    if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
                 (format!("{above}{branch}"), format!("{above}{stem}"))
             }
         };
         let verdict = format!("{:<5}", node.verdict.word());
         let label = escape_line(&node.label);
-        let label = if node.reason.is_some() { out.paint(STRONG, &label).into_owned() } else { label.into_owned() };
+        let label = if node.reason.is_some() {
+            out.paint(STRONG, &label).into_owned()
+        } else {
+            label.into_owned()
+        };
         let mut line = format!(
             "{}  {}{label}",
             out.paint(verdict_style(node.verdict), &verdict),

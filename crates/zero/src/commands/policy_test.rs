@@ -45,7 +45,10 @@ pub(super) fn run(app: &App, args: &PolicyTestArgs) -> anyhow::Result<Exit> {
             );
         }
         let _ = match (broken.len(), tried) {
-            (0, 0) => writeln!(text, "no rule has examples; add them as {{\"rule\": …, \"match\": […], \"not_match\": […]}}"),
+            (0, 0) => writeln!(
+                text,
+                "no rule has examples; add them as {{\"rule\": …, \"match\": […], \"not_match\": […]}}"
+            ),
             (0, tried) => writeln!(text, "{} {tried} examples hold", out.paint(GOOD, "✓")),
             (count, tried) => writeln!(text, "{count} of {tried} examples do not hold"),
         };

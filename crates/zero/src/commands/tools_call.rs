@@ -1,6 +1,5 @@
 //! `zero tools call`: one call, through the whole path, exactly as an agent would make it.
 
-mod input;
 mod output;
 mod signals;
 
@@ -19,6 +18,8 @@ use crate::App;
 use crate::approval::{AlwaysYes, Person};
 use crate::cli::CallArgs;
 use crate::exit::{Exit, UsageError};
+use crate::json_input;
+use crate::settings::Settings;
 use crate::terminal::Counter;
 
 /// How to allow what was denied because nobody could be asked.
@@ -50,10 +51,13 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, Session, Too
         id: new_call_id(),
         session: None,
         tool: args.name.clone(),
-        input: input::read(app, args, &limits)?,
+        input: json_input::read(app, &args.input, &limits)?,
         timeout: args.timeout,
     };
-    let host = host(app, args, workspace, limits)?;
+    if let Some(note) = settings.note() {
+        app.terminal.note(&note);
+    }
+    let host = host(app, args, workspace, &settings, limits)?;
     // Fails only for want of zero's own folder, which is nothing the tool could help.
     let session = host.one_shot().map_err(|error| {
         UsageError(format!("{}; set XDG_STATE_HOME to a folder you can write", error.message))
@@ -65,10 +69,13 @@ fn host(
     app: &App,
     args: &CallArgs,
     workspace: Workspace,
+    settings: &Settings,
     limits: Limits,
 ) -> anyhow::Result<ToolHost> {
+    let policy = app.policy(&workspace, settings, args.mode)?;
     let mut config = HostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
+    config.policy = policy;
     config.approver = approver(app, args);
     config.how_to_allow = how_to_allow(args);
     config.observer = Some(Arc::new(Watcher {

@@ -33,7 +33,9 @@ pub(crate) fn broken(rule: &Rule, matches: &[String], not_match: &[String]) -> V
             Err(error) => broken.push(format!("example `{example}` cannot be tried: {error}")),
             Ok(does) if does == should => {}
             Ok(true) => broken.push(format!("it matches `{example}`, which it says it does not")),
-            Ok(false) => broken.push(format!("it does not match `{example}`, which it says it does")),
+            Ok(false) => {
+                broken.push(format!("it does not match `{example}`, which it says it does"))
+            }
         }
     }
     broken

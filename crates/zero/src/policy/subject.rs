@@ -164,12 +164,7 @@ const LINES: &[Line] = &[
         used: Use::Nothing,
         names: &[("web_search", ACP_QWEN), ("websearch", OPENCODE)],
     },
-    Line {
-        tool: "WebRequest",
-        risk: Risk::High,
-        used: Use::Url,
-        names: &[("web_request", ACP)],
-    },
+    Line { tool: "WebRequest", risk: Risk::High, used: Use::Url, names: &[("web_request", ACP)] },
     Line {
         tool: "AskUserQuestion",
         risk: Risk::Low,

@@ -10,7 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use zero_core::{Limits, Violation};
-use zero_policy::Verdict;
+use zero_policy::rule::Owner;
+use zero_policy::{Rule, Source, Verdict};
 use zero_runtime::schema::{self, InputSchema};
 
 use super::document::{Document, join};
@@ -78,6 +79,17 @@ pub(crate) enum Mode {
     AcceptEdits,
     /// Only what can do much harm is asked about.
     Auto,
+}
+
+impl From<Mode> for zero_policy::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Plan => Self::Plan,
+            Mode::Ask => Self::Ask,
+            Mode::AcceptEdits => Self::AcceptEdits,
+            Mode::Auto => Self::Auto,
+        }
+    }
 }
 
 /// A rule: `Tool`, `Tool(exact)`, `Tool(prefix:*)`; alone, or with examples and a reason.
@@ -257,23 +269,11 @@ fn wrong_rules(value: &Value) -> Vec<(String, String)> {
 
 /// Whether a text is a rule.
 pub(crate) fn check_rule(text: &str, verdict: Verdict) -> Result<(), String> {
-    if text.trim().is_empty() {
-        return Err(format!("an empty {verdict} rule; write one such as `Bash(git status:*)`"));
+    let source = Source { name: String::new(), line: None, owner: Owner::Person };
+    match Rule::parse(text, verdict, source) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("rule `{text}`: {error}")),
     }
-    let mut open: usize = 0;
-    for letter in text.chars() {
-        match letter {
-            '(' => open += 1,
-            ')' if open == 0 => return Err(unbalanced(text)),
-            ')' => open -= 1,
-            _ => {}
-        }
-    }
-    if open > 0 { Err(unbalanced(text)) } else { Ok(()) }
-}
-
-fn unbalanced(text: &str) -> String {
-    format!("the parentheses of rule `{text}` do not match; write it as `Tool(pattern)`")
 }
 
 /// Places that hold null where it would be taken for absent. Somebody meant something by it.
