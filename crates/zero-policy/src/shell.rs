@@ -14,4 +14,5 @@ mod walk;
 pub use arg::Arg;
 pub use parse::{Parsed, SyntaxError, parse};
 pub(crate) use variables::changes_what_runs;
-pub(crate) use walk::{program as analyse_program, script as analyse};
+pub(crate) use walk::program as analyse_program;
+pub use walk::script as analyse;

@@ -90,6 +90,8 @@ pub enum CommandKind {
         variable: String,
         /// What it runs over; `None` without `in`: the positional parameters.
         words: Option<Vec<Word>>,
+        /// Whether it is `select`, whose variable is empty after an answer that is no choice.
+        asks: bool,
         /// The body.
         body: List,
     },
@@ -224,7 +226,9 @@ pub enum Operation {
     Error,
     /// `${#name}`: a number.
     Length,
-    /// `${name#…}`, `${name%…}`, `${name/…/…}`, `${name:1:2}`, `${name^}`: some part or change of it.
+    /// `${name:1:2}`: a part of it. The words are calculated.
+    Substring,
+    /// `${name#…}`, `${name%…}`, `${name/…/…}`, `${name^}`: some part or change of it.
     Change,
     /// `${!name}`, `${!name@}`, `${name@P}` and other transformations: anything.
     Indirect,

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::arg::Arg;
-use super::ast::{Operation, Part, Word};
+use super::ast::{Operation, Parameter, Part, Word};
 use super::state::{State, Value};
 
 /// Words that braces may become; with more, the word is unknown.
@@ -30,8 +30,10 @@ enum Atom {
     Split(String),
     /// The value of a variable that is a file name pattern.
     Pattern(String),
-    /// Something unknown.
+    /// Something unknown that stays within its word.
     Hole,
+    /// Something unknown that may become several words, or none.
+    Holes,
 }
 
 /// The arguments a word becomes. `written` is the word in the source, for people.
@@ -49,24 +51,30 @@ pub(super) fn arguments(
     let Some(words) = brace_words(atoms) else { return vec![unknown()] };
     let mut arguments = Vec::new();
     for atoms in words {
-        fields(&expand_tilde(atoms, home), written, &mut arguments);
+        fields(&expand_tilde(atoms, Tilde::Argument, home), written, &mut arguments);
     }
     arguments
 }
 
 /// The one argument a word becomes where the shell does not split: an assignment, a here-string.
-pub(super) fn scalar(word: &Word, written: &str, state: &State, home: Option<&Path>) -> Arg {
+pub(super) fn scalar(
+    word: &Word,
+    written: &str,
+    tilde: Tilde,
+    state: &State,
+    home: Option<&Path>,
+) -> Arg {
     let mut atoms = Vec::new();
     for part in &word.parts {
         push_part(part, state, home, &mut atoms);
     }
     let mut text = String::new();
-    for atom in expand_tilde(atoms, home) {
+    for atom in expand_tilde(atoms, tilde, home) {
         match atom {
             Atom::Plain(char) | Atom::Quoted(char) => text.push(char),
             Atom::Quotes => {}
             Atom::Split(value) | Atom::Pattern(value) => text.push_str(&value),
-            Atom::Hole => {
+            Atom::Hole | Atom::Holes => {
                 return Arg::Unknown { starts_with: text, written: written.to_owned() };
             }
         }
@@ -83,7 +91,11 @@ fn push_part(part: &Part, state: &State, home: Option<&Path>, atoms: &mut Vec<At
         Part::Text { text, quoted: false } => atoms.extend(text.chars().map(Atom::Plain)),
         Part::Parameter(parameter) => {
             let value = match parameter.operation {
-                Operation::Plain => lookup(&parameter.name, state, home),
+                // A subscript picks an element, and none is followed.
+                Operation::Plain if parameter.words.is_empty() => {
+                    lookup(&parameter.name, state, home)
+                }
+                Operation::Length => Value::Number,
                 _ => Value::Unknown,
             };
             if parameter.quoted {
@@ -95,18 +107,35 @@ fn push_part(part: &Part, state: &State, home: Option<&Path>, atoms: &mut Vec<At
                 }
                 Value::Known(text) => atoms.push(Atom::Split(text)),
                 Value::Pattern(pattern) => atoms.push(Atom::Pattern(pattern)),
-                Value::Unknown => atoms.push(Atom::Hole),
+                Value::Number => atoms.push(Atom::Hole),
+                Value::Unknown if parameter.quoted && !is_list(parameter) => atoms.push(Atom::Hole),
+                Value::Unknown => atoms.push(Atom::Holes),
             }
         }
+        Part::Command { quoted: false, .. } => atoms.push(Atom::Holes),
         Part::Command { .. } | Part::Arithmetic(_) => atoms.push(Atom::Hole),
         Part::Process { .. } => atoms.extend(PROCESS_FILE.chars().map(Atom::Quoted)),
     }
+}
+
+/// Whether it becomes several words even within quotes.
+pub(super) fn is_list(parameter: &Parameter) -> bool {
+    let all = |word: &Word| {
+        word.parts.iter().any(|part| matches!(part, Part::Text { text, .. } if text.contains('@')))
+    };
+    parameter.name == "@"
+        || parameter.operation == Operation::Indirect
+        || parameter.words.first().is_some_and(all)
+        || (parameter.operation != Operation::Plain && !parameter.words.is_empty())
 }
 
 fn lookup(name: &str, state: &State, home: Option<&Path>) -> Value {
     use super::analysis::Folders;
     if let Some(value) = state.variable(name) {
         return value.clone();
+    }
+    if matches!(name, "#" | "?" | "$" | "!") {
+        return Value::Number;
     }
     let path = match (name, &state.folders) {
         ("HOME", _) => home,
@@ -221,17 +250,19 @@ fn range_words(range: &str) -> Option<Option<Vec<Vec<Atom>>>> {
                 return None;
             }
             let (low, high) = (first.min(last), first.max(last));
-            (low..=high).map(|number| number.to_string()).collect()
+            let up = (low..=high).map(|number| number.to_string());
+            if first <= last { up.collect() } else { up.rev().collect() }
         }
         _ => {
             let mut chars = first.chars().zip(last.chars());
             match (chars.next(), first.len() == 1 && last.len() == 1) {
-                (Some((low, high)), true) => {
-                    let (low, high) = (low.min(high), low.max(high));
+                (Some((first, last)), true) => {
+                    let (low, high) = (first.min(last), first.max(last));
                     if u32::from(high) - u32::from(low) >= BRACE_WORDS_MAX as u32 {
                         return None;
                     }
-                    (low..=high).map(String::from).collect()
+                    let up = (low..=high).map(String::from);
+                    if first <= last { up.collect() } else { up.rev().collect() }
                 }
                 _ => return Some(None),
             }
@@ -240,20 +271,69 @@ fn range_words(range: &str) -> Option<Option<Vec<Vec<Atom>>>> {
     Some(Some(texts.iter().map(|text| text.chars().map(Atom::Plain).collect()).collect()))
 }
 
-/// `~` and `~/…` at the start of a word.
-fn expand_tilde(atoms: Vec<Atom>, home: Option<&Path>) -> Vec<Atom> {
-    if !matches!(atoms.first(), Some(Atom::Plain('~'))) {
+/// Where a `~` means a folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tilde {
+    /// Nowhere.
+    Never,
+    /// At the start of the word, and in what looks like an assignment.
+    Argument,
+    /// At the start and after each `:`.
+    Assigned,
+}
+
+/// `~` and `~/…` where they mean the home folder.
+fn expand_tilde(atoms: Vec<Atom>, tilde: Tilde, home: Option<&Path>) -> Vec<Atom> {
+    if !atoms.iter().any(|atom| matches!(atom, Atom::Plain('~'))) {
         return atoms;
     }
-    let end = atoms.iter().position(|atom| matches!(atom, Atom::Plain('/'))).unwrap_or(atoms.len());
-    let expanded = match (end, home.and_then(Path::to_str)) {
-        (1, Some(home)) => home.chars().map(Atom::Quoted).collect(),
-        // `~user`, `~+`, or nobody said where home is.
-        _ => vec![Atom::Hole],
+    let value_at = match tilde {
+        Tilde::Argument => value_start(&atoms),
+        Tilde::Assigned => Some(0),
+        Tilde::Never => return atoms,
     };
-    let mut all: Vec<Atom> = expanded;
-    all.extend(atoms.into_iter().skip(end));
-    all
+    let mut expanded = Vec::new();
+    let mut atoms = atoms.into_iter().enumerate().peekable();
+    let mut before = None;
+    while let Some((at, atom)) = atoms.next() {
+        let in_value = value_at.is_some_and(|start| at >= start);
+        let starts =
+            at == 0 || (in_value && value_at == Some(at)) || (in_value && before == Some(':'));
+        before = if let Atom::Plain(char) = atom { Some(char) } else { None };
+        if !(starts && before == Some('~')) {
+            expanded.push(atom);
+            continue;
+        }
+        let mut named = false;
+        while let Some((_, next)) = atoms.peek() {
+            if matches!(next, Atom::Plain('/')) || (in_value && matches!(next, Atom::Plain(':'))) {
+                break;
+            }
+            named = true;
+            atoms.next();
+        }
+        match home.and_then(Path::to_str).filter(|_| !named) {
+            Some(home) => expanded.extend(home.chars().map(Atom::Quoted)),
+            // `~user`, `~+`, or nobody said where home is.
+            None => expanded.push(Atom::Hole),
+        }
+    }
+    expanded
+}
+
+/// Where the value starts in a word such as `NAME=value`.
+fn value_start(atoms: &[Atom]) -> Option<usize> {
+    let equals = atoms.iter().position(|atom| matches!(atom, Atom::Plain('=')))?;
+    let name = atoms.get(..equals)?;
+    let is_name = name.iter().enumerate().all(|(at, atom)| match atom {
+        Atom::Plain(char) => {
+            *char == '_'
+                || char.is_ascii_alphabetic()
+                || (at > 0 && (char.is_ascii_digit() || "+[]".contains(*char)))
+        }
+        _ => false,
+    });
+    (equals > 0 && is_name).then_some(equals + 1)
 }
 
 /// Splits what was expanded outside quotes and says what each field is.
@@ -265,6 +345,7 @@ fn fields(atoms: &[Atom], written: &str, arguments: &mut Vec<Arg>) {
             Atom::Quoted(char) => field.push(*char, true),
             Atom::Quotes => field.exists = true,
             Atom::Hole => field.open(),
+            Atom::Holes => field.open_to_more(),
             Atom::Pattern(pattern) => {
                 field.exists = true;
                 field.globs = true;
@@ -294,6 +375,8 @@ struct Field {
     exists: bool,
     globs: bool,
     unknown: bool,
+    /// Whether other words may follow that nobody knows.
+    more: bool,
 }
 
 impl Field {
@@ -316,20 +399,30 @@ impl Field {
         self.unknown = true;
     }
 
+    fn open_to_more(&mut self) {
+        self.open();
+        self.more = true;
+    }
+
     fn end(&mut self, written: &str, arguments: &mut Vec<Arg>) {
         let field = std::mem::take(self);
         if !field.exists {
             return;
         }
-        arguments.push(if field.unknown {
-            // A pattern before the hole may stand for anything that fits it.
-            let certain = field.text.find(['*', '?', '[']).unwrap_or(field.text.len());
-            let starts_with = field.text[..certain].to_owned();
-            Arg::Unknown { starts_with, written: written.to_owned() }
-        } else if field.globs {
-            Arg::Pattern(field.pattern)
-        } else {
-            Arg::Known(field.text)
-        });
+        if !field.unknown {
+            let whole =
+                if field.globs { Arg::Pattern(field.pattern) } else { Arg::Known(field.text) };
+            arguments.push(whole);
+            return;
+        }
+        // A pattern before the hole may stand for anything that fits it.
+        let certain = field.text.find(['*', '?', '[']).unwrap_or(field.text.len());
+        let starts_with = field.text[..certain].to_owned();
+        let more = field.more && !starts_with.is_empty();
+        arguments.push(Arg::Unknown { starts_with, written: written.to_owned() });
+        if more {
+            // `a$x` may become `a` and `-rf`: nothing is known of the words after the first.
+            arguments.push(Arg::Unknown { starts_with: String::new(), written: String::new() });
+        }
     }
 }

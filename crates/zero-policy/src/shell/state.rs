@@ -1,6 +1,7 @@
 //! What a shell would know at a point of a script: where it is and what its variables hold.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -18,6 +19,8 @@ pub(crate) enum Value {
     Known(String),
     /// A file name pattern, still to be expanded.
     Pattern(String),
+    /// Some whole number.
+    Number,
     /// Set, but nobody knows to what.
     Unknown,
 }
@@ -29,6 +32,8 @@ pub(crate) struct Function {
     pub(crate) folders: Folders,
     /// Whether calling it may leave the shell somewhere else.
     pub(crate) moves: bool,
+    /// Whether it is one on every way here; otherwise a program may run in its place.
+    pub(crate) certain: bool,
 }
 
 /// What a shell knows. Cheap to copy, as a subshell does.
@@ -36,8 +41,13 @@ pub(crate) struct Function {
 pub(crate) struct State {
     pub(crate) folders: Folders,
     variables: Rc<HashMap<String, Value>>,
+    /// Whether variables that are not followed may have been set by the script.
+    forgotten: bool,
     /// Functions, and where the shell was when their bodies were looked at.
     functions: Rc<HashMap<String, Function>>,
+    /// Variables that somewhere in the script are made to keep what they hold, whatever is
+    /// assigned to them. All states of a script share them: a function may do it when it is called.
+    fixed: Rc<RefCell<HashSet<String>>>,
 }
 
 impl State {
@@ -45,7 +55,9 @@ impl State {
         Self {
             folders: Folders::OneOf(vec![folder.to_owned()]),
             variables: Rc::default(),
+            forgotten: false,
             functions: Rc::default(),
+            fixed: Rc::default(),
         }
     }
 
@@ -61,14 +73,38 @@ impl State {
             // What is not followed is unknown, and so is everything that was: a name that is not
             // in the map counts as unknown too.
             variables.clear();
+            self.forgotten = true;
             return;
         }
+        let keeps = set_by_the_shell(name) || self.fixed.borrow().contains(name);
+        let value = if keeps { Value::Unknown } else { value };
         variables.insert(name.to_owned(), value);
     }
 
-    pub(crate) fn define(&mut self, name: &str, function: Function) {
-        if self.functions.len() < VARIABLES_MAX {
+    /// Notes that a variable can no longer be changed; whoever tries may be told or not.
+    pub(crate) fn fix(&self, name: &str) {
+        self.fixed.borrow_mut().insert(name.to_owned());
+    }
+
+    /// Notes a function; `false` when there are too many to follow.
+    #[must_use]
+    pub(crate) fn define(&mut self, name: &str, function: Function) -> bool {
+        let room = self.functions.len() < VARIABLES_MAX || self.functions.contains_key(name);
+        if room {
             Rc::make_mut(&mut self.functions).insert(name.to_owned(), function);
+        }
+        room
+    }
+
+    /// Whether a variable holds what is harmless in a calculation. A text in it would be
+    /// calculated in turn, and a subscript in that text may run a command.
+    pub(crate) fn is_number(&self, name: &str) -> bool {
+        match self.variables.get(name) {
+            Some(Value::Number) => true,
+            Some(Value::Known(text)) => is_number(text),
+            Some(Value::Pattern(_) | Value::Unknown) => false,
+            // Nobody but whoever started the shell has set it.
+            None => !self.forgotten && !set_by_the_shell(name),
         }
     }
 
@@ -78,7 +114,20 @@ impl State {
 
     /// The same place, with variables that may hold anything.
     pub(crate) fn without_variables(&self) -> Self {
-        Self { variables: Rc::default(), ..self.clone() }
+        Self { variables: Rc::default(), forgotten: true, ..self.clone() }
+    }
+
+    /// What a program knows that is started here: the place.
+    pub(crate) fn outside(&self) -> Self {
+        Self { functions: Rc::default(), ..self.without_variables() }
+    }
+
+    /// Whether this is certainly the other one; a quick look that may miss it.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.variables, &other.variables)
+            && Rc::ptr_eq(&self.functions, &other.functions)
+            && self.folders == other.folders
+            && self.forgotten == other.forgotten
     }
 
     /// The state when either this one or `other` holds.
@@ -94,17 +143,59 @@ impl State {
             }
             Rc::new(both)
         };
-        // A name is a function only where it is one on every way here.
+        // A name is certainly a function only where it is one on every way here.
         let functions = if Rc::ptr_eq(&self.functions, &other.functions) {
             Rc::clone(&self.functions)
         } else {
-            let both = self.functions.iter().filter(|(name, at)| {
-                other.functions.get(*name).is_some_and(|other_at| other_at == *at)
-            });
-            Rc::new(both.map(|(name, at)| (name.clone(), at.clone())).collect())
+            let mut both: HashMap<String, Function> = HashMap::new();
+            for (name, function) in self.functions.iter().chain(other.functions.iter()) {
+                let (ours, theirs) = (self.functions.get(name), other.functions.get(name));
+                let moves = ours.is_some_and(|f| f.moves) || theirs.is_some_and(|f| f.moves);
+                let certain = ours.is_some_and(|f| f.certain) && theirs.is_some_and(|f| f.certain);
+                let folders = match (ours, theirs) {
+                    (Some(ours), Some(theirs)) if ours.folders != theirs.folders => {
+                        Folders::Unknown
+                    }
+                    _ => function.folders.clone(),
+                };
+                both.insert(name.clone(), Function { folders, moves, certain });
+            }
+            Rc::new(both)
         };
-        Self { folders, variables, functions }
+        let forgotten = self.forgotten || other.forgotten;
+        let fixed = Rc::clone(&self.fixed);
+        Self { folders, variables, forgotten, functions, fixed }
     }
+}
+
+/// Whether a text is a number and nothing else, so that nothing is left to calculate.
+pub(crate) fn is_number(text: &str) -> bool {
+    text.strip_prefix(['-', '+']).unwrap_or(text).chars().all(|char| char.is_ascii_digit())
+}
+
+/// Variables that the shell sets on its own, whatever a script assigns to them.
+fn set_by_the_shell(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "_",
+        "REPLY",
+        "OPTARG",
+        "MAPFILE",
+        "DIRSTACK",
+        "FUNCNAME",
+        "GROUPS",
+        "COPROC",
+        "PIPESTATUS",
+        "UID",
+        "EUID",
+        "PPID",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "HISTCMD",
+        "OLDPWD",
+        "PWD",
+        "HOSTNAME",
+    ];
+    NAMES.contains(&name) || name.starts_with("BASH") || name.starts_with("COMP_")
 }
 
 impl Folders {

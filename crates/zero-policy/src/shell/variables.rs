@@ -43,6 +43,8 @@ const NAMES: &[&str] = &[
     "ENV",
     "IFS",
     "HOME",
+    "PWD",
+    "OLDPWD",
     "SHELL",
     "SHELLOPTS",
     "BASHOPTS",

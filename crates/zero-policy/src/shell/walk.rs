@@ -5,6 +5,9 @@
 //! cannot be followed becomes a [`Doubt`], so that silence always means "seen and understood".
 
 mod builtins;
+mod changes;
+mod dialect;
+mod numbers;
 mod runs;
 
 use std::path::Path;
@@ -15,9 +18,12 @@ use super::ast::{
     AssignedValue, Assignment, Command, CommandKind, Item, Joint, List, Operation, Parameter, Part,
     Pipeline, Redirect, RedirectKind, Simple, Span, Word,
 };
-use super::state::{Function, State, Value};
-use super::{expand, variables};
+use super::expand::{self, Tilde};
+use super::state::{Function, State, Value, is_number};
+use super::variables;
 use crate::program::Access;
+use changes::{forget_changes, moves};
+use dialect::Dialect;
 
 /// Levels of commands within commands that are followed: groups, substitutions, wrappers, inner
 /// scripts. What lies deeper makes the whole line unjudgeable.
@@ -26,14 +32,24 @@ const DEPTH_MAX: usize = 150;
 const LOOP_VALUES_MAX: usize = 8;
 /// Nodes after which loops are no longer looked at value by value.
 const NODES_COMFORTABLE: usize = 50_000;
+/// Nodes after which nothing is followed any more.
+const NODES_MAX: usize = 400_000;
+/// Bytes of inner scripts that are read, all together.
+const INNER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Texts of a pipeline that are followed. A shell that reads one is doubted in any case.
+const PIPED_TEXTS_MAX: usize = 16;
 /// Characters of a node's label.
 const LABEL_CHARS_MAX: usize = 240;
 
+/// Why a script is not followed to its end.
+const TOO_MUCH: &str = "the commands in it are too many to be judged";
+
 /// Follows a script that runs in `folder`.
-pub(crate) fn script(text: &str, folder: &Path, home: Option<&Path>) -> Analysis {
+pub fn script(text: &str, folder: &Path, home: Option<&Path>) -> Analysis {
     let mut walker = Walker::new(home);
     let mut state = State::new(folder);
     walker.text(text, None, Here { parent: None, span: None }, &mut state);
+    walker.traps(&state);
     walker.analysis
 }
 
@@ -44,6 +60,7 @@ pub(crate) fn program(argv: &[String], folder: &Path, home: Option<&Path>) -> An
     let argv: Vec<Arg> = argv.iter().map(Arg::known).collect();
     let here = Here { parent: None, span: Some(Span::default()) };
     walker.invoke(argv, false, &state, here, &Input::Nothing);
+    walker.traps(&state);
     walker.analysis
 }
 
@@ -86,8 +103,25 @@ struct Walker<'a> {
     home: Option<&'a Path>,
     analysis: Analysis,
     depth: usize,
+    /// Bytes of inner scripts that were read.
+    inner_bytes: usize,
+    /// What `trap` is to run later, which may be anywhere the shell goes.
+    trapped: Vec<Trap>,
+    /// Whether some shell has gone elsewhere.
+    moved: bool,
+    /// The shell that reads what is followed.
+    dialect: Dialect,
     /// The text being followed, for showing words as they are written.
     source: &'a str,
+}
+
+/// A text that a shell runs later.
+#[derive(Clone, Debug)]
+struct Trap {
+    text: Arg,
+    here: Here,
+    state: State,
+    dialect: Dialect,
 }
 
 /// How the shell goes on after something that may fail.
@@ -101,18 +135,37 @@ impl After {
         Self { failed: state.clone(), succeeded: state }
     }
 
-    fn joined(&self) -> State {
+    fn joined(self) -> State {
+        // When both are the same, only one is left, and what it holds can be changed in place.
+        if self.succeeded.is_same(&self.failed) {
+            return self.succeeded;
+        }
         self.succeeded.or(&self.failed)
     }
 }
 
 impl<'a> Walker<'a> {
     fn new(home: Option<&'a Path>) -> Self {
-        Self { home, analysis: Analysis::default(), depth: 0, source: "" }
+        Self {
+            home,
+            analysis: Analysis::default(),
+            depth: 0,
+            inner_bytes: 0,
+            trapped: Vec::new(),
+            moved: false,
+            dialect: Dialect::Bash,
+            source: "",
+        }
     }
 
     /// Follows a text as the shell would, in `state`.
     fn text(&mut self, text: &str, label: Option<&str>, here: Here, state: &mut State) {
+        self.inner_bytes += text.len();
+        if label.is_some() && self.inner_bytes > INNER_BYTES_MAX {
+            self.too_much(here);
+            return;
+        }
+        self.check_dialect(text, here);
         let parsed = super::parse(text);
         let here = match label {
             Some(label) => here.below(self.node(here, Span::default(), label, NodeKind::Structure)),
@@ -123,6 +176,10 @@ impl<'a> Walker<'a> {
             home: self.home,
             analysis: std::mem::take(&mut self.analysis),
             depth: self.depth,
+            inner_bytes: self.inner_bytes,
+            trapped: std::mem::take(&mut self.trapped),
+            moved: self.moved,
+            dialect: self.dialect,
             source: text,
         };
         let after = inner.list(&parsed.list, here, state.clone());
@@ -131,6 +188,23 @@ impl<'a> Walker<'a> {
             inner.unparsed(text, &error, here);
         }
         self.analysis = inner.analysis;
+        self.inner_bytes = inner.inner_bytes;
+        self.trapped = inner.trapped;
+        self.moved = inner.moved;
+    }
+
+    /// Follows what was trapped: it runs at the end or at any time, with whatever the variables hold
+    /// then, wherever the shell is.
+    fn traps(&mut self, state: &State) {
+        let mut next = 0;
+        // A trap may set another one.
+        while let Some(Trap { text, here, state: set, dialect }) = self.trapped.get(next).cloned() {
+            self.dialect = dialect;
+            let mut at = set.without_variables();
+            at.folders = if self.moved { Folders::Unknown } else { state.folders.clone() };
+            self.script(&text, here, &mut at);
+            next += 1;
+        }
     }
 
     fn unparsed(&mut self, text: &str, error: &super::SyntaxError, here: Here) {
@@ -148,18 +222,14 @@ impl<'a> Walker<'a> {
     fn list(&mut self, list: &List, here: Here, state: State) -> After {
         let mut after = After::either(state);
         for item in &list.items {
-            let before = match item.joint {
-                Joint::Then => after.joined(),
-                Joint::And => after.succeeded.clone(),
-                Joint::Or => after.failed.clone(),
-            };
-            let now = self.item(item, here, before);
             after = match item.joint {
-                Joint::Then => now,
+                Joint::Then => self.item(item, here, after.joined()),
                 Joint::And => {
+                    let now = self.item(item, here, after.succeeded);
                     After { failed: after.failed.or(&now.failed), succeeded: now.succeeded }
                 }
                 Joint::Or => {
+                    let now = self.item(item, here, after.failed);
                     After { succeeded: after.succeeded.or(&now.succeeded), failed: now.failed }
                 }
             };
@@ -168,8 +238,11 @@ impl<'a> Walker<'a> {
     }
 
     fn item(&mut self, item: &Item, here: Here, state: State) -> After {
-        let after = self.pipeline(&item.pipeline, here, state.clone());
-        if item.background { After::either(state) } else { after }
+        if item.background {
+            self.pipeline(&item.pipeline, here, state.clone());
+            return After::either(state);
+        }
+        self.pipeline(&item.pipeline, here, state)
     }
 
     fn pipeline(&mut self, pipeline: &Pipeline, here: Here, state: State) -> After {
@@ -198,7 +271,8 @@ impl<'a> Walker<'a> {
         };
         let mut printed = before.unwrap_or_default();
         let here = command.redirects.iter().filter(is_text);
-        printed.texts.extend(here.map(|redirect| self.scalar(&redirect.target, state)));
+        printed.texts.extend(here.map(|redirect| self.input_text(redirect, state)));
+        printed.texts.truncate(PIPED_TEXTS_MAX);
         let names = printed.names.take();
         let CommandKind::Simple(simple) = &command.kind else { return printed };
         let words: Vec<Arg> =
@@ -209,6 +283,7 @@ impl<'a> Walker<'a> {
             printed.texts.push(Arg::Known(text.replace("\\n", "\n")));
             printed.texts.extend(rest.iter().filter(|arg| arg.as_known().is_some()).cloned());
         }
+        printed.texts.truncate(PIPED_TEXTS_MAX);
         printed.names = runs::names_printed(&words, names);
         printed
     }
@@ -217,6 +292,9 @@ impl<'a> Walker<'a> {
         self.depth += 1;
         let after = if self.depth > DEPTH_MAX {
             self.too_deep(here, command.span);
+            After::either(state)
+        } else if self.analysis.nodes.len() > NODES_MAX {
+            self.too_much(here);
             After::either(state)
         } else {
             self.command_within(command, here, state, input)
@@ -228,6 +306,13 @@ impl<'a> Walker<'a> {
     fn too_deep(&mut self, here: Here, span: Span) {
         let reason = format!("commands are nested more than {DEPTH_MAX} levels deep");
         self.doubt(here, span, DoubtKind::Unbounded, reason);
+    }
+
+    fn too_much(&mut self, here: Here) {
+        let already = self.analysis.nodes.last().is_some_and(|node| node.label == TOO_MUCH);
+        if !already {
+            self.doubt(here, Span::default(), DoubtKind::Unbounded, TOO_MUCH.to_owned());
+        }
     }
 
     fn command_within(
@@ -273,7 +358,11 @@ impl<'a> Walker<'a> {
                 let after = self.list(body, here, checked.succeeded.clone());
                 After::either(checked.joined().or(&after.joined()).or(&state))
             }
-            CommandKind::For { variable, words, body } => {
+            CommandKind::For { variable, words, asks, body } => {
+                if *asks {
+                    let reason = "what `select` sets depends on an answer".to_owned();
+                    self.doubt(here, span, DoubtKind::Unresolved, reason);
+                }
                 self.for_each(variable, words.as_deref(), body, span, here, state)
             }
             CommandKind::ArithmeticFor { header, body } => {
@@ -302,6 +391,7 @@ impl<'a> Walker<'a> {
                 for word in words {
                     self.word(word, here, &mut state);
                 }
+                self.tested(words, span, here, &state);
                 After::either(state)
             }
             CommandKind::Function { name, body } => {
@@ -309,8 +399,11 @@ impl<'a> Walker<'a> {
                 After::either(state)
             }
             CommandKind::Coprocess(body) => {
+                // It sets a variable to numbers, and that may be any variable.
+                let reason = "`coproc` sets variables of its own".to_owned();
+                self.doubt(here, span, DoubtKind::Unresolved, reason);
                 self.command(body, here, state.clone(), Input::Piped(Piped::default()));
-                After::either(state)
+                After::either(state.without_variables())
             }
         }
     }
@@ -355,15 +448,25 @@ impl<'a> Walker<'a> {
         self.assigned(variable, span, here);
         forget_changes(&[body], &mut state);
         let before = state.clone();
+        let counts = values.as_deref().is_some_and(|values| {
+            values.iter().all(|value| value.as_known().is_some_and(is_number))
+        });
+        let counts = counts || words.is_some_and(|words| self.are_numbers(words, &before));
+        let otherwise = if counts { Value::Number } else { Value::Unknown };
         let known = values.filter(|values| {
             let resolved = values.iter().all(|value| !matches!(value, Arg::Unknown { .. }));
             let few = values.len() <= LOOP_VALUES_MAX;
             resolved && few && !values.is_empty() && self.analysis.nodes.len() < NODES_COMFORTABLE
         });
+        for value in values_known(known.as_deref()) {
+            self.evaluated_later(value, span, here);
+        }
+        let known: Option<Vec<Value>> = known.map(|known| known.iter().map(Value::of).collect());
         let mut end = before.clone();
-        for value in known.unwrap_or_else(|| vec![UNKNOWN]) {
+        let values = known.unwrap_or_else(|| vec![otherwise]);
+        for value in values {
             let mut state = before.clone();
-            state.set(variable, Value::of(&value));
+            state.set(variable, value);
             end = end.or(&self.list(body, here, state).joined());
         }
         After::either(end)
@@ -373,7 +476,11 @@ impl<'a> Walker<'a> {
     fn function(&mut self, name: &str, body: &Command, here: Here, state: &mut State) {
         let moves = moves(body, state);
         self.command(body, here, state.without_variables(), Input::Piped(Piped::default()));
-        state.define(name, Function { folders: state.folders.clone(), moves });
+        let folders = state.folders.clone();
+        if !state.define(name, Function { folders, moves, certain: true }) {
+            let reason = "more functions than anybody follows".to_owned();
+            self.doubt(here, body.span, DoubtKind::Unresolved, reason);
+        }
     }
 
     /// Opens what the redirections name; the input they give, if they give one.
@@ -386,6 +493,10 @@ impl<'a> Walker<'a> {
         let mut input = None;
         for redirect in redirects {
             let span = redirect.span;
+            if let Some(name) = &redirect.variable {
+                self.assigned(name, span, here);
+                state.set(name, Value::Number);
+            }
             let accesses: &[Access] = match redirect.kind {
                 RedirectKind::Read => &[Access::Read],
                 RedirectKind::Write => &[Access::Write],
@@ -396,7 +507,7 @@ impl<'a> Walker<'a> {
                 }
                 RedirectKind::HereDocument | RedirectKind::HereString => {
                     self.parts(&redirect.target, here, state);
-                    input = Some(Input::Texts(vec![self.scalar(&redirect.target, state)]));
+                    input = Some(Input::Texts(vec![self.input_text(redirect, state)]));
                     continue;
                 }
             };
@@ -421,11 +532,15 @@ impl<'a> Walker<'a> {
         input: &Input,
     ) -> After {
         let mut argv = Vec::new();
-        let mut splits_first = false;
+        // How many words at the start may turn out to be none.
+        let mut vanishing = 0;
         for word in &simple.words {
             let arguments = self.word(word, here, &mut state);
-            splits_first |= argv.is_empty() && may_vanish(word);
+            let all_before = argv.len() == vanishing;
             argv.extend(arguments);
+            if all_before && may_vanish(word) {
+                vanishing = argv.len();
+            }
         }
         for assignment in &simple.assignments {
             self.assign(assignment, argv.is_empty(), here, &mut state);
@@ -435,9 +550,8 @@ impl<'a> Walker<'a> {
         }
         let here = Here { span: here.span.or(Some(span)), ..here };
         // `$x rm y` runs `rm` when `$x` turns out to be empty.
-        if splits_first && argv.len() > 1 {
-            let rest = argv[1..].to_vec();
-            self.invoke(rest, false, &state, here, input);
+        if let Some(rest) = argv.get(vanishing..).filter(|rest| vanishing > 0 && !rest.is_empty()) {
+            self.invoke(rest.to_vec(), false, &state, here, input);
         }
         self.run_here(argv, state, here, input)
     }
@@ -446,13 +560,17 @@ impl<'a> Walker<'a> {
         self.assigned(&assignment.name, assignment.span, here);
         if let Some(subscript) = &assignment.subscript {
             self.word(subscript, here, state);
+            self.calculated(subscript, here, state);
         }
         let value = match &assignment.value {
             AssignedValue::Scalar(word) => {
                 self.parts(word, here, state);
                 let value = self.scalar(word, state);
                 self.evaluated_later(&value, assignment.span, here);
-                Value::of(&value)
+                match Value::of(&value) {
+                    Value::Unknown if self.is_number(word, state) => Value::Number,
+                    value => value,
+                }
             }
             AssignedValue::Array(words) => {
                 for word in words {
@@ -462,9 +580,8 @@ impl<'a> Walker<'a> {
             }
         };
         let plain = assignment.subscript.is_none() && !assignment.append;
-        if lasts {
-            state.set(&assignment.name, if plain { value } else { Value::Unknown });
-        }
+        // What is set for one command only may still be seen by `eval` and by functions.
+        state.set(&assignment.name, if plain && lasts { value } else { Value::Unknown });
     }
 
     /// Notes a text such as `a[$(id)]`: where the shell takes it for a number, it runs what is in it.
@@ -486,6 +603,7 @@ impl<'a> Walker<'a> {
 
     /// Runs the substitutions in a word and says what arguments it becomes.
     fn word(&mut self, word: &Word, here: Here, state: &mut State) -> Vec<Arg> {
+        self.check_braces(word, here);
         self.parts(word, here, state);
         self.arguments(word, state)
     }
@@ -495,7 +613,16 @@ impl<'a> Walker<'a> {
     }
 
     fn scalar(&self, word: &Word, state: &State) -> Arg {
-        expand::scalar(word, self.written(word), state, self.home)
+        expand::scalar(word, self.written(word), Tilde::Assigned, state, self.home)
+    }
+
+    /// The text that a redirection gives.
+    fn input_text(&self, redirect: &Redirect, state: &State) -> Arg {
+        let tilde = match redirect.kind {
+            RedirectKind::HereString => Tilde::Argument,
+            _ => Tilde::Never,
+        };
+        expand::scalar(&redirect.target, self.written(&redirect.target), tilde, state, self.home)
     }
 
     fn written(&self, word: &Word) -> &'a str {
@@ -515,21 +642,12 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A calculation: it may assign to any variable, and a text in one may hold a substitution.
-    fn arithmetic(&mut self, word: &Word, here: Here, state: &mut State) {
-        self.nested(word, here, state);
-        let assigns = word.parts.iter().any(|part| match part {
-            Part::Text { text, .. } => ["=", "++", "--"].iter().any(|sign| text.contains(sign)),
-            _ => false,
-        });
-        if assigns {
-            *state = state.without_variables();
-        }
-    }
-
     fn parameter(&mut self, parameter: &Parameter, span: Span, here: Here, state: &mut State) {
         for word in &parameter.words {
             self.nested(word, here, state);
+        }
+        for word in calculated_words(parameter) {
+            self.calculated(word, here, state);
         }
         match parameter.operation {
             Operation::Assign => {
@@ -618,8 +736,9 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// An argument of which nothing is known.
-const UNKNOWN: Arg = Arg::Unknown { starts_with: String::new(), written: String::new() };
+fn values_known(values: Option<&[Arg]>) -> &[Arg] {
+    values.unwrap_or_default()
+}
 
 impl Value {
     fn of(arg: &Arg) -> Self {
@@ -641,115 +760,23 @@ fn socket_address(path: &str) -> Option<&str> {
 fn may_vanish(word: &Word) -> bool {
     !word.parts.is_empty()
         && word.parts.iter().all(|part| match part {
-            Part::Parameter(parameter) => !parameter.quoted,
+            Part::Parameter(parameter) => !parameter.quoted || expand::is_list(parameter),
             Part::Command { quoted, .. } => !quoted,
             _ => false,
         })
 }
 
-/// A loop's body may have run before: what it changes is not known at its start.
-fn forget_changes(lists: &[&List], state: &mut State) {
-    let mut changes = Changes::new(state);
-    for list in lists {
-        changes.list(list);
-    }
-    let Changes { variables, moves, anything, .. } = changes;
-    if moves {
-        state.folders = Folders::Unknown;
-    }
-    if anything {
-        *state = state.without_variables();
-    }
-    for name in variables {
-        state.set(&name, Value::Unknown);
-    }
-}
-
-fn moves(command: &Command, state: &State) -> bool {
-    let mut changes = Changes::new(state);
-    changes.command(command);
-    changes.moves
-}
-
-/// What running something would change in the shell that runs it.
-struct Changes<'s> {
-    before: &'s State,
-    variables: Vec<String>,
-    moves: bool,
-    /// Something may be changed that cannot be seen here.
-    anything: bool,
-}
-
-impl<'s> Changes<'s> {
-    fn new(before: &'s State) -> Self {
-        Self { before, variables: Vec::new(), moves: false, anything: false }
-    }
-
-    fn list(&mut self, list: &List) {
-        for item in &list.items {
-            for command in &item.pipeline.commands {
-                self.command(command);
-            }
-        }
-    }
-
-    fn command(&mut self, command: &Command) {
-        match &command.kind {
-            CommandKind::Simple(simple) => self.simple(simple),
-            CommandKind::Group(list) => self.list(list),
-            CommandKind::If { branches, otherwise } => {
-                for (condition, body) in branches {
-                    self.list(condition);
-                    self.list(body);
-                }
-                if let Some(otherwise) = otherwise {
-                    self.list(otherwise);
-                }
-            }
-            CommandKind::While { condition, body } => {
-                self.list(condition);
-                self.list(body);
-            }
-            CommandKind::For { variable, body, .. } => {
-                self.variables.push(variable.clone());
-                self.list(body);
-            }
-            CommandKind::ArithmeticFor { body, .. } => {
-                self.anything = true;
-                self.list(body);
-            }
-            CommandKind::Case { arms, .. } => {
-                for (_, body) in arms {
-                    self.list(body);
-                }
-            }
-            CommandKind::Arithmetic(_) => self.anything = true,
-            // What these change stays in them.
-            CommandKind::Subshell(_) | CommandKind::Coprocess(_) | CommandKind::Test(_) => {}
-            CommandKind::Function { body, .. } => self.command(body),
-        }
-    }
-
-    fn simple(&mut self, simple: &Simple) {
-        self.variables.extend(simple.assignments.iter().map(|assigned| assigned.name.clone()));
-        let Some(program) = simple.words.first() else { return };
-        match &program.parts[..] {
-            [Part::Text { text, .. }] => match text.as_str() {
-                "cd" | "pushd" | "popd" => self.moves = true,
-                "eval" | "source" | "." | "command" | "builtin" => {
-                    self.moves = true;
-                    self.anything = true;
-                }
-                "read" | "export" | "declare" | "local" | "typeset" | "readonly" | "printf"
-                | "mapfile" | "readarray" | "getopts" | "let" | "unset" | "set" => {
-                    self.anything = true;
-                }
-                name => self.moves |= self.before.function(name).is_some_and(|f| f.moves),
-            },
-            _ => {
-                self.moves = true;
-                self.anything = true;
-            }
-        }
+/// The words of an expansion that are taken for numbers: subscripts, and where a part starts.
+fn calculated_words(parameter: &Parameter) -> &[Word] {
+    let words = &parameter.words[..];
+    match parameter.operation {
+        Operation::Plain | Operation::Length | Operation::Substring => words,
+        // Only one of them is the value or the pattern.
+        Operation::Default
+        | Operation::Assign
+        | Operation::Alternative
+        | Operation::Error
+        | Operation::Change
+        | Operation::Indirect => words.split_last().map_or(&[], |(_, before)| before),
     }
 }

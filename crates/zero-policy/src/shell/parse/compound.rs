@@ -52,7 +52,7 @@ impl Reader<'_> {
                 words = Some(self.words_of_line());
             }
         }
-        CommandKind::For { variable, words, body: self.loop_body() }
+        CommandKind::For { variable, words, asks: !is_for, body: self.loop_body() }
     }
 
     /// Words up to `;` or the end of the line, which is consumed.

@@ -218,7 +218,7 @@ impl Reader<'_> {
                 let word = self.arithmetic_text(Fence::Brace);
                 self.require_plain(&word);
                 words.push(word);
-                Operation::Change
+                Operation::Substring
             }
             b'/' => {
                 self.eat("/");

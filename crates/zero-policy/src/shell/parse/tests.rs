@@ -181,7 +181,7 @@ fn parameters() {
     );
     check(
         "${a:1:2} ${a: -1} ${a^} ${a^^[b]} ${a,,}",
-        "${a change 1:2} ${a change  -1} ${a change } ${a change [b]} ${a change }",
+        "${a substring 1:2} ${a substring  -1} ${a change } ${a change [b]} ${a change }",
     );
     check("${a@Q} ${a[@]} ${a[i]:-b}", "${a indirect} ${a plain @} ${a default i b}");
     check("${a:-$(b)} \"${a:-`b`}\"", "${a default $(b)} \"${a default \"$(b)\"}\"");

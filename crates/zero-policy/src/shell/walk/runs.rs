@@ -4,6 +4,7 @@ use super::super::analysis::{DoubtKind, Invocation, NodeKind};
 use super::super::arg::Arg;
 use super::super::ast::{CommandKind, Part, Span};
 use super::super::state::State;
+use super::dialect::Dialect;
 use super::{DEPTH_MAX, Here, Input, Piped, Walker};
 use crate::program::{self, Access, Run, Study, Touch};
 
@@ -59,6 +60,9 @@ impl Walker<'_> {
             .map(|touch| touch.path.clone())
             .collect();
         let runs = std::mem::take(&mut study.runs);
+        let around = self.dialect;
+        let program = argv.first().and_then(Arg::as_known).unwrap_or_default();
+        self.dialect = Dialect::of(program, around);
         let finds = argv.first().and_then(Arg::as_known).is_some_and(finds_files);
         let node = self.command_node(argv, more_arguments, study, state, here);
         let here = here.below(node);
@@ -70,6 +74,7 @@ impl Walker<'_> {
             };
             self.run(run, names, state, here, span, input);
         }
+        self.dialect = around;
         self.depth -= 1;
     }
 
@@ -95,7 +100,7 @@ impl Walker<'_> {
                 self.invoke_on(argv, more_arguments, names, &state, here, input);
             }
             Run::Script { text, folder } => {
-                let mut state = self.moved(folder.as_ref(), state).without_variables();
+                let mut state = self.moved(folder.as_ref(), state).outside();
                 self.script(&text, here, &mut state);
             }
             Run::ScriptFromInput => self.script_from(input, state, here, span),
@@ -135,7 +140,7 @@ impl Walker<'_> {
             Input::Piped(piped) => (&piped.texts[..], false),
         };
         for text in texts {
-            self.script(text, here, &mut state.without_variables());
+            self.script(text, here, &mut state.outside());
         }
         if !certain {
             let reason = "it runs commands that it reads from its input".to_owned();

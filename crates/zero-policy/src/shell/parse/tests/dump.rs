@@ -57,7 +57,7 @@ fn kind(kind: &CommandKind) -> String {
         CommandKind::While { condition, body } => {
             format!("while {} do {} done", list(condition), list(body))
         }
-        CommandKind::For { variable, words, body } => {
+        CommandKind::For { variable, words, body, .. } => {
             let among = words.as_ref().map(|all| {
                 all.iter().fold(" in".to_owned(), |out, each| format!("{out} {}", word(each)))
             });
