@@ -13,6 +13,8 @@ use super::state::{State, Value};
 const BRACE_WORDS_MAX: usize = 64;
 /// Characters of a word that are looked at for braces; patterns in longer words are not resolved.
 const BRACE_ATOMS_MAX: usize = 4096;
+/// Bytes that variables may add to a word; the rest of it is unknown.
+const VALUES_BYTES_MAX: usize = 256 * 1024;
 
 /// What a process substitution is called by the program that gets it.
 const PROCESS_FILE: &str = "/dev/fd/63";
@@ -45,8 +47,9 @@ pub(super) fn arguments(
 ) -> Vec<Arg> {
     let unknown = || Arg::Unknown { starts_with: String::new(), written: written.to_owned() };
     let mut atoms = Vec::new();
+    let mut room = VALUES_BYTES_MAX;
     for part in &word.parts {
-        push_part(part, state, home, &mut atoms);
+        push_part(part, state, home, &mut room, &mut atoms);
     }
     let Some(words) = brace_words(atoms) else { return vec![unknown()] };
     let mut arguments = Vec::new();
@@ -65,8 +68,9 @@ pub(super) fn scalar(
     home: Option<&Path>,
 ) -> Arg {
     let mut atoms = Vec::new();
+    let mut room = VALUES_BYTES_MAX;
     for part in &word.parts {
-        push_part(part, state, home, &mut atoms);
+        push_part(part, state, home, &mut room, &mut atoms);
     }
     let mut text = String::new();
     for atom in expand_tilde(atoms, tilde, home) {
@@ -82,7 +86,13 @@ pub(super) fn scalar(
     Arg::Known(text)
 }
 
-fn push_part(part: &Part, state: &State, home: Option<&Path>, atoms: &mut Vec<Atom>) {
+fn push_part(
+    part: &Part,
+    state: &State,
+    home: Option<&Path>,
+    room: &mut usize,
+    atoms: &mut Vec<Atom>,
+) {
     match part {
         Part::Text { text, quoted: true } => {
             atoms.push(Atom::Quotes);
@@ -98,6 +108,13 @@ fn push_part(part: &Part, state: &State, home: Option<&Path>, atoms: &mut Vec<At
                 Operation::Length => Value::Number,
                 _ => Value::Unknown,
             };
+            let value = match value {
+                Value::Known(text) if text.len() > *room => Value::Unknown,
+                value => value,
+            };
+            if let Value::Known(text) = &value {
+                *room -= text.len();
+            }
             if parameter.quoted {
                 atoms.push(Atom::Quotes);
             }
@@ -374,6 +391,8 @@ struct Field {
     pattern: String,
     exists: bool,
     globs: bool,
+    /// Whether there was a `[`.
+    bracket: bool,
     unknown: bool,
     /// Whether other words may follow that nobody knows.
     more: bool,
@@ -390,7 +409,9 @@ impl Field {
         if quoted && (special || char == '\\') {
             self.pattern.push('\\');
         }
-        self.globs |= special && !quoted;
+        // `[` is a pattern only with a `]` after it; alone it is a command.
+        self.globs |= !quoted && (matches!(char, '*' | '?') || (char == ']' && self.bracket));
+        self.bracket |= !quoted && char == '[';
         self.pattern.push(char);
     }
 

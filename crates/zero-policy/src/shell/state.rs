@@ -11,6 +11,8 @@ use super::analysis::Folders;
 const VARIABLES_MAX: usize = 256;
 /// Folders a command may run in; with more, none is known.
 const FOLDERS_MAX: usize = 8;
+/// Bytes of a value that is followed. `x=$x$x` doubles each time.
+const VALUE_BYTES_MAX: usize = 1024;
 
 /// What is known of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +79,8 @@ impl State {
             return;
         }
         let keeps = set_by_the_shell(name) || self.fixed.borrow().contains(name);
-        let value = if keeps { Value::Unknown } else { value };
+        let long = matches!(&value, Value::Known(text) | Value::Pattern(text) if text.len() > VALUE_BYTES_MAX);
+        let value = if keeps || long { Value::Unknown } else { value };
         variables.insert(name.to_owned(), value);
     }
 

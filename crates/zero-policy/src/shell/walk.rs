@@ -33,11 +33,11 @@ const LOOP_VALUES_MAX: usize = 8;
 /// Nodes after which loops are no longer looked at value by value.
 const NODES_COMFORTABLE: usize = 50_000;
 /// Nodes after which nothing is followed any more.
-const NODES_MAX: usize = 400_000;
+const NODES_MAX: usize = 100_000;
 /// Bytes of inner scripts that are read, all together.
-const INNER_BYTES_MAX: usize = 8 * 1024 * 1024;
+const INNER_BYTES_MAX: usize = 1024 * 1024;
 /// Texts of a pipeline that are followed. A shell that reads one is doubted in any case.
-const PIPED_TEXTS_MAX: usize = 16;
+const PIPED_TEXTS_MAX: usize = 8;
 /// Characters of a node's label.
 const LABEL_CHARS_MAX: usize = 240;
 
@@ -283,6 +283,7 @@ impl<'a> Walker<'a> {
             printed.texts.push(Arg::Known(text.replace("\\n", "\n")));
             printed.texts.extend(rest.iter().filter(|arg| arg.as_known().is_some()).cloned());
         }
+        printed.texts.dedup();
         printed.texts.truncate(PIPED_TEXTS_MAX);
         printed.names = runs::names_printed(&words, names);
         printed

@@ -5,3 +5,4 @@ mod bash;
 mod differential;
 mod judging;
 mod verdicts;
+mod walk;

@@ -678,9 +678,9 @@ pub(crate) fn script(at: usize) -> String {
     // Each statement once as it stands, then all of them within others.
     let mut random = Random((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     random.below(2);
-    let mut made = match STATEMENTS.get(at / 2) {
-        Some(statement) if at % 2 == 0 => fill(statement, 0, &mut random),
-        _ => statement(DEPTH_MAX, &mut random),
+    let mut made = match STATEMENTS.get(at) {
+        Some(statement) => fill(statement, 0, &mut random),
+        None => statement(DEPTH_MAX, &mut random),
     };
     made.truncate(made.trim_end_matches('\n').len());
     made
