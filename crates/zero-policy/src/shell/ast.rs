@@ -48,6 +48,8 @@ pub enum Joint {
 pub struct Pipeline {
     /// The commands, first to last; at least one.
     pub commands: Vec<Command>,
+    /// Whether `!` stands before it, once or more often.
+    pub negated: bool,
 }
 
 /// One command with its redirections.

@@ -242,7 +242,9 @@ impl<'a> Walker<'a> {
             self.pipeline(&item.pipeline, here, state.clone());
             return After::either(state);
         }
-        self.pipeline(&item.pipeline, here, state)
+        let after = self.pipeline(&item.pipeline, here, state);
+        // `!` turns it round, and may stand there twice.
+        if item.pipeline.negated { After::either(after.joined()) } else { after }
     }
 
     fn pipeline(&mut self, pipeline: &Pipeline, here: Here, state: State) -> After {
@@ -356,8 +358,10 @@ impl<'a> Walker<'a> {
             CommandKind::While { condition, body } => {
                 forget_changes(&[condition, body], &mut state);
                 let checked = self.list(condition, here, state.clone());
-                let after = self.list(body, here, checked.succeeded.clone());
-                After::either(checked.joined().or(&after.joined()).or(&state))
+                // `until` goes on where the condition failed.
+                let checked = checked.joined();
+                let after = self.list(body, here, checked.clone());
+                After::either(checked.or(&after.joined()).or(&state))
             }
             CommandKind::For { variable, words, asks, body } => {
                 if *asks {
@@ -459,7 +463,7 @@ impl<'a> Walker<'a> {
             let few = values.len() <= LOOP_VALUES_MAX;
             resolved && few && !values.is_empty() && self.analysis.nodes.len() < NODES_COMFORTABLE
         });
-        for value in values_known(known.as_deref()) {
+        for value in known.as_deref().unwrap_or_default() {
             self.evaluated_later(value, span, here);
         }
         let known: Option<Vec<Value>> = known.map(|known| known.iter().map(Value::of).collect());
@@ -735,10 +739,6 @@ impl<'a> Walker<'a> {
         self.analysis.nodes.push(Node { parent: here.parent, label, span, kind });
         self.analysis.nodes.len() - 1
     }
-}
-
-fn values_known(values: Option<&[Arg]>) -> &[Arg] {
-    values.unwrap_or_default()
 }
 
 impl Value {

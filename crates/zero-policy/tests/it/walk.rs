@@ -1,10 +1,10 @@
 //! What a script is said to run: its programs in order, and `?` when something is doubted.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use zero_policy::shell::analyse;
-use zero_policy::shell::analysis::{Analysis, NodeKind};
+use zero_policy::shell::analysis::{Analysis, Folders, NodeKind};
 
 use crate::judging::{HOME, ROOT};
 
@@ -14,6 +14,21 @@ fn said(script: &str) -> Analysis {
 
 fn is_doubted(analysis: &Analysis) -> bool {
     analysis.nodes.iter().any(|node| matches!(node.kind, NodeKind::Doubt(_)))
+}
+
+/// Checks that the last command may run in these folders.
+#[track_caller]
+fn runs_in(script: &str, expected: &[&str]) {
+    let analysis = said(script);
+    let folders = analysis.nodes.iter().rev().find_map(|node| match &node.kind {
+        NodeKind::Command(invocation) => Some(invocation.folders.clone()),
+        _ => None,
+    });
+    let expected = match expected {
+        [] => Folders::Unknown,
+        some => Folders::OneOf(some.iter().map(PathBuf::from).collect()),
+    };
+    assert_eq!(folders, Some(expected), "{script}");
 }
 
 /// Checks that nothing is doubted and that these commands are said, in this order.
@@ -136,6 +151,25 @@ fn words_become_what_the_shell_makes_of_them() {
     check("touch a$x", "touch a$x ");
     check("touch \"a$x\"", "touch \"a$x\"");
     check("touch a$((1))", "touch a$((1))");
+}
+
+#[test]
+fn the_folder_is_followed() {
+    runs_in("cd a && rm b", &["/w/a"]);
+    runs_in("cd a || rm b", &["/w"]);
+    runs_in("cd a; rm b", &["/w/a", "/w"]);
+    runs_in("! cd a && rm b", &["/w/a", "/w"]);
+    runs_in("if ! cd a; then rm b; fi", &["/w/a", "/w"]);
+    runs_in("cd -P a && rm b", &["/w/a"]);
+    runs_in("cd -P a/.. && rm b", &[]);
+    runs_in("cd -LP a && rm b", &[]);
+    runs_in("cd - && rm b", &[]);
+    runs_in("pushd && rm b", &[]);
+    runs_in("pushd -n a && rm b", &[]);
+    runs_in("trap 'rm b' EXIT; cd a", &[]);
+    runs_in("trap 'rm b' EXIT; ls", &["/w"]);
+    runs_in("until cd a; do rm b; done", &[]);
+    runs_in("(cd a; ls); rm b", &["/w"]);
 }
 
 #[test]

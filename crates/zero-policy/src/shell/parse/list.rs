@@ -28,9 +28,9 @@ impl Reader<'_> {
                 }
                 break;
             }
-            let commands = self.pipeline();
+            let (commands, negated) = self.pipeline();
             if !commands.is_empty() {
-                let pipeline = Pipeline { commands };
+                let pipeline = Pipeline { commands, negated };
                 items.push(Item { joint, pipeline, background: false });
             }
             self.skip_blanks();
@@ -78,12 +78,14 @@ impl Reader<'_> {
         self.looking_at(";;") || self.looking_at(";&")
     }
 
-    fn pipeline(&mut self) -> Vec<Command> {
+    fn pipeline(&mut self) -> (Vec<Command>, bool) {
         let start = self.pos;
         let mut prefixed = false;
+        let mut negated = false;
         loop {
             self.skip_blanks();
             if self.eat_reserved("!") {
+                negated = true;
                 // With `extglob` on, which an earlier line may have done, this is a pattern.
                 if self.raw() == Some(b'(') {
                     self.fail("`!(` has two meanings");
@@ -97,7 +99,8 @@ impl Reader<'_> {
         }
         if prefixed && (matches!(self.peek(), None | Some(b'\n' | b';')) && !self.at_clause_end()) {
             let kind = CommandKind::Simple(Simple::default());
-            return vec![Command { kind, redirects: Vec::new(), span: self.span(start) }];
+            let nothing = Command { kind, redirects: Vec::new(), span: self.span(start) };
+            return (vec![nothing], negated);
         }
         let mut commands = Vec::new();
         loop {
@@ -108,7 +111,7 @@ impl Reader<'_> {
             }
             self.skip_newlines();
         }
-        commands
+        (commands, negated)
     }
 
     /// `-p` and `--` after `time`.
