@@ -221,9 +221,15 @@ impl<'a> Walker<'a> {
 
     fn list(&mut self, list: &List, here: Here, state: State) -> After {
         let mut after = After::either(state);
+        // The shell's own state while a list such as `a && b &` is followed, which runs in another.
+        let mut own: Option<State> = None;
         for item in &list.items {
             after = match item.joint {
-                Joint::Then => self.item(item, here, after.joined()),
+                Joint::Then => {
+                    let before = own.take().unwrap_or_else(|| after.joined());
+                    own = item.background.then(|| before.clone());
+                    self.item(item, here, before)
+                }
                 Joint::And => {
                     let now = self.item(item, here, after.succeeded);
                     After { failed: after.failed.or(&now.failed), succeeded: now.succeeded }
@@ -234,14 +240,10 @@ impl<'a> Walker<'a> {
                 }
             };
         }
-        after
+        own.map_or(after, After::either)
     }
 
     fn item(&mut self, item: &Item, here: Here, state: State) -> After {
-        if item.background {
-            self.pipeline(&item.pipeline, here, state.clone());
-            return After::either(state);
-        }
         let after = self.pipeline(&item.pipeline, here, state);
         // `!` turns it round, and may stand there twice.
         if item.pipeline.negated { After::either(after.joined()) } else { after }

@@ -158,6 +158,8 @@ fn the_folder_is_followed() {
     runs_in("cd a && rm b", &["/w/a"]);
     runs_in("cd a || rm b", &["/w"]);
     runs_in("cd a; rm b", &["/w/a", "/w"]);
+    runs_in("cd a && rm b &", &["/w/a"]);
+    runs_in("cd a && ls & rm b", &["/w"]);
     runs_in("! cd a && rm b", &["/w/a", "/w"]);
     runs_in("if ! cd a; then rm b; fi", &["/w/a", "/w"]);
     runs_in("cd -P a && rm b", &["/w/a"]);
