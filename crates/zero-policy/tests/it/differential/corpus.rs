@@ -680,7 +680,7 @@ const SHAPES: &[&str] = &[
     "f() { §\n}; export -f f; bash -c f",
     "true && { §\n} > o",
     "command eval ¶",
-    "ls() { §\n}; §",
+    "g() { §\n}; §",
 ];
 
 /// Script number `at` of the corpus.
