@@ -482,7 +482,13 @@ impl<'a> Walker<'a> {
     /// A function's body is looked at where it is defined, with variables that may hold anything.
     fn function(&mut self, name: &str, body: &Command, here: Here, state: &mut State) {
         let moves = moves(body, state);
-        self.command(body, here, state.without_variables(), Input::Piped(Piped::default()));
+        let mut inside = state.without_variables();
+        let text = self.source.get(body.span.start..body.span.end);
+        if moves && text.is_none_or(|text| text.contains(name)) {
+            // It may call itself, from wherever it has gone.
+            inside.folders = Folders::Unknown;
+        }
+        self.command(body, here, inside, Input::Piped(Piped::default()));
         let folders = state.folders.clone();
         if !state.define(name, Function { folders, moves, certain: true }) {
             let reason = "more functions than anybody follows".to_owned();

@@ -131,10 +131,8 @@ impl Walker<'_> {
                 None => Folders::Unknown,
             },
             [Arg::Known(path)] if path.starts_with('+') && builtin == "pushd" => Folders::Unknown,
-            // What lies above a link is not what lies above its name.
-            [Arg::Known(path)] if physical && path.split('/').any(|part| part == "..") => {
-                Folders::Unknown
-            }
+            // It leads through links, and `..` afterwards is not what the name says.
+            _ if physical => Folders::Unknown,
             [Arg::Known(path)] => state.folders.enter(path),
             _ => Folders::Unknown,
         }

@@ -57,6 +57,7 @@ const SIGNS: &[&str] = &[
     "function ",
     "select ",
     "coproc ",
+    "time ",
 ];
 
 impl Dialect {
@@ -95,7 +96,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Doubts braces, which others do not expand.
+    /// Doubts braces and tildes that others do not expand.
     pub(super) fn check_braces(&mut self, word: &Word, here: Here) {
         if self.dialect == Dialect::Bash {
             return;
@@ -106,6 +107,8 @@ impl Walker<'_> {
         });
         let (mut opens, mut divides) = (false, false);
         for text in plain {
+            // In an argument only bash looks for `~` after these.
+            divides |= text.contains("=~") || text.contains(":~");
             opens |= text.contains('{');
             divides |= opens && (text.contains(',') || text.contains(".."));
         }
