@@ -46,6 +46,24 @@ impl Arg {
         }
     }
 
+    /// Whether it certainly stays one argument: what is known does, and what stands in double
+    /// quotes, unless it is a list such as `"$@"`. So does a name that `find` puts in for `{}`.
+    pub fn is_one_word(&self) -> bool {
+        let Self::Unknown { written, starts_with } = self else {
+            return matches!(self, Self::Known(_));
+        };
+        let quoted = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        match quoted {
+            Some(inner) => !inner.contains(['"', '@', '`', '\\']),
+            // `xargs` puts in names too, several of them, and nobody knows how they start.
+            None => {
+                !starts_with.is_empty()
+                    && written.contains("{}")
+                    && !written.contains(['$', '`', '"'])
+            }
+        }
+    }
+
     /// True when it may turn out to be an option: it starts with `-`, or nothing is known.
     pub fn may_be_option(&self) -> bool {
         let start = self.certain_start();

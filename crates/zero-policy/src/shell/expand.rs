@@ -293,6 +293,8 @@ struct Field {
     pattern: String,
     exists: bool,
     globs: bool,
+    /// Whether a bracket was opened.
+    brackets: bool,
     unknown: bool,
 }
 
@@ -307,7 +309,9 @@ impl Field {
         if quoted && (special || char == '\\') {
             self.pattern.push('\\');
         }
-        self.globs |= special && !quoted;
+        // A bracket means itself until it is closed, as that of `[ -f x ]` never is.
+        self.globs |= !quoted && matches!(char, '*' | '?') || self.brackets && char == ']';
+        self.brackets |= !quoted && char == '[';
         self.pattern.push(char);
     }
 

@@ -5,6 +5,7 @@
 //! cannot be followed becomes a [`Doubt`], so that silence always means "seen and understood".
 
 mod builtins;
+mod names;
 mod runs;
 
 use std::path::Path;
@@ -88,6 +89,8 @@ struct Walker<'a> {
     depth: usize,
     /// The text being followed, for showing words as they are written.
     source: &'a str,
+    /// Arguments of the current command that are names of files, and the folders they lie in.
+    listed: Vec<(Arg, Vec<Arg>)>,
 }
 
 /// How the shell goes on after something that may fail.
@@ -108,7 +111,7 @@ impl After {
 
 impl<'a> Walker<'a> {
     fn new(home: Option<&'a Path>) -> Self {
-        Self { home, analysis: Analysis::default(), depth: 0, source: "" }
+        Self { home, analysis: Analysis::default(), depth: 0, source: "", listed: Vec::new() }
     }
 
     /// Follows a text as the shell would, in `state`.
@@ -124,6 +127,7 @@ impl<'a> Walker<'a> {
             analysis: std::mem::take(&mut self.analysis),
             depth: self.depth,
             source: text,
+            listed: Vec::new(),
         };
         let after = inner.list(&parsed.list, here, state.clone());
         *state = after.joined();
@@ -209,7 +213,12 @@ impl<'a> Walker<'a> {
             printed.texts.push(Arg::Known(text.replace("\\n", "\n")));
             printed.texts.extend(rest.iter().filter(|arg| arg.as_known().is_some()).cloned());
         }
-        printed.names = runs::names_printed(&words, names);
+        // What is read from elsewhere is no longer what came through the pipe.
+        let reads_else = command.redirects.iter().any(|redirect| {
+            let span = redirect.span;
+            self.source.get(span.start..span.end).is_none_or(|written| written.contains('<'))
+        });
+        printed.names = names::names_printed(&words, names.filter(|_| !reads_else));
         printed
     }
 
@@ -422,28 +431,60 @@ impl<'a> Walker<'a> {
     ) -> After {
         let mut argv = Vec::new();
         let mut splits_first = false;
+        let mut listed = Vec::new();
         for word in &simple.words {
             let arguments = self.word(word, here, &mut state);
             splits_first |= argv.is_empty() && may_vanish(word);
+            if let ([only], Some(folders)) = (&arguments[..], self.names_listed(word, &state)) {
+                listed.push((only.clone(), folders));
+            }
             argv.extend(arguments);
         }
+        // `IFS= read` says how this one `read` splits its line, and is forgotten after it.
+        let reads = argv.first().and_then(Arg::as_known) == Some("read")
+            && state.function("read").is_none();
         for assignment in &simple.assignments {
-            self.assign(assignment, argv.is_empty(), here, &mut state);
+            let value = self.assign(assignment, argv.is_empty(), here, &mut state);
+            let harmless = reads && assignment.name == "IFS"
+                || variables::is_harmless(&assignment.name, &value);
+            if !harmless {
+                self.assigned(&assignment.name, assignment.span, here);
+            }
         }
         if argv.is_empty() {
             return After::either(state);
         }
         let here = Here { span: here.span.or(Some(span)), ..here };
+        self.listed = listed;
         // `$x rm y` runs `rm` when `$x` turns out to be empty.
         if splits_first && argv.len() > 1 {
             let rest = argv[1..].to_vec();
             self.invoke(rest, false, &state, here, input);
         }
-        self.run_here(argv, state, here, input)
+        let after = self.run_here(argv, state, here, input);
+        self.listed.clear();
+        after
     }
 
-    fn assign(&mut self, assignment: &Assignment, lasts: bool, here: Here, state: &mut State) {
-        self.assigned(&assignment.name, assignment.span, here);
+    /// For a word such as `$(git ls-files)`, which becomes names of files: the folders they lie in.
+    fn names_listed(&self, word: &Word, state: &State) -> Option<Vec<Arg>> {
+        let [Part::Command { list, .. }] = &word.parts[..] else { return None };
+        let [Item { pipeline, background: false, .. }] = &list.items[..] else { return None };
+        let mut printed = None;
+        for command in &pipeline.commands {
+            printed = Some(self.printed(command, printed, state));
+        }
+        printed?.names
+    }
+
+    /// Sets a variable, for good where it `lasts`; the value it gets.
+    fn assign(
+        &mut self,
+        assignment: &Assignment,
+        lasts: bool,
+        here: Here,
+        state: &mut State,
+    ) -> Value {
         if let Some(subscript) = &assignment.subscript {
             self.word(subscript, here, state);
         }
@@ -462,9 +503,11 @@ impl<'a> Walker<'a> {
             }
         };
         let plain = assignment.subscript.is_none() && !assignment.append;
+        let value = if plain { value } else { Value::Unknown };
         if lasts {
-            state.set(&assignment.name, if plain { value } else { Value::Unknown });
+            state.set(&assignment.name, value.clone());
         }
+        value
     }
 
     /// Notes a text such as `a[$(id)]`: where the shell takes it for a number, it runs what is in it.
