@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bash;
+mod everyday;
 mod judging;
 mod verdicts;
