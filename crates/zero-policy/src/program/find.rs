@@ -123,9 +123,10 @@ impl Find<'_> {
                 name => match words_after(name) {
                     Some(words) => {
                         // `-name $x`: unquoted, it may bring `-delete` along.
-                        let open = from(self.args, self.at).iter().take(words).any(|value| {
-                            matches!(value, Arg::Unknown { .. }) && !value.is_one_word()
-                        });
+                        let open = from(self.args, self.at)
+                            .iter()
+                            .take(words)
+                            .any(|value| value.may_split());
                         self.at += words;
                         if open {
                             self.doubt("what it looks for may be an action");

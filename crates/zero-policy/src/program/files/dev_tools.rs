@@ -159,7 +159,7 @@ static FORMS: &[Form] = &[
     form(PIP, &["list"], &["--format=", "--user", "--local", "-l"], Operands::None),
     form(PIP, &["show"], &["-f", "--files", "-v", "--verbose"], Operands::Any),
     form(PIP, &["freeze"], &["--all", "--local", "-l", "--user"], Operands::None),
-    form(&["npm", "npx"], &["-v"], &[], Operands::None),
+    form(&["npm"], &["-v"], &[], Operands::None),
     form(&["docker", "make", "cmake", "tsc"], &["-v"], &[], Operands::None),
     form(&["rustup"], &["toolchain", "list"], &["-v", "--verbose"], Operands::None),
     form(&["rustup"], &["target", "list"], &["--installed"], Operands::None),
@@ -314,6 +314,10 @@ static FORMS: &[Form] = &[
         ],
         Operands::Any,
     ),
+    form(&["ip"], &["addr"], &[], Operands::None),
+    form(&["ip"], &["a"], &[], Operands::None),
+    form(&["ip"], &["route"], &[], Operands::None),
+    form(&["ifconfig"], &[], &["-a"], Operands::None),
     form(&["brew"], &["list"], &["--versions", "--formula", "--cask", "-1"], Operands::Any),
     form(&["apt"], &["list"], &["--installed", "--upgradable"], Operands::Any),
     form(&["apt"], &["show"], &["-a"], Operands::Any),
@@ -343,7 +347,7 @@ impl Form {
         args.iter().skip(self.words.len()).all(|arg| match arg {
             Arg::Known(text) if text.starts_with('-') => self.may_have(text),
             Arg::Known(_) => self.operands == Operands::Any,
-            arg => self.operands == Operands::Any && !arg.may_be_option(),
+            arg => self.operands == Operands::Any && !arg.may_be_option() && !arg.may_split(),
         })
     }
 

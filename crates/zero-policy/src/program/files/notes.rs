@@ -33,8 +33,7 @@ impl Notes {
     /// Arguments that may become several, where all that is not said otherwise is a file: `$x` in
     /// `grep $x` may be a pattern and a file.
     pub(super) fn read_what_splits(&mut self, args: &[Arg]) {
-        let splits = |arg: &&Arg| matches!(arg, Arg::Unknown { .. }) && !arg.is_one_word();
-        args.iter().filter(splits).for_each(|arg| self.read(arg, Depth::Itself));
+        args.iter().filter(|arg| arg.may_split()).for_each(|arg| self.read(arg, Depth::Itself));
     }
 
     /// A file that is made or changed.
@@ -139,8 +138,7 @@ pub(super) fn may_hide_option(args: &[Arg], options: &Options) -> bool {
     let end = Arg::known("--");
     let is_value = options.given.iter().any(|given| given.value.as_ref() == Some(&end));
     let end = args.iter().position(|arg| *arg == end && !is_value).unwrap_or(args.len());
-    let unknown = |arg: &Arg| matches!(arg, Arg::Unknown { .. }) && !arg.is_one_word();
-    let unknown = args.iter().take(end).any(unknown);
+    let unknown = args.iter().take(end).any(Arg::may_split);
     options.uncertain || unknown
 }
 

@@ -105,8 +105,7 @@ impl Line {
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
             let Some(text) = arg.as_known() else {
-                let several = matches!(arg, Arg::Unknown { .. }) && !arg.is_one_word();
-                line.uncertain |= several || arg.may_be_option();
+                line.uncertain |= arg.may_split() || arg.may_be_option();
                 line.operands.push(arg.clone());
                 continue;
             };
