@@ -8,6 +8,7 @@ mod builtins;
 mod names;
 mod runs;
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::analysis::{Analysis, Doubt, DoubtKind, FileUse, Folders, Node, NodeKind};
@@ -91,6 +92,8 @@ struct Walker<'a> {
     source: &'a str,
     /// Arguments of the current command that are names of files, and the folders they lie in.
     listed: Vec<(Arg, Vec<Arg>)>,
+    /// Names that are functions somewhere, so that they may not mean the program.
+    functions: HashSet<String>,
 }
 
 /// How the shell goes on after something that may fail.
@@ -111,7 +114,14 @@ impl After {
 
 impl<'a> Walker<'a> {
     fn new(home: Option<&'a Path>) -> Self {
-        Self { home, analysis: Analysis::default(), depth: 0, source: "", listed: Vec::new() }
+        Self {
+            home,
+            analysis: Analysis::default(),
+            depth: 0,
+            source: "",
+            listed: Vec::new(),
+            functions: HashSet::new(),
+        }
     }
 
     /// Follows a text as the shell would, in `state`.
@@ -128,13 +138,17 @@ impl<'a> Walker<'a> {
             depth: self.depth,
             source: text,
             listed: Vec::new(),
+            functions: std::mem::take(&mut self.functions),
         };
+        // All of them beforehand: a function may be called before the line that defines another.
+        inner.functions.extend(names::functions_in(text).map(str::to_owned));
         let after = inner.list(&parsed.list, here, state.clone());
         *state = after.joined();
         if let Some(error) = parsed.error {
             inner.unparsed(text, &error, here);
         }
         self.analysis = inner.analysis;
+        self.functions = inner.functions;
     }
 
     fn unparsed(&mut self, text: &str, error: &super::SyntaxError, here: Here) {
@@ -218,7 +232,9 @@ impl<'a> Walker<'a> {
             let span = redirect.span;
             self.source.get(span.start..span.end).is_none_or(|written| written.contains('<'))
         });
-        printed.names = names::names_printed(&words, names.filter(|_| !reads_else));
+        if !self.functions.contains(program) {
+            printed.names = names::names_printed(&words, names.filter(|_| !reads_else));
+        }
         printed
     }
 
@@ -381,6 +397,7 @@ impl<'a> Walker<'a> {
     /// A function's body is looked at where it is defined, with variables that may hold anything.
     fn function(&mut self, name: &str, body: &Command, here: Here, state: &mut State) {
         let moves = moves(body, state);
+        self.functions.insert(name.to_owned());
         self.command(body, here, state.without_variables(), Input::Piped(Piped::default()));
         state.define(name, Function { folders: state.folders.clone(), moves });
     }

@@ -215,6 +215,12 @@ fn searching() {
         (ASKS, "fd --path-separator ' /etc/passwd ' | xargs cat"),
         (ASKS, "fd -HX cat list.txt | xargs cat"),
         (ASKS, "find . -ls | xargs cat"),
+        (ASKS, "find() { echo /etc/passwd; }; find . | xargs cat"),
+        (ASKS, "g() { git ls-files | xargs cat; }; git() { echo /etc/passwd; }; g"),
+        (ASKS, "g() { cat $(git ls-files); }; function git { echo /etc/passwd; }; g"),
+        (ASKS, "if [ -f x ]; then git() { echo /etc/passwd; }; fi; cat $(git ls-files)"),
+        (ASKS, "eval 'git() { echo /etc/passwd; }'; git ls-files | xargs cat"),
+        (ASKS, "f() { head() { cat list.txt; }; }; f; git ls-files | head | xargs cat"),
         (ASKS, "cat list.txt | xargs cat"),
         (LOOKS, "grep -n \"$PATTERN\" src/a.rs"),
         // Outside quotes a variable may be several words, and the last of them a file.

@@ -56,6 +56,23 @@ pub(super) fn names_printed(argv: &[Arg], read: Option<Vec<Arg>>) -> Option<Vec<
     }
 }
 
+/// Words that a text may define as functions, and then they do not mean the program: `find()`,
+/// `function find`. Rather too many than too few.
+pub(super) fn functions_in(text: &str) -> impl Iterator<Item = &str> {
+    let is_name = |char: char| !char.is_whitespace() && !"();&|<>{}$`'\"=".contains(char);
+    let called = text.match_indices('(').filter_map(move |(at, _)| {
+        let before = text.get(..at)?.trim_end_matches([' ', '\t']);
+        before.rsplit(|char| !is_name(char)).next()
+    });
+    let mut after_keyword = false;
+    let declared = text.split(move |char| !is_name(char)).filter(move |word| {
+        let is_declared = after_keyword;
+        after_keyword = *word == "function" || word.is_empty() && after_keyword;
+        is_declared
+    });
+    called.chain(declared).filter(|name| !name.is_empty())
+}
+
 /// The options with which a command still prints names only.
 struct Table {
     /// Letters that take no value.
@@ -187,6 +204,14 @@ mod tests {
         check("git ls-files -z", Some("."));
         check("git --no-pager diff --name-only HEAD", Some("."));
         check("git grep -l foo", Some("."));
+    }
+
+    #[test]
+    fn a_function_takes_the_name_of_a_program() {
+        let found = |text| functions_in(text).collect::<Vec<_>>().join(" ");
+        assert_eq!(found("ls; find() { :; }; a;b ( ) (c)"), "find b");
+        assert_eq!(found("function  git { :; }"), "git");
+        assert_eq!(found("echo $(ls) $((1+2))"), "");
     }
 
     #[test]
