@@ -69,6 +69,8 @@ impl<'a> Case<'a> {
         for views in &files {
             let mut verdict = self.file(*access, views, cover, None);
             if *recursive && verdict.verdict != Verdict::Deny {
+                // What lies beneath was not shown, so it cannot be granted.
+                verdict.grant = None;
                 self.beneath(*access, views, &mut verdict);
             }
             judged.push(verdict);
@@ -184,7 +186,6 @@ impl<'a> Case<'a> {
             let word = access.word();
             verdict.verdict = verdict.verdict.max(Verdict::Ask);
             verdict.reason = format!("it would also {word} what a rule denies beneath it");
-            verdict.grant = None;
         }
     }
 
@@ -207,12 +208,11 @@ impl<'a> Case<'a> {
                 return self.meaning(access, path, &Folders::OneOf(vec![PathBuf::from("/")]));
             }
             let roots = self.engine.places.roots.clone();
-            let rule = self
-                .meaning(access, path, &Folders::OneOf(roots))
-                .files
-                .iter()
-                .find_map(|views| self.denied(access, views));
-            return Meaning { files: Vec::new(), certain: Certain::No(rule) };
+            let Meaning { files, certain } = self.meaning(access, path, &Folders::OneOf(roots));
+            let mut meaning = Meaning { files: Vec::new(), certain };
+            let denied = files.iter().find_map(|views| self.denied(access, views));
+            meaning.doubt(denied);
+            return meaning;
         };
         let mut meaning = Meaning { files: Vec::new(), certain: Certain::Yes };
         for folder in folders {
@@ -240,7 +240,8 @@ impl<'a> Case<'a> {
         };
         for verdict in [Verdict::Deny, Verdict::Ask] {
             if let Some(rule) = self.engine.rules.glob_could_name(verdict, access, &absolute) {
-                return meaning.doubt(Some(rule));
+                meaning.doubt(Some(rule));
+                break;
             }
         }
         // Up to the folder before the first special character everything is certain.
@@ -287,12 +288,14 @@ enum Certain<'a> {
 }
 
 impl<'a> Meaning<'a> {
+    /// Others may be meant; of the rules about those, the strictest decides.
     fn doubt(&mut self, rule: Option<&'a Rule>) {
         let known = match self.certain {
             Certain::Yes => None,
             Certain::No(rule) => rule,
         };
-        self.certain = Certain::No(known.or(rule));
+        let strictest = known.into_iter().chain(rule).rev().max_by_key(|rule| rule.verdict);
+        self.certain = Certain::No(strictest);
     }
 }
 

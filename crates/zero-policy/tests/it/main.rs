@@ -4,4 +4,5 @@
 mod bash;
 mod everyday;
 mod judging;
+mod properties;
 mod verdicts;
