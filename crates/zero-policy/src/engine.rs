@@ -72,13 +72,14 @@ impl Engine {
         // A lookup finds the first rule that matches. Some things only a person's rule for exactly
         // them may allow, so those come first: what is allowed must not depend on the order.
         rules.sort_by_key(|rule| !allows_most(rule));
-        let places = Places { roots: roots.clone(), home: home.clone() };
-        Self {
-            rules: Rules::new(rules, places.clone()),
-            mode,
-            protected: ProtectedPlaces { roots, home, config_dir, state_dir },
-            places,
-        }
+        let protected = ProtectedPlaces::new(
+            &roots,
+            home.as_deref(),
+            config_dir.as_deref(),
+            state_dir.as_deref(),
+        );
+        let places = Places { roots, home };
+        Self { rules: Rules::new(rules, places.clone()), mode, places, protected }
     }
 
     /// Its rules.

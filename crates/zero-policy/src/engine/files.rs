@@ -8,7 +8,7 @@ use super::{Case, Judged};
 use crate::decision::Verdict;
 use crate::mode::Mode;
 use crate::program::Access;
-use crate::protected::{self};
+use crate::protected::{self, ProtectedPlaces};
 use crate::rule::{Owner, Rule};
 use crate::rules::{PathViews, Rules};
 use crate::shell::Arg;
@@ -109,7 +109,7 @@ impl<'a> Case<'a> {
         }
         let inside = self.is_inside(&views.canonical);
         if access != Access::Read {
-            if let Some(why) = self.protected(views) {
+            if let Some(why) = self.of_either(views, protected::protected) {
                 let reason = format!("it is {why}, which no rule can open");
                 return new(Verdict::Ask, reason).of_access(access).at_risk(Risk::High);
             }
@@ -132,10 +132,9 @@ impl<'a> Case<'a> {
         if let Some((verdict, rule)) = ruled {
             return Judged::by_rule(word, target, verdict, rule).of_access(access);
         }
-        let sensitive = protected::sensitive(&views.canonical, &self.engine.protected)
-            .or_else(|| protected::sensitive(&views.written, &self.engine.protected));
+        let sensitive = || self.of_either(views, protected::sensitive);
         if let Some(Cover { rule, exact }) = cover
-            && (exact || inside || access == Access::Read && sensitive.is_none())
+            && (exact || inside || access == Access::Read && sensitive().is_none())
         {
             return Judged::by_rule(word, target, Verdict::Allow, rule).of_access(access);
         }
@@ -144,7 +143,7 @@ impl<'a> Case<'a> {
             (Access::Read, true) => (Verdict::Allow, "it lies in the workspace".to_owned()),
             (Access::Read, false) => (
                 Verdict::Ask,
-                match sensitive {
+                match sensitive() {
                     Some(why) => format!("it holds {why}"),
                     None => "it lies outside the workspace".to_owned(),
                 },
@@ -189,10 +188,16 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn protected(&self, views: &PathViews) -> Option<&'static str> {
+    /// What makes a file special, by where it really is or by how it is called.
+    fn of_either(
+        &self,
+        views: &PathViews,
+        special: fn(&Path, &ProtectedPlaces) -> Option<&'static str>,
+    ) -> Option<&'static str> {
+        let PathViews { written, canonical } = views;
         let places = &self.engine.protected;
-        protected::protected(&views.canonical, places)
-            .or_else(|| protected::protected(&views.written, places))
+        let by_name = || (written != canonical).then(|| special(written, places)).flatten();
+        special(canonical, places).or_else(by_name)
     }
 
     pub(super) fn is_inside(&self, canonical: &Path) -> bool {
