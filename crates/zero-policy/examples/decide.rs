@@ -2,11 +2,7 @@
 //! write under ten thousand.
 //!
 //! Prints the figures as JSON; `cargo xtask bench` runs it.
-#![expect(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    reason = "a measurement, not part of the product"
-)]
+#![expect(clippy::print_stdout, reason = "a measurement, not part of the product")]
 
 use std::error::Error;
 use std::hint::black_box;

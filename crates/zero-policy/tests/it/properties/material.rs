@@ -238,7 +238,7 @@ const AROUND_WORDS: &[&str] = &[
     "docker run --rm i X",
     "kubectl exec p -- X",
     "find . -exec X \\;",
-    "find . -name y -execdir X {} +",
+    "find . -name y -execdir X \\;",
     "fd y -x X",
     "git bisect run X",
     "busybox X",
