@@ -13,8 +13,11 @@ use zero_policy::{
 use super::choices::Choices;
 use super::material;
 
+/// Makes a call and panics when it is judged as it must not be.
+type Law = fn(&mut Choices<'_>);
+
 /// All of them, by name.
-pub(crate) const LAWS: &[(&str, fn(&mut Choices<'_>))] = &[
+pub(crate) const LAWS: &[(&str, Law)] = &[
     ("any text is judged", any_text_is_judged),
     ("a stricter rule makes nothing milder", a_stricter_rule_makes_nothing_milder),
     ("an allow rule opens nothing that a rule closes", an_allow_opens_nothing_that_a_rule_closes),
