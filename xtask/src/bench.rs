@@ -6,6 +6,7 @@
 
 mod machine;
 mod peak;
+mod policy;
 mod rows;
 mod same_results;
 mod stopwatch;
@@ -34,6 +35,7 @@ const QUICK: Runs = Runs { search: 5, start: 21 };
 struct Bench {
     zero: PathBuf,
     noop: PathBuf,
+    decide: PathBuf,
     tree: PathBuf,
     large_file: PathBuf,
     /// zero's own state during the measurements, so that nobody's audit log is touched.
@@ -64,6 +66,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     same_results::check(&bench)?;
     let mut table = Table::default();
     rows::measure(&bench, &mut table)?;
+    policy::measure(&bench, &mut table)?;
     print!("{}", table.for_terminal());
     if write {
         table.write_into(&repository::root().join("docs/performance.md"), &machine::facts()?)?;
@@ -76,6 +79,7 @@ impl Bench {
     fn prepare(runs: Runs) -> Result<Self> {
         build(&["build", "--release", "--package", "zero"])?;
         build(&["build", "--release", "--package", "zero-runtime", "--example", "noop_path"])?;
+        build(&["build", "--release", "--package", "zero-policy", "--example", "decide"])?;
         let target = Metadata::load()?.target_directory;
         let tree = target.join("bench-tree");
         let large_file = target.join("bench-large").join("lines.txt");
@@ -88,7 +92,8 @@ impl Bench {
         }
         let release = target.join("release");
         let (zero, noop) = (release.join("zero"), release.join("examples/noop_path"));
-        Ok(Self { zero, noop, tree, large_file, state, runs })
+        let decide = release.join("examples/decide");
+        Ok(Self { zero, noop, decide, tree, large_file, state, runs })
     }
 
     /// A call of one of zero's tools on the tree.

@@ -19,7 +19,7 @@ use crate::decision::{Decision, Grant, JudgedEffect, Verdict};
 use crate::mode::Mode;
 use crate::program::Access;
 use crate::protected::ProtectedPlaces;
-use crate::rule::{Owner, Rule, Source};
+use crate::rule::{Owner, Rule};
 use crate::rules::{PathViews, Places, Rules};
 use crate::shell::analysis::Analysis;
 use crate::world::World;
@@ -68,14 +68,18 @@ pub struct Request<'a> {
 impl Engine {
     /// An engine with these rules.
     pub fn new(config: EngineConfig) -> Self {
-        let EngineConfig { rules, mode, roots, home, config_dir, state_dir } = config;
-        let places = Places { roots: roots.clone(), home: home.clone() };
-        Self {
-            rules: Rules::new(rules, places.clone()),
-            mode,
-            protected: ProtectedPlaces { roots, home, config_dir, state_dir },
-            places,
-        }
+        let EngineConfig { mut rules, mode, roots, home, config_dir, state_dir } = config;
+        // A lookup finds the first rule that matches. Some things only a person's rule for exactly
+        // them may allow, so those come first: what is allowed must not depend on the order.
+        rules.sort_by_key(|rule| !allows_most(rule));
+        let protected = ProtectedPlaces::new(
+            &roots,
+            home.as_deref(),
+            config_dir.as_deref(),
+            state_dir.as_deref(),
+        );
+        let places = Places { roots, home };
+        Self { rules: Rules::new(rules, places.clone()), mode, places, protected }
     }
 
     /// Its rules.
@@ -111,8 +115,7 @@ impl Engine {
     }
 
     fn judge(&self, request: Request<'_>) -> Judgement {
-        let granted = Granted::new(request.grants, &self.places);
-        let case = Case { engine: self, request, granted: granted.as_ref() };
+        let case = Case { engine: self, request };
         let mut judged = Vec::new();
         let mut analyses = Vec::new();
         for effect in request.effects {
@@ -121,6 +124,7 @@ impl Engine {
         case.tool(&mut judged);
         // Where no effect raises it, the tool's own risk stands; a command's risk is its effects'.
         let base = if analyses.is_empty() { request.risk } else { Risk::Low };
+        judged.iter_mut().for_each(|judged| case.settle(judged));
         if self.mode == Mode::Plan {
             judged.iter_mut().for_each(Judged::only_look);
         }
@@ -128,38 +132,15 @@ impl Engine {
     }
 }
 
-/// What a session was granted, compiled.
-struct Granted {
-    rules: Rules,
-    grants: Vec<Grant>,
-}
-
-impl Granted {
-    fn new(grants: &[Grant], places: &Places) -> Option<Self> {
-        if grants.is_empty() {
-            return None;
-        }
-        // A grant is offered by the engine itself; one that does not parse grants nothing.
-        let parsed = grants.iter().enumerate().filter_map(|(at, grant)| {
-            let line = u32::try_from(at).ok();
-            let source = Source { name: "grant".to_owned(), line, owner: Owner::Grant };
-            Rule::parse(&grant.rule, Verdict::Allow, source).ok()
-        });
-        let rules = Rules::new(parsed.collect(), places.clone());
-        Some(Self { rules, grants: grants.to_vec() })
-    }
-
-    /// The grant a rule was made from.
-    fn grant(&self, rule: &Rule) -> Option<&Grant> {
-        self.grants.get(rule.source.line? as usize)
-    }
+/// Whether nothing that can be allowed at all needs more than this rule.
+fn allows_most(rule: &Rule) -> bool {
+    rule.verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == Owner::Person
 }
 
 /// One request on its way.
 struct Case<'a> {
     engine: &'a Engine,
     request: Request<'a>,
-    granted: Option<&'a Granted>,
 }
 
 impl<'a> Case<'a> {
@@ -261,20 +242,29 @@ impl<'a> Case<'a> {
         Judged { risk: Risk::High, changes: true, ..judged }
     }
 
-    /// What the rules say, the strictest first; grants come last.
+    /// What the rules say, the strictest first.
     fn ruling(
         &self,
         lookup: impl Fn(&'a Rules, Verdict) -> Option<&'a Rule>,
     ) -> Option<(Verdict, &'a Rule)> {
+        let strictest_first = Verdict::ALL.into_iter().rev();
         let rules = &self.engine.rules;
-        let by_rules = Verdict::ALL
-            .into_iter()
-            .rev()
-            .find_map(|verdict| lookup(rules, verdict).map(|rule| (verdict, rule)));
-        by_rules.or_else(|| {
-            let granted = self.granted?;
-            lookup(&granted.rules, Verdict::Allow).map(|rule| (Verdict::Allow, rule))
-        })
+        strictest_first
+            .filter_map(|verdict| lookup(rules, verdict).map(|rule| (verdict, rule)))
+            .next()
+    }
+
+    /// Answers a question that a person has answered for the session.
+    fn settle(&self, judged: &mut Judged) {
+        if judged.verdict != Verdict::Ask {
+            return;
+        }
+        if let Some(grant) = judged.grant.take_if(|grant| self.is_granted(grant)) {
+            judged.verdict = Verdict::Allow;
+            judged.reason = format!("you allowed `{grant}` for this session");
+            judged.rule = Some(grant.rule);
+            judged.source = Some("grant".to_owned());
+        }
     }
 
     /// The folder relative paths start in.
@@ -366,21 +356,14 @@ impl Judged {
     }
 
     fn by_rule(kind: &'static str, target: String, verdict: Verdict, rule: &Rule) -> Self {
-        let reason = match (verdict, rule.source.owner) {
-            (Verdict::Allow, Owner::Grant) => {
-                format!("you allowed `{}` for this session", rule.text)
-            }
-            (Verdict::Allow, _) => format!("rule `{}` allows it", rule.text),
-            (Verdict::Ask, _) => format!("rule `{}` says to ask", rule.text),
-            (Verdict::Deny, _) => format!("rule `{}` denies it", rule.text),
-        };
-        let source = match rule.source.owner {
-            Owner::Grant => "grant".to_owned(),
-            Owner::Person | Owner::Project => rule.source.to_string(),
+        let reason = match verdict {
+            Verdict::Allow => format!("rule `{}` allows it", rule.text),
+            Verdict::Ask => format!("rule `{}` says to ask", rule.text),
+            Verdict::Deny => format!("rule `{}` denies it", rule.text),
         };
         Self {
             rule: Some(rule.text.clone()),
-            source: Some(source),
+            source: Some(rule.source.to_string()),
             ..Self::new(kind, target, verdict, reason)
         }
     }

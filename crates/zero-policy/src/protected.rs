@@ -12,17 +12,31 @@ use std::path::{Component, Path, PathBuf};
 
 use names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME, Table};
 
-/// Where the files lie whose protection depends on the place.
+/// Where the files lie whose protection depends on the place, by their folded names.
 #[derive(Clone, Debug, Default)]
 pub struct ProtectedPlaces {
-    /// The folders of the workspace.
-    pub roots: Vec<PathBuf>,
-    /// The home folder.
-    pub home: Option<PathBuf>,
-    /// Where the person's settings lie.
-    pub config_dir: Option<PathBuf>,
-    /// Where sessions, audit and other state lie.
-    pub state_dir: Option<PathBuf>,
+    roots: Vec<Vec<String>>,
+    home: Option<Vec<String>>,
+    config_dir: Option<Vec<String>>,
+    state_dir: Option<Vec<String>>,
+}
+
+impl ProtectedPlaces {
+    /// The folders of the workspace, the home folder, and where the person's settings and zero's
+    /// own state lie.
+    pub fn new(
+        roots: &[PathBuf],
+        home: Option<&Path>,
+        config_dir: Option<&Path>,
+        state_dir: Option<&Path>,
+    ) -> Self {
+        Self {
+            roots: roots.iter().map(|root| folded(root)).collect(),
+            home: home.map(folded),
+            config_dir: config_dir.map(folded),
+            state_dir: state_dir.map(folded),
+        }
+    }
 }
 
 const OWN: &str = "zero's own settings and state";
@@ -31,7 +45,7 @@ const OWN: &str = "zero's own settings and state";
 pub fn protected(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> {
     let names = folded(path);
     let own = [&places.config_dir, &places.state_dir];
-    if own.into_iter().flatten().any(|folder| names.starts_with(&folded(folder))) {
+    if own.into_iter().flatten().any(|folder| names.starts_with(folder)) {
         return Some(OWN);
     }
     if holds_protected(&names, places) {
@@ -43,7 +57,7 @@ pub fn protected(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> 
 /// Which secret a file holds, when a rule for a command alone must not expose it.
 pub fn sensitive(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> {
     let names = folded(path);
-    if places.state_dir.iter().any(|folder| names.starts_with(&folded(folder))) {
+    if places.state_dir.iter().any(|folder| names.starts_with(folder)) {
         return Some("zero's own state");
     }
     let process_memory = |last: &String| matches!(last.as_str(), "environ" | "mem");
@@ -53,8 +67,8 @@ pub fn sensitive(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> 
         return Some("the memory or environment of a process");
     }
     let in_home = || {
-        let home = folded(places.home.as_deref()?);
-        SECRETS_OF_HOME.at_start(names.strip_prefix(home.as_slice())?)
+        let home = places.home.as_deref()?;
+        SECRETS_OF_HOME.at_start(names.strip_prefix(home)?)
     };
     SECRETS.within(&names).or_else(in_home)
 }
@@ -63,9 +77,8 @@ pub fn sensitive(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> 
 fn holds_protected(names: &[String], places: &ProtectedPlaces) -> bool {
     let inside = [&places.config_dir, &places.state_dir].into_iter().flatten().chain(&places.roots);
     let above = |folder: &[String]| folder.len() > names.len() && folder.starts_with(names);
-    let home = places.home.as_deref().map(folded);
-    home.is_some_and(|home| home == names || above(&home))
-        || inside.into_iter().any(|folder| above(&folded(folder)))
+    places.home.as_deref().is_some_and(|home| home == names || above(home))
+        || inside.into_iter().any(|folder| above(folder))
 }
 
 /// What of a repository makes git run something, or makes it another repository.
@@ -140,9 +153,12 @@ fn is_ignored(letter: char) -> bool {
 impl Table {
     /// The reason of an entry that the names start with.
     fn at_start(&self, names: &[String]) -> Option<&'static str> {
+        let first = names.first()?;
         let fits = |entry: &str| {
             let mut names = names.iter();
-            entry.split('/').all(|part| names.next().is_some_and(|name| name == part))
+            // Nearly all differ in the first name already.
+            entry.starts_with(first.as_str())
+                && entry.split('/').all(|part| names.next().is_some_and(|name| name == part))
         };
         self.0
             .iter()

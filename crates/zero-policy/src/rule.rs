@@ -14,7 +14,6 @@ mod tool;
 
 use std::fmt;
 
-pub(crate) use danger::runs_anything;
 pub use error::RuleError;
 pub use tool::canonical_tool;
 
@@ -56,8 +55,6 @@ pub enum Owner {
     Person,
     /// Whoever wrote the project.
     Project,
-    /// What a person allowed for a session.
-    Grant,
 }
 
 impl fmt::Display for Source {

@@ -75,9 +75,7 @@ impl<'a> Case<'a> {
         let by = |verdict, rule: &Rule| {
             Judged::by_rule("exec", label.to_owned(), verdict, rule).of_study(invocation)
         };
-        let ruled = self
-            .ruling(|rules: &'a Rules, verdict| rules.command(verdict, &words))
-            .filter(|(_, rule)| self.binds(rule, invocation));
+        let ruled = self.ruling(|rules: &'a Rules, verdict| rules.command(verdict, &words));
         if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
             return (by(verdict, rule), None);
         }
@@ -119,15 +117,6 @@ impl<'a> Case<'a> {
             },
         };
         (judged, None)
-    }
-
-    /// A grant covers a command only where it was given; a rule covers it anywhere.
-    fn binds(&self, rule: &Rule, invocation: &Invocation) -> bool {
-        if rule.source.owner != Owner::Grant {
-            return true;
-        }
-        let grant = self.granted.and_then(|granted| granted.grant(rule));
-        grant.is_some_and(|grant| self.still_holds(grant, invocation))
     }
 
     /// What the place a command runs in adds to it: helpers of a repository, a program of the

@@ -8,7 +8,7 @@ use super::{Case, Judged};
 use crate::decision::Verdict;
 use crate::mode::Mode;
 use crate::program::Access;
-use crate::protected::{self};
+use crate::protected::{self, ProtectedPlaces};
 use crate::rule::{Owner, Rule};
 use crate::rules::{PathViews, Rules};
 use crate::shell::Arg;
@@ -69,6 +69,8 @@ impl<'a> Case<'a> {
         for views in &files {
             let mut verdict = self.file(*access, views, cover, None);
             if *recursive && verdict.verdict != Verdict::Deny {
+                // What lies beneath was not shown, so it cannot be granted.
+                verdict.grant = None;
                 self.beneath(*access, views, &mut verdict);
             }
             judged.push(verdict);
@@ -107,7 +109,7 @@ impl<'a> Case<'a> {
         }
         let inside = self.is_inside(&views.canonical);
         if access != Access::Read {
-            if let Some(why) = self.protected(views) {
+            if let Some(why) = self.of_either(views, protected::protected) {
                 let reason = format!("it is {why}, which no rule can open");
                 return new(Verdict::Ask, reason).of_access(access).at_risk(Risk::High);
             }
@@ -130,10 +132,9 @@ impl<'a> Case<'a> {
         if let Some((verdict, rule)) = ruled {
             return Judged::by_rule(word, target, verdict, rule).of_access(access);
         }
-        let sensitive = protected::sensitive(&views.canonical, &self.engine.protected)
-            .or_else(|| protected::sensitive(&views.written, &self.engine.protected));
+        let sensitive = || self.of_either(views, protected::sensitive);
         if let Some(Cover { rule, exact }) = cover
-            && (exact || inside || access == Access::Read && sensitive.is_none())
+            && (exact || inside || access == Access::Read && sensitive().is_none())
         {
             return Judged::by_rule(word, target, Verdict::Allow, rule).of_access(access);
         }
@@ -142,7 +143,7 @@ impl<'a> Case<'a> {
             (Access::Read, true) => (Verdict::Allow, "it lies in the workspace".to_owned()),
             (Access::Read, false) => (
                 Verdict::Ask,
-                match sensitive {
+                match sensitive() {
                     Some(why) => format!("it holds {why}"),
                     None => "it lies outside the workspace".to_owned(),
                 },
@@ -184,14 +185,19 @@ impl<'a> Case<'a> {
             let word = access.word();
             verdict.verdict = verdict.verdict.max(Verdict::Ask);
             verdict.reason = format!("it would also {word} what a rule denies beneath it");
-            verdict.grant = None;
         }
     }
 
-    fn protected(&self, views: &PathViews) -> Option<&'static str> {
+    /// What makes a file special, by where it really is or by how it is called.
+    fn of_either(
+        &self,
+        views: &PathViews,
+        special: fn(&Path, &ProtectedPlaces) -> Option<&'static str>,
+    ) -> Option<&'static str> {
+        let PathViews { written, canonical } = views;
         let places = &self.engine.protected;
-        protected::protected(&views.canonical, places)
-            .or_else(|| protected::protected(&views.written, places))
+        let by_name = || (written != canonical).then(|| special(written, places)).flatten();
+        special(canonical, places).or_else(by_name)
     }
 
     pub(super) fn is_inside(&self, canonical: &Path) -> bool {
@@ -207,12 +213,11 @@ impl<'a> Case<'a> {
                 return self.meaning(access, path, &Folders::OneOf(vec![PathBuf::from("/")]));
             }
             let roots = self.engine.places.roots.clone();
-            let rule = self
-                .meaning(access, path, &Folders::OneOf(roots))
-                .files
-                .iter()
-                .find_map(|views| self.denied(access, views));
-            return Meaning { files: Vec::new(), certain: Certain::No(rule) };
+            let Meaning { files, certain } = self.meaning(access, path, &Folders::OneOf(roots));
+            let mut meaning = Meaning { files: Vec::new(), certain };
+            let denied = files.iter().find_map(|views| self.denied(access, views));
+            meaning.doubt(denied);
+            return meaning;
         };
         let mut meaning = Meaning { files: Vec::new(), certain: Certain::Yes };
         for folder in folders {
@@ -240,7 +245,8 @@ impl<'a> Case<'a> {
         };
         for verdict in [Verdict::Deny, Verdict::Ask] {
             if let Some(rule) = self.engine.rules.glob_could_name(verdict, access, &absolute) {
-                return meaning.doubt(Some(rule));
+                meaning.doubt(Some(rule));
+                break;
             }
         }
         // Up to the folder before the first special character everything is certain.
@@ -287,12 +293,14 @@ enum Certain<'a> {
 }
 
 impl<'a> Meaning<'a> {
+    /// Others may be meant; of the rules about those, the strictest decides.
     fn doubt(&mut self, rule: Option<&'a Rule>) {
         let known = match self.certain {
             Certain::Yes => None,
             Certain::No(rule) => rule,
         };
-        self.certain = Certain::No(known.or(rule));
+        let strictest = known.into_iter().chain(rule).rev().max_by_key(|rule| rule.verdict);
+        self.certain = Certain::No(strictest);
     }
 }
 

@@ -1,6 +1,8 @@
 //! What "for this session" would grant: exactly what was shown, never more.
-
-use std::path::Path;
+//!
+//! A grant covers a later call when that call would offer the same grant, so nothing but what is
+//! offered here can ever be granted: no wildcard is read generously, no folder opens what lies
+//! beneath it, and another folder or program of the same name makes another grant.
 
 use super::{Case, Judged};
 use crate::decision::{Grant, Verdict};
@@ -26,6 +28,11 @@ pub(super) fn grants(judged: &[Judged]) -> Vec<Grant> {
 }
 
 impl Case<'_> {
+    /// Whether this was granted for the session.
+    pub(super) fn is_granted(&self, offer: &Grant) -> bool {
+        self.request.grants.contains(offer)
+    }
+
     /// The grant for a file.
     pub(super) fn file_grant(&self, access: Access, views: &PathViews) -> Option<Grant> {
         let tool = match access {
@@ -47,48 +54,33 @@ impl Case<'_> {
         plain.then_some(Grant { rule, folder: None, program: None })
     }
 
-    /// The grant for a command: its program and subcommand with any arguments, where the program
-    /// does not run whatever it is told; otherwise exactly this command.
+    /// The grant for a command: its program and subcommand with any arguments, where that is one
+    /// act; otherwise exactly this command. Bound to the folder and to the program found there.
     pub(super) fn command_grant(&self, invocation: &Invocation) -> Option<Grant> {
         let Folders::OneOf(folders) = &invocation.folders else { return None };
         let [folder] = &folders[..] else { return None };
         let program = invocation.argv.first()?.as_known()?;
-        let name = program.rsplit('/').next()?;
         let words: Vec<&str> = invocation.argv.iter().map_while(Arg::as_known).collect();
-        let pattern = if runs_anything(name, invocation) {
-            let whole = words.len() == invocation.argv.len() && !invocation.more_arguments;
-            if !whole {
-                return None;
+        let pattern = match subcommand(&words) {
+            Some(act) if invocation.study.nature == Nature::Program => {
+                format!("{}:*", unquoted(act)?)
             }
-            quoted(&words)?
-        } else {
-            let count = subcommand_words(name, &words);
-            format!("{}:*", quoted(words.get(..count)?)?)
+            _ if words.len() == invocation.argv.len() => unquoted(&words)?,
+            _ => return None,
         };
-        let found = self.request.world.program(program, folder);
-        let program = found.as_deref().and_then(Path::to_str).map(str::to_owned);
+        let folder = self.request.world.canonical(folder)?;
+        let found = self.request.world.program(program, &folder);
+        let program = match found {
+            Some(found) => Some(found.to_str()?.to_owned()),
+            None => None,
+        };
         let folder = Some(folder.to_str()?.to_owned());
         Some(Grant { rule: format!("Bash({pattern})"), folder, program })
     }
-
-    /// Whether a grant that matched a command was given for this folder and this program.
-    pub(super) fn still_holds(&self, grant: &Grant, invocation: &Invocation) -> bool {
-        let Folders::OneOf(folders) = &invocation.folders else { return false };
-        let [folder] = &folders[..] else { return false };
-        let same_folder =
-            grant.folder.as_ref().is_none_or(|granted| folder.as_path() == Path::new(granted));
-        let name = invocation.argv.first().and_then(Arg::as_known).unwrap_or_default();
-        let program = self.request.world.program(name, folder);
-        let same_program = grant
-            .program
-            .as_ref()
-            .is_none_or(|granted| program.as_deref() == Some(Path::new(granted)));
-        same_folder && same_program
-    }
 }
 
-/// Words of a rule: those that need quotes cannot stand in one.
-fn quoted(words: &[&str]) -> Option<String> {
+/// Words as they stand in a rule; those that need quotes cannot stand there.
+fn unquoted(words: &[&str]) -> Option<String> {
     let plain = |word: &&str| {
         !word.is_empty()
             && !word.contains(['*', '(', ')', '\'', '"', '\\', '`', '$'])
@@ -99,38 +91,34 @@ fn quoted(words: &[&str]) -> Option<String> {
     all.then(|| words.join(" "))
 }
 
-/// Programs that run what their arguments say: a wildcard after their name would allow anything.
-fn runs_anything(name: &str, invocation: &Invocation) -> bool {
-    let study = &invocation.study;
-    study.nature == Nature::Wrapper
-        || crate::rule::runs_anything(name)
-        || name.contains('/')
-        || matches!(
-            name,
-            "rm" | "dd" | "chmod" | "chown" | "kill" | "make" | "ssh" | "curl" | "wget"
-        )
-}
-
-/// How many words name what a program is told to do: `git push`, `npm run build`.
-fn subcommand_words(name: &str, words: &[&str]) -> usize {
-    let is_word = |at: usize| words.get(at).is_some_and(|word| !word.starts_with('-'));
-    let runs_script = matches!(words.get(1), Some(&("run" | "exec" | "compose" | "tool")));
-    match name {
-        "git" | "npm" | "pnpm" | "yarn" | "bun" | "cargo" | "go" | "docker" | "podman"
-        | "kubectl" | "pip" | "pip3" | "uv" | "poetry" | "pdm" | "hatch" | "gh" | "glab"
-        | "terraform" | "tofu" | "rustup" | "brew" | "apt" | "apt-get" | "dnf" | "systemctl"
-        | "dotnet" | "mvn" | "gradle" | "gradlew" | "mvnw" | "just" | "task" | "rake" | "mix"
-        | "stack" | "cabal" | "flutter" | "dart" | "deno" | "aws" | "gcloud" | "az" | "helm"
-        | "composer" | "bundle" | "gem" | "swift" | "zig" | "bazel" | "nx" | "turbo" | "lerna"
-        | "ng" | "rails" | "django-admin" | "conda" | "mamba" | "nix"
-            if is_word(1) =>
-        {
-            if runs_script && is_word(2) {
-                3
-            } else {
-                2
-            }
+/// The words that name one act whatever follows them: `git push`, `npm run build`.
+///
+/// Only where what follows cannot make it another act: not `make a`, which may go on to make `b`,
+/// and not `npm install`, after which any package may be named.
+fn subcommand<'w, 's>(words: &'w [&'s str]) -> Option<&'w [&'s str]> {
+    let is_word = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_:.".contains(&b))
+    };
+    let count = match words {
+        ["npm" | "pnpm" | "yarn", "run" | "run-script", script, ..] => {
+            is_word(script).then_some(3)?
         }
-        _ => 1,
-    }
+        ["npm" | "pnpm" | "yarn", "test" | "t" | "start" | "build" | "lint", ..] => 2,
+        [
+            "git",
+            "add" | "branch" | "checkout" | "cherry-pick" | "commit" | "fetch" | "merge" | "mv"
+            | "pull" | "push" | "rebase" | "restore" | "revert" | "stash" | "switch" | "tag",
+            ..,
+        ] => 2,
+        [
+            "cargo",
+            "build" | "b" | "check" | "c" | "clippy" | "doc" | "fmt" | "nextest" | "test" | "t",
+            ..,
+        ] => 2,
+        ["go", "build" | "fmt" | "mod" | "test" | "vet", ..] => 2,
+        ["dotnet", "build" | "format" | "restore" | "test", ..] => 2,
+        _ => return None,
+    };
+    words.get(..count)
 }

@@ -37,12 +37,13 @@ const NAMING: &[&str] = &[
 
 pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     if PLAIN.contains(&name) {
-        return Some(Study::read_only());
+        return Some(listed(Study::read_only(), name, args));
     }
     if NAMING.contains(&name) {
         let study = naming(name, args);
         let callback = matches!(name, "mapfile" | "readarray");
-        return Some(if callback { with_callback(study, args) } else { study });
+        let study = if callback { with_callback(study, args) } else { study };
+        return Some(listed(study, name, args));
     }
     Some(match name {
         "source" | "." => sourced(args),
@@ -84,6 +85,13 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         "history" => history(args),
         _ => return None,
     })
+}
+
+/// A pattern lists a folder, and these show the list: `echo ~/.ssh/*` is `ls`.
+fn listed(study: Study, name: &str, args: &[Arg]) -> Study {
+    let elsewhere = |arg: &&Arg| matches!(arg, Arg::Pattern(pattern) if pattern.starts_with('/') || pattern.contains(".."));
+    let shown: &[Arg] = if matches!(name, "echo" | "printf") { args } else { &[] };
+    shown.iter().filter(elsewhere).fold(study, |study, arg| study.touches(Access::Read, arg))
 }
 
 fn inner(args: &[Arg], table: &Getopt) -> Study {
@@ -179,6 +187,14 @@ fn naming(name: &str, args: &[Arg]) -> Study {
         // Only the name after `-v` is one.
         "test" | "[" => after_option(args, &["-v", "-R"]),
         "wait" => after_option(args, &["-p"]),
+        // A format that is not known may be `-vPATH`, and the next word its value.
+        "printf"
+            if args
+                .first()
+                .is_some_and(|format| format.as_known().is_none() && format.may_be_option()) =>
+        {
+            return Study::read_only().runs(Run::Unknown("it may set a variable"));
+        }
         "printf" => after_option(args.get(..2).unwrap_or(args), &["-v"]),
         _ => args.iter().collect(),
     };

@@ -123,9 +123,10 @@ impl Find<'_> {
                 name => match words_after(name) {
                     Some(words) => {
                         // `-name $x`: unquoted, it may bring `-delete` along.
-                        let open = from(self.args, self.at).iter().take(words).any(|value| {
-                            matches!(value, Arg::Unknown { starts_with, .. } if starts_with.is_empty())
-                        });
+                        let open = from(self.args, self.at)
+                            .iter()
+                            .take(words)
+                            .any(|value| value.may_split());
                         self.at += words;
                         if open {
                             self.doubt("what it looks for may be an action");
@@ -149,7 +150,6 @@ impl Find<'_> {
             _ => false,
         };
         let end = words.iter().enumerate().find(ends).map_or(words.len(), |(at, _)| at);
-        let many = word(words.get(end)) == "+";
         let command = words.get(..end).unwrap_or_default();
         // An end that is only known later could come earlier than seen here.
         let open =
@@ -177,7 +177,8 @@ impl Find<'_> {
                     "-execdir",
                 )
             }),
-            more_arguments: many,
+            // The names it finds are where `{}` stands, also when they are many.
+            more_arguments: false,
         });
         if open {
             self.update(|study| study.guess_if(true));
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn find_acts() {
         check("find . -exec rm -rf {} ;", "wrapper read(./**) runs[rm -rf {}]");
-        check("find . -exec rm {} +", "wrapper read(./**) runs[rm {} ...]");
+        check("find . -exec rm {} +", "wrapper read(./**) runs[rm {}]");
         check("find . -ok rm {} ; -exec ls ;", "wrapper read(./**) runs[rm {}] runs[ls]");
         check("find a -execdir rm {} ;", "wrapper read(a/**) runs[-execdir: rm {}]");
         check("find . -exec sh -c rm_{} ;", "wrapper read(./**) runs[sh -c rm {}]");
@@ -247,6 +248,9 @@ mod tests {
         );
         check("find . $X", "program read(./**) caution");
         check("find . -name $X", "program read(./**) caution");
+        check("find . -name a$X", "program read(./**) caution");
+        check("find . -name \"$X\"", "read-only read(./**)");
+        check("find . -name \"$@\"", "program read(./**) caution");
         check("find . -strange", "program read(./**) caution");
         check("find $X -name y", "program read(./**) caution");
         check("find . -exec rm $X {} ;", "wrapper read(./**) runs[rm $X {}] unknown");

@@ -152,7 +152,7 @@ impl Reader<'_> {
         let next = self.args.get(self.at)?;
         self.at += 1;
         // Unquoted, it may turn out to be no word or several.
-        self.read.uncertain |= next.as_known().is_none() && next.certain_start().is_empty();
+        self.read.uncertain |= next.may_split() || matches!(next, Arg::Pattern(_));
         Some(next.clone())
     }
 }

@@ -110,6 +110,9 @@ impl<'a> Globals<'a> {
                 _ => globals.note("an option before the command is not known"),
             }
         }
+        if args.iter().take(at).any(Arg::may_split) {
+            globals.note("an argument before the command may be several");
+        }
         globals.rest = from(args, at);
         globals
     }

@@ -1,12 +1,12 @@
 use super::*;
 
 fn places() -> ProtectedPlaces {
-    ProtectedPlaces {
-        roots: vec!["/home/me/w".into(), "/srv/project/w".into()],
-        home: Some("/home/me".into()),
-        config_dir: Some("/home/me/.config/zero".into()),
-        state_dir: Some("/home/me/.local/state/zero".into()),
-    }
+    ProtectedPlaces::new(
+        &["/home/me/w".into(), "/srv/project/w".into()],
+        Some(Path::new("/home/me")),
+        Some(Path::new("/home/me/.config/zero")),
+        Some(Path::new("/home/me/.local/state/zero")),
+    )
 }
 
 #[track_caller]

@@ -52,8 +52,9 @@ pub(super) enum Skip {
     Never,
     /// It follows an option and may be its value, or may turn out to be nothing.
     IfValue,
-    /// It is part of a word that is an option: `x` of `--a=x`.
-    Attached,
+    /// It is part of a word that is an option, `x` of `--a=x`, or it may become no word at all:
+    /// `$x` that is empty, what `xargs` adds where it reads nothing.
+    NoWord,
 }
 
 /// The options of a command or of a rule.
@@ -89,7 +90,7 @@ impl CommandLine {
         while let Some(word) = words.next() {
             let start = word.certain_start();
             let text = word.as_known();
-            line.given.unknown |= text.is_none();
+            line.given.unknown |= text.is_none() && !may_vanish(word);
             if text == Some("--") {
                 line.operands.extend(words.map(Operand::plain));
                 break;
@@ -99,7 +100,7 @@ impl CommandLine {
                     line.given.letters.insert('f');
                 }
                 let mut operand = Operand::plain(word);
-                if after_option || text.is_none() {
+                if after_option && !may_vanish(word) {
                     operand.skip = Skip::IfValue;
                 }
                 line.operands.push(operand);
@@ -117,17 +118,26 @@ impl CommandLine {
             // `--name=value` has its value already.
             after_option = !(start.contains('=') && attached.is_some());
             if let Some(text) = attached {
-                line.operands.push(Operand { text: Some(text), skip: Skip::Attached });
+                line.operands.push(Operand { text: Some(text), skip: Skip::NoWord });
             }
         }
         line
     }
 }
 
+/// Whether a word of a command may turn out to be none.
+fn may_vanish(word: &Arg) -> bool {
+    matches!(word, Arg::Unknown { starts_with, .. } if starts_with.is_empty())
+}
+
 impl Operand {
     fn plain(word: &Arg) -> Self {
         let text = word.as_known().map(str::to_owned);
-        let skip = if text.is_some() { Skip::Never } else { Skip::IfValue };
+        let skip = match word {
+            Arg::Known(_) => Skip::Never,
+            word if may_vanish(word) => Skip::NoWord,
+            _ => Skip::IfValue,
+        };
         Self { text, skip }
     }
 }

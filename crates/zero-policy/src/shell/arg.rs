@@ -46,6 +46,32 @@ impl Arg {
         }
     }
 
+    /// Whether it may turn out to be several arguments, or none, because something unknown in it
+    /// stands outside double quotes. A pattern counts as one: its names all begin alike.
+    pub fn may_split(&self) -> bool {
+        let Self::Unknown { starts_with, written } = self else { return false };
+        // A name that `find` puts in. `xargs` puts in several, and nobody knows how they begin.
+        if !starts_with.is_empty() && written.contains("{}") && !written.contains(['$', '`', '"']) {
+            return false;
+        }
+        let mut quoted = false;
+        for char in written.chars() {
+            match char {
+                '"' => quoted = !quoted,
+                // A list such as `"$@"` stays a list.
+                '@' | '`' | '\\' if quoted => return true,
+                _ if quoted => {}
+                // Of what stands outside, nothing may expand.
+                char => {
+                    if !(char.is_ascii_alphanumeric() || "-_=+.,:/%^".contains(char)) {
+                        return true;
+                    }
+                }
+            }
+        }
+        !written.contains('"')
+    }
+
     /// True when it may turn out to be an option: it starts with `-`, or nothing is known.
     pub fn may_be_option(&self) -> bool {
         let start = self.certain_start();
@@ -58,6 +84,43 @@ impl fmt::Display for Arg {
         match self {
             Self::Known(text) | Self::Pattern(text) => f.write_str(text),
             Self::Unknown { written, .. } => f.write_str(written),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &str, splits: bool) {
+        let starts_with = written.split(['$', '"', '~']).next().unwrap_or_default().to_owned();
+        let arg = Arg::Unknown { starts_with, written: written.to_owned() };
+        assert_eq!(arg.may_split(), splits, "{written}");
+    }
+
+    #[test]
+    fn what_stands_in_quotes_stays_one_argument() {
+        for written in
+            ["\"$x\"", "\"a $x b\"", "-n\"$x\"", "--since=\"$x\"", "\"$a\"/\"$b\"", "\"$(ls)\""]
+        {
+            check(written, false);
+        }
+        for written in [
+            "$x",
+            "a$x",
+            "\"$x\"$y",
+            "\"$@\"",
+            "\"${x[@]}\"",
+            "\"$a\" \"$b\"",
+            "\"$(echo \"$x\")\"",
+            "{\"$x\",b}",
+            "~\"$x\"",
+            "$(ls)",
+            "",
+            "…",
+        ] {
+            check(written, true);
         }
     }
 }

@@ -7,9 +7,11 @@
 mod builtins;
 mod changes;
 mod dialect;
+mod names;
 mod numbers;
 mod runs;
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::analysis::{Analysis, Doubt, DoubtKind, FileUse, Folders, Node, NodeKind};
@@ -113,6 +115,10 @@ struct Walker<'a> {
     dialect: Dialect,
     /// The text being followed, for showing words as they are written.
     source: &'a str,
+    /// Arguments of the current command that are names of files, and the folders they lie in.
+    listed: Vec<(Arg, Vec<Arg>)>,
+    /// Names that are functions somewhere, so that they may not mean the program.
+    functions: HashSet<String>,
 }
 
 /// A text that a shell runs later.
@@ -155,6 +161,8 @@ impl<'a> Walker<'a> {
             moved: false,
             dialect: Dialect::Bash,
             source: "",
+            listed: Vec::new(),
+            functions: HashSet::new(),
         }
     }
 
@@ -181,13 +189,18 @@ impl<'a> Walker<'a> {
             moved: self.moved,
             dialect: self.dialect,
             source: text,
+            listed: Vec::new(),
+            functions: std::mem::take(&mut self.functions),
         };
+        // All of them beforehand: a function may be called before the line that defines another.
+        inner.functions.extend(names::functions_in(text).map(str::to_owned));
         let after = inner.list(&parsed.list, here, state.clone());
         *state = after.joined();
         if let Some(error) = parsed.error {
             inner.unparsed(text, &error, here);
         }
         self.analysis = inner.analysis;
+        self.functions = inner.functions;
         self.inner_bytes = inner.inner_bytes;
         self.trapped = inner.trapped;
         self.moved = inner.moved;
@@ -289,7 +302,14 @@ impl<'a> Walker<'a> {
         }
         printed.texts.dedup();
         printed.texts.truncate(PIPED_TEXTS_MAX);
-        printed.names = runs::names_printed(&words, names);
+        // What is read from elsewhere is no longer what came through the pipe.
+        let reads_else = command.redirects.iter().any(|redirect| {
+            let span = redirect.span;
+            self.source.get(span.start..span.end).is_none_or(|written| written.contains('<'))
+        });
+        if !self.functions.contains(program) {
+            printed.names = names::names_printed(&words, names.filter(|_| !reads_else));
+        }
         printed
     }
 
@@ -482,6 +502,7 @@ impl<'a> Walker<'a> {
     /// A function's body is looked at where it is defined, with variables that may hold anything.
     fn function(&mut self, name: &str, body: &Command, here: Here, state: &mut State) {
         let moves = moves(body, state);
+        self.functions.insert(name.to_owned());
         let mut inside = state.without_variables();
         let text = self.source.get(body.span.start..body.span.end);
         if moves && text.is_none_or(|text| text.contains(name)) {
@@ -547,30 +568,62 @@ impl<'a> Walker<'a> {
         let mut argv = Vec::new();
         // How many words at the start may turn out to be none.
         let mut vanishing = 0;
+        let mut listed = Vec::new();
         for word in &simple.words {
             let arguments = self.word(word, here, &mut state);
             let all_before = argv.len() == vanishing;
+            if let ([only], Some(folders)) = (&arguments[..], self.names_listed(word, &state)) {
+                listed.push((only.clone(), folders));
+            }
             argv.extend(arguments);
             if all_before && may_vanish(word) {
                 vanishing = argv.len();
             }
         }
+        // `IFS= read` says how this one `read` splits its line, and is forgotten after it.
+        let reads = argv.first().and_then(Arg::as_known) == Some("read")
+            && state.function("read").is_none();
         for assignment in &simple.assignments {
-            self.assign(assignment, argv.is_empty(), here, &mut state);
+            let value = self.assign(assignment, argv.is_empty(), here, &mut state);
+            let harmless = reads && assignment.name == "IFS"
+                || variables::is_harmless(&assignment.name, &value);
+            if !harmless {
+                self.assigned(&assignment.name, assignment.span, here);
+            }
         }
         if argv.is_empty() {
             return After::either(state);
         }
         let here = Here { span: here.span.or(Some(span)), ..here };
+        self.listed = listed;
         // `$x rm y` runs `rm` when `$x` turns out to be empty.
         if let Some(rest) = argv.get(vanishing..).filter(|rest| vanishing > 0 && !rest.is_empty()) {
             self.invoke(rest.to_vec(), false, &state, here, input);
         }
-        self.run_here(argv, state, here, input)
+        let after = self.run_here(argv, state, here, input);
+        self.listed.clear();
+        after
     }
 
-    fn assign(&mut self, assignment: &Assignment, lasts: bool, here: Here, state: &mut State) {
-        self.assigned(&assignment.name, assignment.span, here);
+    /// For a word such as `$(git ls-files)`, which becomes names of files: the folders they lie in.
+    fn names_listed(&self, word: &Word, state: &State) -> Option<Vec<Arg>> {
+        let [Part::Command { list, .. }] = &word.parts[..] else { return None };
+        let [Item { pipeline, background: false, .. }] = &list.items[..] else { return None };
+        let mut printed = None;
+        for command in &pipeline.commands {
+            printed = Some(self.printed(command, printed, state));
+        }
+        printed?.names
+    }
+
+    /// Sets a variable, for good where it `lasts`; the value it gets.
+    fn assign(
+        &mut self,
+        assignment: &Assignment,
+        lasts: bool,
+        here: Here,
+        state: &mut State,
+    ) -> Value {
         if let Some(subscript) = &assignment.subscript {
             self.word(subscript, here, state);
             self.calculated(subscript, here, state);
@@ -593,8 +646,10 @@ impl<'a> Walker<'a> {
             }
         };
         let plain = assignment.subscript.is_none() && !assignment.append;
+        let value = if plain { value } else { Value::Unknown };
         // What is set for one command only may still be seen by `eval` and by functions.
-        state.set(&assignment.name, if plain && lasts { value } else { Value::Unknown });
+        state.set(&assignment.name, if lasts { value.clone() } else { Value::Unknown });
+        value
     }
 
     /// Notes a text such as `a[$(id)]`: where the shell takes it for a number, it runs what is in it.

@@ -3,6 +3,9 @@
 
 mod bash;
 mod differential;
+mod everyday;
+mod grants;
 mod judging;
+mod properties;
 mod verdicts;
 mod walk;

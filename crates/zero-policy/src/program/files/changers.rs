@@ -109,8 +109,12 @@ impl Destination {
     fn note(&self, options: &Options, depth: Depth, notes: &mut Notes) {
         let mut written = Vec::new();
         let itself = if self.kind == Kind::Folder { Depth::Itself } else { depth };
-        notes.write(&self.path, itself);
-        written.push(self.path.clone());
+        // `src/` can only be a folder that is there already, and what changes lies in it.
+        let is_file = !self.path.as_known().is_some_and(|path| path.ends_with('/'));
+        if is_file || self.kind == Kind::File || depth == Depth::Beneath {
+            notes.write(&self.path, itself);
+            written.push(self.path.clone());
+        }
         let whole_path = options.has(&["parents"]);
         for source in self.sources.iter().filter(|_| self.kind != Kind::File) {
             let name = match source.as_known() {
@@ -404,7 +408,7 @@ mod tests {
         check("cp -r a b", "files: read a/**, write b/**, write b/a/**");
         check("cp -a a .", "files: read a/**, write ., write ./a/**");
         check("cp -r a/. .", "files: read a/./**, write ., write ./**");
-        check("cp *.c dir/", "files: read *.c, write dir/, write dir//**");
+        check("cp *.c dir/", "files: read *.c, write dir//**");
         check("cp --parents x/y dir", "files: read x/y, write dir, write dir/x/y");
         check(
             "cp -b -S v a .en",

@@ -14,12 +14,14 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     looks.then(|| Notes::default().all_said())
 }
 
-/// Tools that say their version, or how they are used, and do nothing else then. Those that start
-/// something of the project even for that are not among them.
+/// Tools that say their version, or how they are used, and do nothing else then.
+///
+/// Those that start something of the project even for that are not among them: a
+/// `rust-toolchain.toml` names the folder in which `cargo` and `rustc` are, a `global.json` that of
+/// `dotnet`, `yarn` and `pnpm` have such a setting too, `pytest` loads `conftest.py`, `hg` the
+/// extensions in `.hg/hgrc`.
 const VERSIONED: &[&str] = &[
-    "cargo",
     "rustup",
-    "rustfmt",
     "npm",
     "npx",
     "pip",
@@ -36,19 +38,16 @@ const VERSIONED: &[&str] = &[
     "terraform",
     "java",
     "javac",
-    "dotnet",
     "swift",
     "zig",
     "ghc",
     "tsc",
-    "pytest",
     "ruff",
     "black",
     "mypy",
     "gem",
     "brew",
     "jj",
-    "hg",
     "svn",
     "tmux",
     "systemctl",
@@ -93,6 +92,18 @@ const fn form(
 }
 
 const DOCKER: &[&str] = &["docker", "podman"];
+const DOCKER_LISTS: &[&str] = &[
+    "-a",
+    "--all",
+    "-q",
+    "--quiet",
+    "--no-trunc",
+    "--format",
+    "--format=",
+    "-f",
+    "--filter",
+    "--filter=",
+];
 const KUBECTL: &[&str] = &[
     "-n",
     "--namespace",
@@ -148,10 +159,8 @@ static FORMS: &[Form] = &[
     form(PIP, &["list"], &["--format=", "--user", "--local", "-l"], Operands::None),
     form(PIP, &["show"], &["-f", "--files", "-v", "--verbose"], Operands::Any),
     form(PIP, &["freeze"], &["--all", "--local", "-l", "--user"], Operands::None),
-    form(&["rustc"], &["--print"], &[], Operands::Any),
-    form(&["rustc"], &["-vV"], &[], Operands::None),
-    form(&["cargo", "rustc"], &["--version"], &["--verbose", "-v"], Operands::None),
-    form(&["rustup"], &["show"], &["-v", "--verbose"], Operands::None),
+    form(&["npm"], &["-v"], &[], Operands::None),
+    form(&["docker", "make", "cmake", "tsc"], &["-v"], &[], Operands::None),
     form(&["rustup"], &["toolchain", "list"], &["-v", "--verbose"], Operands::None),
     form(&["rustup"], &["target", "list"], &["--installed"], Operands::None),
     form(&["rustup"], &["component", "list"], &["--installed"], Operands::None),
@@ -184,6 +193,20 @@ static FORMS: &[Form] = &[
         &["-a", "--all", "-q", "--quiet", "--format", "--format=", "--no-trunc"],
         Operands::Any,
     ),
+    form(DOCKER, &["image", "ls"], DOCKER_LISTS, Operands::Any),
+    form(DOCKER, &["container", "ls"], DOCKER_LISTS, Operands::Any),
+    form(DOCKER, &["network", "ls"], DOCKER_LISTS, Operands::Any),
+    form(DOCKER, &["volume", "ls"], DOCKER_LISTS, Operands::Any),
+    form(
+        DOCKER,
+        &["stats"],
+        &["-a", "--all", "--no-stream", "--no-trunc", "--format", "--format="],
+        Operands::Any,
+    ),
+    form(DOCKER, &["system", "df"], &["-v", "--verbose"], Operands::None),
+    form(DOCKER, &["top"], &[], Operands::Any),
+    form(DOCKER, &["port"], &[], Operands::Any),
+    form(DOCKER, &["history"], &["--no-trunc", "-q", "--quiet"], Operands::Any),
     form(DOCKER, &["version"], &["--format", "--format="], Operands::Any),
     form(DOCKER, &["info"], &["--format", "--format="], Operands::Any),
     form(
@@ -291,6 +314,10 @@ static FORMS: &[Form] = &[
         ],
         Operands::Any,
     ),
+    form(&["ip"], &["addr"], &[], Operands::None),
+    form(&["ip"], &["a"], &[], Operands::None),
+    form(&["ip"], &["route"], &[], Operands::None),
+    form(&["ifconfig"], &[], &["-a"], Operands::None),
     form(&["brew"], &["list"], &["--versions", "--formula", "--cask", "-1"], Operands::Any),
     form(&["apt"], &["list"], &["--installed", "--upgradable"], Operands::Any),
     form(&["apt"], &["show"], &["-a"], Operands::Any),
@@ -320,7 +347,7 @@ impl Form {
         args.iter().skip(self.words.len()).all(|arg| match arg {
             Arg::Known(text) if text.starts_with('-') => self.may_have(text),
             Arg::Known(_) => self.operands == Operands::Any,
-            arg => self.operands == Operands::Any && !arg.may_be_option(),
+            arg => self.operands == Operands::Any && !arg.may_be_option() && !arg.may_split(),
         })
     }
 
@@ -340,7 +367,8 @@ mod tests {
 
     #[test]
     fn forms_that_only_look() {
-        check("cargo --version", "looks");
+        check("npm -v", "looks");
+        check("docker volume ls -q", "looks");
         check("npm ls --depth=0", "looks");
         check("pip show requests", "looks");
         check("docker ps -a", "looks");
@@ -368,6 +396,10 @@ mod tests {
         check("journalctl --vac=1", "not known");
         check("systemctl status -H evil", "not known");
         check("yarn --version", "not known");
-        check("cargo --version --config x", "not known");
+        check("cargo --version", "not known");
+        check("rustup show", "not known");
+        check("pytest --version", "not known");
+        check("docker compose ps", "not known");
+        check("docker volume rm x", "not known");
     }
 }

@@ -30,6 +30,12 @@ impl Notes {
         }
     }
 
+    /// Arguments that may become several, where all that is not said otherwise is a file: `$x` in
+    /// `grep $x` may be a pattern and a file.
+    pub(super) fn read_what_splits(&mut self, args: &[Arg]) {
+        args.iter().filter(|arg| arg.may_split()).for_each(|arg| self.read(arg, Depth::Itself));
+    }
+
     /// A file that is made or changed.
     pub(super) fn write(&mut self, path: &Arg, depth: Depth) {
         self.touch(Access::Write, path.clone(), depth);
@@ -132,7 +138,7 @@ pub(super) fn may_hide_option(args: &[Arg], options: &Options) -> bool {
     let end = Arg::known("--");
     let is_value = options.given.iter().any(|given| given.value.as_ref() == Some(&end));
     let end = args.iter().position(|arg| *arg == end && !is_value).unwrap_or(args.len());
-    let unknown = args.iter().take(end).any(|arg| matches!(arg, Arg::Unknown { .. }));
+    let unknown = args.iter().take(end).any(Arg::may_split);
     options.uncertain || unknown
 }
 

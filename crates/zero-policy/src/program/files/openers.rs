@@ -12,7 +12,8 @@ use super::notes::{Depth, Notes};
 /// Studies an interpreter, a compiler or an editor.
 pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
     let kind = kind(name)?;
-    if asks_version(args) && kind != Kind::Editor {
+    // A file of the project may say which `rustc` it is that answers.
+    if asks_version(args) && kind != Kind::Editor && name != "rustc" {
         return Some(Notes::default().all_said());
     }
     Some(match kind {
@@ -197,6 +198,7 @@ mod tests {
         check("python3 --version x.py", "program: read x.py");
         check("openssl version", "looks");
         check("vim --version", "program");
+        check("rustc --version", "program");
     }
 
     #[test]

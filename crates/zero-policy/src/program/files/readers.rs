@@ -118,6 +118,7 @@ fn tree(args: &[Arg]) -> Study {
     if folders.is_empty() {
         notes.read(&Arg::known("."), Depth::Beneath);
     }
+    notes.read_what_splits(args);
     if all_said { notes.all_said() } else { notes.not_all_said() }
 }
 
@@ -237,6 +238,7 @@ fn diff(args: &[Arg]) -> Study {
     for file in &named {
         notes.read(file, depth);
     }
+    notes.read_what_splits(args);
     for folder in &named {
         let others = named.iter().filter(|other| *other != folder);
         for inside in others.filter_map(|other| joined(folder, last_part(other)?)) {
@@ -292,6 +294,7 @@ fn jq(args: &[Arg]) -> Study {
     for (file, _) in files.filter(|(_, no_file)| !no_file) {
         notes.read(file, Depth::Itself);
     }
+    notes.read_what_splits(args);
     notes.all_said()
 }
 
@@ -389,6 +392,7 @@ fn xxd(args: &[Arg]) -> Study {
     let mut files = files.into_iter();
     files.by_ref().take(1).for_each(|file| notes.read(file, Depth::Itself));
     files.for_each(|file| notes.write_unless_output(file));
+    notes.read_what_splits(args);
     notes.all_said()
 }
 
@@ -421,7 +425,7 @@ mod tests {
         check("sort in -uoout", "files: write out, read in");
         check("sort --out=out in", "files: write out, read in");
         check("sort --outp out in", "files: write out, read out, read in");
-        check("sort -o$x in", "files: write -o$x, read in, caution");
+        check("sort -o$x in", "files: write -o$x, read in, read -o$x, caution");
         check("sort --compress-prog=./x -S1 in", "looks: read in, runs ./x");
         check("sort -T dir in", "files: write dir, read in");
         check("sort $x", "looks: read $x, caution");
@@ -485,7 +489,8 @@ mod tests {
         check("rg --pre ./x foo", "looks: read ./**, runs ./x");
         check("rg --pre=./x foo a", "looks: read a/**, runs ./x");
         check("rg --hostname-bin ./x foo a", "looks: read a/**, runs ./x");
-        check("rg $x src", "looks: read src/**, caution");
+        check("rg $x src", "looks: read src/**, read $x, caution");
+        check("grep $x", "looks: read $x");
         check("ag --pager 'sh -c id' foo", "looks: read ./**, script sh -c id");
         check("ack --pager=./x foo", "looks: read ./**, script ./x");
     }

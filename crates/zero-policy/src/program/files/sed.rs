@@ -105,7 +105,7 @@ impl Line {
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
             let Some(text) = arg.as_known() else {
-                line.uncertain |= matches!(arg, Arg::Unknown { .. }) || arg.may_be_option();
+                line.uncertain |= arg.may_split() || arg.may_be_option();
                 line.operands.push(arg.clone());
                 continue;
             };

@@ -134,6 +134,11 @@ impl Row {
         let skip = if given(self.skip_unless) { 0 } else { self.skip };
         let files = options.operands.get(skip..).unwrap_or_default();
         all_said &= self.note_operands(operands, files, depth, &mut notes);
+        if !matches!(operands, Operands::Nothing | Operands::Refused) {
+            let named = |arg: &&Arg| !files.contains(arg);
+            let others: Vec<Arg> = args.iter().filter(named).cloned().collect();
+            notes.read_what_splits(&others);
+        }
         if self.is_dangerous() && may_hide_option(args, &options) {
             notes.caution(MAY_BE_OPTION);
         }

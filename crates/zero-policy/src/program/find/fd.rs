@@ -13,7 +13,7 @@ pub(super) fn study(args: &[Arg]) -> Study {
         at += 1;
         let start = arg.certain_start();
         let Some(text) = arg.as_known() else {
-            if arg.may_be_option() {
+            if arg.may_be_option() || arg.may_split() {
                 study = study.caution("an argument may be `--exec`");
                 study.nature = Nature::Program;
             }
@@ -42,7 +42,13 @@ pub(super) fn study(args: &[Arg]) -> Study {
                 });
                 points.extend(folder);
             }
-            FdOption::Value => at += 1,
+            FdOption::Value => {
+                if args.get(at).is_some_and(Arg::may_split) {
+                    study = study.caution("an argument may be `--exec`");
+                    study.nature = Nature::Program;
+                }
+                at += 1;
+            }
             FdOption::Flag => {}
             FdOption::Unknown => {
                 study = study.caution("an option is not known");

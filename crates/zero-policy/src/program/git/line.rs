@@ -43,7 +43,9 @@ impl Line {
                 line.paths = from(args, at).to_vec();
                 break;
             }
-            line.open |= !known && arg.may_be_option();
+            // `--since="$x"` is that option, whatever the value is.
+            let is_valued = start.starts_with("--") && start.contains('=');
+            line.open |= arg.may_split() || !known && arg.may_be_option() && !is_valued;
             if start.starts_with("--") {
                 let name = start.split_once('=').map_or(start, |(name, _)| name);
                 let mut value = after(arg, &format!("{name}="));
@@ -84,7 +86,7 @@ impl Line {
     /// it be a value after all, it was only judged too strictly.
     fn value(&mut self, next: Option<&Arg>) -> Option<Arg> {
         let next = next.filter(|next| !next.certain_start().starts_with('-'))?;
-        self.open |= next.as_known().is_none() && next.may_be_option();
+        self.open |= next.may_split() || matches!(next, Arg::Pattern(_)) && next.may_be_option();
         Some(next.clone())
     }
 

@@ -59,7 +59,7 @@ fn files_that_are_shown_are_read() {
     check("git diff --no-index a b", "read-only read(a) read(b)");
     check("git -C sub show HEAD:f", "read-only read(sub/f) in(sub)");
     check("git -C a -C b log -- f", "read-only read(a/b/f) in(a/b)");
-    check("git -C $X log -- f", "read-only read($X/f) in($X)");
+    check("git -C $X log -- f", "program read($X/f) in($X) caution");
     check("git grep x", "read-only read(./**)");
     check("git grep -n -e x -- src", "read-only read(src/**)");
     check("git grep -f list", "read-only read(list) read(./**)");

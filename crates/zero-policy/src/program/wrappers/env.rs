@@ -41,7 +41,11 @@ fn inner(operands: Vec<Arg>, folder: Option<Arg>, mut guess: bool) -> Study {
     while words.next_if(|word| word.as_known() == Some("-")).is_some() {}
     while let Some(word) = words.peek() {
         match assignment(word) {
-            Some(variable) => variables.push(variable),
+            Some(variable) => {
+                // `env A=$x ls`: what follows the first word of `$x` would be the command.
+                guess |= word.may_split();
+                variables.push(variable);
+            }
             None => break,
         }
         words.next();
@@ -135,7 +139,8 @@ mod tests {
     #[test]
     fn variables_and_options_stand_before_the_command() {
         check("env rm x", "wrapper runs[rm x]");
-        check("env A=b C=$D rm x", "wrapper runs[A=b C=$D rm x]");
+        check("env A=b C=$D rm x", "wrapper runs[A=b C=$D rm x] unknown");
+        check("env A=b C=\"$D\" rm x", "wrapper runs[A=b C=\"$D\" rm x]");
         check("env -i - PATH=/x rm x", "wrapper runs[PATH=/x rm x]");
         check("env -u A --unset=B -C dir rm x", "wrapper runs[dir: rm x]");
         check("env --ch dir rm x", "wrapper runs[dir: rm x]");

@@ -89,16 +89,13 @@ pub(super) fn parallel(args: &[Arg]) -> Study {
         })
     });
     if !plain || reaches_out || options.has(&["I", "i"]) {
-        return study.runs(Run::Script { text: open(command), folder: None });
+        // The text is followed as it stands; what is put in or added may make it another.
+        return study
+            .runs(Run::script_of(command))
+            .runs(Run::Unknown("what is added to its text is only known when it runs"));
     }
     let argv: Vec<Arg> = command.iter().map(|arg| filled(arg, "{", "")).collect();
     study.runs(Run::Command { argv, variables: Vec::new(), folder: None, more_arguments: true })
-}
-
-/// The words as a text whose end is not known.
-fn open(words: &[Arg]) -> Arg {
-    let text = super::super::joined(words);
-    unknown(text.certain_start(), text.to_string())
 }
 
 #[cfg(test)]
@@ -127,7 +124,7 @@ mod tests {
         check("parallel -j4 gzip {} ::: a", "wrapper runs[gzip {} ...]");
         check("parallel", "wrapper script-from-input");
         check("parallel ::: rm_a ls", "wrapper script[rm a] script[ls]");
-        check("parallel rm_-rf_{} ::: a", "wrapper script?[rm -rf {}]");
+        check("parallel rm_-rf_{} ::: a", "wrapper script[rm -rf {}] unknown");
         check("parallel --strange rm ::: a", "wrapper unknown runs[rm ...]");
     }
 }

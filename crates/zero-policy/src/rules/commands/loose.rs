@@ -70,7 +70,7 @@ impl Loose {
         let program = loose_name(program);
         let arguments: Vec<Arg> = arguments.iter().map(Arg::known).collect();
         let line = CommandLine::read(&program, &arguments);
-        let operands = line.operands.into_iter().filter(|operand| operand.skip != Skip::Attached);
+        let operands = line.operands.into_iter().filter(|operand| operand.skip != Skip::NoWord);
         let mut at = 0;
         for word in [program].into_iter().chain(operands.filter_map(|operand| operand.text)) {
             let next = self.nodes.len();
@@ -113,7 +113,7 @@ impl Loose {
             }
             match operand.skip {
                 Skip::Never => {}
-                Skip::Attached => {
+                Skip::NoWord => {
                     next.insert((*at, *needed));
                 }
                 Skip::IfValue => {

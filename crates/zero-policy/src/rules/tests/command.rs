@@ -168,7 +168,11 @@ fn an_exact_deny_rule_wants_just_its_words() {
     forbid("rm -rf /", "rm -rfv /", false);
     forbid("rm -rf /", "rm -rf / x", false);
     forbid("rm -rf /", "rm -rf /x", false);
-    forbid("rm -rf /", "rm -rf $x /", false);
+    // A variable may be empty.
+    forbid("rm -rf /", "rm -rf $x /", true);
+    forbid("rm -rf /", "rm -rf -- / $x", true);
+    forbid("rm -rf /", "rm -rf /$x", false);
+    forbid("rm -rf /", "rm -rf -$x /", false);
     forbid("git push", "git -C x push", false);
     forbid("git push", "git push --all", false);
     forbid("git -C x push", "git -C x push", true);

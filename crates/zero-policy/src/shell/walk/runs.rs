@@ -63,13 +63,15 @@ impl Walker<'_> {
         let around = self.dialect;
         let program = argv.first().and_then(Arg::as_known).unwrap_or_default();
         self.dialect = Dialect::of(program, around);
-        let finds = argv.first().and_then(Arg::as_known).is_some_and(finds_files);
+        let finds = finds_files(program);
+        // With `-a` it takes the names from that file instead.
+        let takes_names = program.rsplit('/').next() == Some("xargs") && study.touches.is_empty();
         let node = self.command_node(argv, more_arguments, study, state, here);
         let here = here.below(node);
         for run in runs {
             let names = match input {
                 _ if finds => Some(roots.as_slice()),
-                Input::Piped(Piped { names: Some(names), .. }) => Some(names.as_slice()),
+                Input::Piped(Piped { names: Some(names), .. }) if takes_names => Some(&names[..]),
                 _ => None,
             };
             self.run(run, names, state, here, span, input);
@@ -185,7 +187,15 @@ impl Walker<'_> {
             self.doubt(here, span, DoubtKind::Altered, caution);
         }
         for Touch { access, path, recursive } in touches {
-            self.file(access, &path, recursive, false, &state, here, span);
+            let folders = self.listed.iter().find(|(names, _)| *names == path).cloned();
+            match folders {
+                Some((_, folders)) if access == Access::Read => {
+                    for folder in folders {
+                        self.file(access, &folder, true, false, &state, here, span);
+                    }
+                }
+                _ => self.file(access, &path, recursive, false, &state, here, span),
+            }
         }
         for host in hosts {
             self.node(here, span, &format!("connect to {host}"), NodeKind::Host(host.clone()));
@@ -203,9 +213,7 @@ fn found() -> Arg {
 fn place_found(touches: Vec<Touch>, names: &[Arg]) -> Vec<Touch> {
     let mut placed = Vec::new();
     for touch in touches {
-        let is_found =
-            matches!(&touch.path, Arg::Unknown { written, .. } if written.contains(FOUND));
-        if is_found && !names.is_empty() {
+        if is_found(&touch.path) && !names.is_empty() {
             placed.extend(names.iter().map(|root| Touch {
                 access: touch.access,
                 path: root.clone(),
@@ -218,37 +226,15 @@ fn place_found(touches: Vec<Touch>, names: &[Arg]) -> Vec<Touch> {
     placed
 }
 
+/// Whether it is a name that was found, or another beside it: `{}`, `{}.bak`. `/etc/{}` is none.
+fn is_found(path: &Arg) -> bool {
+    let Arg::Unknown { written, .. } = path else { return false };
+    written.strip_prefix(FOUND).is_some_and(|rest| !rest.contains(['/', '$', '`', '{']))
+}
+
 fn finds_files(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program);
     matches!(name, "find" | "fd" | "fdfind")
-}
-
-/// The folders whose files' names a command prints and nothing else, given what it reads.
-pub(super) fn names_printed(argv: &[Arg], read: Option<Vec<Arg>>) -> Option<Vec<Arg>> {
-    let (Arg::Known(program), args) = argv.split_first()? else { return None };
-    let has =
-        |names: &[&str]| args.iter().filter_map(Arg::as_known).any(|arg| names.contains(&arg));
-    let here = || Some(vec![Arg::known(".")]);
-    match program.as_str() {
-        "find" | "fd" | "fdfind" if !has(&["-printf", "-exec", "-execdir", "-x", "-X"]) => {
-            let study = program::study(argv);
-            Some(
-                study.touches.into_iter().filter(|touch| touch.recursive).map(|t| t.path).collect(),
-            )
-        }
-        "rg" | "grep" if has(&["-l", "--files-with-matches", "-rl", "-lr", "--files", "-rl"]) => {
-            let study = program::study(argv);
-            Some(study.touches.into_iter().map(|touch| touch.path).collect())
-        }
-        "git" if has(&["ls-files"]) || has(&["--name-only"]) => here(),
-        "ls" if args.is_empty() => here(),
-        // These pass on lines that they read.
-        "head" | "tail" | "sort" | "uniq" | "grep" | "tac" | "shuf" => {
-            let study = program::study(argv);
-            read.filter(|_| study.touches.is_empty() && study.runs.is_empty())
-        }
-        _ => None,
-    }
 }
 
 /// The text of a script of which parts are unknown: those become a variable that nobody set.

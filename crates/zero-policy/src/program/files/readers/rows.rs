@@ -171,6 +171,22 @@ pub(super) static ROWS: &[Row] = &[
         options: &[("F file b boot a all m bind o make-private", Does::More)],
         ..READER
     },
+    Row {
+        names: &["ss"],
+        operands: Operands::Nothing,
+        options: &[("K kill D diag F filter N net", Does::More)],
+        ..READER
+    },
+    Row {
+        names: &["gofmt"],
+        short_values: "r",
+        single_dash_long: true,
+        long_values: &["cpuprofile"],
+        beneath: "*",
+        options: &[("w cpuprofile", Does::More)],
+        ..READER
+    },
+    Row { names: &["netstat"], operands: Operands::Nothing, ..READER },
     Row { names: &["lsof"], operands: Operands::Nothing, options: &[("D", Does::More)], ..READER },
     Row {
         names: &["file"],

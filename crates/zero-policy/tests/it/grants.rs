@@ -1,0 +1,293 @@
+//! What "for this session" offers, and what it then covers; and what the machine adds to a call.
+
+use std::path::{Path, PathBuf};
+
+use zero_core::{Effect, Execution, Risk};
+use zero_policy::{Decision, Grant, Mode, NoWorld, Request, World};
+
+use crate::judging::engine;
+
+/// A machine with programs and links.
+#[derive(Clone, Copy, Default)]
+struct Machine {
+    /// Names and the files they stand for.
+    programs: &'static [(&'static str, &'static str)],
+    /// Links and what they lead to.
+    links: &'static [(&'static str, &'static str)],
+    /// What the repository of the workspace would run of its own.
+    helpers: &'static [&'static str],
+}
+
+impl World for Machine {
+    fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
+        let plain = NoWorld.canonical(absolute)?;
+        let through =
+            |(link, to): &(&str, &str)| Some(Path::new(to).join(plain.strip_prefix(link).ok()?));
+        Some(
+            self.links
+                .iter()
+                .find_map(through)
+                .map_or(plain.clone(), |path| path.components().collect()),
+        )
+    }
+
+    fn expand(&self, pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
+        let start = pattern.trim_end_matches('*');
+        let links = self.links.iter().map(|(link, _)| PathBuf::from(link));
+        Some(
+            links
+                .filter(|link| link.to_str().is_some_and(|link| link.starts_with(start)))
+                .collect(),
+        )
+    }
+
+    fn git_helpers(&self, _folder: &Path) -> Vec<String> {
+        self.helpers.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn program(&self, name: &str, _folder: &Path) -> Option<PathBuf> {
+        self.programs.iter().find(|(own, _)| *own == name).map(|(_, file)| PathBuf::from(file))
+    }
+
+    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+        let links = self.links.iter().map(|(link, _)| PathBuf::from(link));
+        links.filter(|link| link.starts_with(folder)).find(|link| wanted(link))
+    }
+}
+
+fn decide(machine: &Machine, rules: &str, mode: Mode, command: &str, grants: &[Grant]) -> Decision {
+    let effects = [Effect::Exec(Execution::shell(command))];
+    let (tool, risk) = ("Bash", Risk::High);
+    engine(rules, mode).decide(Request { tool, risk, effects: &effects, grants, world: machine })
+}
+
+/// Checks what is offered for a command, one rule after the other.
+#[track_caller]
+fn offers(command: &str, expected: &[&str]) {
+    let decision = decide(&Machine::default(), "", Mode::Ask, command, &[]);
+    let offered: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
+    assert_eq!(offered, expected, "{command}: {}", decision.reason);
+}
+
+/// Accepts what is offered for one command and checks the verdict on another.
+#[track_caller]
+fn after(granted: &str, rules: &str, command: &str, expected: &str) {
+    let machine = Machine::default();
+    let grants = decide(&machine, "", Mode::Ask, granted, &[]).grants;
+    assert!(!grants.is_empty(), "nothing is offered for `{granted}`");
+    let decision = decide(&machine, rules, Mode::Ask, command, &grants);
+    let shown: Vec<&str> = grants.iter().map(|grant| grant.rule.as_str()).collect();
+    assert_eq!(
+        decision.verdict.word(),
+        expected,
+        "`{command}` with {shown:?}: {}",
+        decision.reason
+    );
+}
+
+#[test]
+fn an_offer_is_no_wider_than_the_question() {
+    offers("npm run build", &["Bash(npm run build:*)"]);
+    offers("npm run build -- --watch", &["Bash(npm run build:*)"]);
+    offers("npm --prefix a run build", &["Bash(npm --prefix a run build)"]);
+    offers("npm run --silent build", &["Bash(npm run --silent build)"]);
+    offers("npm install left-pad", &["Bash(npm install left-pad)"]);
+    offers("npm test", &["Bash(npm test:*)"]);
+    offers("git push origin main", &["Bash(git push:*)"]);
+    offers("git commit -m x", &["Bash(git commit:*)"]);
+    offers("cargo +nightly build", &["Bash(cargo +nightly build)"]);
+    offers("cargo build --release", &["Bash(cargo build:*)"]);
+    offers("make", &["Bash(make)"]);
+    offers("make all install", &["Bash(make all install)"]);
+    offers("python3 x.py", &["Bash(python3 x.py)"]);
+    offers("node x.js y", &["Bash(node x.js y)"]);
+    offers("./configure --prefix=/x", &["Bash(./configure --prefix=/x)"]);
+    offers("deploy prod", &["Bash(deploy prod)"]);
+    offers("npm run build && make", &["Bash(npm run build:*)", "Bash(make)"]);
+    offers("make; make", &["Bash(make)"]);
+    offers("sudo make", &["Bash(sudo make)", "Bash(make)"]);
+    offers("touch src/a", &["Edit(/src/a)"]);
+    offers("rm src/a", &["Delete(/src/a)"]);
+    offers("cat /etc/hosts", &["Read(//etc/hosts)"]);
+    offers("curl https://a.com/x", &["WebFetch(domain:a.com)"]);
+}
+
+#[test]
+fn what_nobody_can_foresee_is_not_offered() {
+    for command in [
+        // Critical, protected, doubtful.
+        "rm -rf build",
+        "git push --force",
+        "touch .git/hooks/pre-commit",
+        "touch .zero/settings.json",
+        "npm run $X",
+        "npm $X",
+        "make $X",
+        "make \"$(date)\"",
+        "$X",
+        "cat $X",
+        "touch $X",
+        "cd $X && make",
+        "LD_PRELOAD=x npm test",
+        "npm test; rm -rf build",
+        "bash -c \"$X\"",
+        "eval \"$X\"",
+        "echo 'a",
+        // All of a folder outside the workspace.
+        "grep -r x /etc",
+        "find /home/me -name x",
+        // Names that are patterns in a rule.
+        "touch 'a*'",
+        "make 'a b'",
+        "deploy 'x*'",
+        // Never.
+        "curl localhost:3000",
+        // More than one answer may settle.
+        "a; b; c; d; e; f",
+    ] {
+        offers(command, &[]);
+    }
+}
+
+#[test]
+fn a_grant_covers_the_same_and_nothing_else() {
+    after("npm run build", "", "npm run build", "allow");
+    after("npm run build", "", "npm run build -- --watch", "allow");
+    after("npm run build", "", "timeout 60 npm run build", "allow");
+    after("npm run build", "", "npm run deploy", "ask");
+    after("npm run build", "", "npm install", "ask");
+    after("npm run build", "", "/tmp/npm run build", "ask");
+    after("npm run build", "", "cd sub && npm run build", "ask");
+    after("cd sub && npm run build", "", "cd sub && npm run build", "allow");
+    after("cd sub && npm run build", "", "npm run build", "ask");
+    after("npm run build", "", "npm run build && make", "ask");
+    after("npm run build", "", "LD_PRELOAD=x npm run build", "ask");
+    after("npm run build", "", "sudo npm run build", "ask");
+    after("npm run build", "", "npm run build > /etc/x", "ask");
+    after("make", "", "make all", "ask");
+    after("make all", "", "make", "ask");
+    after("python3 x.py", "", "python3 x.py", "allow");
+    after("python3 x.py", "", "python3 x.py y", "ask");
+    after("python3 x.py", "", "python3 -c x", "ask");
+    after("touch src/a", "", "touch src/a", "allow");
+    after("touch src/a", "", "echo x > src/a", "allow");
+    after("touch src/a", "", "touch src/b", "ask");
+    after("touch src/a", "", "touch src/a/b", "ask");
+    after("touch src/a", "", "rm src/a", "ask");
+    after("rm src/a", "", "rm src/b", "ask");
+    after("rm src/a", "", "rm -rf src/a", "ask");
+    after("ls /etc", "", "ls /etc", "allow");
+    after("ls /etc", "", "cat /etc/shadow", "ask");
+    after("ls /home/me", "", "cat /home/me/.ssh/id_rsa", "ask");
+    after("ls /home/me", "", "grep -r x /home/me", "ask");
+    after("curl https://a.com", "", "curl https://a.com/y", "allow");
+    after("curl https://a.com", "", "curl https://b.a.com", "ask");
+    after("git push", "", "git push --force", "ask");
+    after("git push", "", "git push origin :main", "ask");
+}
+
+#[test]
+fn rules_stand_above_grants() {
+    after("npm run build", "ask Bash(npm:*)", "npm run build", "ask");
+    after("npm run build", "deny Bash(npm:*)", "npm run build", "deny");
+    after("touch src/a", "ask Edit(src/**)", "touch src/a", "ask");
+    after("touch src/a", "deny Edit(src/**)", "touch src/a", "deny");
+    after("curl https://a.com", "deny WebFetch(domain:a.com)", "curl https://a.com", "deny");
+    after("curl https://a.com", "ask WebFetch", "curl https://a.com", "ask");
+    let grants = decide(&Machine::default(), "", Mode::Ask, "make", &[]).grants;
+    let plan = decide(&Machine::default(), "", Mode::Plan, "make", &grants);
+    assert_eq!(plan.verdict.word(), "deny");
+}
+
+#[test]
+fn each_folder_has_a_grant_of_its_own() {
+    let machine = Machine::default();
+    let here = decide(&machine, "", Mode::Ask, "npm test", &[]).grants;
+    let there = decide(&machine, "", Mode::Ask, "cd sub && npm test", &[]).grants;
+    let both = [here, there].concat();
+    for command in ["npm test", "cd sub && npm test", "npm test && cd sub && npm test"] {
+        let decision = decide(&machine, "", Mode::Ask, command, &both);
+        assert_eq!(decision.verdict.word(), "allow", "{command}: {}", decision.reason);
+        assert_eq!(decision.source.as_deref().unwrap_or("grant"), "grant", "{command}");
+    }
+}
+
+#[test]
+fn a_grant_is_for_the_program_that_was_shown() {
+    let with = |file: &'static [(&str, &str)]| Machine { programs: file, ..Machine::default() };
+    let shown = with(&[("npm", "/usr/bin/npm")]);
+    let grants = decide(&shown, "", Mode::Ask, "npm test", &[]).grants;
+    let verdict =
+        |machine: &Machine| decide(machine, "", Mode::Ask, "npm test", &grants).verdict.word();
+    assert_eq!(verdict(&shown), "allow");
+    assert_eq!(verdict(&with(&[("npm", "/tmp/npm")])), "ask");
+    assert_eq!(verdict(&with(&[])), "ask");
+}
+
+#[test]
+fn a_grant_is_for_the_folder_that_a_link_led_to() {
+    const A: Machine = Machine { programs: &[], links: &[("/w/link", "/w/a")], helpers: &[] };
+    const B: Machine = Machine { links: &[("/w/link", "/w/b")], ..A };
+    let command = "cd link && make";
+    let grants = decide(&A, "", Mode::Ask, command, &[]).grants;
+    assert_eq!(decide(&A, "", Mode::Ask, command, &grants).verdict.word(), "allow");
+    assert_eq!(decide(&B, "", Mode::Ask, command, &grants).verdict.word(), "ask");
+}
+
+/// Checks a verdict on a machine where `/w/link` leads to `/w/.env`, and `/w/out` out of it.
+#[track_caller]
+fn linked(rules: &str, command: &str, expected: &str) {
+    const LINKED: Machine = Machine {
+        programs: &[],
+        links: &[("/w/link", "/w/.env"), ("/w/out", "/srv/x"), ("/w/src/in", "/w/secrets")],
+        helpers: &[],
+    };
+    let decision = decide(&LINKED, rules, Mode::Ask, command, &[]);
+    assert_eq!(
+        decision.verdict.word(),
+        expected,
+        "`{command}` under `{rules}`: {}",
+        decision.reason
+    );
+}
+
+#[test]
+fn a_link_is_what_it_is_called_and_what_it_leads_to() {
+    linked("deny Read(.env)", "cat link", "deny");
+    linked("deny Read(link)", "cat link", "deny");
+    linked("deny Read(.env)", "cat li*", "deny");
+    // An ask rule for the name does not hide what the link leads to.
+    linked("deny Read(.env); ask Read(link)", "cat li*", "deny");
+    linked("deny Read(.env)", "cp link y", "deny");
+    linked("deny Read(secrets/**)", "cat src/in/key", "deny");
+    linked("deny Read(secrets/**)", "cd src/in && cat key", "deny");
+    linked("deny Read(secrets/**)", "cd $X && cat src/in/key", "deny");
+    linked("deny Read(.env)", "cd $X && cat .e*", "deny");
+    linked("", "cat out", "ask");
+    linked("", "cat link", "allow");
+    linked("allow Edit(link)", "touch link", "ask");
+    linked("allow Edit(/.env)", "touch link", "ask");
+    linked("allow Edit(link); allow Edit(/.env)", "touch link", "allow");
+    linked("allow Edit(/**)", "touch out", "ask");
+    linked("allow Bash(make:*)", "cd out && make", "ask");
+    linked("deny Read(link)", "grep -r x .", "ask");
+}
+
+#[test]
+fn what_a_repository_would_run_is_asked() {
+    let helpers = |helpers| Machine { helpers, ..Machine::default() };
+    let verdict = |machine: &Machine, command: &str| {
+        decide(machine, "allow Bash(git:*)", Mode::Ask, command, &[]).verdict.word()
+    };
+    assert_eq!(verdict(&helpers(&["core.fsmonitor"]), "git status"), "ask");
+    assert_eq!(verdict(&helpers(&["hooks/pre-commit"]), "git status"), "allow");
+    assert_eq!(verdict(&helpers(&["hooks/pre-commit"]), "git commit -m x"), "ask");
+    assert_eq!(verdict(&helpers(&[]), "git status"), "allow");
+}
+
+#[test]
+fn a_known_name_in_the_workspace_is_no_known_program() {
+    const PLANTED: Machine = Machine { programs: &[("ls", "/w/bin/ls")], links: &[], helpers: &[] };
+    assert_eq!(decide(&PLANTED, "", Mode::Ask, "ls", &[]).verdict.word(), "ask");
+    assert_eq!(decide(&PLANTED, "", Mode::Ask, "/usr/bin/ls", &[]).verdict.word(), "allow");
+}

@@ -1,0 +1,34 @@
+//! Bytes as a row of decisions, so that a test that shrinks and a fuzzer that mutates make the same
+//! things out of them.
+
+/// What is left of the bytes. When none are left, every choice is the first.
+pub(crate) struct Choices<'b> {
+    bytes: &'b [u8],
+}
+
+impl<'b> Choices<'b> {
+    pub(crate) fn new(bytes: &'b [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// One of these.
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    /// A number below `limit`, which fits a byte.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        let (byte, rest) = self.bytes.split_first().unwrap_or((&0, &[]));
+        self.bytes = rest;
+        usize::from(*byte) % limit
+    }
+
+    pub(crate) fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == times - 1
+    }
+
+    /// All bytes that are left, as text.
+    pub(crate) fn rest(&mut self) -> String {
+        String::from_utf8_lossy(std::mem::take(&mut self.bytes)).into_owned()
+    }
+}

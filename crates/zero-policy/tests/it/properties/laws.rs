@@ -1,0 +1,244 @@
+//! What must hold of every decision, whatever the rules, the mode and the command are.
+//!
+//! Each law makes what it needs out of [`Choices`] and fails by a panic, so that the tests here and
+//! the fuzz target of the same name hold the engine to the same things.
+
+use std::path::{Path, PathBuf};
+
+use zero_core::{Effect, Execution, Risk};
+use zero_policy::{
+    Decision, Engine, EngineConfig, Grant, Mode, NoWorld, Request, Rule, Verdict, World,
+};
+
+use super::choices::Choices;
+use super::material;
+
+/// Makes a call and panics when it is judged as it must not be.
+type Law = fn(&mut Choices<'_>);
+
+/// All of them, by name.
+pub(crate) const LAWS: &[(&str, Law)] = &[
+    ("any text is judged", any_text_is_judged),
+    ("a stricter rule makes nothing milder", a_stricter_rule_makes_nothing_milder),
+    ("an allow rule opens nothing that a rule closes", an_allow_opens_nothing_that_a_rule_closes),
+    ("the order of rules means nothing", the_order_of_rules_means_nothing),
+    ("a wrapper makes nothing milder", a_wrapper_makes_nothing_milder),
+    ("a spelling makes nothing milder", a_spelling_makes_nothing_milder),
+    ("a grant does what it says and no more", a_grant_does_what_it_says),
+];
+
+struct Judge {
+    engine: Engine,
+    rules: Vec<Rule>,
+    mode: Mode,
+}
+
+impl Judge {
+    fn new(rules: Vec<Rule>, mode: Mode) -> Self {
+        let engine = Engine::new(EngineConfig {
+            rules: rules.clone(),
+            mode,
+            roots: vec![PathBuf::from("/w")],
+            home: Some(PathBuf::from("/home/me")),
+            config_dir: Some(PathBuf::from("/home/me/.config/zero")),
+            state_dir: Some(PathBuf::from("/home/me/.local/state/zero")),
+        });
+        Self { engine, rules, mode }
+    }
+
+    fn any(choices: &mut Choices<'_>) -> Self {
+        let mode = material::mode(choices);
+        Self::new(material::rules(choices), mode)
+    }
+
+    fn with(&self, rule: Rule) -> Self {
+        let rules = self.rules.iter().cloned().chain([rule]).collect();
+        Self::new(rules, self.mode)
+    }
+
+    fn decide(&self, command: &str) -> Decision {
+        self.decide_with(command, &[])
+    }
+
+    fn decide_with(&self, command: &str, grants: &[Grant]) -> Decision {
+        let effects = [Effect::Exec(Execution::shell(command))];
+        let request =
+            Request { tool: "Bash", risk: Risk::High, effects: &effects, grants, world: &Files };
+        let (explained, trees) = self.engine.explain(request);
+        assert_eq!(trees.len(), 1);
+        explained
+    }
+
+    /// Fails unless the second command is judged at least as strictly as the first.
+    #[track_caller]
+    fn not_milder(&self, command: &str, than: &str) {
+        let (bare, other) = (self.decide(than), self.decide(command));
+        assert!(
+            other.verdict >= bare.verdict,
+            "{:?}: `{than}` is {} ({}), but `{command}` is {} ({})",
+            self.shown(),
+            bare.verdict,
+            bare.reason,
+            other.verdict,
+            other.reason
+        );
+    }
+
+    fn shown(&self) -> Vec<String> {
+        let rules = self.rules.iter();
+        rules
+            .map(|rule| format!("{} {rule} of {:?}", rule.verdict, rule.source.owner))
+            .chain([self.mode.to_string()])
+            .collect()
+    }
+}
+
+/// A machine with the files that commands here name, and nothing else.
+struct Files;
+
+impl World for Files {
+    fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
+        NoWorld.canonical(absolute)
+    }
+
+    fn expand(&self, pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
+        let pattern: Vec<char> = pattern.chars().collect();
+        let files = material::FILES.iter().map(|file| format!("/w/{file}"));
+        let fits = |file: &String| matches(&pattern, &file.chars().collect::<Vec<_>>());
+        Some(files.filter(fits).map(PathBuf::from).collect())
+    }
+
+    fn git_helpers(&self, folder: &Path) -> Vec<String> {
+        NoWorld.git_helpers(folder)
+    }
+
+    fn program(&self, name: &str, folder: &Path) -> Option<PathBuf> {
+        NoWorld.program(name, folder)
+    }
+
+    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+        let files = material::FILES.iter().map(|file| Path::new("/w").join(file));
+        files.filter(|file| file.starts_with(folder)).find(|file| wanted(file))
+    }
+}
+
+/// Whether a pattern of a shell stands for a path; as far as patterns are used here.
+fn matches(pattern: &[char], path: &[char]) -> bool {
+    match (pattern, path) {
+        ([], []) => true,
+        (['*', rest @ ..], _) => {
+            matches(rest, path)
+                || path.first().is_some_and(|c| *c != '/') && matches(pattern, &path[1..])
+        }
+        (['?', rest @ ..], [c, path @ ..]) => *c != '/' && matches(rest, path),
+        (['[', one, ']', rest @ ..], [c, path @ ..]) => one == c && matches(rest, path),
+        (['\\', one, rest @ ..] | [one, rest @ ..], [c, path @ ..]) => {
+            one == c && matches(rest, path)
+        }
+        _ => false,
+    }
+}
+
+/// The strictest that a rule says about any part of a call.
+fn said_by_rules(decision: &Decision) -> Verdict {
+    let by_rule = decision.effects.iter().filter(|effect| effect.rule.is_some());
+    by_rule.map(|effect| effect.decision).max().unwrap_or(Verdict::Allow)
+}
+
+fn any_text_is_judged(choices: &mut Choices<'_>) {
+    let judge = Judge::any(choices);
+    let text = material::text(choices);
+    let decision = judge.decide(&text);
+    assert!(!decision.reason.is_empty());
+    let strictest = decision.effects.iter().map(|effect| effect.decision).max();
+    assert_eq!(decision.verdict, strictest.unwrap_or(Verdict::Allow), "{text:?}");
+}
+
+fn a_stricter_rule_makes_nothing_milder(choices: &mut Choices<'_>) {
+    let judge = Judge::any(choices);
+    let verdict = choices.pick(&[Verdict::Ask, Verdict::Deny]);
+    let added = material::rule(verdict, choices);
+    let command = material::command(choices).text;
+    let (before, after) = (judge.decide(&command), judge.with(added.clone()).decide(&command));
+    assert!(
+        after.verdict >= before.verdict,
+        "{:?}: `{command}` is {}, but {} with {verdict} {added}: {}",
+        judge.shown(),
+        before.verdict,
+        after.verdict,
+        after.reason
+    );
+}
+
+fn an_allow_opens_nothing_that_a_rule_closes(choices: &mut Choices<'_>) {
+    let judge = Judge::any(choices);
+    let added = material::rule(Verdict::Allow, choices);
+    let command = material::command(choices).text;
+    let closed = said_by_rules(&judge.decide(&command));
+    let after = judge.with(added.clone()).decide(&command);
+    assert!(
+        after.verdict >= closed,
+        "{:?}: a rule says {closed} to `{command}`, but it is {} with allow {added}: {}",
+        judge.shown(),
+        after.verdict,
+        after.reason
+    );
+}
+
+fn the_order_of_rules_means_nothing(choices: &mut Choices<'_>) {
+    let judge = Judge::any(choices);
+    let mut rules = judge.rules.clone();
+    for at in 1..rules.len() {
+        rules.swap(at, choices.below(at + 1));
+    }
+    let other = Judge::new(rules, judge.mode);
+    let command = material::command(choices).text;
+    let (one, two) = (judge.decide(&command), other.decide(&command));
+    assert_eq!(
+        (one.verdict, one.risk),
+        (two.verdict, two.risk),
+        "`{command}` under {:?} and {:?}: {} / {}",
+        judge.shown(),
+        other.shown(),
+        one.reason,
+        two.reason
+    );
+}
+
+fn a_wrapper_makes_nothing_milder(choices: &mut Choices<'_>) {
+    let judge = Judge::any(choices);
+    let mut inner = material::command(choices);
+    for _ in 0..=choices.below(3) {
+        let outer = material::wrapped(&inner, choices);
+        judge.not_milder(&outer.text, &inner.text);
+        inner = outer;
+    }
+}
+
+fn a_spelling_makes_nothing_milder(choices: &mut Choices<'_>) {
+    let mode = material::mode(choices);
+    let judge = Judge::new(material::rules_for_effects(choices), mode);
+    let [plain, spelled] = match choices.one_in(3) {
+        false => material::file_spelled_twice(choices),
+        true => material::host_spelled_twice(choices),
+    };
+    judge.not_milder(&spelled, &plain);
+}
+
+fn a_grant_does_what_it_says(choices: &mut Choices<'_>) {
+    let judge = Judge::any(choices);
+    let command = material::command(choices).text;
+    let asked = judge.decide(&command);
+    if !asked.grants.is_empty() {
+        assert_eq!(asked.verdict, Verdict::Ask, "{command}");
+        assert_ne!(asked.risk, Risk::Critical, "{command}");
+        let again = judge.decide_with(&command, &asked.grants);
+        assert_eq!(again.verdict, Verdict::Allow, "`{command}` with {:?}", asked.grants);
+    }
+    let other = material::command(choices).text;
+    let (before, after) = (judge.decide(&other), judge.decide_with(&other, &asked.grants));
+    assert!(after.verdict >= said_by_rules(&before), "`{other}` with {:?}", asked.grants);
+    if before.grants.is_empty() {
+        assert_eq!(after.verdict, before.verdict, "`{other}` with {:?}", asked.grants);
+    }
+}

@@ -1,0 +1,63 @@
+//! What a decision of the policy engine costs, and how it grows with rules and commands.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::table::{Row, Table};
+use super::{Bench, output_of};
+
+/// A decision about an everyday command under a hundred rules.
+const DECISION_MAX: Duration = Duration::from_micros(50);
+/// Ten thousand rules: arranging them, and judging a line of ten thousand commands by them.
+const ARRANGING_MAX: Duration = Duration::from_secs(1);
+const MANY_MAX: Duration = Duration::from_secs(1);
+/// A hundred thousand brackets within each other.
+const NESTED_MAX: Duration = Duration::from_millis(200);
+
+/// What the example that decides prints.
+#[derive(Deserialize)]
+struct Figures {
+    looks_ns: u64,
+    touches_ns: u64,
+    arranging_ns: u64,
+    many_ns: u64,
+    nested_ns: u64,
+}
+
+/// Measures decisions.
+pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
+    let figures: Figures = serde_json::from_slice(&output_of(Command::new(&bench.decide))?)
+        .context("could not read what the example printed")?;
+    let rows = [
+        ("policy, a line that looks, 100 rules", figures.looks_ns, DECISION_MAX),
+        ("policy, a line that changes files, 100 rules", figures.touches_ns, DECISION_MAX),
+        ("policy, reading 10,000 rules", figures.arranging_ns, ARRANGING_MAX),
+        ("policy, 10,000 commands, 10,000 rules", figures.many_ns, MANY_MAX),
+        ("policy, 100,000 nested brackets", figures.nested_ns, NESTED_MAX),
+    ];
+    for (what, nanos, budget) in rows {
+        table.add(row(what, Duration::from_nanos(nanos), budget));
+    }
+    Ok(())
+}
+
+fn row(what: &str, took: Duration, budget: Duration) -> Row {
+    Row {
+        what: what.to_owned(),
+        ours: shown(took),
+        peer: "–".to_owned(),
+        ratio: "–".to_owned(),
+        budget: format!("≤ {}", shown(budget)),
+        met: took <= budget,
+    }
+}
+
+fn shown(time: Duration) -> String {
+    match time < Duration::from_millis(1) {
+        true => format!("{:.1} µs", time.as_secs_f64() * 1e6),
+        false => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+    }
+}
