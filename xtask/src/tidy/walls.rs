@@ -55,7 +55,7 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
         &["zero-tools"],
         "searching is the tools' business",
     ),
-    (&["globset"], &["zero-tools", "zero-policy"], "globs stand in searches and in rules"),
+    (&["globset"], &["zero-tools", "zero-runtime"], "globs stand in searches and command lines"),
     (
         &["base64", "chardetng", "encoding_rs", "infer", "similar"],
         &["zero-tools"],

@@ -1,3 +1,5 @@
+//! Names of hosts: what is one, what is none, and which are the same.
+
 use super::*;
 
 #[track_caller]

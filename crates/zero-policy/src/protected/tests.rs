@@ -1,3 +1,5 @@
+//! Which places no rule opens, and which files beside them are ordinary.
+
 use super::*;
 
 fn places() -> ProtectedPlaces {

@@ -1,3 +1,5 @@
+//! How a rule is read, and what is told about one that cannot be.
+
 use super::*;
 
 fn source() -> Source {

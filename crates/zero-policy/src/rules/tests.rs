@@ -1,3 +1,5 @@
+//! What rules match; the rows stand by kind: commands, paths, hosts.
+
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! What git's commands do, one row each: those that only look, and those that do more.
+
 use super::super::shown::check;
 
 #[test]

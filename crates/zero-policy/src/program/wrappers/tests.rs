@@ -1,3 +1,5 @@
+//! The command inside a wrapper is found, whatever stands before it.
+
 use super::super::shown::check;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Which commands a rule matches.
+
 use super::*;
 
 #[track_caller]

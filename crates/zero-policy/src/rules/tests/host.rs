@@ -1,3 +1,5 @@
+//! Which hosts a rule matches.
+
 use super::*;
 
 #[track_caller]

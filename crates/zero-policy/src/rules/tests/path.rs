@@ -1,3 +1,5 @@
+//! Which files a rule matches.
+
 use super::*;
 
 const BOTH: [Verdict; 2] = [Verdict::Ask, Verdict::Deny];
