@@ -20,7 +20,8 @@ use zero_runtime::audit::Pin;
 
 pub use self::config::{ConfigCommand, LayerArgs};
 pub use self::policy::{
-    PlaceArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs, PolicyTestArgs,
+    PlaceArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs, PolicySimulateArgs,
+    PolicyTestArgs,
 };
 pub use self::trust::TrustArgs;
 
@@ -80,6 +81,8 @@ pub enum Command {
         #[command(subcommand)]
         command: PolicyCommand,
     },
+    /// Look for what is wrong or risky here: settings, rules, trust, audit log, PATH
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:
   zero completions bash > ~/.local/share/bash-completion/completions/zero")]
@@ -378,6 +381,24 @@ pub struct VerifyArgs {
     /// Take it as wrong when the first records are not here, as when old days were removed
     #[arg(long)]
     pub from_start: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `zero doctor`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each line has a mark: ✓ is well, ! is worth a look, ✗ is wrong. It works with broken settings
+too, and says where they are broken.
+
+Examples:
+  zero doctor
+  zero doctor --json | jq '.checks[] | select(.status != \"ok\")'
+
+Exit codes: 0 nothing is wrong, 1 something is."
+)]
+pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,

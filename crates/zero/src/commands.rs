@@ -1,15 +1,18 @@
 //! The commands, one file each.
 
+mod audit_rows;
 mod audit_show;
 mod audit_tail;
 mod audit_verify;
 mod completions;
 mod config;
 mod conformance;
+mod doctor;
 mod man;
 mod overview;
 mod policy_check;
 mod policy_explain;
+mod policy_simulate;
 mod policy_test;
 mod stats;
 mod tools_call;
@@ -50,6 +53,10 @@ pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Policy { command: PolicyCommand::Test(args) }) => {
             policy_test::run(app, &args)
         }
+        Some(Command::Policy { command: PolicyCommand::Simulate(args) }) => {
+            policy_simulate::run(app, &args)
+        }
+        Some(Command::Doctor(args)) => doctor::run(app, &args),
         Some(Command::Completions { shell }) => completions::run(app, shell),
         Some(Command::Man { command }) => man::run(app, &command),
     }

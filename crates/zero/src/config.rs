@@ -16,6 +16,10 @@ pub(crate) struct Config {
     xdg_config_home: Option<PathBuf>,
     cwd: Option<PathBuf>,
     search_path: Vec<PathBuf>,
+    /// Entries of `PATH` that mean another folder in each working directory.
+    relative_search_path: Vec<PathBuf>,
+    /// Variables that are set to a relative folder, and so count as unset.
+    relative_variables: Vec<&'static str>,
     /// Which events to log, in the syntax of `tracing`; nothing is logged when absent.
     pub(crate) log: Option<String>,
     /// What is known of the three standard streams.
@@ -43,16 +47,22 @@ impl Config {
     pub(crate) fn from_env() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let dumb = set("TERM").is_some_and(|term| term == "dumb");
+        let path = set("PATH").unwrap_or_default();
+        let (search_path, relative_search_path) = match path.is_empty() {
+            true => (Vec::new(), Vec::new()),
+            false => std::env::split_paths(&path).partition(|path| path.is_absolute()),
+        };
+        let is_relative =
+            |name: &&str| set(name).is_some_and(|value| PathBuf::from(value).is_relative());
+        let folders = ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
         Self {
             home: set("HOME").and_then(absolute),
             xdg_state_home: set("XDG_STATE_HOME").and_then(absolute),
             xdg_config_home: set("XDG_CONFIG_HOME").and_then(absolute),
             cwd: std::env::current_dir().ok(),
-            search_path: set("PATH")
-                .map(|path| {
-                    std::env::split_paths(&path).filter(|path| path.is_absolute()).collect()
-                })
-                .unwrap_or_default(),
+            search_path,
+            relative_search_path,
+            relative_variables: folders.into_iter().filter(is_relative).collect(),
             log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
             streams: Streams {
                 stdin_is_terminal: io::stdin().is_terminal(),
@@ -100,6 +110,16 @@ impl Config {
     /// Folders in which programs are found, in order.
     pub(crate) fn search_path(&self) -> &[PathBuf] {
         &self.search_path
+    }
+
+    /// Entries of `PATH` that are not looked at, because they mean another folder each time.
+    pub(crate) fn relative_search_path(&self) -> &[PathBuf] {
+        &self.relative_search_path
+    }
+
+    /// Variables whose folder is not looked at, because it is relative.
+    pub(crate) fn relative_variables(&self) -> &[&'static str] {
+        &self.relative_variables
     }
 
     /// Where zero keeps its audit log, journal and oversized results.

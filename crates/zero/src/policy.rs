@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zero_policy::{Decision, Engine, EngineConfig, Grant, Mode, Request, Rule};
+use zero_policy::engine::Tree;
+use zero_policy::{Decision, Engine, EngineConfig, Grant, Mode, Rule};
 use zero_runtime::{DialectName, Machine, Policy, RulePolicy};
 use zero_sandbox::{Workspace, survey};
 
@@ -58,6 +59,11 @@ impl Judge {
         Self { engine: surroundings.engine(rules, mode), surroundings }
     }
 
+    /// Where it judges.
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
+    }
+
     /// What a call would do.
     pub(crate) fn subject(
         &self,
@@ -74,20 +80,16 @@ impl Judge {
         Subject::new(tool, input, dialect, &place)
     }
 
-    /// Judges a call, and shows its command line as a tree.
-    pub(crate) fn judge(
-        &self,
-        subject: &Subject,
-        grants: &[Grant],
-    ) -> (Decision, Vec<zero_policy::engine::Tree>) {
+    /// Judges a call.
+    pub(crate) fn judge(&self, subject: &Subject, grants: &[Grant]) -> Decision {
         let machine = Machine::new(&self.surroundings.search_path);
-        self.engine.explain(Request {
-            tool: &subject.tool,
-            risk: subject.risk,
-            effects: &subject.effects,
-            grants,
-            world: &machine,
-        })
+        self.engine.decide(subject.request(grants, &machine))
+    }
+
+    /// Judges a call, and shows its command line as a tree.
+    pub(crate) fn explain(&self, subject: &Subject) -> (Decision, Vec<Tree>) {
+        let machine = Machine::new(&self.surroundings.search_path);
+        self.engine.explain(subject.request(&[], &machine))
     }
 }
 

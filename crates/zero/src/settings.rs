@@ -72,11 +72,20 @@ impl Settings {
         workspace_root: &Path,
         trust: &TrustStore,
     ) -> Result<Self, SettingsError> {
-        let own = config.settings_file().map(|path| (LayerKind::User, ConfigFile::Own(path)));
-        let files: Vec<_> = own.into_iter().chain(workspace_files(workspace_root)).collect();
-        let layers = read_all(&files, config.home())?;
+        let layers = read_all(&Self::files(config, workspace_root), config.home())?;
         let standing = trust.standing(workspace_root, &trust::gated(&layers));
         Self::merge(&layers, standing).tried()
+    }
+
+    /// The files that are looked at for a workspace, whether or not they are there.
+    pub(crate) fn files(config: &Config, workspace_root: &Path) -> Vec<(LayerKind, ConfigFile)> {
+        let own = config.settings_file().map(|path| (LayerKind::User, ConfigFile::Own(path)));
+        own.into_iter().chain(workspace_files(workspace_root)).collect()
+    }
+
+    /// How the workspace's folder stands.
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
     }
 
     /// What the files of a workspace say that counts only once its folder is trusted.
@@ -185,6 +194,26 @@ impl Settings {
             _ => "",
         };
         Some(format!("{what} not active{since}; see `zero trust`"))
+    }
+
+    /// The allow rules that let nearly anything happen, each with why.
+    pub(crate) fn dangers(&self) -> Vec<(RuleEntry, String)> {
+        let danger = |entry: RuleEntry| entry.rule()?.danger().map(|why| (entry, why));
+        self.rules().into_iter().filter_map(danger).collect()
+    }
+
+    /// What to tell a person who works under such a rule.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let dangers = self.dangers();
+        let (RuleEntry { text, source_file, line, .. }, why) = dangers.first()?;
+        let more = match dangers.len() {
+            1 => String::new(),
+            2 => ", and 1 more is".to_owned(),
+            count => format!(", and {} more are", count - 1),
+        };
+        Some(format!(
+            "rule `{text}` ({source_file}:{line}) is risky: {why}{more}; see `zero doctor`"
+        ))
     }
 
     /// The value of a dotted key as it holds, and the entries it comes from.

@@ -1,12 +1,13 @@
 //! `zero policy` as it is written.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use zero_policy::Mode;
 use zero_runtime::DialectName;
 
-use super::dialect;
+use super::{dialect, look_back};
 
 /// What can be asked of the policy.
 #[derive(Debug, Subcommand)]
@@ -17,6 +18,8 @@ pub enum PolicyCommand {
     Explain(PolicyExplainArgs),
     /// Check that rules match what their examples say
     Test(PolicyTestArgs),
+    /// Judge the calls of the audit log again, under other settings or another mode
+    Simulate(PolicySimulateArgs),
 }
 
 /// Where and by which rules calls are judged.
@@ -109,6 +112,39 @@ pub struct PolicyTestArgs {
     /// The settings file
     pub file: PathBuf,
     /// Print one line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `zero policy simulate`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero policy simulate --since 7d
+  zero policy simulate --since 30d --settings tomorrow.json --mode accept-edits
+  zero policy simulate --workspace . --json
+
+Says which recorded calls would have been allowed, asked about or denied, which would have been
+judged differently than they were, and which rules would have saved the most questions. Nothing is
+called. Each call is judged where it was made, by the settings that hold there now, or by those
+named. One whose path or command was shortened or cleaned of a secret in the log cannot be judged
+again; it is counted.")]
+pub struct PolicySimulateArgs {
+    /// How far to look back, such as `12h` or `30d`
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = look_back)]
+    pub since: Duration,
+    /// Settings file to judge by; may be given several times, and then no other is read
+    #[arg(long, value_name = "FILE")]
+    pub settings: Vec<PathBuf>,
+    /// Only the calls that were made in this folder [default: all]
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+    /// What `~` means [default: your home folder]
+    #[arg(long, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    /// Mode of the session: ask, accept-edits, plan or auto [default: that of the settings, or ask]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<Mode>,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -1,8 +1,9 @@
 //! `zero policy explain`: a command line as a tree, with the verdict on each part.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use zero_policy::engine::{Tree, TreeNode};
 
 use crate::App;
@@ -15,12 +16,11 @@ pub(super) fn run(app: &App, args: &PolicyExplainArgs) -> anyhow::Result<Exit> {
     let judge = app.judge(&args.place, args.mode)?;
     let input = json!({ "command": args.command });
     let subject = judge.subject("Bash", &input, None).map_err(crate::exit::UsageError)?;
-    let (decision, trees) = judge.judge(&subject, &[]);
+    let (decision, trees) = judge.explain(&subject);
     let out = &app.terminal.out;
     if args.json {
-        let trees: Vec<_> = trees.iter().map(|tree| branches(&tree.nodes, None)).collect();
         let mut answer = as_json(&decision);
-        answer["tree"] = trees.into_iter().next().unwrap_or(json!([]));
+        answer["tree"] = trees.first().map_or(json!([]), |tree| branches(&tree.nodes));
         out.write_line(&answer)?;
     } else {
         let mut text = String::new();
@@ -40,27 +40,34 @@ pub(super) fn run(app: &App, args: &PolicyExplainArgs) -> anyhow::Result<Exit> {
     Ok(Exit::of_verdict(decision.verdict))
 }
 
-/// The nodes below one, as nested JSON.
-fn branches(nodes: &[TreeNode], parent: Option<usize>) -> serde_json::Value {
-    let children = nodes.iter().enumerate().filter(|(_, node)| node.parent == parent);
-    children
-        .map(|(at, node)| {
-            json!({
-                "label": node.label,
-                "decision": node.verdict.word(),
-                "reason": node.reason,
-                "rule": node.rule,
-                "children": branches(nodes, Some(at)),
-            })
-        })
-        .collect()
+/// The nodes as nested JSON. A parent stands before its children, so from the end each node is
+/// complete when it is met.
+fn branches(nodes: &[TreeNode]) -> Value {
+    let mut below: Vec<Vec<Value>> = vec![Vec::new(); nodes.len()];
+    let mut top = Vec::new();
+    for (at, node) in nodes.iter().enumerate().rev() {
+        let mut children = below.get_mut(at).map(std::mem::take).unwrap_or_default();
+        children.reverse();
+        let value = json!({
+            "label": node.label,
+            "decision": node.verdict.word(),
+            "reason": node.reason,
+            "rule": node.rule,
+            "children": children,
+        });
+        node.parent.and_then(|parent| below.get_mut(parent)).unwrap_or(&mut top).push(value);
+    }
+    top.reverse();
+    Value::Array(top)
 }
 
 /// Draws a tree with lines, one node a line.
 fn draw(out: &Stream, tree: &Tree, text: &mut String) {
     let mut stems: Vec<String> = Vec::with_capacity(tree.nodes.len());
+    let last_of: HashMap<Option<usize>, usize> =
+        tree.nodes.iter().enumerate().map(|(at, node)| (node.parent, at)).collect();
     for (at, node) in tree.nodes.iter().enumerate() {
-        let is_last = !tree.nodes.iter().skip(at + 1).any(|other| other.parent == node.parent);
+        let is_last = last_of.get(&node.parent) == Some(&at);
         let (branch, stem) = match node.parent {
             None => (String::new(), String::new()),
             Some(parent) => {

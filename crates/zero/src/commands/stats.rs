@@ -2,29 +2,24 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use zero_core::ErrorType;
 use zero_runtime::audit::{Audit, AuditRow};
 use zero_runtime::metrics::{Metrics, Sample, Status, ToolStats};
 
+use super::audit_rows;
 use crate::App;
 use crate::cli::StatsArgs;
 use crate::exit::Exit;
 use crate::terminal::{
-    BAD, Cell, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, damaged_lines, short_duration,
+    BAD, Cell, FAINT, GOOD, NOTABLE, STRONG, Stream, Table, damaged_lines, short_duration,
 };
 
 pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
     let audit = Audit::new(&app.config.state()?);
-    let since = SignedDuration::try_from(args.since)
-        .ok()
-        .and_then(|time| Timestamp::now().checked_sub(time).ok())
-        .unwrap_or(Timestamp::MIN);
-    let counter = Counter::new(&app.terminal.err);
-    let counted = count(&audit, since, &counter);
-    counter.end();
-    let (metrics, damaged) = counted?;
+    let since = audit_rows::moment(args.since);
+    let metrics = Metrics::default();
+    let damaged = audit_rows::each_since(app, &audit, since, |row| metrics.count(&sample(row)))?;
     let tools = metrics.tools();
     let out = &app.terminal.out;
     if args.json {
@@ -44,26 +39,6 @@ pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
         app.terminal.note(&damaged_lines(damaged));
     }
     Ok(Exit::Ok)
-}
-
-/// Counts the calls since a moment; also says how many lines could not be read.
-fn count(audit: &Audit, since: Timestamp, counter: &Counter) -> std::io::Result<(Metrics, usize)> {
-    let metrics = Metrics::default();
-    let mut damaged = 0;
-    // Files are named after their day, so text order is time order.
-    let first_day = since.strftime("%Y-%m-%d").to_string();
-    counter.begin("reading the audit log");
-    for day in audit.days()?.into_iter().filter(|day| *day >= first_day) {
-        counter.progress(&format!("reading the audit log of {day}"));
-        let mut day = audit.day(&day)?;
-        day.each(|row| {
-            if row.time >= since {
-                metrics.count(&sample(&row));
-            }
-        })?;
-        damaged += day.damaged();
-    }
-    Ok((metrics, damaged))
 }
 
 fn sample(row: &AuditRow) -> Sample<'_> {

@@ -57,6 +57,9 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, Session, Too
     if let Some(note) = settings.note() {
         app.terminal.note(&note);
     }
+    if let Some(warning) = settings.warning() {
+        app.terminal.note(&warning);
+    }
     let host = host(app, args, workspace, &settings, limits)?;
     // Fails only for want of zero's own folder, which is nothing the tool could help.
     let session = host.one_shot().map_err(|error| {

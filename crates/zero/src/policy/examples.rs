@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use zero_policy::{Engine, EngineConfig, NoWorld, Request, Rule};
+use zero_policy::{Engine, EngineConfig, NoWorld, Rule};
 
 use super::subject::{Place, Subject};
 
@@ -56,12 +56,6 @@ fn does_match(
         _ => json!({ "file_path": example }),
     };
     let subject = Subject::new(tool, &input, None, place)?;
-    let decision = engine.decide(Request {
-        tool: &subject.tool,
-        risk: subject.risk,
-        effects: &subject.effects,
-        grants: &[],
-        world: &NoWorld,
-    });
+    let decision = engine.decide(subject.request(&[], &NoWorld));
     Ok(decision.effects.iter().any(|effect| effect.rule.as_deref() == Some(rule.text.as_str())))
 }

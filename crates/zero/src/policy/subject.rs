@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use zero_core::{CommandLine, Effect, Effects, Execution, Risk, TargetPath, Whereabouts};
-use zero_policy::World;
+use zero_policy::{Grant, Request, World};
 use zero_runtime::DialectName;
 
 /// A call as a judge sees it.
@@ -205,6 +205,25 @@ impl Subject {
             _ => Err(unknown(tool)),
         }
     }
+
+    /// A call of which only the effects are known.
+    pub(crate) fn of_effects(tool: &str, effects: Effects) -> Self {
+        let line = LINES.iter().find(|line| line.tool == tool);
+        Self { tool: tool.to_owned(), risk: line.map_or(Risk::High, |line| line.risk), effects }
+    }
+
+    /// The call as the engine takes it.
+    pub(crate) fn request<'a>(&'a self, grants: &'a [Grant], world: &'a dyn World) -> Request<'a> {
+        let Self { tool, risk, effects } = self;
+        Request { tool, risk: *risk, effects, grants, world }
+    }
+}
+
+/// The fields of an input that a judge looks at, whatever the tool.
+pub(crate) fn fields_looked_at(input: &Value) -> impl Iterator<Item = &Value> {
+    let lists = [PATH_FIELDS, FOLDER_FIELDS, COMMAND_FIELDS, URL_FIELDS, PATHS_FIELDS];
+    let names = lists.into_iter().flatten().copied().chain(["args", "env", "edits"]);
+    names.filter_map(|name| input.get(name))
 }
 
 /// The tool that a name means, in a dialect or in any.

@@ -1,0 +1,47 @@
+//! The rows of the audit log since some moment, for commands that count them.
+
+use std::io;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use zero_runtime::audit::{Audit, AuditRow};
+
+use crate::App;
+use crate::terminal::Counter;
+
+/// The moment that lies this far back.
+pub(super) fn moment(ago: Duration) -> Timestamp {
+    let ago = SignedDuration::try_from(ago).ok();
+    ago.and_then(|ago| Timestamp::now().checked_sub(ago).ok()).unwrap_or(Timestamp::MIN)
+}
+
+/// Hands on the rows since a moment, oldest first, one at a time. Gives back how many lines could
+/// not be read.
+pub(super) fn each_since(
+    app: &App,
+    audit: &Audit,
+    since: Timestamp,
+    mut each: impl FnMut(&AuditRow),
+) -> io::Result<usize> {
+    let counter = Counter::new(&app.terminal.err);
+    counter.begin("reading the audit log");
+    let mut read = || {
+        let mut damaged = 0;
+        // Files are named after their day, so text order is time order.
+        let first_day = since.strftime("%Y-%m-%d").to_string();
+        for day in audit.days()?.into_iter().filter(|day| *day >= first_day) {
+            counter.progress(&format!("reading the audit log of {day}"));
+            let mut day = audit.day(&day)?;
+            day.each(|row| {
+                if row.time >= since {
+                    each(&row);
+                }
+            })?;
+            damaged += day.damaged();
+        }
+        Ok(damaged)
+    };
+    let read = read();
+    counter.end();
+    read
+}

@@ -1,0 +1,62 @@
+//! What a check found.
+
+use serde::Serialize;
+
+/// One line of the report.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Finding {
+    /// How it is.
+    pub(super) status: Status,
+    /// What was looked at.
+    pub(super) check: &'static str,
+    /// What was found.
+    pub(super) message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) fix: Option<String>,
+}
+
+/// How it is with what was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) enum Status {
+    /// As it should be.
+    #[serde(rename = "ok")]
+    Well,
+    /// Worth a look.
+    #[serde(rename = "warning")]
+    Notable,
+    /// Not as it should be.
+    #[serde(rename = "error")]
+    Wrong,
+}
+
+/// The findings so far.
+#[derive(Debug, Default)]
+pub(super) struct Findings(pub(super) Vec<Finding>);
+
+impl Findings {
+    pub(super) fn well(&mut self, check: &'static str, message: impl Into<String>) {
+        let message = message.into();
+        self.0.push(Finding { status: Status::Well, check, message, fix: None });
+    }
+
+    pub(super) fn notable(
+        &mut self,
+        check: &'static str,
+        message: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        let (message, fix) = (message.into(), Some(fix.into()));
+        self.0.push(Finding { status: Status::Notable, check, message, fix });
+    }
+
+    pub(super) fn wrong(
+        &mut self,
+        check: &'static str,
+        message: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        let (message, fix) = (message.into(), Some(fix.into()));
+        self.0.push(Finding { status: Status::Wrong, check, message, fix });
+    }
+}

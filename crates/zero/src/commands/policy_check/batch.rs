@@ -1,0 +1,297 @@
+//! `zero policy check --batch`: one request a line, one answer a line.
+//!
+//! A request that is wrong is answered with what is wrong; it never ends the batch. Whoever writes
+//! one request and waits for its answer gets it: what was judged is held back only while there is
+//! more to read without waiting.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+use zero_policy::rule::Owner;
+use zero_policy::{Decision, Mode, Rule, Source, Verdict};
+use zero_runtime::DialectName;
+
+use super::answered;
+use crate::App;
+use crate::cli::PolicyCheckArgs;
+use crate::exit::{Exit, UsageError};
+use crate::policy::{Judge, as_json, examples};
+use crate::settings::shape::RuleSetting;
+
+/// Longest line of a batch, in bytes.
+const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes read at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Bytes of answers that are held back at most.
+const HELD_BYTES_MAX: usize = 64 * 1024;
+/// Sets of rules that are kept compiled while a batch runs.
+const JUDGES_MAX: usize = 64;
+
+/// Judges one request a line.
+pub(super) fn run(app: &App, args: &PolicyCheckArgs, file: &Path) -> anyhow::Result<Exit> {
+    let mut lines = Lines::new(open(app, file)?);
+    let mut bench = Bench::new(app, args)?;
+    let mut held = String::new();
+    let mut number = 0usize;
+    while let Some(line) = lines.next(|| flush(app, &mut held))? {
+        number += 1;
+        let answer = match line {
+            Line::Blank => continue,
+            Line::TooLong => {
+                let error = format!("the request is longer than {LINE_BYTES_MAX} bytes");
+                json!({"id": null, "line": number, "error": error})
+            }
+            Line::Request(line) => bench.answer(number, line),
+        };
+        held.push_str(&serde_json::to_string(&answer)?);
+        held.push('\n');
+        if held.len() > HELD_BYTES_MAX {
+            flush(app, &mut held)?;
+        }
+    }
+    flush(app, &mut held)?;
+    Ok(Exit::Ok)
+}
+
+fn flush(app: &App, held: &mut String) -> anyhow::Result<()> {
+    if !held.is_empty() {
+        app.terminal.out.write(held)?;
+        held.clear();
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file that was named on the command line")]
+fn open(app: &App, file: &Path) -> anyhow::Result<Box<dyn Read>> {
+    if file == Path::new("-") {
+        return Ok(Box::new(std::io::stdin().lock()));
+    }
+    let path = app.config.cwd()?.join(file);
+    let opened = std::fs::File::open(&path).map_err(|error| {
+        UsageError(format!("the batch `{}` cannot be read: {error}", file.display()))
+    })?;
+    Ok(Box::new(opened))
+}
+
+/// Lines of any length, in bounded memory.
+struct Lines {
+    reader: BufReader<Box<dyn Read>>,
+    line: Vec<u8>,
+}
+
+/// One line of a batch.
+enum Line<'a> {
+    Blank,
+    TooLong,
+    Request(&'a [u8]),
+}
+
+impl Lines {
+    fn new(source: Box<dyn Read>) -> Self {
+        Self { reader: BufReader::with_capacity(READ_BYTES, source), line: Vec::new() }
+    }
+
+    /// The next line. `before_waiting` is called when it is not there in full yet.
+    fn next(
+        &mut self,
+        before_waiting: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<Option<Line<'_>>> {
+        if !self.reader.buffer().contains(&b'\n') {
+            before_waiting()?;
+        }
+        self.line.clear();
+        if self.read_part()? == 0 {
+            return Ok(None);
+        }
+        if self.line.len() > LINE_BYTES_MAX {
+            while !self.line.ends_with(b"\n") {
+                self.line.clear();
+                if self.read_part()? == 0 {
+                    break;
+                }
+            }
+            return Ok(Some(Line::TooLong));
+        }
+        let is_blank = self.line.iter().all(u8::is_ascii_whitespace);
+        Ok(Some(if is_blank { Line::Blank } else { Line::Request(&self.line) }))
+    }
+
+    fn read_part(&mut self) -> anyhow::Result<usize> {
+        let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX as u64 + 1);
+        limited.read_until(b'\n', &mut self.line).context("the batch cannot be read")
+    }
+}
+
+/// What a batch works with.
+struct Bench<'a> {
+    app: &'a App,
+    args: &'a PolicyCheckArgs,
+    /// Judges by what makes them: permissions, mode, workspace and home.
+    judges: HashMap<String, Judge>,
+    /// Rules of `--settings`.
+    shared: Vec<Rule>,
+    /// The mode of `--settings`.
+    shared_mode: Mode,
+}
+
+impl<'a> Bench<'a> {
+    fn new(app: &'a App, args: &'a PolicyCheckArgs) -> anyhow::Result<Self> {
+        let (shared, shared_mode) = match &args.place.settings[..] {
+            [] => (Vec::new(), Mode::default()),
+            files => {
+                let settings = app.settings_of(files)?;
+                (settings.policy_rules(), settings.mode())
+            }
+        };
+        Ok(Self { app, args, judges: HashMap::new(), shared, shared_mode })
+    }
+
+    fn answer(&mut self, number: usize, line: &[u8]) -> Value {
+        let request = match serde_json::from_slice(line) {
+            Ok(Value::Object(request)) => request,
+            Ok(_) => {
+                return json!({"id": null, "line": number, "error": "a request must be a JSON object"});
+            }
+            Err(error) => {
+                let error = format!("the request is not JSON: {error}");
+                return json!({"id": null, "line": number, "error": error});
+            }
+        };
+        let id = request.get("id").cloned().unwrap_or(Value::Null);
+        match self.judged(&request) {
+            Ok(decision) => {
+                let mut answer = json!({ "id": id });
+                if let (Value::Object(answer), Value::Object(decided)) =
+                    (&mut answer, as_json(&decision))
+                {
+                    answer.extend(decided);
+                }
+                answer
+            }
+            Err(error) => json!({"id": id, "line": number, "error": error}),
+        }
+    }
+
+    fn judged(&mut self, request: &Map<String, Value>) -> Result<Decision, String> {
+        check_fields(request)?;
+        let text = |name: &str| match request.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(format!("`{name}` must be a text")),
+        };
+        let tool = text("tool")?.ok_or("the request lacks `tool`")?;
+        let nothing = Value::Object(Map::new());
+        let input = request.get("input").unwrap_or(&nothing);
+        let mode = match text("mode")? {
+            Some(mode) => Some(mode.parse::<Mode>().map_err(|error| error.to_string())?),
+            None => self.args.mode,
+        };
+        let dialect = match text("dialect")? {
+            Some(name) => Some(name.parse::<DialectName>().map_err(|error| error.to_string())?),
+            None => self.args.dialect,
+        };
+        let headless = match request.get("headless") {
+            None | Some(Value::Null) => self.args.headless,
+            Some(Value::Bool(headless)) => *headless,
+            Some(_) => return Err("`headless` must be true or false".to_owned()),
+        };
+        let permissions = request.get("permissions").filter(|lists| !lists.is_null());
+        let permissions = permissions.unwrap_or(&nothing);
+        let (workspace, home) = (text("workspace")?, text("home")?);
+        let key = json!([permissions, mode.map(Mode::as_str), workspace, home]).to_string();
+        if !self.judges.contains_key(&key) {
+            let judge = self.judge(permissions, mode, workspace, home)?;
+            if self.judges.len() >= JUDGES_MAX {
+                self.judges.clear();
+            }
+            self.judges.insert(key.clone(), judge);
+        }
+        let judge = self.judges.get(&key).ok_or("the rules are gone")?;
+        let subject = judge.subject(tool, input, dialect)?;
+        Ok(answered(judge.judge(&subject, &[]), headless))
+    }
+
+    fn judge(
+        &self,
+        permissions: &Value,
+        mode: Option<Mode>,
+        workspace: Option<&str>,
+        home: Option<&str>,
+    ) -> Result<Judge, String> {
+        let (own, own_mode) = rules_of(permissions)?;
+        let rules = self.shared.iter().cloned().chain(own).collect();
+        let place = &self.args.place;
+        let workspace = workspace.map(PathBuf::from).or_else(|| place.workspace.clone());
+        let home = home.map(PathBuf::from).or_else(|| place.home.clone());
+        let surroundings = self
+            .app
+            .surroundings(workspace.as_deref(), home.as_deref())
+            .map_err(|error| format!("{error:#}"))?;
+        Ok(Judge::new(rules, mode.or(own_mode).unwrap_or(self.shared_mode), surroundings))
+    }
+}
+
+/// Fields of a request.
+const FIELDS: [&str; 9] =
+    ["id", "tool", "input", "permissions", "mode", "workspace", "home", "dialect", "headless"];
+
+/// Other fields are the script's own notes; but one that looks like a slip is one.
+fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
+    for name in request.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
+        if let Some(near) = zero_runtime::nearest::nearest(name, FIELDS, 1).first() {
+            return Err(format!("unknown field `{name}`; did you mean `{near}`?"));
+        }
+    }
+    Ok(())
+}
+
+/// The rules of a `permissions` object, and its mode. One that is wrong anywhere is no use.
+fn rules_of(permissions: &Value) -> Result<(Vec<Rule>, Option<Mode>), String> {
+    let Value::Object(lists) = permissions else {
+        return Err("`permissions` must be an object with `allow`, `ask` and `deny`".to_owned());
+    };
+    let (mut rules, mut mode) = (Vec::new(), None);
+    for (name, list) in lists {
+        let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.word() == name);
+        match (verdict, list) {
+            (Some(verdict), Value::Array(list)) => {
+                for entry in list {
+                    let rule = rule_of(entry, verdict)
+                        .map_err(|error| format!("`permissions.{name}`: {error}"))?;
+                    rules.push(rule);
+                }
+            }
+            (Some(_), _) => return Err(format!("`permissions.{name}` must be a list of rules")),
+            (None, Value::String(word)) if name == "mode" => {
+                mode = Some(word.parse::<Mode>().map_err(|error| error.to_string())?);
+            }
+            (None, _) if name == "mode" => {
+                return Err("`permissions.mode` must be a text".to_owned());
+            }
+            (None, _) => {
+                return Err(format!(
+                    "`permissions` has no `{name}`; it has allow, ask, deny and mode"
+                ));
+            }
+        }
+    }
+    Ok((rules, mode))
+}
+
+fn rule_of(entry: &Value, verdict: Verdict) -> Result<Rule, String> {
+    let setting = RuleSetting::deserialize(entry).map_err(|_| {
+        "a rule is a text, or an object with `rule`, `match`, `not_match` and `why`".to_owned()
+    })?;
+    let explained = setting.explained();
+    let source = Source { name: "request".to_owned(), line: None, owner: Owner::Person };
+    let rule = Rule::parse(&explained.rule, verdict, source)
+        .map_err(|error| format!("rule `{}`: {error}", explained.rule))?;
+    match examples::broken(&rule, &explained.matches, &explained.not_match).into_iter().next() {
+        Some(broken) => Err(format!("rule `{}`: {broken}", explained.rule)),
+        None => Ok(rule),
+    }
+}

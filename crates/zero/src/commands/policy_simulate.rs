@@ -1,0 +1,200 @@
+//! `zero policy simulate`: the recorded calls, judged again under other settings.
+
+mod replay;
+mod tally;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use zero_policy::{Grant, Mode, Verdict};
+use zero_runtime::audit::{Audit, AuditRow};
+
+use self::replay::{Lost, Replay};
+use self::tally::Tally;
+use super::audit_rows;
+use crate::App;
+use crate::cli::PolicySimulateArgs;
+use crate::exit::{Exit, UsageError};
+use crate::policy::{Judge, canonical_folder};
+use crate::settings::{Layer, LayerKind, Settings, SettingsError};
+use crate::terminal::{
+    Cell, FAINT, STRONG, Stream, Table, damaged_lines, short_time, verdict_style,
+};
+use crate::trust::TrustStore;
+
+/// Workspaces whose rules are kept compiled at once.
+const JUDGES_MAX: usize = 64;
+/// Lines of each list that a person is shown.
+const SHOWN_MAX: usize = 20;
+
+pub(super) fn run(app: &App, args: &PolicySimulateArgs) -> anyhow::Result<Exit> {
+    let audit = Audit::new(&app.config.state()?);
+    let since = audit_rows::moment(args.since);
+    let cwd = app.config.cwd()?;
+    let only = args.workspace.as_deref().map(|folder| canonical_folder(cwd, folder));
+    let mut bench = Bench::new(app, args)?;
+    let mut tally = Tally::default();
+    let mut failed = None;
+    let damaged = audit_rows::each_since(app, &audit, since, |row| {
+        let is_meant = only.as_deref().is_none_or(|only| only == Path::new(&row.workspace));
+        if is_meant && failed.is_none() {
+            failed = bench.replay(row, &mut tally).err();
+        }
+    })?;
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    let out = &app.terminal.out;
+    if args.json {
+        let mut answer = json!({
+            "since": since.to_string(),
+            "mode": args.mode.map(Mode::as_str),
+            "settings": args.settings,
+            "damaged_lines": damaged,
+        });
+        if let (Value::Object(answer), Value::Object(counted)) = (&mut answer, tally.as_json()) {
+            answer.extend(counted);
+        }
+        out.write_pretty(&answer)?;
+        return Ok(Exit::Ok);
+    }
+    out.write(&shown(out, &tally, &short_time(since)))?;
+    if damaged > 0 {
+        app.terminal.note(&damaged_lines(damaged));
+    }
+    Ok(Exit::Ok)
+}
+
+/// What the calls are judged by.
+struct Bench<'a> {
+    app: &'a App,
+    args: &'a PolicySimulateArgs,
+    trust: TrustStore,
+    /// By workspace; none where the settings of one cannot be used.
+    judges: HashMap<String, Option<Judge>>,
+}
+
+impl<'a> Bench<'a> {
+    /// Settings that cannot be used at all are told before anything is read.
+    fn new(app: &'a App, args: &'a PolicySimulateArgs) -> anyhow::Result<Self> {
+        let surroundings = app.surroundings(None, args.home.as_deref())?;
+        let config = app.config.with_home(surroundings.home, args.home.is_some());
+        if !args.settings.is_empty() {
+            app.settings_of(&args.settings)?;
+            return Ok(Self { app, args, trust: TrustStore::default(), judges: HashMap::new() });
+        }
+        for (kind, file) in Settings::files(&config, Path::new("/")) {
+            if kind == LayerKind::User {
+                let read = Layer::read(kind, &file, config.home());
+                read.map_err(|problems| UsageError::from(SettingsError { problems }))?;
+            }
+        }
+        let trust = TrustStore::load(&config.state()?)?;
+        Ok(Self { app, args, trust, judges: HashMap::new() })
+    }
+
+    fn replay(&mut self, row: &AuditRow, tally: &mut Tally) -> anyhow::Result<()> {
+        if replay::is_call(row) {
+            self.judge(&row.workspace)?;
+            match self.judges.get(&row.workspace) {
+                Some(Some(judge)) => judge_again(judge, row, tally),
+                _ => tally.lost(Lost::Settings),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is a judge for a workspace, if there can be one.
+    fn judge(&mut self, workspace: &str) -> anyhow::Result<()> {
+        if self.judges.contains_key(workspace) {
+            return Ok(());
+        }
+        let (app, args) = (self.app, self.args);
+        let surroundings = app.surroundings(Some(Path::new(workspace)), args.home.as_deref())?;
+        let settings = match &args.settings[..] {
+            [] => {
+                let config = app.config.with_home(surroundings.home.clone(), args.home.is_some());
+                let root = surroundings.roots.first().map_or(Path::new("/"), |root| root);
+                Settings::load(&config, root, &self.trust).ok()
+            }
+            files => Some(app.settings_of(files)?),
+        };
+        let judge = settings.map(|settings| {
+            let mode = args.mode.unwrap_or_else(|| settings.mode());
+            Judge::new(settings.policy_rules(), mode, surroundings)
+        });
+        if self.judges.len() >= JUDGES_MAX {
+            self.judges.clear();
+        }
+        self.judges.insert(workspace.to_owned(), judge);
+        Ok(())
+    }
+}
+
+fn judge_again(judge: &Judge, row: &AuditRow, tally: &mut Tally) {
+    let (subject, recorded) = match replay::of(judge, row) {
+        Replay::Call(subject, recorded) => (subject, recorded),
+        Replay::NeverJudged => return tally.never_judged(),
+        Replay::Lost(lost) => return tally.lost(lost),
+    };
+    // What a person had allowed for the session then was no question then and is none now.
+    let granted = row.decision.as_ref().filter(|then| then.source.as_deref() == Some("grant"));
+    let grant = granted.and_then(|then| then.rule.clone());
+    let grants: Vec<Grant> =
+        grant.into_iter().map(|rule| Grant { rule, folder: None, program: None }).collect();
+    tally.judged(row, recorded, &judge.judge(&subject, &grants));
+}
+
+fn shown(out: &Stream, tally: &Tally, since: &str) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{} calls since {since}, judged again\n", tally.calls());
+    let mut table = Table::new(["", "THEN", "NOW"]);
+    for verdict in Verdict::ALL {
+        table.row([
+            Cell::styled(verdict.word(), verdict_style(verdict)),
+            tally.then(verdict).to_string().into(),
+            tally.now(verdict).to_string().into(),
+        ]);
+    }
+    text.push_str(&table.render(out));
+    let changes = tally.changes();
+    if !changes.is_empty() {
+        let mut table = Table::new(["CALLS", "THEN", "NOW", "CALL", "WHY"]);
+        for (change, count) in changes.iter().take(SHOWN_MAX) {
+            table.row([
+                count.to_string().into(),
+                Cell::styled(change.then.word(), verdict_style(change.then)),
+                Cell::styled(change.now.word(), verdict_style(change.now)),
+                Cell::styled(&change.title, STRONG),
+                Cell::styled(&change.reason, FAINT),
+            ]);
+        }
+        let _ = write!(text, "\nJudged differently:\n{}", table.render(out));
+        left_out(&mut text, changes.len().saturating_sub(SHOWN_MAX), tally.changes_left_out());
+    }
+    let offers = tally.offers();
+    if !offers.is_empty() {
+        let mut table = Table::new(["QUESTIONS", "RULE"]);
+        for (rules, count) in offers.iter().take(SHOWN_MAX) {
+            table.row([count.to_string().into(), rules.join(" and ").into()]);
+        }
+        let _ =
+            write!(text, "\nAllow rules that would have saved questions:\n{}", table.render(out));
+        left_out(&mut text, offers.len().saturating_sub(SHOWN_MAX), tally.offers_left_out());
+    }
+    if let Some(lost) = tally.lost_shown() {
+        let _ = writeln!(text, "\nCannot be replayed: {lost}");
+    }
+    text
+}
+
+fn left_out(text: &mut String, kinds: usize, calls: u64) {
+    if kinds > 0 || calls > 0 {
+        let more =
+            if calls > 0 { format!(" and {calls} calls of yet others") } else { String::new() };
+        let _ = writeln!(text, "and {kinds} more kinds{more}; `--json` has more of them");
+    }
+}

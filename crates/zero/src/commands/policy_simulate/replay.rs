@@ -1,0 +1,236 @@
+//! From an audit row back to the call.
+//!
+//! A row is cleaned before it is written: what stands in files is counted, secrets are taken out and
+//! long texts cut. What a judge looks at is mostly still there. Where it is not, what the row says
+//! of the call's effects may do; a command cannot be put together from its parts again.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use zero_core::{Effect, Effects, TargetPath, Whereabouts};
+use zero_policy::Verdict;
+use zero_runtime::audit::{AuditEffect, AuditRow};
+use zero_runtime::redact::REDACTED;
+
+use crate::policy::Judge;
+use crate::policy::subject::{Subject, fields_looked_at};
+
+/// Items of a list that a row holds at most: one with so many may have had more.
+const ITEMS_MAX: usize = 64;
+/// Effects that a row holds at most.
+const EFFECTS_MAX: usize = 100;
+/// How deep an input is looked at.
+const DEPTH_MAX: usize = 8;
+
+/// What became of a row.
+#[derive(Debug)]
+pub(super) enum Replay {
+    /// A call, and what was decided about it then.
+    Call(Subject, Verdict),
+    /// It never came so far as to be judged.
+    NeverJudged,
+    /// It cannot be put together again.
+    Lost(Lost),
+}
+
+/// Why a call cannot be put together again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lost {
+    /// A text or list that matters was too long for the log.
+    Cut,
+    /// A text that matters had a secret in it.
+    Redacted,
+    /// Nothing is known of such a tool or input.
+    Unknown,
+    /// The settings of its workspace cannot be used.
+    Settings,
+}
+
+impl Lost {
+    /// Stable word for JSON.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Cut => "cut",
+            Self::Redacted => "redacted",
+            Self::Unknown => "unknown",
+            Self::Settings => "settings",
+        }
+    }
+
+    /// Why, for people.
+    pub(super) fn shown(self) -> &'static str {
+        match self {
+            Self::Cut => "too long for the log",
+            Self::Redacted => "with a secret taken out",
+            Self::Unknown => "of which too little is known",
+            Self::Settings => "in folders whose settings have errors",
+        }
+    }
+}
+
+/// Whether a row is about a call of a tool.
+pub(super) fn is_call(row: &AuditRow) -> bool {
+    row.tool != "undo"
+}
+
+/// The call that a row is about.
+pub(super) fn of(judge: &Judge, row: &AuditRow) -> Replay {
+    let then = row.decision.as_ref().map(|decision| decision.verdict.as_str());
+    let Some(then) = Verdict::ALL.into_iter().find(|verdict| Some(verdict.word()) == then) else {
+        return Replay::NeverJudged;
+    };
+    let lost = fields_looked_at(&row.input).find_map(|field| damage(field, 0));
+    let subject = match lost {
+        Some(lost) => Err(lost),
+        None => judge.subject(&row.tool, &row.input, None).map_err(|_| Lost::Unknown),
+    };
+    let subject = subject.or_else(|lost| from_effects(judge, row).ok_or(lost));
+    match subject {
+        Ok(mut subject) => {
+            if then == Verdict::Allow {
+                own_results(judge, &mut subject.effects);
+            }
+            Replay::Call(subject, then)
+        }
+        Err(lost) => Replay::Lost(lost),
+    }
+}
+
+/// What is missing from a value of a cleaned input.
+fn damage(value: &Value, depth: usize) -> Option<Lost> {
+    match value {
+        Value::String(text) => damage_of_text(text),
+        Value::Array(items) if items.len() >= ITEMS_MAX => Some(Lost::Cut),
+        Value::Object(fields) if fields.len() >= ITEMS_MAX => Some(Lost::Cut),
+        Value::Array(_) | Value::Object(_) if depth >= DEPTH_MAX => Some(Lost::Cut),
+        Value::Array(items) => items.iter().find_map(|item| damage(item, depth + 1)),
+        Value::Object(fields) => fields.values().find_map(|field| damage(field, depth + 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+fn damage_of_text(text: &str) -> Option<Lost> {
+    if text.contains(REDACTED) {
+        Some(Lost::Redacted)
+    } else {
+        (text.contains("… (") && text.ends_with(" bytes in all)")).then_some(Lost::Cut)
+    }
+}
+
+/// The call by its recorded effects, where they are whole and none is a command.
+fn from_effects(judge: &Judge, row: &AuditRow) -> Option<Subject> {
+    if row.effects.is_empty() || row.effects.len() >= EFFECTS_MAX {
+        return None;
+    }
+    let mut effects = Effects::new();
+    for recorded in row.effects.iter().filter(|effect| effect.kind != "tool") {
+        effects.push(effect(recorded, &judge.surroundings().roots)?);
+    }
+    Some(Subject::of_effects(&row.tool, effects))
+}
+
+fn effect(recorded: &AuditEffect, roots: &[PathBuf]) -> Option<Effect> {
+    let AuditEffect { kind, target, .. } = recorded;
+    if damage_of_text(target).is_some() {
+        return None;
+    }
+    let path = || {
+        let canonical = PathBuf::from(target);
+        let inside = roots.iter().any(|root| canonical.starts_with(root));
+        let whereabouts = if inside { Whereabouts::Workspace } else { Whereabouts::Outside };
+        canonical.is_absolute().then(|| TargetPath::new(target, canonical, whereabouts))
+    };
+    match kind.as_str() {
+        "read" => path().map(Effect::Read),
+        "write" => path().map(Effect::Write),
+        "delete" => path().map(Effect::Delete),
+        "net" => Some(Effect::Net(target.clone())),
+        "mcp" => {
+            let (server, tool) = target.split_once('/')?;
+            Some(Effect::Mcp { server: server.to_owned(), tool: tool.to_owned() })
+        }
+        "ask" => Some(Effect::Ask),
+        "state" => Some(Effect::State(target.clone())),
+        _ => None,
+    }
+}
+
+/// What a session may read of its own results is known only to the session; it was allowed then.
+fn own_results(judge: &Judge, effects: &mut Effects) {
+    let Some(state) = &judge.surroundings().state_dir else { return };
+    let is_result = |path: &Path| {
+        path.starts_with(state.join("spill")) || path.starts_with(state.join("spill-calls"))
+    };
+    for effect in effects {
+        if let Effect::Read(path) = effect
+            && is_result(path.canonical())
+        {
+            let canonical = path.canonical().to_owned();
+            *path = TargetPath::new(path.written(), canonical, Whereabouts::Spill);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use zero_policy::Mode;
+    use zero_runtime::redact;
+
+    use super::*;
+    use crate::policy::Surroundings;
+
+    /// What becomes of a call with this input, once it was written down.
+    #[track_caller]
+    fn check(tool: &str, input: &Value, effects: &[(&str, &str)], expected: &str) {
+        let roots = vec![PathBuf::from("/w")];
+        let surroundings = Surroundings { roots, ..Surroundings::default() };
+        let judge = Judge::new(Vec::new(), Mode::Ask, surroundings);
+        let recorded = |(kind, target): &(&str, &str)| json!({"kind": kind, "target": redact::short_text(target)});
+        let row: AuditRow = serde_json::from_value(json!({
+            "time": "2026-01-31T00:00:00Z", "call": "c", "workspace": "/w", "tool": tool,
+            "dialect": "canonical", "input": redact::value(input), "status": "ok",
+            "duration_us": 1, "decision": {"verdict": "allow", "reason": "r"},
+            "effects": effects.iter().map(recorded).collect::<Vec<_>>(),
+        }))
+        .unwrap();
+        let shown = match of(&judge, &row) {
+            Replay::Call(subject, _) => {
+                let effects = subject.effects.iter();
+                let effects: Vec<String> = effects.map(ToString::to_string).collect();
+                effects.join(", ")
+            }
+            other => format!("{other:?}"),
+        };
+        assert_eq!(shown, expected, "{tool} {input}");
+    }
+
+    #[test]
+    fn a_call_is_put_together_from_what_was_written_down() {
+        check("Read", &json!({"file_path": "a"}), &[], "read /w/a");
+        check("Write", &json!({"path": "a", "content": "x".repeat(5_000)}), &[], "write /w/a");
+        check("Bash", &json!({"command": "ls"}), &[("exec", "ls")], "run `ls`");
+        check("github__make", &json!({"token": "x"}), &[], "use `make` of MCP server `github`");
+    }
+
+    #[test]
+    fn what_is_missing_is_said_and_never_made_up() {
+        let long = format!("echo {}", "x".repeat(5_000));
+        check("Bash", &json!({ "command": long }), &[("exec", "echo")], "Lost(Cut)");
+        let secret = "curl -H 'Authorization: Bearer abcdef123456' x.org";
+        check("Bash", &json!({ "command": secret }), &[("exec", "curl")], "Lost(Redacted)");
+        let args = vec!["x"; 100];
+        check("Bash", &json!({"command": "ls", "args": args}), &[("exec", "ls")], "Lost(Cut)");
+        check("Telepathy", &json!({}), &[], "Lost(Unknown)");
+        let paths: Vec<String> = (0..200).map(|at| format!("f{at}")).collect();
+        check("ReadMany", &json!({ "paths": paths }), &[], "Lost(Cut)");
+    }
+
+    #[test]
+    fn effects_do_where_the_input_does_not() {
+        let path = format!("/w/{}", "d/".repeat(600));
+        check("Read", &json!({ "file_path": path }), &[("read", "/w/x")], "read /w/x");
+        check("Read", &json!({ "file_path": path }), &[("read", &path)], "Lost(Cut)");
+        check("Telepathy", &json!({}), &[("net", "x.org"), ("tool", "t")], "connect to x.org");
+    }
+}

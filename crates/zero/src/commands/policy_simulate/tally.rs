@@ -1,0 +1,209 @@
+//! Counts what became of the calls, in memory that does not grow with the log.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use zero_policy::{Decision, Verdict};
+use zero_runtime::audit::AuditRow;
+
+use super::replay::Lost;
+
+/// Kinds that are told apart in one list; calls of further ones are counted together.
+const KINDS_MAX: usize = 1_000;
+/// Rules that are suggested.
+const OFFERS_MAX: usize = 20;
+/// Longest text kept of a call, in characters.
+const TEXT_CHARS_MAX: usize = 300;
+
+/// What became of the calls.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    then: [u64; 3],
+    now: [u64; 3],
+    changes: Kinds<Change>,
+    offers: Kinds<Vec<String>>,
+    lost: BTreeMap<Lost, u64>,
+    never_judged: u64,
+}
+
+/// Calls that would be judged differently, and alike.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Change {
+    pub(super) then: Verdict,
+    pub(super) now: Verdict,
+    pub(super) tool: String,
+    pub(super) title: String,
+    pub(super) reason: String,
+}
+
+impl Tally {
+    pub(super) fn judged(&mut self, row: &AuditRow, then: Verdict, decision: &Decision) {
+        add(&mut self.then, then);
+        add(&mut self.now, decision.verdict);
+        if then != decision.verdict {
+            self.changes.add(Change {
+                then,
+                now: decision.verdict,
+                tool: row.tool.clone(),
+                title: short(row.title.as_deref().unwrap_or(&row.tool)),
+                reason: short(&decision.reason),
+            });
+        }
+        if decision.verdict == Verdict::Ask && !decision.grants.is_empty() {
+            let mut rules: Vec<String> =
+                decision.grants.iter().map(|grant| grant.rule.clone()).collect();
+            rules.sort();
+            rules.dedup();
+            self.offers.add(rules);
+        }
+    }
+
+    pub(super) fn lost(&mut self, lost: Lost) {
+        *self.lost.entry(lost).or_default() += 1;
+    }
+
+    pub(super) fn never_judged(&mut self) {
+        self.never_judged += 1;
+    }
+
+    /// Calls that were judged again.
+    pub(super) fn calls(&self) -> u64 {
+        self.now.iter().sum()
+    }
+
+    /// Calls that got this verdict when they were made.
+    pub(super) fn then(&self, verdict: Verdict) -> u64 {
+        self.then.get(verdict as usize).copied().unwrap_or_default()
+    }
+
+    /// Calls that would get this verdict.
+    pub(super) fn now(&self, verdict: Verdict) -> u64 {
+        self.now.get(verdict as usize).copied().unwrap_or_default()
+    }
+
+    /// What would be judged differently, the most frequent first.
+    pub(super) fn changes(&self) -> Vec<(&Change, u64)> {
+        self.changes.most_first()
+    }
+
+    /// Calls that would be judged differently and are not among those.
+    pub(super) fn changes_left_out(&self) -> u64 {
+        self.changes.left_out
+    }
+
+    /// Allow rules that, those of a line together, would have saved questions; the most first.
+    pub(super) fn offers(&self) -> Vec<(&Vec<String>, u64)> {
+        self.offers.most_first()
+    }
+
+    /// Questions that further rules would have saved.
+    pub(super) fn offers_left_out(&self) -> u64 {
+        self.offers.left_out
+    }
+
+    /// What could not be replayed, in words; nothing when all could.
+    pub(super) fn lost_shown(&self) -> Option<String> {
+        let parts: Vec<String> =
+            self.lost.iter().map(|(lost, count)| format!("{count} {}", lost.shown())).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// Everything that was counted, as others script against it.
+    pub(super) fn as_json(&self) -> Value {
+        let verdicts = |counts: &dyn Fn(Verdict) -> u64| -> Map<String, Value> {
+            Verdict::ALL
+                .map(|verdict| (verdict.word().to_owned(), counts(verdict).into()))
+                .into_iter()
+                .collect()
+        };
+        let change = |(change, count): &(&Change, u64)| {
+            let Change { then, now, tool, title, reason } = change;
+            json!({
+                "calls": count,
+                "then": then.word(),
+                "now": now.word(),
+                "tool": tool,
+                "title": title,
+                "reason": reason,
+            })
+        };
+        let offer = |(rules, count): &(&Vec<String>, u64)| json!({"rules": rules, "questions_saved": count});
+        let lost: Map<String, Value> = self
+            .lost
+            .iter()
+            .map(|(lost, count)| (lost.word().to_owned(), (*count).into()))
+            .collect();
+        json!({
+            "calls": self.calls(),
+            "then": verdicts(&|verdict| self.then(verdict)),
+            "now": verdicts(&|verdict| self.now(verdict)),
+            "changes": self.changes().iter().map(change).collect::<Vec<_>>(),
+            "changes_left_out": self.changes_left_out(),
+            "suggested_rules": self.offers().iter().take(OFFERS_MAX).map(offer).collect::<Vec<_>>(),
+            "cannot_be_replayed": lost,
+            "never_judged": self.never_judged,
+        })
+    }
+}
+
+fn add(counts: &mut [u64; 3], verdict: Verdict) {
+    if let Some(count) = counts.get_mut(verdict as usize) {
+        *count += 1;
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+/// How often each kind of thing was met.
+#[derive(Debug)]
+struct Kinds<K> {
+    counts: BTreeMap<K, u64>,
+    /// Met when there was no more room.
+    left_out: u64,
+}
+
+impl<K> Default for Kinds<K> {
+    fn default() -> Self {
+        Self { counts: BTreeMap::new(), left_out: 0 }
+    }
+}
+
+impl<K: Ord> Kinds<K> {
+    fn add(&mut self, kind: K) {
+        let room = self.counts.len() < KINDS_MAX;
+        match self.counts.get_mut(&kind) {
+            Some(count) => *count += 1,
+            None if room => {
+                self.counts.insert(kind, 1);
+            }
+            None => self.left_out += 1,
+        }
+    }
+
+    fn most_first(&self) -> Vec<(&K, u64)> {
+        let mut kinds: Vec<(&K, u64)> =
+            self.counts.iter().map(|(kind, count)| (kind, *count)).collect();
+        kinds.sort_by_key(|(kind, count)| (Reverse(*count), *kind));
+        kinds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_bounded_and_none_is_lost_without_a_word() {
+        let mut kinds = Kinds::default();
+        for kind in 0..KINDS_MAX + 10 {
+            kinds.add(kind);
+        }
+        kinds.add(3);
+        kinds.add(3);
+        assert_eq!(kinds.most_first()[..2], [(&3, 3), (&0, 1)]);
+        assert_eq!((kinds.counts.len(), kinds.left_out), (KINDS_MAX, 10));
+    }
+}
