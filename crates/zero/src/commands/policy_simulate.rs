@@ -60,7 +60,11 @@ pub(super) fn run(app: &App, args: &PolicySimulateArgs) -> anyhow::Result<Exit> 
         out.write_pretty(&answer)?;
         return Ok(Exit::Ok);
     }
-    out.write(&shown(out, &tally, &short_time(since)))?;
+    if tally.is_empty() {
+        out.write("no calls yet in this time; look further back with `--since 30d`\n")?;
+    } else {
+        out.write(&shown(out, &tally, &short_time(since)))?;
+    }
     if damaged > 0 {
         app.terminal.note(&damaged_lines(damaged));
     }

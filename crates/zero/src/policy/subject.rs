@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use zero_core::{CommandLine, Effect, Effects, Execution, Risk, TargetPath, Whereabouts};
 use zero_policy::{Grant, Request, World};
 use zero_runtime::DialectName;
+use zero_sandbox::LastLink;
 
 /// A call as a judge sees it.
 #[derive(Clone, Debug)]
@@ -261,7 +262,9 @@ impl Place<'_> {
         Ok(match line.used {
             Use::Read => self.paths(line, fields)?.into_iter().map(Effect::Read).collect(),
             Use::ReadFolder => match texts(fields, PATH_FIELDS)? {
-                paths if paths.is_empty() => vec![Effect::Read(self.target(".")?)],
+                paths if paths.is_empty() => {
+                    vec![Effect::Read(self.target(".", LastLink::Follow)?)]
+                }
                 _ => self.paths(line, fields)?.into_iter().map(Effect::Read).collect(),
             },
             Use::ReadMany => self.many(fields)?,
@@ -298,10 +301,11 @@ impl Place<'_> {
             let name = if line.tool == "LSP" { "filePath" } else { "file_path" };
             return Err(missing(name));
         }
-        written.iter().map(|written| self.target(written)).collect()
+        let last = if line.tool == "Delete" { LastLink::Keep } else { LastLink::Follow };
+        written.iter().map(|written| self.target(written, last)).collect()
     }
 
-    /// Files and patterns: a pattern is the folder it starts in.
+    /// Files and patterns.
     fn many(&self, fields: &Map<String, Value>) -> Result<Effects, String> {
         let mut written = Vec::new();
         for name in PATHS_FIELDS {
@@ -321,20 +325,56 @@ impl Place<'_> {
         }
         let mut effects = Effects::new();
         for written in &written {
-            let start = match written.find(['*', '?', '[', '{']) {
-                None => written.as_str(),
-                Some(special) => match written[..special].rfind('/') {
-                    Some(0) => "/",
-                    Some(end) => &written[..end],
-                    None => ".",
-                },
-            };
-            let effect = Effect::Read(self.target(start)?);
+            let effect = Effect::Read(self.one_of_many(written)?);
             if !effects.contains(&effect) {
                 effects.push(effect);
             }
         }
         Ok(effects)
+    }
+
+    /// A pattern reads the root it lies in, unless a file has that very name. One that leads out of
+    /// the workspace is refused by the tool; here it is the folder it starts in.
+    fn one_of_many(&self, written: &str) -> Result<TargetPath, String> {
+        let Some(special) = written.find(['*', '?', '[', '{']) else {
+            return self.target(written, LastLink::Follow);
+        };
+        if let Ok(target) = self.target(written, LastLink::Follow)
+            && self.exists(target.canonical())
+        {
+            return Ok(target);
+        }
+        let has_dots = written.split('/').any(|part| part == "..");
+        let root = match written.as_bytes().first() {
+            _ if has_dots => None,
+            Some(b'~') => None,
+            Some(b'/') => {
+                let holds = |root: &&PathBuf| Path::new(written).starts_with(root);
+                self.roots.iter().filter(holds).max_by_key(|root| root.as_os_str().len())
+            }
+            _ => self.roots.first(),
+        };
+        if let Some(root) = root {
+            return self.target(&root.to_string_lossy(), LastLink::Follow);
+        }
+        let start = match written.get(..special).and_then(|start| start.rfind('/')) {
+            Some(0) => "/",
+            Some(end) => written.get(..end).unwrap_or("/"),
+            None => ".",
+        };
+        self.target(start, LastLink::Follow)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        let Some(path) = path.to_str() else { return false };
+        let mut pattern = String::with_capacity(path.len());
+        for letter in path.chars() {
+            if matches!(letter, '*' | '?' | '[' | ']' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(letter);
+        }
+        self.world.expand(&pattern, 1).is_some_and(|found| !found.is_empty())
     }
 
     fn execution(&self, fields: &Map<String, Value>) -> Result<Execution, String> {
@@ -353,7 +393,7 @@ impl Place<'_> {
             Some(_) => return Err(wrong("args", "a list of texts")),
         };
         let folder = texts(fields, FOLDER_FIELDS)?.into_iter().next();
-        let folder = folder.map(|folder| self.target(&folder)).transpose()?;
+        let folder = folder.map(|folder| self.target(&folder, LastLink::Follow)).transpose()?;
         let variables = match fields.get("env") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Object(env)) => {
@@ -365,7 +405,7 @@ impl Place<'_> {
         Ok(Execution { command, folder, variables })
     }
 
-    fn target(&self, written: &str) -> Result<TargetPath, String> {
+    fn target(&self, written: &str, last: LastLink) -> Result<TargetPath, String> {
         if written.is_empty() {
             return Err("the path is empty; name a file or folder".to_owned());
         }
@@ -378,10 +418,13 @@ impl Place<'_> {
             (Some(below), Some(home)) => home.join(below),
             _ => cwd.join(written),
         };
-        let canonical = self
-            .world
-            .canonical(&raw)
-            .ok_or_else(|| format!("what `{written}` denotes cannot be said: links in a circle, or a link of the kernel's"))?;
+        let canonical = match (last, raw.parent(), raw.file_name()) {
+            (LastLink::Keep, Some(folder), Some(name)) => {
+                self.world.canonical(folder).map(|folder| folder.join(name))
+            }
+            _ => self.world.canonical(&raw),
+        };
+        let canonical = canonical.ok_or_else(|| format!("what `{written}` denotes cannot be said: links in a circle, or a link of the kernel's"))?;
         let inside = self.roots.iter().any(|root| canonical.starts_with(root));
         let whereabouts = if inside { Whereabouts::Workspace } else { Whereabouts::Outside };
         Ok(TargetPath::new(written, canonical, whereabouts))
@@ -408,3 +451,6 @@ fn missing(field: &str) -> String {
 fn wrong(field: &str, wanted: &str) -> String {
     format!("`{field}` of the input must be {wanted}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -272,7 +272,10 @@ pub(crate) fn check_rule(text: &str, verdict: Verdict) -> Result<(), String> {
     let source = Source { name: String::new(), line: None, owner: Owner::Person };
     match Rule::parse(text, verdict, source) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("rule `{text}`: {error}")),
+        Err(error) => {
+            let text: String = text.chars().take(80).collect();
+            Err(format!("rule `{text}`: {error}"))
+        }
     }
 }
 
@@ -398,9 +401,9 @@ mod tests {
         problems(
             r#"{"permissions": {"allow": ["", "Bash(x", "Bash)x("]}, "limits": {"result": "0"}}"#,
             &[
-                "f:1:28: an empty allow rule; write one such as `Bash(git status:*)`",
-                "f:1:32: the parentheses of rule `Bash(x` do not match; write it as `Tool(pattern)`",
-                "f:1:42: the parentheses of rule `Bash)x(` do not match; write it as `Tool(pattern)`",
+                "f:1:28: rule ``: the rule is empty; write a tool such as `Read` or `Bash(git status)`",
+                "f:1:32: rule `Bash(x`: the parentheses of `Bash(x` do not match; write `Tool(pattern)`, and a backslash before a parenthesis that belongs to the pattern",
+                "f:1:42: rule `Bash)x(`: the parentheses of `Bash)x(` do not match; write `Tool(pattern)`, and a backslash before a parenthesis that belongs to the pattern",
                 "f:1:66: limit `result` must be more than zero",
             ],
         );

@@ -38,6 +38,8 @@ fn help_lists_the_commands() {
       audit        Look at the log of all calls
       config       Show and change settings
       trust        Look at what a folder's settings ask for, and let it count
+      policy       Ask what the rules say, without doing anything
+      doctor       Look for what is wrong or risky here: settings, rules, trust, audit log, PATH
       completions  Print a completion script for a shell
       man          Print the manual page of zero or of one of its commands
       help         Print this message or the help of the given subcommand(s)
@@ -77,6 +79,8 @@ fn help_of_a_call_teaches_by_example() {
           --dialect <DIALECT>   Names and shapes that the call is written in [default: canonical]
                                 [possible values: canonical, acp, qwen, opencode]
           --yes                 Answer yes where you would be asked; what is denied stays denied
+          --mode <MODE>         Mode: ask, accept-edits, plan or auto [default: that of the settings, or
+                                ask]
           --json                Print one line of JSON instead of text
           --timeout <TIME>      Give up after this long, such as `500ms` or `10s`, if that is sooner
                                 than the tool's own limit

@@ -5,7 +5,10 @@
 mod audit;
 mod commands;
 mod config;
+mod doctor;
 mod help;
 mod hostile_disk;
+mod policy;
 mod program;
+mod simulate;
 mod trust;

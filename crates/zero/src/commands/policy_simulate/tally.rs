@@ -67,6 +67,11 @@ impl Tally {
         self.never_judged += 1;
     }
 
+    /// Whether there was no call at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls() == 0 && self.never_judged == 0 && self.lost.is_empty()
+    }
+
     /// Calls that were judged again.
     pub(super) fn calls(&self) -> u64 {
         self.now.iter().sum()

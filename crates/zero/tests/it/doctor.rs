@@ -1,0 +1,126 @@
+//! What `zero doctor` finds, and that nothing keeps it from looking.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::config::{PROJECT, USER, write};
+use crate::program::Program;
+
+/// What it says of one thing, as `status message`, and the exit code.
+fn findings(zero: &Program, check: &str, path: &str) -> (i32, Vec<String>) {
+    let output = zero.command(&["doctor", "--json"]).env("PATH", path).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let code = output.status.code().unwrap();
+    assert_eq!(report["ok"], code == 0);
+    let folder = zero.folder().canonicalize().unwrap().display().to_string();
+    let findings = report["checks"].as_array().unwrap().iter();
+    let meant = findings.filter(|finding| finding["check"] == check);
+    let shown = meant.map(|finding| {
+        let is_well = finding["status"] == "ok";
+        assert_eq!(is_well, finding.get("fix").is_none(), "what is not well has a fix: {finding}");
+        let text = |name: &str| finding[name].as_str().unwrap().replace(&folder, "[FOLDER]");
+        format!("{} {}", text("status"), text("message"))
+    });
+    (code, shown.collect())
+}
+
+const PATH: &str = "/usr/bin:/bin";
+
+#[test]
+fn where_all_is_well_it_says_so() {
+    let zero = Program::new();
+    let output = zero.command(&["doctor"]).env("PATH", PATH).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let folder = zero.folder().canonicalize().unwrap().display().to_string();
+    insta::assert_snapshot!(text.replace(&folder, "[FOLDER]"), @"");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn broken_settings_are_told_file_by_file_and_the_rest_is_looked_at() {
+    let zero = Program::new();
+    write(&zero, USER, "{\n\"permissions\": {\"deny\": [\"Bsh\"]}}");
+    write(&zero, PROJECT, "{");
+    let (code, found) = findings(&zero, "settings", PATH);
+    assert_eq!(code, 1);
+    insta::assert_snapshot!(found.join("\n"), @"");
+    assert_eq!(findings(&zero, "audit", PATH).1.len(), 2);
+}
+
+#[test]
+fn risky_rules_and_what_is_set_aside_are_listed_with_their_place() {
+    let zero = Program::new();
+    write(
+        &zero,
+        USER,
+        "{\"permissions\": {\"allow\": [\n\"Bash(python3:*)\",\n\"Read\"], \"mode\": \"auto\"}}",
+    );
+    write(&zero, PROJECT, "{\"permissions\": {\n\"allow\": [\"Bash(npm ci)\"]}}");
+    assert_eq!(
+        findings(&zero, "rules", PATH),
+        (0, vec!["warning ~/.config/zero/settings.json:2: allow rule `Bash(python3:*)`: `python3` runs whatever its arguments say, so it allows every command".to_owned()])
+    );
+    insta::assert_snapshot!(findings(&zero, "trust", PATH).1.join("\n"), @"");
+    insta::assert_snapshot!(findings(&zero, "mode", PATH).1.join("\n"), @"");
+    zero.stdout(&["trust", "--yes"]);
+    assert!(findings(&zero, "trust", PATH).1[0].starts_with("ok this folder is trusted since 2"));
+}
+
+#[test]
+fn folders_in_path_that_a_workspace_can_fill_are_named() {
+    let zero = Program::new();
+    let bin = zero.folder().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let path = format!("{}:/usr/bin:bin:", bin.display());
+    let (code, found) = findings(&zero, "PATH", &path);
+    assert_eq!(code, 1);
+    insta::assert_snapshot!(found.join("\n").replace(bin.to_str().unwrap(), "[BIN]"), @"");
+}
+
+#[test]
+fn what_git_would_run_of_a_repository_is_named() {
+    let zero = Program::new();
+    write(&zero, ".git/config", "[core]\n\tfsmonitor = ./watch\n");
+    write(&zero, ".git/hooks/pre-commit", "#!/bin/sh\n");
+    let hook = zero.folder().join(".git/hooks/pre-commit");
+    std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(
+        findings(&zero, "git", PATH),
+        (0, vec!["warning the repository brings what git would run, so git is asked about: core.fsmonitor, hooks/pre-commit".to_owned()])
+    );
+}
+
+#[test]
+fn state_that_others_can_see_or_that_was_changed_is_wrong() {
+    let zero = Program::new();
+    write(&zero, "a.txt", "x");
+    zero.stdout(&["tools", "call", "Read", r#"{"file_path":"a.txt"}"#]);
+    let state = zero.folder().join("home/.local/state/zero");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, found) = findings(&zero, "state", PATH);
+    assert_eq!(code, 1);
+    assert_eq!(found, ["error ~/.local/state/zero has mode 755: others can look into it"]);
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(findings(&zero, "state", PATH).0, 0);
+    let day = std::fs::read_dir(state.join("audit")).unwrap().map(|entry| entry.unwrap().path());
+    let day = day.into_iter().find(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    let day = day.unwrap();
+    let rows = std::fs::read_to_string(&day).unwrap().replace("a.txt", "b.txt");
+    std::fs::write(&day, rows).unwrap();
+    let (code, found) = findings(&zero, "audit", PATH);
+    assert_eq!(code, 1);
+    assert!(found[1].starts_with("error its newest day is not intact: 2"), "{found:?}");
+}
+
+#[test]
+fn without_a_home_it_still_looks() {
+    let zero = Program::new();
+    let output = zero.command(&["doctor"]).env_remove("HOME").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("set HOME or XDG_STATE_HOME"), "{text}");
+    assert!(text.contains("[FOLDER]") || text.contains(".zero/settings.json: not there"), "{text}");
+}

@@ -1,0 +1,472 @@
+//! Rules from the outside: what would become of a call, and what becomes of it.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use serde_json::{Value, json};
+
+use crate::config::{LOCAL, PROJECT, USER, write};
+use crate::program::Program;
+
+/// The exit code of a run, and stdout as JSON.
+#[track_caller]
+fn json_of(zero: &Program, args: &[&str]) -> (i32, Value) {
+    let output = zero.command(args).output().unwrap();
+    let value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{args:?}: {error}\n{}", String::from_utf8_lossy(&output.stderr))
+    });
+    (output.status.code().unwrap(), value)
+}
+
+/// `exit decision` of a check, with the rule where one decided.
+fn verdict(zero: &Program, tool: &str, input: Value, args: &[&str]) -> String {
+    let input = input.to_string();
+    let (code, answer) = json_of(zero, &[&["policy", "check", tool, &input], args].concat());
+    let rule = answer["matched_rule"].as_str().map(|rule| format!(" by {rule}"));
+    format!("{code} {}{}", answer["decision"].as_str().unwrap(), rule.unwrap_or_default())
+}
+
+fn bash(command: &str) -> Value {
+    json!({ "command": command })
+}
+
+const RULES: &str = r#"{
+  "permissions": {
+    "allow": ["Bash(npm test:*)"],
+    "ask": ["Bash(git log:*)"],
+    "deny": ["Bash(git push:*)", "Read(.env)"]
+  }
+}"#;
+
+#[test]
+fn a_check_ends_with_its_verdict_and_does_nothing() {
+    let zero = Program::new();
+    write(&zero, "rules.json", RULES);
+    let settings = ["--settings", "rules.json"];
+    for (command, expected) in [
+        ("ls", "0 allow"),
+        ("npm test", "0 allow by Bash(npm test:*)"),
+        ("git log", "10 ask by Bash(git log:*)"),
+        ("touch made", "10 ask"),
+        ("git push", "20 deny by Bash(git push:*)"),
+        ("ls && git push", "20 deny by Bash(git push:*)"),
+        ("bash -c 'git push'", "20 deny by Bash(git push:*)"),
+        ("cat .env", "20 deny by Read(.env)"),
+        ("echo hi > made", "10 ask"),
+    ] {
+        assert_eq!(verdict(&zero, "Bash", bash(command), &settings), expected, "{command}");
+    }
+    let mut left: Vec<_> =
+        std::fs::read_dir(zero.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["rules.json"], "nothing is run, and nothing is written down");
+}
+
+#[test]
+fn an_answer_has_everything_a_script_needs() {
+    let zero = Program::new();
+    write(&zero, "rules.json", RULES);
+    let input = bash("git push").to_string();
+    let args = ["policy", "check", "Bash", &input, "--settings", "rules.json", "--json"];
+    let (code, answer) = json_of(&zero, &args);
+    let file = zero.folder().canonicalize().unwrap().join("rules.json");
+    let source = format!("{}:5", file.display());
+    assert_eq!(code, 20);
+    assert_eq!(
+        answer,
+        json!({
+            "decision": "deny",
+            "reason": "running `git push`: rule `Bash(git push:*)` denies it",
+            "matched_rule": "Bash(git push:*)",
+            "source": source,
+            "risk": answer["risk"],
+            "effects": answer["effects"],
+            "grants": [],
+        })
+    );
+    assert!(["medium", "high", "critical"].contains(&answer["risk"].as_str().unwrap()));
+    let effect = &answer["effects"][0];
+    assert_eq!(effect["kind"], "exec");
+    assert_eq!(effect["target"], "git push");
+    assert_eq!(effect["decision"], "deny");
+    assert_eq!(effect["rule"], "Bash(git push:*)");
+    assert_eq!(effect["source"], source.as_str());
+    let (code, answer) = json_of(&zero, &["policy", "check", "Bash", r#"{"command":"npm ci"}"#]);
+    assert_eq!((code, &answer["matched_rule"]), (10, &Value::Null));
+    assert_eq!(answer["grants"], json!(["Bash(npm ci:*)"]));
+}
+
+#[test]
+fn a_tool_has_a_name_in_every_dialect() {
+    let zero = Program::new();
+    write(&zero, "rules.json", RULES);
+    let check = |tool: &str, input: Value, more: &[&str]| {
+        verdict(&zero, tool, input, &[&["--settings", "rules.json"], more].concat())
+    };
+    for (tool, field, dialect) in [
+        ("Read", "file_path", "canonical"),
+        ("read_file", "path", "acp"),
+        ("read_file", "absolute_path", "qwen"),
+        ("read", "path", "opencode"),
+    ] {
+        let input = json!({ field: ".env" });
+        let expected = "20 deny by Read(.env)";
+        assert_eq!(check(tool, input.clone(), &[]), expected, "{tool} {field}");
+        assert_eq!(check(tool, input, &["--dialect", dialect]), expected, "{tool} of {dialect}");
+    }
+    for tool in ["run_command", "run_shell_command", "bash"] {
+        assert_eq!(check(tool, bash("git push"), &[]), "20 deny by Bash(git push:*)", "{tool}");
+    }
+    for tool in ["github__create_issue", "mcp__github__create_issue"] {
+        assert_eq!(check(tool, json!({}), &[]), "10 ask", "{tool}");
+    }
+    insta::assert_snapshot!(zero.run(&["policy", "check", "Raed", "{}"]), @"
+    exit 2
+    --- stderr
+    error: there is no tool `Raed`; did you mean Read, read?
+    ");
+    insta::assert_snapshot!(zero.run(&["policy", "check", "read", "{}", "--dialect", "acp"]), @"
+    exit 2
+    --- stderr
+    error: `read` is no tool of dialect `acp`, but of opencode
+    ");
+}
+
+#[test]
+fn the_mode_decides_where_no_rule_does() {
+    let zero = Program::new();
+    let edit = json!({"file_path": "a", "old_string": "x", "new_string": "y"});
+    for (mode, expected) in
+        [("ask", "10 ask"), ("accept-edits", "0 allow"), ("plan", "20 deny"), ("auto", "0 allow")]
+    {
+        assert_eq!(verdict(&zero, "Edit", edit.clone(), &["--mode", mode]), expected, "{mode}");
+        write(&zero, "mode.json", format!(r#"{{"permissions": {{"mode": "{mode}"}}}}"#));
+        let settings = ["--settings", "mode.json"];
+        assert_eq!(verdict(&zero, "Edit", edit.clone(), &settings), expected, "{mode} in a file");
+    }
+    assert_eq!(verdict(&zero, "Edit", edit.clone(), &[]), "10 ask", "ask is the usual mode");
+    assert_eq!(verdict(&zero, "Edit", edit, &["--headless"]), "20 deny");
+    assert_eq!(verdict(&zero, "Bash", bash("ls"), &["--headless"]), "0 allow");
+}
+
+#[test]
+fn home_and_workspace_are_where_one_says() {
+    let zero = Program::new();
+    write(&zero, "rules.json", r#"{"permissions": {"deny": ["Read(~/.ssh/**)", "Read(/key)"]}}"#);
+    let check = |path: &str, args: &[&str]| {
+        let args = [&["--settings", "rules.json"], args].concat();
+        verdict(&zero, "Read", json!({ "file_path": path }), &args)
+    };
+    assert_eq!(check("/srv/me/.ssh/id", &["--home", "/srv/me"]), "20 deny by Read(~/.ssh/**)");
+    assert_eq!(check("~/.ssh/id", &["--home", "/srv/me"]), "20 deny by Read(~/.ssh/**)");
+    assert_eq!(check("/srv/me/.ssh/id", &[]), "10 ask");
+    assert_eq!(check("key", &["--workspace", "/srv/app"]), "20 deny by Read(/key)");
+    assert_eq!(check("/srv/app/key", &["--workspace", "/srv/app"]), "20 deny by Read(/key)");
+    assert_eq!(check("/srv/app/key", &[]), "10 ask");
+}
+
+#[test]
+fn wrong_usage_ends_with_two() {
+    let zero = Program::new();
+    for args in [
+        &["policy", "check"][..],
+        &["policy", "check", "Bash"],
+        &["policy", "check", "Bash", "{"],
+        &["policy", "check", "Bash", "[]"],
+        &["policy", "check", "Bash", "{}"],
+        &["policy", "check", "Bash", r#"{"command": 3}"#],
+        &["policy", "check", "Read", r#"{"file_path": ""}"#],
+        &["policy", "check", "Bash", r#"{"command":"ls"}"#, "--mode", "yolo"],
+        &["policy", "check", "Bash", r#"{"command":"ls"}"#, "--settings", "nowhere.json"],
+        &["policy", "check", "Bash", r#"{"command":"ls"}"#, "--batch", "x"],
+        &["policy", "check", "--batch", "nowhere.jsonl"],
+        &["policy", "explain"],
+        &["policy", "simulate", "--since", "yesterday"],
+        &["policy", "test", "nowhere.json"],
+        &["policy"],
+    ] {
+        let output = zero.command(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_broken_rule_is_told_with_its_place_and_fix() {
+    let zero = Program::new();
+    write(
+        &zero,
+        "rules.json",
+        "{\n  \"permissions\": {\n    \"deny\": [\"Read(.env)\", \"Bsh(x)\"]\n  }\n}",
+    );
+    let input = bash("ls").to_string();
+    insta::assert_snapshot!(zero.run(&["policy", "check", "Bash", &input, "--settings", "rules.json"]), @"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      [FOLDER]/rules.json:3:28: rule `Bsh(x)`: there is no tool `Bsh`; did you mean `Bash`?
+    ");
+    write(&zero, "batch.jsonl", r#"{"tool": "Bash", "input": {"command": "ls"}}"#);
+    let batch =
+        zero.run(&["policy", "check", "--batch", "batch.jsonl", "--settings", "rules.json"]);
+    assert!(
+        batch.starts_with("exit 2\n--- stderr\n") && batch.contains("rules.json:3:28"),
+        "{batch}"
+    );
+}
+
+#[test]
+fn examples_that_do_not_hold_make_the_settings_unusable() {
+    let zero = Program::new();
+    let rule = r#"{"permissions": {"deny": [
+        {"rule": "Bash(git push:*)", "match": ["git push origin", "git pull"], "not_match": ["git push -f"]}
+    ]}}"#;
+    write(&zero, "rules.json", rule);
+    let input = bash("ls").to_string();
+    insta::assert_snapshot!(zero.run(&["policy", "check", "Bash", &input, "--settings", "rules.json"]), @"
+    exit 2
+    --- stderr
+    error: the settings have 2 errors:
+      [FOLDER]/rules.json:2:1: rule `Bash(git push:*)`: it does not match `git pull`, which it says it does; correct the rule or the example
+      [FOLDER]/rules.json:2:1: rule `Bash(git push:*)`: it matches `git push -f`, which it says it does not; correct the rule or the example
+    ");
+    insta::assert_snapshot!(zero.run(&["policy", "test", "rules.json"]), @"
+    exit 1
+    ✗ [FOLDER]/rules.json:2: `Bash(git push:*)`: it does not match `git pull`, which it says it does
+    ✗ [FOLDER]/rules.json:2: `Bash(git push:*)`: it matches `git push -f`, which it says it does not
+    2 of 3 examples do not hold
+    ");
+    write(&zero, USER, rule);
+    let seen = zero.run(&["tools", "call", "LS", "{}"]);
+    assert!(seen.starts_with("exit 2\n--- stderr\n"), "no tool is called: {seen}");
+}
+
+/// The answers of a batch, one a line.
+#[track_caller]
+fn batch(zero: &Program, requests: &[&str], args: &[&str]) -> Vec<Value> {
+    write(zero, "batch.jsonl", requests.join("\n"));
+    let answers = zero.stdout(&[&["policy", "check", "--batch", "batch.jsonl"], args].concat());
+    answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_batch_answers_every_request_and_survives_garbage() {
+    let zero = Program::new();
+    let answers = batch(
+        &zero,
+        &[
+            r#"{"id": "a", "tool": "Bash", "input": {"command": "ls"}}"#,
+            "not json",
+            "",
+            "[1]",
+            r#"{"id": 2, "tool": "Bash", "input": {"command": "ls"}, "permissions": {"deny": ["Bash(ls:*)"]}}"#,
+            r#"{"id": 3, "tool": "Nope", "input": {}}"#,
+            r#"{"id": 4, "tool": "Bash", "input": {"command": "x"}, "permissions": {"deny": ["Bash("]}}"#,
+            r#"{"id": 5, "tool": "Bash", "input": {"command": "x"}, "permissions": {"dney": []}}"#,
+            r#"{"id": 6, "tol": "Bash"}"#,
+            r#"{"id": 7, "tool": "Edit", "input": {"file_path": "/srv/app/a"}, "mode": "accept-edits", "workspace": "/srv/app"}"#,
+            r#"{"id": 8, "tool": "Edit", "input": {"file_path": "a"}, "mode": "yolo"}"#,
+            r#"{"id": 9, "tool": "Bash", "input": {"command": "x"}, "permissions": {"deny": [{"rule": "Bash(ls:*)", "match": ["cat"]}]}}"#,
+            r#"{"id": {"deep": [1]}, "tool": "Bash", "input": {"command": "git push"}, "note": "mine"}"#,
+        ],
+        &[],
+    );
+    let shown: Vec<String> = answers
+        .iter()
+        .map(|answer| match answer["decision"].as_str() {
+            Some(decision) => format!("{} {decision}", answer["id"]),
+            None => {
+                format!("{}:{} {}", answer["line"], answer["id"], answer["error"].as_str().unwrap())
+            }
+        })
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    "a" allow
+    2:null the request is not JSON: expected ident at line 1 column 2
+    4:null a request must be a JSON object
+    2 deny
+    6:3 there is no tool `Nope`; tools of MCP servers are written `alias__tool`
+    7:4 `permissions.deny`: rule `Bash(`: the parentheses of `Bash(` do not match; write `Tool(pattern)`, and a backslash before a parenthesis that belongs to the pattern
+    8:5 `permissions` has no `dney`; it has allow, ask, deny and mode
+    9:6 unknown field `tol`; did you mean `tool`?
+    7 allow
+    11:8 there is no mode `yolo`; the modes are ask, accept-edits, plan and auto
+    12:9 `permissions.deny`: rule `Bash(ls:*)`: it does not match `cat`, which it says it does
+    {"deep":[1]} ask
+    "#);
+    for answer in answers.iter().filter(|answer| answer.get("error").is_none()) {
+        for field in ["decision", "reason", "matched_rule", "risk", "effects", "grants"] {
+            assert!(answer.get(field).is_some(), "{field} in {answer}");
+        }
+    }
+}
+
+#[test]
+fn flags_apply_to_a_batch_and_no_other_settings_do() {
+    let zero = Program::new();
+    write(&zero, USER, r#"{"permissions": {"deny": ["Bash(ls:*)"], "mode": "plan"}}"#);
+    write(
+        &zero,
+        "rules.json",
+        r#"{"permissions": {"deny": ["Read(~/key)"], "mode": "accept-edits"}}"#,
+    );
+    let requests = [
+        r#"{"tool": "Bash", "input": {"command": "ls"}}"#,
+        r#"{"tool": "Edit", "input": {"file_path": "a"}}"#,
+        r#"{"tool": "Read", "input": {"file_path": "/srv/me/key"}}"#,
+        r#"{"tool": "Edit", "input": {"file_path": "a"}, "mode": "plan"}"#,
+    ];
+    let check = |args: &[&str]| {
+        let answers = batch(&zero, &requests, args);
+        let words: Vec<&str> =
+            answers.iter().map(|answer| answer["decision"].as_str().unwrap()).collect();
+        words.join(" ")
+    };
+    assert_eq!(check(&[]), "allow ask ask deny");
+    assert_eq!(check(&["--headless"]), "allow deny deny deny");
+    assert_eq!(check(&["--mode", "accept-edits"]), "allow allow ask deny");
+    assert_eq!(check(&["--settings", "rules.json"]), "allow allow ask deny");
+    assert_eq!(
+        check(&["--settings", "rules.json", "--mode", "ask", "--home", "/srv/me"]),
+        "allow ask deny deny"
+    );
+}
+
+#[test]
+fn a_batch_answers_whoever_waits_for_an_answer() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let zero = Program::new();
+    let mut child = zero
+        .command(&["policy", "check", "--batch", "-"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut requests = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    for id in 0..3 {
+        writeln!(requests, r#"{{"id": {id}, "tool": "Bash", "input": {{"command": "ls"}}}}"#)
+            .unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("{{\"id\":{id},\"decision\":\"allow\"")), "{answer}");
+    }
+    drop(requests);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_line_without_end_is_refused_and_the_next_is_judged() {
+    let zero = Program::new();
+    let endless = format!("{{\"id\": 1, \"tool\": \"{}\"}}", "x".repeat(17 * 1024 * 1024));
+    let answers =
+        batch(&zero, &[&endless, r#"{"id": 2, "tool": "Bash", "input": {"command": "ls"}}"#], &[]);
+    assert_eq!(answers.len(), 2);
+    assert_eq!(answers[0]["error"], "the request is longer than 16777216 bytes");
+    assert_eq!((&answers[1]["id"], &answers[1]["decision"]), (&json!(2), &json!("allow")));
+}
+
+#[test]
+fn layers_add_up_and_a_folder_counts_in_full_only_when_it_is_trusted() {
+    let zero = Program::new();
+    write(&zero, USER, r#"{"permissions": {"deny": ["Bash(git push:*)"]}}"#);
+    write(
+        &zero,
+        PROJECT,
+        r#"{"permissions": {"allow": ["Bash(npm ci)"], "deny": ["Bash(npm publish:*)"]}}"#,
+    );
+    write(&zero, LOCAL, r#"{"permissions": {"ask": ["Bash(git log:*)"]}}"#);
+    let check = |command: &str| verdict(&zero, "Bash", bash(command), &[]);
+    assert_eq!(check("git push"), "20 deny by Bash(git push:*)");
+    assert_eq!(check("npm publish"), "20 deny by Bash(npm publish:*)");
+    assert_eq!(check("git log"), "10 ask by Bash(git log:*)");
+    assert_eq!(check("npm ci"), "10 ask");
+
+    zero.stdout(&["trust", "--yes"]);
+    assert_eq!(check("npm ci"), "0 allow by Bash(npm ci)");
+    assert_eq!(check("npm publish"), "20 deny by Bash(npm publish:*)");
+
+    write(&zero, PROJECT, r#"{"permissions": {"allow": ["Bash(npm ci)", "Bash(make)"]}}"#);
+    assert_eq!(check("npm ci"), "10 ask", "what changed is not what was trusted");
+    assert_eq!(check("make"), "10 ask");
+    let output =
+        zero.command(&["policy", "check", "Bash", r#"{"command":"make"}"#]).output().unwrap();
+    let noted = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(noted.contains("not active, because they changed since you trusted it"), "{noted}");
+    zero.stdout(&["trust", "--yes"]);
+    assert_eq!(check("make"), "0 allow by Bash(make)");
+    zero.stdout(&["trust", "--revoke"]);
+    assert_eq!(check("make"), "10 ask");
+}
+
+#[test]
+fn tools_obey_deny_rules() {
+    let zero = Program::new();
+    write(&zero, USER, r#"{"permissions": {"deny": ["Read(.env)", "Edit(locked/**)"]}}"#);
+    write(&zero, ".env", "TOKEN=hit\n");
+    write(&zero, "src/a.txt", "hit\n");
+    write(&zero, "locked/b.txt", "hit\n");
+    let (code, answer) =
+        json_of(&zero, &["tools", "call", "Read", r#"{"file_path":".env"}"#, "--json"]);
+    let error = &answer["error"];
+    assert_eq!((code, &error["error_type"]), (3, &json!("permission_denied")));
+    assert_eq!(error["details"]["matched_rule"], "Read(.env)");
+    assert_eq!(error["details"]["rule_source"], "~/.config/zero/settings.json:1");
+    let edit = r#"{"file_path":"locked/b.txt","old_string":"hit","new_string":"x"}"#;
+    let (code, answer) = json_of(&zero, &["tools", "call", "Edit", edit, "--json", "--yes"]);
+    assert_eq!((code, &answer["error"]["details"]["matched_rule"]), (3, &json!("Edit(locked/**)")));
+    assert_eq!(std::fs::read_to_string(zero.folder().join("locked/b.txt")).unwrap(), "hit\n");
+    let grep = r#"{"pattern":"hit","output_mode":"files_with_matches","path":"."}"#;
+    let found = zero.stdout(&["tools", "call", "Grep", grep]);
+    assert!(found.contains("src/a.txt") && !found.contains(".env"), "{found}");
+    let glob = zero.stdout(&["tools", "call", "ReadMany", r#"{"paths":["src/*",".en*"]}"#]);
+    assert!(!glob.contains("TOKEN"), "{glob}");
+    assert!(glob.contains("may not be read"), "{glob}");
+}
+
+#[test]
+fn a_risky_rule_is_told_where_tools_are_called_and_not_where_scripts_ask() {
+    let zero = Program::new();
+    write(&zero, USER, r#"{"permissions": {"allow": ["Bash", "Bash(python3:*)"]}}"#);
+    let output = zero.command(&["tools", "call", "LS", "{}"]).output().unwrap();
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "note: rule `Bash` (~/.config/zero/settings.json:1) is risky: allows every command, and 1 more is; see `zero doctor`\n"
+    );
+    let check = zero.command(&["policy", "check", "Bash", r#"{"command":"ls"}"#]).output().unwrap();
+    assert_eq!(String::from_utf8(check.stderr).unwrap(), "");
+}
+
+#[test]
+fn the_environment_of_a_workspace_moves_no_settings() {
+    let zero = Program::new();
+    write(&zero, USER, r#"{"permissions": {"deny": ["Bash(ls:*)"]}}"#);
+    write(&zero, ".env", "HOME=/nowhere\nXDG_CONFIG_HOME=.\nXDG_STATE_HOME=.\n");
+    write(&zero, "zero/settings.json", r#"{"permissions": {"allow": ["Bash"], "mode": "auto"}}"#);
+    assert_eq!(verdict(&zero, "Bash", bash("ls"), &[]), "20 deny by Bash(ls:*)");
+    for (name, value) in [
+        ("XDG_CONFIG_HOME", "."),
+        ("XDG_STATE_HOME", "."),
+        ("XDG_CONFIG_HOME", ""),
+        ("XDG_CONFIG_HOME", "./zero/.."),
+    ] {
+        let mut check = zero.command(&["policy", "check", "Bash", r#"{"command":"ls"}"#]);
+        let output = check.env(name, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(20), "{name}={value}");
+    }
+}
+
+#[test]
+fn a_command_is_drawn_as_a_tree() {
+    let zero = Program::new();
+    write(&zero, "rules.json", RULES);
+    let explain =
+        |command: &str| zero.run(&["policy", "explain", command, "--settings", "rules.json"]);
+    insta::assert_snapshot!(explain("npm test && git push | cat .env > out"), @"");
+    insta::assert_snapshot!(explain("ls \u{1b}[31m"), @"");
+    insta::assert_snapshot!(explain("echo 'unclosed"), @"");
+    let args = ["policy", "explain", "(ls; git push)", "--settings", "rules.json", "--json"];
+    let (code, answer) = json_of(&zero, &args);
+    assert_eq!((code, &answer["decision"]), (20, &json!("deny")));
+    assert_eq!(answer["tree"][0]["decision"], "deny");
+    assert!(answer["tree"][0]["children"].as_array().is_some_and(|children| !children.is_empty()));
+}
