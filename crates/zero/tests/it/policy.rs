@@ -122,7 +122,7 @@ fn a_tool_has_a_name_in_every_dialect() {
     insta::assert_snapshot!(zero.run(&["policy", "check", "Raed", "{}"]), @"
     exit 2
     --- stderr
-    error: there is no tool `Raed`; did you mean Read, read?
+    error: there is no tool `Raed`; did you mean Read, read, ReadMany?
     ");
     insta::assert_snapshot!(zero.run(&["policy", "check", "read", "{}", "--dialect", "acp"]), @"
     exit 2
@@ -415,12 +415,13 @@ fn tools_obey_deny_rules() {
     let (code, answer) = json_of(&zero, &["tools", "call", "Edit", edit, "--json", "--yes"]);
     assert_eq!((code, &answer["error"]["details"]["matched_rule"]), (3, &json!("Edit(locked/**)")));
     assert_eq!(std::fs::read_to_string(zero.folder().join("locked/b.txt")).unwrap(), "hit\n");
-    let grep = r#"{"pattern":"hit","output_mode":"files_with_matches","path":"."}"#;
+    let grep = r#"{"pattern":"hit","output_mode":"files_with_matches","glob":"{.env,*.txt}"}"#;
     let found = zero.stdout(&["tools", "call", "Grep", grep]);
     assert!(found.contains("src/a.txt") && !found.contains(".env"), "{found}");
+    assert!(found.contains("left out: reading it is denied"), "{found}");
     let glob = zero.stdout(&["tools", "call", "ReadMany", r#"{"paths":["src/*",".en*"]}"#]);
     assert!(!glob.contains("TOKEN"), "{glob}");
-    assert!(glob.contains("may not be read"), "{glob}");
+    assert!(glob.contains("(1 file left out: reading it is denied)"), "{glob}");
 }
 
 #[test]
@@ -461,9 +462,32 @@ fn a_command_is_drawn_as_a_tree() {
     write(&zero, "rules.json", RULES);
     let explain =
         |command: &str| zero.run(&["policy", "explain", command, "--settings", "rules.json"]);
-    insta::assert_snapshot!(explain("npm test && git push | cat .env > out"), @"");
-    insta::assert_snapshot!(explain("ls \u{1b}[31m"), @"");
-    insta::assert_snapshot!(explain("echo 'unclosed"), @"");
+    insta::assert_snapshot!(explain("npm test && git push | cat .env > out"), @"
+    exit 20
+    allow  npm test  rule `Bash(npm test:*)` allows it
+    deny   pipeline
+    deny   ├─ git push  rule `Bash(git push:*)` denies it
+    ask    ├─ write out  no rule allows changing it
+    deny   └─ cat .env  it only looks
+    deny      └─ read .env  rule `Read(.env)` denies it
+
+    deny: running `git push`: rule `Bash(git push:*)` denies it
+      rule Bash(git push:*)  [FOLDER]/rules.json:5
+    ");
+    insta::assert_snapshot!(explain("ls \u{1b}[31m"), @r"
+    exit 0
+    allow  ls \u{1b}[31m  it only looks
+    allow  └─ read \u{1b}[31m  it lies in the workspace
+
+    allow: running `ls \u{1b}[31m`: it only looks
+    ");
+    insta::assert_snapshot!(explain("echo 'unclosed"), @"
+    exit 10
+    allow  echo unclosed  it only looks
+    ask    a `'` is not closed  a `'` is not closed
+
+    ask: running `a `'` is not closed`: a `'` is not closed
+    ");
     let args = ["policy", "explain", "(ls; git push)", "--settings", "rules.json", "--json"];
     let (code, answer) = json_of(&zero, &args);
     assert_eq!((code, &answer["decision"]), (20, &json!("deny")));

@@ -61,7 +61,23 @@ fn what_would_change_is_told_and_what_would_save_questions() {
     assert_eq!(plan["now"], json!({"allow": 2, "ask": 0, "deny": 3}));
     let text = zero.run(&["policy", "simulate", "--settings", "tomorrow.json"]);
     let text = text.split_once("calls since").unwrap().1.split_once("Z, ").unwrap().1;
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @"
+    judged again
+
+           THEN  NOW
+    allow  2     3
+    ask    3     1
+    deny   0     1
+
+    Judged differently:
+    CALLS  THEN   NOW    CALL           WHY
+    2      ask    allow  Write `a.txt`  changing `[FOLDER]/a.txt`: rule `Edit(a.txt)` allows it
+    1      allow  deny   Read `.env`    reading `[FOLDER]/.env`: rule `Read(.env)` denies it
+
+    Allow rules that would have saved questions:
+    QUESTIONS  RULE
+    1          Edit(/b.txt)
+    ");
 }
 
 #[test]

@@ -40,8 +40,8 @@ pub(super) fn all(app: &App) -> Vec<Finding> {
         }
     }
     if let Ok(state) = &state {
-        private(app, state, &mut findings);
         audit(state, &mut findings);
+        private(app, state, &mut findings);
     }
     search_path(app, folder.as_deref().ok(), &mut findings);
     if let Ok(folder) = &folder {
@@ -229,7 +229,7 @@ fn private(app: &App, state: &StateDir, findings: &mut Findings) {
     match (seen, open) {
         (_, true) => {}
         (true, false) => findings.well("state", format!("{path} is yours alone")),
-        (false, false) => findings.well("state", format!("{path} is made with the first call")),
+        (false, false) => findings.well("state", format!("{path} is not there yet")),
     }
 }
 
@@ -251,8 +251,11 @@ fn audit(state: &StateDir, findings: &mut Findings) {
         audit.verify(&Check { since, ..Check::default() }, |_| {})
     });
     match verified {
+        Ok(verified) if verified.is_intact() && verified.rows + verified.untied == 0 => {
+            findings.well(CHECK, "it has no rows yet");
+        }
         Ok(verified) if verified.is_intact() => {
-            findings.well(CHECK, format!("its newest day is intact; {} rows", verified.rows));
+            findings.well(CHECK, format!("its newest day is intact; rows: {}", verified.rows));
         }
         Ok(verified) => {
             let first = verified.findings.first();
