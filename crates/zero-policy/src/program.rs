@@ -10,13 +10,16 @@ mod files;
 mod find;
 mod getopt;
 mod git;
+mod npm;
 mod options;
+mod own;
 mod privilege;
 mod remote;
 mod runners;
 mod shells;
 #[cfg(test)]
 mod shown;
+mod steering;
 mod wrappers;
 
 use crate::shell::Arg;
@@ -117,10 +120,19 @@ pub fn study(argv: &[Arg]) -> Study {
         return Study::program().runs(Run::Unknown("which program it is shows only when it runs"));
     };
     let name = plain_name(written);
-    let mut study = tables(name, args);
-    let judged = critical::judge(name, args);
+    // A disk that does not tell `RM` from `rm` runs the same program.
+    let folded = name.to_ascii_lowercase();
+    let mut study = tables(name, args)
+        .or_else(|| Some(Study { nature: Nature::Program, ..tables(&folded, args)? }))
+        .unwrap_or_default();
+    let judged = critical::judge(&folded, args);
     study.critical = study.critical.or(judged.critical);
     study.caution = study.caution.or(judged.caution);
+    let steered = steering::judge(&folded, args);
+    study.caution = study.caution.or(steered.caution);
+    if let Some(folder) = steered.folder {
+        study = study.within(&folder);
+    }
     if fetches(name, args) && study.runs.is_empty() && study.caution.is_none() {
         // Nothing but the hosts and the files: rules about those decide.
         study.nature = Nature::Files;
@@ -144,7 +156,7 @@ fn fetches(name: &str, args: &[Arg]) -> bool {
 
 /// Asks each table in turn. Those that run something come first: what they run must be seen even
 /// where another table also knows the name.
-fn tables(name: &str, args: &[Arg]) -> Study {
+fn tables(name: &str, args: &[Arg]) -> Option<Study> {
     shells::study(name, args)
         .or_else(|| builtins::study(name, args))
         .or_else(|| wrappers::study(name, args))
@@ -154,9 +166,11 @@ fn tables(name: &str, args: &[Arg]) -> Study {
         .or_else(|| containers::study(name, args))
         .or_else(|| find::study(name, args))
         .or_else(|| (name == "git").then(|| git::study(args)))
+        .or_else(|| git::by_another_name(name, args))
+        .or_else(|| npm::study(name, args))
+        .or_else(|| own::study(name, args))
         .or_else(|| critical::study(name, args))
         .or_else(|| files::study(name, args))
-        .unwrap_or_default()
 }
 
 /// The name a program is known by: without folders, without `.exe`, and without the `g` that GNU
@@ -242,6 +256,19 @@ impl Study {
     #[must_use]
     fn reaches(mut self, host: &Arg) -> Self {
         self.hosts.push(host.clone());
+        self
+    }
+
+    /// Lets it work in a folder, and what it runs too. Files that it touches were counted from there
+    /// already, or are none of that folder's.
+    #[must_use]
+    fn within(mut self, within: &Arg) -> Self {
+        self.folder.get_or_insert_with(|| within.clone());
+        for run in &mut self.runs {
+            if let Run::Command { folder, .. } | Run::Script { folder, .. } = run {
+                folder.get_or_insert_with(|| within.clone());
+            }
+        }
         self
     }
 

@@ -106,6 +106,8 @@ fn sourced(args: &[Arg]) -> Study {
     let args = if word(args.first()) == "--" { from(args, 1) } else { args };
     let study = Study::wrapper().runs(Run::Unknown("sources a file whose commands are not seen"));
     match args.first() {
+        // What is known of the input is judged too; that it is all of it is not certain.
+        Some(file) if super::shells::stream(file).is_some() => study.runs(Run::ScriptFromInput),
         Some(file) => study.touches(Access::Read, file),
         None => study,
     }

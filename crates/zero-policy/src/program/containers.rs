@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn the_command_inside_is_seen() {
         check("docker exec -it c rm -rf x", "program runs[rm -rf x]");
-        check("docker --host h exec -u 0 c sh -c rm_x", "program runs[sh -c rm x]");
+        check("docker --host h exec -u 0 c sh -c rm_x", "program runs[sh -c rm x] caution");
         check("docker container exec c rm x", "program runs[rm x]");
         check("podman run --rm -it image rm x", "program runs[rm x]");
         check("docker run --entrypoint rm image -rf x", "program runs[rm -rf x]");

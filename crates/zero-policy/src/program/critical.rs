@@ -38,6 +38,8 @@ pub(super) fn judge(name: &str, args: &[Arg]) -> Judged {
     }
     match name {
         "kill" => kill(args),
+        "fuser" => has_letter(args, 'k', "kill", "ends every process that uses a file"),
+        "umount" => has_letter(args, 'a', "all", "takes away every file system"),
         "chmod" | "chown" | "chgrp" | "setfacl" | "chflags" | "chattr" => modes(args),
         "psql" | "mysql" | "mariadb" | "sqlite3" | "sqlcmd" | "clickhouse-client" | "duckdb"
         | "cockroach" | "mongo" | "mongosh" | "redis-cli" | "valkey-cli" | "cqlsh" | "bq"
@@ -71,15 +73,34 @@ fn always(name: &str, args: &[Arg]) -> Option<&'static str> {
     })
 }
 
+/// Critical with an option, given as a letter among others or by its long name.
+fn has_letter(args: &[Arg], letter: char, long: &str, why: &'static str) -> Judged {
+    let given = |arg: &Arg| {
+        let start = arg.certain_start();
+        match start.strip_prefix("--") {
+            Some(name) => !name.is_empty() && long.starts_with(name),
+            None => start.starts_with('-') && start.contains(letter),
+        }
+    };
+    if args.iter().any(given) {
+        return Judged::critical(why);
+    }
+    if args.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option()) {
+        return Judged::maybe("an argument that is not known may decide what it does");
+    }
+    Judged::default()
+}
+
 /// `kill -9 -1` ends everything.
 fn kill(args: &[Arg]) -> Judged {
     // The first may be a signal; whatever follows is not.
     let rest = super::from(args, 1);
-    let all = |arg: &Arg| matches!(arg.as_known(), Some("-1" | "0"));
-    let first_is_target = word(args.first()) == "0";
+    // Process 1 is the one that all others hang from.
+    let all = |arg: &Arg| matches!(arg.as_known(), Some("-1" | "0" | "1"));
+    let first_is_target = matches!(word(args.first()), "0" | "1");
     let everything = rest.iter().enumerate().any(|(at, arg)| {
-        // `-s 0` and `-n 0` name a signal.
-        let names_signal = at == 0 && matches!(word(args.first()), "-s" | "-n");
+        // `-s 0` and `-n 0` name a signal, and `-l 1` asks for the name of one.
+        let names_signal = at == 0 && matches!(word(args.first()), "-s" | "-n" | "-l" | "-L");
         all(arg) && !names_signal
     });
     if everything || first_is_target {
@@ -151,6 +172,9 @@ mod tests {
         check("kill 123", "program");
         check("kill -9 123", "program");
         check("kill -9 -1", "program critical");
+        check("kill -9 1", "program critical");
+        check("kill -l 1", "program");
+        check("kill -s 1 123", "program");
         check("kill -s KILL -- -1", "program critical");
         check("kill -KILL -1", "program critical");
         check("killall node", "program critical");

@@ -7,6 +7,7 @@ mod changing;
 mod line;
 mod reading;
 mod setting;
+mod talking;
 
 use self::setting::Setting;
 use super::{Nature, Run, Study, after, from, joined, unknown};
@@ -24,6 +25,14 @@ pub(super) fn study(args: &[Arg]) -> Study {
     };
     let study = reading::study(name, rest).unwrap_or_else(|| changing::study(name, rest));
     globals.finish(study)
+}
+
+/// A command of git's that is called as the program it also is: `git-push`, wherever that lies.
+pub(super) fn by_another_name(name: &str, args: &[Arg]) -> Option<Study> {
+    let command = name.strip_prefix("git-").filter(|command| changing::is_own(command))?;
+    let mut argv = vec![Arg::known("git"), Arg::known(command)];
+    argv.extend_from_slice(args);
+    Some(Study::wrapper().runs_argv(&argv))
 }
 
 /// What stands between `git` and its command.

@@ -28,6 +28,8 @@ struct Row {
 enum Inner {
     /// It is a command like any other.
     Command,
+    /// It is a command, with words of unknown number before a `--` where there is one.
+    Dashes,
     /// It is a package that may have to be fetched first. A rule for the tool covers it, unless its
     /// name is one that means something.
     Package,
@@ -119,6 +121,36 @@ const ROWS: &[Row] = &[
         verbs: &["exec"],
         table: Getopt { short: "d:njs", long: "duration: no-session region: server json debug" },
         skips: 1,
+        ..ROW
+    },
+    Row {
+        name: "chamber",
+        verbs: &["exec"],
+        table: Getopt { short: "r:b:", long: "pristine strict strict-value: retries: backend:" },
+        inner: Inner::Dashes,
+        ..ROW
+    },
+    Row {
+        name: "infisical",
+        table: Getopt {
+            short: "e:p:t:h",
+            long: "env: path: tags: token: projectId: command: watch expand secret-overriding",
+        },
+        scripts: &["command"],
+        ..ROW
+    },
+    Row {
+        name: "volta",
+        table: Getopt {
+            short: "",
+            long: "node: npm: pnpm: yarn: bundled-npm no-pnpm no-yarn env: verbose quiet",
+        },
+        ..ROW
+    },
+    Row {
+        name: "fnm",
+        verbs: &["exec"],
+        table: Getopt { short: "", long: "using: log-level: fnm-dir: arch:" },
         ..ROW
     },
     Row {
@@ -236,6 +268,7 @@ impl Row {
             let verb = globals.operands.first()?;
             match verb.as_known() {
                 Some(known) if self.verbs.contains(&known) => {}
+                Some(known) if self.name == "npm" && super::npm::full_name(known) == "exec" => {}
                 Some(_) => return None,
                 None => guess = true,
             }
@@ -274,6 +307,10 @@ impl Row {
         }
         match self.inner {
             Inner::Command => study.runs_argv(argv),
+            Inner::Dashes => match argv.iter().position(|arg| arg.as_known() == Some("--")) {
+                Some(at) => study.runs_argv(from(argv, at + 1)),
+                None => study.runs_argv(args).guess_if(true),
+            },
             Inner::Package => match program.as_known() {
                 Some(name) if !means_something(name, args) => study,
                 _ => study.runs_argv(argv),
@@ -369,7 +406,7 @@ mod tests {
         check("npx vercel --prod", "program runs[vercel --prod]");
         check("npx $X", "program runs[$X] unknown");
         check("pnpm dlx eslint", "program");
-        check("pnpm -C d exec rm x", "program runs[rm x]");
+        check("pnpm -C d exec rm x", "program in(d) runs[d: rm x]");
         check("yarn dlx eslint", "program");
         check("npm test", "program");
     }

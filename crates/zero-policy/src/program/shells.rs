@@ -1,5 +1,7 @@
 //! Shells: the text they are given is a script, and what it does is what they do.
 
+use std::path::Path;
+
 use super::{Access, Nature, Run, Study};
 use crate::shell::Arg;
 
@@ -132,7 +134,13 @@ impl<'a> Line<'a> {
             Some(file) if self.only_checks && !self.from_input && !self.guess => {
                 Study::read_only().touches(Access::Read, file)
             }
-            Some(file) if !self.from_input => Study::program().touches(Access::Read, file),
+            Some(file) if !self.from_input => match stream(file) {
+                None => Study::program().touches(Access::Read, file),
+                Some(Stream::Input) => Study::wrapper().runs(Run::ScriptFromInput),
+                Some(Stream::Other) => Study::wrapper()
+                    .runs(Run::ScriptFromInput)
+                    .runs(Run::Unknown("it runs commands that it reads from a stream")),
+            },
             _ => Study::wrapper().runs(Run::ScriptFromInput),
         };
         let study = match self.startup_file {
@@ -143,6 +151,26 @@ impl<'a> Line<'a> {
         };
         study.guess_if(self.guess)
     }
+}
+
+/// A file that is no file but a stream of the process that opens it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    Input,
+    Other,
+}
+
+/// The stream behind a path, however it is spelled: `/dev/stdin`, `/proc/self/fd/0`, `/dev/fd/63`.
+/// A path that is relative counts from the root, which can only be too strict.
+pub(super) fn stream(path: &Arg) -> Option<Stream> {
+    let settled = crate::path::lexical(Path::new(path.as_known()?));
+    let parts: Vec<&str> = settled.iter().skip(1).filter_map(|part| part.to_str()).collect();
+    Some(match parts.as_slice() {
+        ["dev", "stdin"] | ["dev", "fd", "0"] | ["proc", _, "fd", "0"] => Stream::Input,
+        ["dev", "fd", _] | ["dev", "tty" | "stdout" | "stderr"] => Stream::Other,
+        ["proc", .., "fd", _] => Stream::Other,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -177,6 +205,17 @@ mod tests {
         check("bash -n +n run.sh", "program read(run.sh)");
         check("bash --version", "read-only");
         check("bash -c", "program");
+    }
+
+    #[test]
+    fn a_stream_is_no_file() {
+        check("bash /dev/stdin a", "wrapper script-from-input");
+        check("bash -x //dev/./stdin", "wrapper script-from-input");
+        check("sh /proc/self/fd/0", "wrapper script-from-input");
+        check("sh ../dev/fd/0", "wrapper script-from-input");
+        check("sh /dev/fd/63", "wrapper script-from-input unknown");
+        check("sh /proc/self/task/7/fd/3", "wrapper script-from-input unknown");
+        check("sh dev/x", "program read(dev/x)");
     }
 
     #[test]

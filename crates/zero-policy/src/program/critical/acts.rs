@@ -4,7 +4,7 @@
 //! between, `*` is any word, `delete*` and `*:destroy` match parts, and `-f|--force` asks for one of
 //! these options.
 
-use super::super::word;
+use super::super::{npm, word};
 use super::Judged;
 use crate::shell::Arg;
 
@@ -24,7 +24,7 @@ const PRUNES: &str = "removes containers, images or volumes";
 const ROWS: &[Row] = &[
     Row {
         programs: "npm pnpm yarn bun",
-        acts: "publish; unpublish; deprecate; npm publish; npm unpublish; pm publish; workspace \
+        acts: "publish; unpublish; deprecate; undeprecate; npm publish; npm unpublish; pm publish; workspace \
                * publish; workspaces foreach npm publish; workspaces foreach * npm publish; \
                access; owner; dist-tag add; dist-tag rm; token; stage publish; lerna publish; \
                -r publish; workspace * npm publish",
@@ -210,6 +210,8 @@ const ROWS: &[Row] = &[
 const OPTIONS_MAX: usize = 32;
 
 pub(super) fn judge(name: &str, args: &[Arg]) -> Judged {
+    let in_full = if name == "npm" { npm::in_full(args) } else { Vec::new() };
+    let args = if name == "npm" { in_full.as_slice() } else { args };
     let mut judged = Judged::default();
     for row in ROWS.iter().filter(|row| row.programs.split(' ').any(|program| program == name)) {
         let found = row.judge(args);

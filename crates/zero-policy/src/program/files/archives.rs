@@ -6,7 +6,9 @@ use crate::program::Study;
 use crate::program::options::{Grammar, Options};
 use crate::shell::Arg;
 
-use super::notes::{Depth, MAY_BE_OPTION, Notes, may_hide_option, starting_with};
+use super::notes::{
+    Depth, MAY_BE_OPTION, Notes, joined, last_part, may_hide_option, starting_with,
+};
 
 /// Studies an archiver.
 pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
@@ -17,6 +19,7 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         "7z" | "7za" | "7zz" | "7zr" => Some(seven_zip(args)),
         "cpio" => Some(cpio(args)),
         "ar" => Some(ar(args)),
+        "pax" => Some(pax(args)),
         _ => {
             let compressor = COMPRESSORS.iter().find(|row| row.names.contains(&name))?;
             Some(compressor.study(name, args))
@@ -163,6 +166,9 @@ fn zip(args: &[Arg]) -> Study {
             } else if cluster.ends_with("lf") || cluster.ends_with('O') {
                 rest.next().into_iter().for_each(|file| notes.write_unless_output(file));
             }
+            if cluster.contains('@') {
+                notes.read_what_is_listed(&Arg::known("-"));
+            }
             deep |= cluster.contains(['r', 'R']);
             moves |= cluster.contains('m');
         } else {
@@ -202,12 +208,30 @@ fn unzip(args: &[Arg]) -> Study {
     }
     if !options.has(&["l", "v", "z", "Z", "t", "p", "c"]) {
         let here = Arg::known(".");
-        notes.write(options.values(&["d"]).last().unwrap_or(&here), Depth::Beneath);
+        let folder = options.values(&["d"]).last().unwrap_or(&here);
+        notes.write(folder, Depth::Beneath);
+        let flat = options.has(&["j"]);
+        note_members(folder, options.operands.iter().skip(1), flat, &mut notes);
     }
     if may_hide_option(args, &options) {
         notes.caution(MAY_BE_OPTION);
     }
     notes.all_said()
+}
+
+/// Members that are named are written under their names; `flat` is without their folders.
+fn note_members<'a>(
+    folder: &Arg,
+    members: impl Iterator<Item = &'a Arg>,
+    flat: bool,
+    notes: &mut Notes,
+) {
+    for member in members {
+        let name = if flat { last_part(member) } else { member.as_known() };
+        if let Some(file) = name.and_then(|name| joined(folder, name)) {
+            notes.write(&file, Depth::Beneath);
+        }
+    }
 }
 
 fn seven_zip(args: &[Arg]) -> Study {
@@ -240,6 +264,7 @@ fn seven_zip(args: &[Arg]) -> Study {
         "x" | "e" => {
             archive.into_iter().for_each(|file| notes.read(file, Depth::Itself));
             notes.write(&folder, Depth::Beneath);
+            note_members(&folder, operands, mode == "e", &mut notes);
         }
         "a" | "u" | "d" | "rn" => {
             archive.into_iter().for_each(|file| notes.write(file, Depth::Itself));
@@ -299,6 +324,54 @@ fn cpio(args: &[Arg]) -> Study {
         let here = Arg::known(".");
         let folder = options.values(&["D", "directory"]).last().unwrap_or(&here);
         notes.write(folder, Depth::Beneath);
+        note_members(folder, options.operands.iter(), false, &mut notes);
+    }
+    if creates {
+        notes.read_what_is_listed(&Arg::known("-"));
+    }
+    // It copies the files that its input names to this folder.
+    if options.has(&["p", "pass-through"]) {
+        options.operands.iter().for_each(|folder| notes.write(folder, Depth::Beneath));
+    }
+    notes.not_all_said()
+}
+
+/// `pax -r` unpacks, `pax -w` packs, both together copy, and neither lists.
+fn pax(args: &[Arg]) -> Study {
+    const PAX: Grammar = Grammar {
+        short_values: "bBEfgGopsTUx",
+        long_values: &[],
+        long_flags: &[],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &PAX);
+    let mut notes = Notes::default();
+    let (unpacks, packs) = (options.has(&["r"]), options.has(&["w"]));
+    for archive in options.values(&["f"]) {
+        match packs {
+            true => notes.write(archive, Depth::Itself),
+            false => notes.read(archive, Depth::Itself),
+        }
+    }
+    let here = Arg::known(".");
+    match (unpacks, packs) {
+        (true, false) => {
+            notes.write(&here, Depth::Beneath);
+            note_members(&here, options.operands.iter(), false, &mut notes);
+        }
+        (copies, true) => {
+            let (target, files) = match options.operands.split_last() {
+                Some((target, files)) if copies => (Some(target), files),
+                _ => (None, options.operands.as_slice()),
+            };
+            files.iter().for_each(|file| notes.read(file, Depth::Beneath));
+            target.into_iter().for_each(|folder| notes.write(folder, Depth::Beneath));
+            if files.is_empty() {
+                notes.read_what_is_listed(&Arg::known("-"));
+            }
+        }
+        (false, false) => {}
     }
     notes.not_all_said()
 }
@@ -318,7 +391,10 @@ fn ar(args: &[Arg]) -> Study {
         Some('t' | 'p') => files.iter().take(1).for_each(|file| notes.read(file, Depth::Itself)),
         Some('x') => {
             files.iter().take(1).for_each(|file| notes.read(file, Depth::Itself));
-            notes.write(&Arg::known("."), Depth::Beneath);
+            let here = Arg::known(".");
+            notes.write(&here, Depth::Beneath);
+            note_members(&here, files.iter().skip(1), true, &mut notes);
+            note_members(&here, files.iter().skip(1), false, &mut notes);
         }
         // Some forms take the name of a member before the archive, so any of them may be it.
         _ => {
@@ -369,6 +445,14 @@ mod tests {
         check("unzip -p a.zip m", "looks: read a.zip");
         check("unzip -qo a.zip", "files: read a.zip, write ./**");
         check("unzip a.zip -d out", "files: read a.zip, write out/**");
+        check("unzip a.zip m/n -d out", "files: read a.zip, write out/**, write out/m/n/**");
+        check("unzip -j a m/n", "files: read a, write ./**, write ./n/**");
+        check("7z e a m/n -oo", "files: read a, write o/**, write o/n/**");
+        check("ar x a m", "files: read a, write ./**, write ./m/**");
+        check("cpio -o", "program: read what - names");
+        check("cpio -p d", "program: read what - names, write d/**");
+        check("pax -r -f a m", "program: read a, write ./**, write ./m/**");
+        check("pax -rw a d", "program: read a/**, write d/**");
         check("unzip -: a.zip", "files: read a.zip, write ./**, caution");
         check("7z l a.7z", "looks: read a.7z");
         check("7z x a.7z -oout", "files: read a.7z, write out/**");

@@ -21,6 +21,7 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         "install" | "ginstall" => Some(install(args)),
         "chmod" | "chown" | "chgrp" => Some(permissions(name, args)),
         "dd" => Some(dd(args)),
+        "mktemp" => Some(mktemp(args)),
         "patch" => Some(patch(args)),
         "split" => Some(split(args)),
         "csplit" => Some(csplit(args)),
@@ -56,15 +57,6 @@ static ROWS: &[Row] = &[
     Row {
         names: &["dos2unix", "unix2dos", "mac2unix", "unix2mac"],
         operands: Operands::Write,
-        ..READER
-    },
-    // Makes a new file and never changes one; without a template that is in the folder for such.
-    Row {
-        names: &["mktemp"],
-        short_values: "p",
-        long_values: &["suffix"],
-        operands: Operands::Write,
-        options: &[("p tmpdir", Does::Writes)],
         ..READER
     },
 ];
@@ -227,7 +219,8 @@ fn link(args: &[Arg]) -> Study {
             notes.write(target, Depth::Beneath);
         }
     }
-    destination.note(&options, Depth::Itself, &mut notes);
+    // Where a folder was, or will be looked for, everything in it is then what the link leads to.
+    destination.note(&options, Depth::Beneath, &mut notes);
     notes.all_said()
 }
 
@@ -304,6 +297,34 @@ fn dd(args: &[Arg]) -> Study {
     notes.all_said()
 }
 
+/// Makes a new file and never changes one. Without a template, or with `-t`, that is in the folder
+/// for such, which is another one than the workspace.
+fn mktemp(args: &[Arg]) -> Study {
+    const MKTEMP: Grammar = Grammar {
+        short_values: "p",
+        long_values: &["suffix"],
+        long_flags: &["directory", "dry-run", "quiet", "tmpdir"],
+        stops_at_operand: false,
+        single_dash_long: false,
+    };
+    let options = Options::parse(args, &MKTEMP);
+    let mut notes = Notes::default();
+    if options.has(&["u", "dry-run"]) && !may_hide_option(args, &options) {
+        return notes.all_said();
+    }
+    let folder = options.values(&["p", "tmpdir"]).last();
+    let apart = options.has(&["t", "tmpdir"]) && folder.is_none() || options.operands.is_empty();
+    match folder {
+        Some(folder) => notes.write(folder, Depth::Itself),
+        None if apart => notes.write(&Arg::known("/tmp"), Depth::Itself),
+        None => {}
+    }
+    for template in options.operands.iter().filter(|_| folder.is_some() || !apart) {
+        notes.write(template, Depth::Itself);
+    }
+    notes.all_said()
+}
+
 /// What a patch changes stands in the patch.
 fn patch(args: &[Arg]) -> Study {
     const PATCH: Grammar = Grammar {
@@ -333,9 +354,14 @@ fn patch(args: &[Arg]) -> Study {
     for file in options.values(&["o", "output", "r", "reject-file"]) {
         notes.write_unless_output(file);
     }
-    options.values(&["d", "directory"]).for_each(|folder| notes.write(folder, Depth::Beneath));
+    let here = Arg::known(".");
+    let folder = options.values(&["d", "directory"]).last();
     let mut operands = options.operands.iter();
-    operands.by_ref().take(1).for_each(|file| notes.write(file, Depth::Itself));
+    let named = operands.next();
+    if !options.has(&["dry-run"]) && (named.is_none() || folder.is_some()) {
+        notes.write(folder.unwrap_or(&here), Depth::Beneath);
+    }
+    named.into_iter().for_each(|file| notes.write(file, Depth::Itself));
     operands.for_each(|file| notes.read(file, Depth::Itself));
     if options.has(&["e", "ed"]) {
         notes.runs_unknown("an ed script can run commands");
@@ -394,96 +420,4 @@ fn csplit(args: &[Arg]) -> Study {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::program::files::check::check;
-
-    #[test]
-    fn a_copy_may_land_in_a_folder() {
-        check("cp a b", "files: read a, write b, write b/a");
-        check("cp x/.env .", "files: read x/.env, write ., write ./.env");
-        check("cp a b dir", "files: read a, read b, write dir, write dir/a, write dir/b");
-        check("cp -t dir a", "files: read a, write dir, write dir/a");
-        check("cp --targ=dir a", "files: read a, write dir, write dir/a");
-        check("cp -T a b", "files: read a, write b");
-        check("cp -r a b", "files: read a/**, write b/**, write b/a/**");
-        check("cp -a a .", "files: read a/**, write ., write ./a/**");
-        check("cp -r a/. .", "files: read a/./**, write ., write ./**");
-        check("cp *.c dir/", "files: read *.c, write dir//**");
-        check("cp --parents x/y dir", "files: read x/y, write dir, write dir/x/y");
-        check(
-            "cp -b -S v a .en",
-            "files: read a, write .en, write .en/a, write .env, write .en/av",
-        );
-        check("cp -l a b", "files: read a, write a, write b, write b/a");
-        check("cp", "looks");
-    }
-
-    #[test]
-    fn a_move_takes_everything_beneath() {
-        check("mv a b", "files: read a/**, delete a/**, write b/**, write b/a/**");
-        check("mv a ..", "files: read a/**, delete a/**, write .., write ../a/**");
-    }
-
-    #[test]
-    fn a_link_is_another_name_for_its_target() {
-        check("ln a b", "files: read a/**, write a/**, write b, write b/a");
-        check("ln x/.env", "files: read x/.env/**, write x/.env/**, write ., write ./.env");
-        check(
-            "ln -s ../t d/l",
-            "files: read ../t/**, write ../t/**, read d/l/../t/**, write d/l/../t/**, \
-             read d/../t/**, write d/../t/**, write d/l, write d/l/t",
-        );
-        check("ln -s /t l", "files: read /t/**, write /t/**, write l, write l/t");
-    }
-
-    #[test]
-    fn files_are_made_and_changed() {
-        check("mkdir -p a/b -m 700", "files: write a/b");
-        check("touch -r a b", "files: read a, write b");
-        check("tee", "looks");
-        check("tee -a a b", "files: write a, write b");
-        check("truncate -s 0 a", "files: write a");
-        check("dos2unix a", "files: write a");
-        check("mktemp", "looks");
-        check("mktemp -p dir a.XXX", "files: write dir, write a.XXX");
-        check("install -m 755 a b", "files: read a, write b, write b/a");
-        check("install -s --strip-prog=./x a b", "files: read a, write b, write b/a, runs ./x");
-        check("install -d a b", "files: write a, write b");
-        check("split -l 5 in out", "files: read in, write out…");
-        check("split --filt='sh x' in", "files: read in, write x…, script sh x");
-        check("csplit in /x/ -f p", "files: read in, write p…");
-    }
-
-    #[test]
-    fn permissions_change_files() {
-        check("chmod 755 a", "files: write a");
-        check("chmod -x a", "files: write a");
-        check("chmod -777 a", "files: write a");
-        check("chmod +x a b", "files: write a, write b");
-        check("chmod -R 755 a", "files: write a/**, critical: changes permissions recursively");
-        check(
-            "chmod --recurs 755 a",
-            "files: write a/**, critical: changes permissions recursively",
-        );
-        check("chown me a", "program: write a");
-        check("chown -hR me a", "program: write a/**, critical: changes permissions recursively");
-    }
-
-    #[test]
-    fn dd_names_its_files_in_its_own_way() {
-        check("dd if=a bs=1", "looks: read a");
-        check("dd if=a of=b", "files: read a, write b, critical: writes with dd");
-        check("dd if=$x", "looks: read if=$x");
-        check("dd $x", "looks: caution");
-    }
-
-    #[test]
-    fn a_patch_says_itself_what_it_changes() {
-        check("patch -p1 -i a.diff", "program: read a.diff");
-        check(
-            "patch -d dir -o out f a.diff",
-            "program: write out, write dir/**, write f, read a.diff",
-        );
-        check("patch -e", "program: runs something");
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 //! decides; the hosts and the files are named here so that rules about those hold too.
 
 mod curl;
+mod globs;
 mod url;
 mod wget;
 

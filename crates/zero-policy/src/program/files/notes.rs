@@ -30,6 +30,15 @@ impl Notes {
         }
     }
 
+    /// A file with names of files, all of which are read; `-` is standard input. Which they are
+    /// nobody can say.
+    pub(super) fn read_what_is_listed(&mut self, list: &Arg) {
+        self.read(list, Depth::Itself);
+        let written = format!("what {list} names");
+        let listed = Arg::Unknown { starts_with: String::new(), written };
+        self.touch(Access::Read, listed, Depth::Itself);
+    }
+
     /// Arguments that may become several, where all that is not said otherwise is a file: `$x` in
     /// `grep $x` may be a pattern and a file.
     pub(super) fn read_what_splits(&mut self, args: &[Arg]) {

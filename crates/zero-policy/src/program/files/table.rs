@@ -60,6 +60,8 @@ pub(super) enum Here {
 pub(super) enum Does {
     /// Its value is a file that is read.
     Reads,
+    /// Its value is a file, or `-`, that names the files which are read.
+    Lists,
     /// Its value is a file that is written; `-` is standard output.
     Writes,
     /// Its value is a program, which gets arguments of its own.
@@ -116,12 +118,13 @@ impl Row {
                 Does::More => all_said = false,
                 Does::WritesOperands => operands = Operands::Write,
                 Does::NoFiles => operands = Operands::Nothing,
-                Does::Reads | Does::Writes | Does::Command | Does::Script => {}
+                Does::Reads | Does::Lists | Does::Writes | Does::Command | Does::Script => {}
             }
             let names: Vec<&str> = names.split_whitespace().collect();
             for value in options.values(&names) {
                 match does {
                     Does::Reads => notes.read(value, Depth::Itself),
+                    Does::Lists => notes.read_what_is_listed(value),
                     Does::Writes => notes.write_unless_output(value),
                     Does::Command => notes.command(value),
                     Does::Script => notes.script(value),
@@ -190,6 +193,9 @@ impl Row {
     /// otherwise only look.
     fn is_dangerous(&self) -> bool {
         matches!(self.operands, Operands::ReadThenWrite | Operands::Refused)
-            || self.options.iter().any(|(_, does)| !matches!(does, Does::Reads | Does::NoFiles))
+            || self
+                .options
+                .iter()
+                .any(|(_, does)| !matches!(does, Does::Reads | Does::Lists | Does::NoFiles))
     }
 }

@@ -1,16 +1,22 @@
 //! Commands of git that change something or talk to somebody.
 
-use super::super::{Access, Run, Study, after, from, word};
+use super::super::{Access, Run, Study, from, word};
 use super::line::Line;
 use super::reading::pathspec;
 use super::setting::Setting;
+use super::talking::{clone, pushes, remote, submodule, svn, talks, templates};
 use crate::shell::Arg;
 
 /// What is known of a command that needs a rule.
 pub(super) fn study(name: &str, args: &[Arg]) -> Study {
     match name {
         "clone" => clone(args),
-        "fetch" | "pull" | "push" | "ls-remote" | "fetch-pack" | "send-pack" => talks(name, args),
+        "fetch" | "pull" | "push" | "ls-remote" | "fetch-pack" => talks(name, args),
+        "send-pack" | "http-push" => pushes(talks(name, args), args),
+        "subtree" | "lfs" if word(args.first()) == "push" => {
+            pushes(Study::program(), from(args, 1))
+        }
+        "svn" => svn(args),
         "remote" => remote(args),
         "submodule" => submodule(args),
         "reset" => reset(args),
@@ -138,9 +144,17 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Study {
                     "patch-format",
                 ],
             );
-            Study::program()
+            let study = Study::program()
                 .touches_all(Access::Read, &line.words())
-                .touches_all(Access::Write, &line.values("", &["build-fake-ancestor"]))
+                .touches_all(Access::Write, &line.values("", &["build-fake-ancestor"]));
+            // What a patch changes stands in the patch.
+            let looks = ["check", "stat", "numstat", "summary"];
+            let folders = line.values("", &["directory"]);
+            match folders.as_slice() {
+                _ if name == "apply" && line.has("", &looks) && !line.has("", &["apply"]) => study,
+                [] => study.touches_beneath(Access::Write, &Arg::known(".")),
+                folders => written(study, folders),
+            }
         }
         "commit" | "merge" => {
             let line = Line::read(
@@ -162,15 +176,21 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Study {
         | "upload-pack" | "receive-pack" | "upload-archive" | "maintenance" | "scalar" => {
             Study::program().caution("it runs programs or serves others")
         }
-        name if KNOWN.contains(&name)
-            || name.starts_with("diff-")
-            || super::reading::study(name, &[]).is_some() =>
-        {
-            Study::program()
-        }
+        name if is_known(name) => Study::program(),
         _ => Study::program()
             .caution("it is no command of git's own and may be an alias that runs anything"),
     }
+}
+
+/// Whether git has a command of this name, so that `git-name` is one too.
+pub(super) fn is_own(name: &str) -> bool {
+    let others = Study::program()
+        .caution("it is no command of git's own and may be an alias that runs anything");
+    study(name, &[]) != others
+}
+
+fn is_known(name: &str) -> bool {
+    KNOWN.contains(&name) || name.starts_with("diff-") || super::reading::study(name, &[]).is_some()
 }
 
 /// Commands that are known and of which there is nothing more to say.
@@ -217,7 +237,6 @@ const KNOWN: &[&str] = &[
     "bugreport",
     "diagnose",
     "column",
-    "svn",
     "p4",
     "lfs",
     "backfill",
@@ -228,213 +247,25 @@ const KNOWN: &[&str] = &[
     "get-tar-commit-id",
     "unpack-file",
     "http-fetch",
-    "http-push",
 ];
 
-fn critical_if(holds: bool, line: &Line, why: &'static str) -> Study {
+pub(super) fn critical_if(holds: bool, line: &Line, why: &'static str) -> Study {
     let study = if holds { Study::program().critical(why) } else { Study::program() };
     study.caution_if(line.open, "an argument may be an option that throws something away")
 }
 
-fn scripts(study: Study, texts: &[Arg]) -> Study {
+pub(super) fn scripts(study: Study, texts: &[Arg]) -> Study {
     texts.iter().fold(study, |study, text| study.runs(Run::script(text)))
 }
 
-fn written(study: Study, folders: &[Arg]) -> Study {
+pub(super) fn written(study: Study, folders: &[Arg]) -> Study {
     folders.iter().fold(study, |study, folder| study.touches_beneath(Access::Write, folder))
 }
 
 /// Says so when a word that decides what happens is not known.
-fn open_words(study: Study, words: &[Arg]) -> Study {
+pub(super) fn open_words(study: Study, words: &[Arg]) -> Study {
     let open = words.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
     study.caution_if(open, "an argument that is not known may decide what it does")
-}
-
-/// Whether a word is an address and not the name of a remote.
-pub(super) fn is_address(arg: &Arg) -> bool {
-    let start = arg.certain_start();
-    let head = start.split('/').next().unwrap_or_default();
-    head.contains(':') || head.contains('@')
-}
-
-/// Adds an address: a host, a folder of this machine, or (`ext::`) a command.
-pub(super) fn reaches(study: Study, address: &Arg) -> Study {
-    if let Some(text) = after(address, "ext::") {
-        return study.runs(Run::script(&text)).caution("`ext::` runs a command");
-    }
-    let start = address.certain_start();
-    if let Some(path) = after(address, "file://") {
-        return study.touches_beneath(Access::Read, &path);
-    }
-    if start.contains("::") && !start.contains("://") {
-        return study.reaches(address).caution("its address names a helper to run");
-    }
-    if is_address(address) {
-        return study.reaches(address);
-    }
-    if start.starts_with(['/', '.', '~']) {
-        return study.touches_beneath(Access::Read, address);
-    }
-    study
-}
-
-/// Programs that are named for the other end, which for an address on this machine run here.
-pub(super) fn transport(study: Study, line: &Line, names: &[&str]) -> Study {
-    let texts = line.values("", names);
-    let study = scripts(study, &texts);
-    study.caution_if(line.has("", names), "an option names the program at the other end")
-}
-
-fn templates(mut study: Study, line: &Line) -> Study {
-    for template in line.values("", &["template"]) {
-        study = study
-            .touches_beneath(Access::Read, &template)
-            .caution("a template may bring hooks that run later");
-    }
-    study
-}
-
-fn clone(args: &[Arg]) -> Study {
-    let line = Line::read(
-        args,
-        "obucj",
-        &[
-            "origin",
-            "branch",
-            "upload-pack",
-            "config",
-            "template",
-            "reference",
-            "reference-if-able",
-            "separate-git-dir",
-            "depth",
-            "shallow-since",
-            "shallow-exclude",
-            "jobs",
-            "server-option",
-            "filter",
-            "bundle-uri",
-            "revision",
-            "ref-format",
-        ],
-    );
-    let mut study = templates(Study::program(), &line);
-    study = transport(study, &line, &["upload-pack"]);
-    study = scripts(study, &line.values("u", &[]))
-        .caution_if(line.has("u", &[]), "an option names the program at the other end");
-    for setting in line.values("c", &["config"]) {
-        if let Setting::Runs(text) = Setting::of(&setting) {
-            study.runs.extend(text.map(|text| Run::script(&text)));
-            study = study.caution("it sets something that may run a command");
-        }
-    }
-    let words = line.words();
-    for address in words.iter().take(1) {
-        study = if is_address(address) {
-            reaches(study, address)
-        } else {
-            study.touches_beneath(Access::Read, address)
-        };
-    }
-    for uri in line.values("", &["bundle-uri"]) {
-        study = reaches(study, &uri);
-    }
-    match from(&words, 1) {
-        [] => {
-            let folder = words.first().map(cloned_folder);
-            study = written(study, folder.as_slice());
-        }
-        folders => study = written(study, folders),
-    }
-    study = written(study, &line.values("", &["separate-git-dir"]));
-    study.caution_if(line.open, "an argument may be an option that runs something")
-}
-
-/// The folder git makes for a repository when none is named.
-fn cloned_folder(address: &Arg) -> Arg {
-    let Some(address) = address.as_known() else { return address.clone() };
-    let path = address.trim_end_matches('/').trim_end_matches(".git").trim_end_matches('/');
-    let name = path.rsplit(['/', ':']).next().unwrap_or(path);
-    Arg::known(if name.is_empty() { "." } else { name })
-}
-
-fn talks(name: &str, args: &[Arg]) -> Study {
-    let letters = match name {
-        "push" => "o",
-        "pull" => "osXj",
-        _ => "oj",
-    };
-    let line = Line::read(
-        args,
-        letters,
-        &[
-            "upload-pack",
-            "receive-pack",
-            "exec",
-            "repo",
-            "push-option",
-            "server-option",
-            "depth",
-            "deepen",
-            "shallow-since",
-            "shallow-exclude",
-            "jobs",
-            "refmap",
-            "strategy",
-            "strategy-option",
-            "filter",
-            "negotiation-tip",
-            "sort",
-        ],
-    );
-    let mut study = transport(Study::program(), &line, &["upload-pack", "receive-pack", "exec"]);
-    let words = line.words();
-    for address in words.iter().take(1).chain(&line.values("", &["repo"])) {
-        study = reaches(study, address);
-    }
-    if name == "push" {
-        let forced = line.has(
-            "fd",
-            &["force", "force-with-lease", "force-if-includes", "mirror", "delete", "prune"],
-        );
-        let refs = words.iter().any(|word| word.certain_start().starts_with([':', '+']));
-        if forced || refs {
-            study = study.critical("overwrites or removes what others may have pushed");
-        }
-        study = open_words(study, &words);
-    }
-    study.caution_if(line.open, "an argument may be an option that overwrites or runs something")
-}
-
-fn remote(args: &[Arg]) -> Study {
-    let line = Line::read(from(args, 1), "tm", &[]);
-    match word(args.first()) {
-        "add" | "set-url" => line.words().iter().skip(1).fold(Study::program(), reaches),
-        _ => open_words(Study::program(), args),
-    }
-}
-
-fn submodule(args: &[Arg]) -> Study {
-    let at = args.iter().position(|arg| !word(Some(arg)).starts_with('-')).unwrap_or(args.len());
-    let rest = from(args, at + 1);
-    match args.get(at).map(Arg::as_known) {
-        Some(Some("foreach")) => {
-            let flags = rest.iter().take_while(|arg| word(Some(arg)).starts_with('-')).count();
-            Study::program().runs(Run::script_of(from(rest, flags)))
-        }
-        Some(Some("add")) => {
-            let line =
-                Line::read(rest, "b", &["branch", "name", "reference", "depth", "ref-format"]);
-            let words = line.words();
-            let study = words.iter().take(1).fold(Study::program(), reaches);
-            written(study, from(&words, 1))
-        }
-        Some(Some("deinit")) => {
-            let line = Line::read(rest, "", &[]);
-            critical_if(line.has("f", &["force"]), &line, "removes a submodule with its changes")
-        }
-        _ => open_words(Study::program(), args),
-    }
 }
 
 fn reset(args: &[Arg]) -> Study {

@@ -1,8 +1,8 @@
 //! Commands of git that only look.
 
 use super::super::{Access, Nature, Run, Study, after, from, word};
-use super::changing;
 use super::line::Line;
+use super::talking;
 use crate::shell::Arg;
 
 /// Options that always take a value, of the commands that show commits and differences. Those that
@@ -268,9 +268,9 @@ fn archive(args: &[Arg]) -> Study {
     if line.has("", &["remote", "exec"]) || line.open {
         study.nature = Nature::Program;
     }
-    study = changing::transport(study, &line, &["exec"]);
+    study = talking::transport(study, &line, &["exec"]);
     for remote in line.values("", &["remote"]) {
-        study = changing::reaches(study, &remote);
+        study = talking::reaches(study, &remote);
     }
     study.caution_if(line.open, "an argument may be an option that writes or runs something")
 }
@@ -424,9 +424,9 @@ fn ls_remote(args: &[Arg]) -> Option<Study> {
     let words = line.words();
     let address = words.first()?;
     let runs = line.has("", &["upload-pack", "exec"]);
-    if line.open || runs || !changing::is_address(address) {
+    if line.open || runs || !talking::is_address(address) {
         return None;
     }
-    let study = changing::reaches(Study::read_only(), address);
+    let study = talking::reaches(Study::read_only(), address);
     study.runs.is_empty().then_some(study)
 }

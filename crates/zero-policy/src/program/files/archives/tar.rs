@@ -96,7 +96,7 @@ pub(super) fn study(args: &[Arg]) -> Study {
     let mut notes = Notes::default();
     note_runs(&options, &mut notes);
     for file in options.values(&["T", "files-from"]) {
-        notes.read(file, Depth::Itself);
+        notes.read_what_is_listed(file);
         notes.caution("a file gives it names and options");
     }
     options.values(&["X", "exclude-from"]).for_each(|file| notes.read(file, Depth::Itself));
@@ -215,6 +215,7 @@ fn note_members(mode: Mode, args: &[Arg], options: &Options, notes: &mut Notes) 
                     notes.write(&here, Depth::Beneath);
                 }
                 folders.iter().for_each(|folder| notes.write(folder, Depth::Beneath));
+                note_named(args, options, &folders, notes);
             }
         }
         Mode::Compare | Mode::Create | Mode::Change => {
@@ -228,6 +229,20 @@ fn note_members(mode: Mode, args: &[Arg], options: &Options, notes: &mut Notes) 
                     }
                 }
             }
+        }
+    }
+}
+
+/// A member that is named is written under its name, less what `--strip-components` takes away.
+fn note_named(args: &[Arg], options: &Options, folders: &[Arg], notes: &mut Notes) {
+    let strips = options.values(&["strip-components"]).last();
+    let strips = strips.and_then(Arg::as_known).and_then(|count| count.parse().ok()).unwrap_or(0);
+    for member in &options.operands {
+        let Some(name) = member.as_known() else { continue };
+        let kept: Vec<&str> = name.split('/').skip(strips).collect();
+        let stripped = Arg::Known(kept.join("/"));
+        for file in meant(&stripped, args, folders) {
+            notes.write(&file, Depth::Beneath);
         }
     }
 }
@@ -279,9 +294,14 @@ mod tests {
         check("tar --list --file=a.tar", "looks: read a.tar");
         check("tar xf a.tar", "files: read a.tar, write ./**");
         check("tar xfC a.tar d", "files: read a.tar, write d/**");
-        check("tar -xzf a.tar -C d m", "files: read a.tar, write d/**");
+        check("tar -xzf a.tar -C d m", "files: read a.tar, write d/**, write d/m/**");
+        check("tar xf a m/n", "files: read a, write ./**, write m/n/**");
+        check("tar xf a --strip-components=1 m/n", "files: read a, write ./**, write n/**");
         check("tar --extr --file a.tar --dir=d", "files: read a.tar, write d/**");
-        check("tar --extr --fil=a.tar --dir=d", "files: read a.tar, write d/**, caution");
+        check(
+            "tar --extr --fil=a.tar --dir=d",
+            "files: read a.tar, read what a.tar names, write d/**, caution",
+        );
         check("tar -xOf a.tar", "looks: read a.tar");
         check("tar czf a.tar d e", "files: write a.tar, read d/**, read e/**");
         check("tar -c d", "looks: read d/**");
@@ -309,7 +329,7 @@ mod tests {
         check("tar tf a --rmt=./x", "looks: read a, script ./x");
         check("tar tf h:a", "program: read h:a, host h:a");
         check("tar xPf a", "files: read a, write ./**, caution");
-        check("tar cf a -T names", "files: read names, write a, caution");
+        check("tar cf a -T names", "files: read names, read what names names, write a, caution");
         check("tar cf a *", "files: write a, read */**, caution");
         check("tar xf a $x", "files: read a, write ./**, caution");
         check("tar tf a --index-f=out", "files: write out, read a");

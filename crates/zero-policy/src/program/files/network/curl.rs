@@ -5,7 +5,7 @@ use crate::program::options::{Grammar, Options, without_start};
 use crate::shell::Arg;
 
 use super::super::notes::{Depth, MAY_BE_OPTION, Notes, joined, may_hide_option, starting_with};
-use super::url;
+use super::{globs, url};
 
 const CURL: Grammar = Grammar {
     short_values: "AbcCdDeEFHKmoPQrtTuUwxXyYz",
@@ -146,6 +146,10 @@ pub(super) fn study(args: &[Arg]) -> Study {
                 notes.read(&without_start(address, 1), Depth::Itself);
                 notes.caution("a file gives it addresses");
             }
+            // Braces and brackets in an address stand for several, unless `-g` is given.
+            None if !options.has(&["g", "globoff"]) => {
+                globs::addresses(address).iter().for_each(|address| url::note(address, &mut notes));
+            }
             None => url::note(address, &mut notes),
         }
     }
@@ -210,8 +214,6 @@ fn note_outputs(options: &Options, addresses: &[&Arg], notes: &mut Notes) {
 
 fn note_inputs(options: &Options, notes: &mut Notes) {
     let reads = [
-        "T",
-        "upload-file",
         "E",
         "cert",
         "key",
@@ -232,6 +234,10 @@ fn note_inputs(options: &Options, notes: &mut Notes) {
         "alt-svc",
     ];
     options.values(&reads).for_each(|file| notes.read(file, Depth::Itself));
+    for file in options.values(&["T", "upload-file"]) {
+        notes.read(file, Depth::Itself);
+        globs::files(file).iter().for_each(|file| notes.read(file, Depth::Itself));
+    }
     for file in options.values(&["K", "config"]) {
         notes.read(file, Depth::Itself);
         notes.caution("a file gives it options");
@@ -334,6 +340,11 @@ mod tests {
         check("curl file:///work/.env", "program: read /work/.env");
         check("curl FILE://localhost/work/.%65nv", "program: read /work/.env");
         check("curl 'file:///work/.en{v,w}'", "program: read /work/.en…");
+        check("curl 'http://{a,b}/x'", "program: host http://a/x, host http://b/x");
+        check("curl 'http://h[1-3]/x'", "program: host http://h…");
+        check("curl 'http://h/{a,b}'", "program: host http://h/{a,b}");
+        check("curl -g 'http://{a}/x'", "program: host http://{a}/x");
+        check("curl 'http://[::1]/x'", "program: host http://[::1]/x");
         check("curl $x", "program: host $x, caution");
         check("curl https://h/$x", "program: host https://h/$x, caution");
         check("curl -x p:8080 h", "program: host h, host p:8080, caution");
@@ -361,6 +372,8 @@ mod tests {
     #[test]
     fn what_is_sent_is_read() {
         check("curl -T f h", "program: read f, host h");
+        check("curl -T '{a,b}' h", "program: read {a,b}, read a, read b, host h");
+        check("curl -T 'a[1-3]' h", "program: read a[1-3], read a…, host h");
         check("curl -d @.env h", "program: read .env, host h");
         check("curl -d a=b -H x:y h", "program: host h");
         check("curl -d$x h", "program: read -d$x, host h, caution");

@@ -15,6 +15,8 @@ const WGET: Grammar = Grammar {
         "append-output",
         "directory-prefix",
         "input-file",
+        "input-metalink",
+        "metalink-file",
         "execute",
         "tries",
         "timeout",
@@ -82,7 +84,7 @@ pub(super) fn study(args: &[Arg]) -> Study {
         "warc-dedup",
     ];
     options.values(&reads).for_each(|file| notes.read(file, Depth::Itself));
-    for file in options.values(&["i", "input-file", "config"]) {
+    for file in options.values(&["i", "input-file", "input-metalink", "metalink-file", "config"]) {
         notes.read(file, Depth::Itself);
         notes.caution("a file gives it addresses or options");
     }
@@ -147,6 +149,7 @@ mod tests {
         check("wget --spider --use-ask=./x h", "program: host h, runs ./x");
         check("wget --spider -e use_askpass=./x h", "program: host h, runs something");
         check("wget --exec=x=y --spider h", "program: host h, runs something");
+        check("wget --input-metalink=x", "program: read x, caution");
         check("wget -i urls", "program: read urls, caution");
         check("wget --spider $x", "program: host $x, caution");
     }

@@ -98,7 +98,7 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         names: &["wc"],
         long_values: &["files0-from"],
-        options: &[("files0-from", Does::Reads)],
+        options: &[("files0-from", Does::Lists)],
         ..READER
     },
     Row {
@@ -158,11 +158,18 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         names: &["du"],
         short_values: "dBtX",
-        long_values: &["max-depth", "block-size", "threshold", "exclude", "exclude-from"],
-        long_flags: &["all", "files0-from"],
+        long_values: &[
+            "max-depth",
+            "block-size",
+            "threshold",
+            "exclude",
+            "exclude-from",
+            "files0-from",
+        ],
+        long_flags: &["all"],
         beneath: "a all",
         here: Here::Always,
-        options: &[("X exclude-from files0-from", Does::Reads)],
+        options: &[("X exclude-from", Does::Reads), ("files0-from", Does::Lists)],
         ..READER
     },
     Row {
@@ -195,7 +202,7 @@ pub(super) static ROWS: &[Row] = &[
         long_flags: &["compile"],
         options: &[
             ("C compile", Does::More),
-            ("f files-from", Does::Reads),
+            ("f files-from", Does::Lists),
             ("m magic-file", Does::Reads),
         ],
         ..READER
@@ -222,7 +229,8 @@ pub(super) static ROWS: &[Row] = &[
             "batch-size",
         ],
         options: &[
-            ("files0-from random-source", Does::Reads),
+            ("files0-from", Does::Lists),
+            ("random-source", Does::Reads),
             ("o output T temporary-directory", Does::Writes),
             ("compress-program", Does::Command),
         ],
@@ -401,7 +409,7 @@ pub(super) static ROWS: &[Row] = &[
         beneath: "*",
         here: Here::Always,
         options: &[
-            ("files-from", Does::Reads),
+            ("files-from", Does::Lists),
             ("ackrc", Does::Caution("a file gives it options")),
             ("output", Does::Runs("`--output` is a Perl expression")),
             ("pager", Does::Script),

@@ -1,0 +1,152 @@
+//! The commands of npm, which completes what is only begun: `npm publ` publishes.
+
+use super::{Study, word};
+use crate::shell::Arg;
+
+/// What npm calls its commands.
+const COMMANDS: &str = "access adduser audit bugs cache ci completion config dedupe deprecate diff \
+    dist-tag docs doctor edit exec explain explore find-dupes fund get help help-search init \
+    install install-ci-test install-test link ll login logout ls org outdated owner pack ping pkg \
+    prefix profile prune publish query rebuild repo restart root run run-script sbom search set \
+    shrinkwrap star stars start stop team test token undeprecate uninstall unpublish unstar \
+    update version view whoami";
+
+/// Other names for them, each with what it stands for where that matters here.
+const ALIASES: &[(&str, &str)] = &[
+    ("author", "owner"),
+    ("dist-tags", "dist-tag"),
+    ("x", "exec"),
+    ("home", "docs"),
+    ("issues", "bugs"),
+    ("info", "view"),
+    ("show", "view"),
+    ("v", "view"),
+    ("find", "search"),
+    ("s", "search"),
+    ("se", "search"),
+    ("add", "install"),
+    ("i", "install"),
+    ("in", "install"),
+    ("unlink", "uninstall"),
+    ("remove", "uninstall"),
+    ("rm", "uninstall"),
+    ("r", "uninstall"),
+    ("un", "uninstall"),
+    ("rb", "rebuild"),
+    ("list", "ls"),
+    ("ln", "link"),
+    ("create", "init"),
+    ("innit", "init"),
+    ("it", "install-test"),
+    ("cit", "install-ci-test"),
+    ("sit", "install-ci-test"),
+    ("up", "update"),
+    ("upgrade", "update"),
+    ("udpate", "update"),
+    ("c", "config"),
+    ("t", "test"),
+    ("tst", "test"),
+    ("ddp", "dedupe"),
+    ("rum", "run-script"),
+    ("urn", "run-script"),
+    ("clean-install", "ci"),
+    ("ic", "ci"),
+    ("why", "explain"),
+    ("la", "ll"),
+    ("ogr", "org"),
+    ("add-user", "adduser"),
+    ("hlep", "help"),
+];
+
+/// Commands that nobody may run by their beginning unseen: publishing and who may do it.
+const CRITICAL: &[&str] =
+    &["publish", "unpublish", "deprecate", "undeprecate", "access", "owner", "dist-tag", "token"];
+
+/// The command that a word stands for: its full name, or the word itself when it is none.
+pub(super) fn full_name(written: &str) -> String {
+    // `distTag` is `dist-tag`.
+    let mut name = String::new();
+    for letter in written.chars() {
+        if letter.is_ascii_uppercase() {
+            name.push('-');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    let alias = |name: &str| ALIASES.iter().find(|(alias, _)| *alias == name);
+    if COMMANDS.split_whitespace().any(|command| command == name) {
+        return name;
+    }
+    if let Some((_, command)) = alias(&name) {
+        return (*command).to_owned();
+    }
+    let begun = |command: &&str| !name.is_empty() && command.starts_with(&name);
+    let aliases = ALIASES.iter().filter(|(alias, _)| begun(alias)).map(|(_, command)| *command);
+    let mut fits: Vec<&str> = COMMANDS.split_whitespace().filter(begun).chain(aliases).collect();
+    fits.sort_unstable();
+    fits.dedup();
+    match fits.as_slice() {
+        [only] => (*only).to_owned(),
+        // Versions differ in the commands they have, so one that publishes counts.
+        many if name.len() > 1 => {
+            let critical = many.iter().find(|command| CRITICAL.contains(command));
+            critical.map_or_else(|| written.to_owned(), |command| (*command).to_owned())
+        }
+        _ => written.to_owned(),
+    }
+}
+
+/// The arguments with the names of critical commands in full.
+pub(super) fn in_full(args: &[Arg]) -> Vec<Arg> {
+    let full = |arg: &Arg| {
+        let written = word(Some(arg));
+        let name = full_name(written);
+        if CRITICAL.contains(&name.as_str()) { Arg::Known(name) } else { arg.clone() }
+    };
+    args.iter().map(full).collect()
+}
+
+/// A critical command that is not written in full also is the one it stands for, so that a rule
+/// about that one holds. `None` for all others.
+pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
+    if name != "npm" {
+        return None;
+    }
+    let mut argv = vec![Arg::known("npm")];
+    argv.extend(in_full(args));
+    let differs = argv.iter().skip(1).ne(args);
+    let critical = super::critical::judge(name, args).critical.is_some();
+    (differs && critical).then(|| Study::program().runs_argv(&argv))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &str, expected: &str) {
+        assert_eq!(full_name(written), expected, "{written}");
+    }
+
+    #[test]
+    fn a_beginning_stands_for_the_only_command_that_fits() {
+        check("publ", "publish");
+        check("pu", "publish");
+        check("unp", "unpublish");
+        check("own", "owner");
+        check("author", "owner");
+        check("distTag", "dist-tag");
+        check("exe", "exec");
+        check("ins", "ins");
+        check("instal", "instal");
+        check("", "");
+    }
+
+    #[test]
+    fn another_name_is_not_a_beginning() {
+        check("un", "uninstall");
+        check("t", "test");
+        check("i", "install");
+        check("p", "p");
+        check("nothing", "nothing");
+    }
+}

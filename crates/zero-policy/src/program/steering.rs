@@ -1,0 +1,509 @@
+//! Options that make a tool work on something else than the words before them say.
+//!
+//! `npm run test` in an allow rule means the test of this project. With `--script-shell=./x` the
+//! same words run `./x`, with `--prefix /tmp/evil` another project. So such an option is a caution:
+//! a rule covers it only where it names the whole line. A folder or file of the workspace is not
+//! meant by that; where a folder is named, the tool counts as working in it.
+
+use super::options::{Grammar, Options};
+use super::word;
+use crate::shell::Arg;
+
+/// What options say about a command line.
+#[derive(Debug, Default)]
+pub(super) struct Steered {
+    /// Why no rule may cover it by its first words.
+    pub(super) caution: Option<String>,
+    /// The folder it works in.
+    pub(super) folder: Option<Arg>,
+}
+
+/// A tool and its options of this kind: names with spaces between.
+struct Row {
+    names: &'static [&'static str],
+    /// All options that take a value, so that values are told from operands.
+    grammar: Grammar,
+    /// They name code to run, or settings that do.
+    code: &'static str,
+    /// They name the folder it works in.
+    folder: &'static str,
+    /// They name files or folders, which may be any of the workspace.
+    path: &'static str,
+    /// They name code when their value has one of these words in it.
+    telling: &'static [(&'static str, &'static [&'static str])],
+    /// What the operands are.
+    operands: Operands,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operands {
+    Words,
+    /// Files or folders that hold code.
+    Paths,
+    /// Assignments among them set variables.
+    Variables,
+}
+
+const fn grammar(short_values: &'static str, long_values: &'static [&'static str]) -> Grammar {
+    Grammar {
+        short_values,
+        long_values,
+        long_flags: &[],
+        stops_at_operand: false,
+        single_dash_long: false,
+    }
+}
+
+const ROW: Row = Row {
+    names: &[],
+    grammar: grammar("", &[]),
+    code: "",
+    folder: "",
+    path: "",
+    telling: &[],
+    operands: Operands::Words,
+};
+
+static ROWS: &[Row] = &[
+    Row {
+        names: &["npm"],
+        grammar: grammar(
+            "Cw",
+            &[
+                "script-shell",
+                "shell",
+                "node-options",
+                "globalconfig",
+                "userconfig",
+                "onload-script",
+                "node-gyp",
+                "git",
+                "editor",
+                "viewer",
+                "browser",
+                "init-module",
+                "prefix",
+                "workspace",
+            ],
+        ),
+        code: "script-shell shell node-options globalconfig userconfig onload-script node-gyp git \
+               editor viewer browser init-module",
+        folder: "C prefix",
+        path: "w workspace",
+        ..ROW
+    },
+    Row {
+        names: &["pnpm", "yarn", "bun"],
+        grammar: grammar(
+            "Cc",
+            &[
+                "dir",
+                "cwd",
+                "script-shell",
+                "node-options",
+                "use-yarnrc",
+                "use-node-version",
+                "config",
+                "preload",
+            ],
+        ),
+        code: "script-shell node-options use-yarnrc use-node-version",
+        folder: "C dir cwd",
+        path: "c config preload",
+        ..ROW
+    },
+    Row {
+        names: &["cargo"],
+        grammar: grammar(
+            "CZpFj",
+            &[
+                "config",
+                "manifest-path",
+                "target-dir",
+                "lockfile-path",
+                "artifact-dir",
+                "out-dir",
+                "package",
+                "features",
+            ],
+        ),
+        code: "config Z",
+        folder: "C",
+        path: "manifest-path target-dir lockfile-path artifact-dir out-dir",
+        ..ROW
+    },
+    Row {
+        names: &["go"],
+        grammar: Grammar {
+            single_dash_long: true,
+            ..grammar(
+                "Co",
+                &[
+                    "exec", "toolexec", "overlay", "vettool", "modfile", "pkgdir", "ldflags",
+                    "run", "tags", "count", "timeout",
+                ],
+            )
+        },
+        code: "exec toolexec overlay vettool",
+        folder: "C",
+        path: "modfile pkgdir o",
+        telling: &[("ldflags", &["extld"])],
+        ..ROW
+    },
+    Row {
+        names: &["make", "gmake"],
+        grammar: grammar(
+            "CfIEoWjl",
+            &["directory", "file", "makefile", "include-dir", "eval", "old-file", "what-if"],
+        ),
+        code: "eval E",
+        folder: "C directory",
+        path: "f file makefile I include-dir",
+        operands: Operands::Variables,
+        ..ROW
+    },
+    Row {
+        names: &["ninja", "samu"],
+        grammar: grammar("Cfjkl", &[]),
+        folder: "C",
+        path: "f",
+        ..ROW
+    },
+    Row {
+        names: &["just"],
+        grammar: grammar(
+            "fdc",
+            &["justfile", "working-directory", "shell", "command", "shell-arg"],
+        ),
+        code: "shell command c shell-arg",
+        folder: "d working-directory",
+        path: "f justfile",
+        ..ROW
+    },
+    Row {
+        names: &["pytest", "py.test"],
+        grammar: grammar(
+            "pcokmnrW",
+            &[
+                "override-ini",
+                "pdbcls",
+                "config-file",
+                "rootdir",
+                "confcutdir",
+                "basetemp",
+                "deselect",
+                "ignore",
+                "maxfail",
+                "tb",
+            ],
+        ),
+        code: "o override-ini pdbcls",
+        path: "c config-file rootdir confcutdir basetemp",
+        telling: &[("p", &[])],
+        operands: Operands::Paths,
+        ..ROW
+    },
+    Row {
+        names: &["tsc"],
+        grammar: grammar(
+            "pb",
+            &["project", "build", "outdir", "outDir", "rootDir", "module", "target"],
+        ),
+        path: "p project b build outdir outDir",
+        ..ROW
+    },
+    Row {
+        names: &["gradle", "gradlew"],
+        grammar: grammar(
+            "IbcpgxDP",
+            &[
+                "init-script",
+                "build-file",
+                "settings-file",
+                "project-dir",
+                "include-build",
+                "gradle-user-home",
+                "tests",
+            ],
+        ),
+        code: "I init-script",
+        folder: "p project-dir",
+        path: "b build-file c settings-file include-build g gradle-user-home",
+        telling: &[("D P", &["java.home", "jvmargs", "init"])],
+        ..ROW
+    },
+    Row {
+        names: &["mvn", "mvnw"],
+        grammar: Grammar {
+            single_dash_long: true,
+            ..grammar(
+                "fstDPTl",
+                &[
+                    "file",
+                    "settings",
+                    "global-settings",
+                    "gs",
+                    "toolchains",
+                    "gt",
+                    "pl",
+                    "projects",
+                ],
+            )
+        },
+        code: "s settings gs global-settings t toolchains gt global-toolchains",
+        path: "f file",
+        ..ROW
+    },
+    Row {
+        names: &["cmake"],
+        grammar: grammar(
+            "PCDSBGTA",
+            &["preset", "toolchain", "build", "install-prefix", "target", "config"],
+        ),
+        path: "P C S B toolchain build",
+        telling: &[(
+            "D",
+            &["LAUNCHER", "COMPILER", "TOOLCHAIN", "PROGRAM", "LINKER", "RULE", "INCLUDE"],
+        )],
+        ..ROW
+    },
+    Row {
+        names: &["docker", "podman", "nerdctl"],
+        grammar: Grammar {
+            stops_at_operand: true,
+            ..grammar("Hc", &["host", "context", "config", "connection", "url"])
+        },
+        code: "H host c context config connection url",
+        ..ROW
+    },
+    Row {
+        names: &["kubectl", "oc", "k"],
+        grammar: grammar(
+            "snlof",
+            &["kubeconfig", "server", "namespace", "output", "selector", "token"],
+        ),
+        code: "kubeconfig s server",
+        ..ROW
+    },
+    Row {
+        names: &["jest", "vitest", "mocha", "eslint", "prettier", "webpack", "rollup", "vite"],
+        grammar: grammar(
+            "cr",
+            &[
+                "config",
+                "root",
+                "rootDir",
+                "rulesdir",
+                "require",
+                "import",
+                "preset",
+                "resolver",
+                "plugin-search-dir",
+                "resolve-plugins-relative-to",
+                "package",
+            ],
+        ),
+        path: "c config root rootDir rulesdir r require import preset resolver plugin-search-dir \
+               resolve-plugins-relative-to package",
+        ..ROW
+    },
+    Row {
+        names: &["rake", "tox", "nox", "ant", "invoke"],
+        grammar: grammar("fcRIeE", &["rakefile", "conf", "noxfile", "execute", "libdir"]),
+        code: "e E execute",
+        path: "f c R I rakefile conf noxfile libdir",
+        ..ROW
+    },
+];
+
+/// Judges a command line by its options; one of a tool that is not listed says nothing.
+pub(super) fn judge(name: &str, args: &[Arg]) -> Steered {
+    let (name, args) = tool(name, args);
+    match ROWS.iter().find(|row| row.names.contains(&name)) {
+        Some(row) => row.judge(name, args),
+        None => Steered::default(),
+    }
+}
+
+/// The tool that is meant: `python -m pytest` and `npx tsc` are those.
+fn tool<'a>(name: &'a str, args: &'a [Arg]) -> (&'a str, &'a [Arg]) {
+    match args {
+        [flag, module, rest @ ..] if name.starts_with("python") && word(Some(flag)) == "-m" => {
+            (word(Some(module)), rest)
+        }
+        [package, rest @ ..] if matches!(name, "npx" | "bunx" | "pnpx") => {
+            (word(Some(package)), rest)
+        }
+        _ => (name, args),
+    }
+}
+
+impl Row {
+    fn judge(&self, name: &str, args: &[Arg]) -> Steered {
+        let options = Options::parse(args, &self.grammar);
+        let mut steered = Steered::default();
+        for given in &options.given {
+            let is = |names: &str| names.split_whitespace().any(|own| own == given.name);
+            let value = given.value.as_ref();
+            if is(self.code) {
+                steered.note(&given.name, "names what it runs");
+            } else if is(self.folder) {
+                steered.folder = value.cloned().or(steered.folder);
+            } else if is(self.path) && value.is_some_and(|value| !stays(value)) {
+                steered.note(&given.name, "leads out of the workspace");
+            } else if self.tells(name, &given.name, value) {
+                steered.note(&given.name, "names what it runs");
+            }
+        }
+        for operand in &options.operands {
+            self.operand(operand, &mut steered);
+        }
+        if name == "cargo" {
+            toolchain(args.first(), &mut steered);
+        }
+        if name.starts_with("mvn") {
+            properties(args, &mut steered);
+        }
+        steered
+    }
+
+    /// Whether the value of an option says that it is one of those that name code.
+    fn tells(&self, tool: &str, option: &str, value: Option<&Arg>) -> bool {
+        let rows = self.telling.iter();
+        let mut rows = rows.filter(|(names, _)| names.split_whitespace().any(|own| own == option));
+        let Some(value) = value else { return false };
+        let text = value.certain_start();
+        rows.any(|(_, words)| match tool {
+            // `-p no:cacheprovider` takes a plugin away.
+            "pytest" | "py.test" => !text.starts_with("no:"),
+            // A compiler that is called by its name is one of the system.
+            "cmake" => {
+                let (name, value) = text.split_once('=').unwrap_or((text, ""));
+                value.contains(['/', ' ', ';']) && words.iter().any(|word| name.contains(word))
+            }
+            _ => words.iter().any(|word| text.contains(word)),
+        })
+    }
+
+    fn operand(&self, operand: &Arg, steered: &mut Steered) {
+        match self.operands {
+            Operands::Words => {}
+            Operands::Paths => {
+                let path = operand.certain_start().split("::").next().unwrap_or_default();
+                if !stays(&Arg::known(path)) {
+                    steered.note(path, "leads out of the workspace");
+                }
+            }
+            Operands::Variables => {
+                let Some((name, value)) = operand.certain_start().split_once('=') else { return };
+                let name = name.trim_end_matches([':', '+', '?', '!']).trim();
+                let is_own = matches!(
+                    name,
+                    "SHELL"
+                        | ".SHELLFLAGS"
+                        | "MAKE"
+                        | "MAKEFLAGS"
+                        | "MFLAGS"
+                        | "GNUMAKEFLAGS"
+                        | "MAKEFILES"
+                        | "MAKEFILE_LIST"
+                        | ".RECIPEPREFIX"
+                        | "MAKESHELL"
+                        | ".LIBPATTERNS"
+                        | "VPATH"
+                );
+                // A value is expanded, and `$(shell …)` in it runs; so does `;` in a recipe.
+                let runs = value.contains(['$', '`', ';', '|', '&', '\n']);
+                if is_own || runs {
+                    steered.note(name, "decides what it runs");
+                }
+            }
+        }
+    }
+}
+
+impl Steered {
+    fn note(&mut self, what: &str, why: &str) {
+        let dashes = match what.len() {
+            1 => "-",
+            _ if what.contains(['/', '.'])
+                || what.starts_with(|c: char| c.is_ascii_uppercase()) =>
+            {
+                ""
+            }
+            _ => "--",
+        };
+        self.caution.get_or_insert_with(|| format!("`{dashes}{what}` {why}"));
+    }
+}
+
+/// `cargo +name` chooses a toolchain; those that are not published are somebody's own.
+fn toolchain(first: Option<&Arg>, steered: &mut Steered) {
+    let Some(name) = first.and_then(|arg| arg.certain_start().strip_prefix('+')) else { return };
+    let published = ["stable", "beta", "nightly"].iter().any(|channel| name.starts_with(channel))
+        || name.starts_with(|c: char| c.is_ascii_digit());
+    if !published || first.is_some_and(|arg| arg.as_known().is_none()) {
+        steered.caution.get_or_insert_with(|| "it names a toolchain of its own".to_owned());
+    }
+}
+
+/// `-Dname=value` of Maven, where the name is one that loads code.
+fn properties(args: &[Arg], steered: &mut Steered) {
+    const LOADING: &[&str] = &["maven.ext.class.path", "exec.", "jvm", "argLine", "agentpath"];
+    let loads = |arg: &Arg| {
+        let property = arg.certain_start().strip_prefix("-D");
+        property.is_some_and(|property| LOADING.iter().any(|name| property.starts_with(name)))
+    };
+    if args.iter().any(loads) {
+        steered.caution.get_or_insert_with(|| "a property names code that it loads".to_owned());
+    }
+}
+
+/// Whether a path certainly lies beneath the folder it counts from, or is nowhere.
+fn stays(path: &Arg) -> bool {
+    let Some(path) = path.as_known() else { return false };
+    if path == "/dev/null" {
+        return true;
+    }
+    !path.starts_with(['/', '~']) && path.split('/').all(|part| part != "..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shown::check;
+
+    #[test]
+    fn options_that_name_code() {
+        check("npm run test --script-shell=./x", "program caution");
+        check("npm run test --script-sh ./x", "program caution");
+        check("npm run test -- --script-shell=./x", "program");
+        check("cargo test --config x", "program caution");
+        check("cargo test -Zx", "program caution");
+        check("cargo +nightly test", "program");
+        check("cargo +mine test", "program caution");
+        check("go test -exec ./x", "program caution");
+        check("go test -ldflags=-extld=./x", "program caution");
+        check("go build -ldflags=-s", "program");
+        check("make SHELL=./x", "program caution");
+        check("make A=b", "program");
+        check("make A=`x`", "program caution");
+        check("pytest -p x", "program caution");
+        check("pytest -p no:x", "program");
+        check("python3 -m pytest -p x", "program caution");
+        check("mvn test -s x", "program caution");
+        check("cmake -DCMAKE_C_COMPILER=clang .", "program");
+    }
+
+    #[test]
+    fn folders_and_files() {
+        check("make -C sub", "program in(sub)");
+        check("make -C/tmp/x", "program in(/tmp/x)");
+        check("npm test --prefix sub", "program in(sub)");
+        check("make -f sub/x.mk", "program");
+        check("make -f ../x.mk", "program caution");
+        check("cargo test --manifest-path a/Cargo.toml", "program");
+        check("cargo test --manifest-path=/a/Cargo.toml", "program caution");
+        check("pytest ../x.py::a", "program caution");
+        check("make -C $X", "program in($X)");
+    }
+}
