@@ -40,8 +40,7 @@ pub struct Study {
     /// Why no rule may cover it by its name alone, in a few words such as
     /// `\`-c\` sets an alias that runs a command`.
     pub caution: Option<String>,
-    /// The folder it works in when it is told one, as `git -C` does. `touches` are joined onto it
-    /// already.
+    /// The folder it works in when it is told one, as `git -C` does. `touches` count from it.
     pub folder: Option<Arg>,
 }
 
@@ -259,8 +258,7 @@ impl Study {
         self
     }
 
-    /// Lets it work in a folder, and what it runs too. Files that it touches were counted from there
-    /// already, or are none of that folder's.
+    /// Lets it work in a folder, and what it runs too.
     #[must_use]
     fn within(mut self, within: &Arg) -> Self {
         self.folder.get_or_insert_with(|| within.clone());
@@ -379,152 +377,4 @@ fn assignment(arg: &Arg) -> Option<(String, Arg)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::shown::{argument, check};
-    use super::*;
-
-    /// Words that mean something to one table or another.
-    const WORDS: &[&str] = &[
-        "-", "--", "-c", "-C", "-S", "-x", "-rf", "-o", "-u", "-e", "-exec", "-delete", "{}", ";",
-        "+", ":::", "=", "a=b", "--=", "--x=y", "-I{}", "$X", "-$X", "a$X", "--o=$X", "*", "-*",
-        "é", "-é", "--é=é", "a:b", ":", ":/", ":(top)x", "ext::x", "run", "exec", "rm", "x", "git",
-        "push", "clean", "config", "clone", "system", "prune", "foreach", "A='b", "\\",
-    ];
-
-    /// Programs that some table knows.
-    const PROGRAMS: &[&str] = &[
-        "bash",
-        "eval",
-        "trap",
-        "alias",
-        "mapfile",
-        "history",
-        "printf",
-        "let",
-        "timeout",
-        "env",
-        "xargs",
-        "parallel",
-        "watch",
-        "flock",
-        "script",
-        "strace",
-        "gdb",
-        "perf",
-        "sg",
-        "arch",
-        "setarch",
-        "entr",
-        "watchexec",
-        "busybox",
-        "poetry",
-        "npx",
-        "nix",
-        "mise",
-        "sudo",
-        "su",
-        "runuser",
-        "ssh",
-        "scp",
-        "rsync",
-        "sftp",
-        "adb",
-        "tmux",
-        "screen",
-        "at",
-        "crontab",
-        "docker",
-        "kubectl",
-        "find",
-        "fd",
-        "git",
-        "rm",
-        "dd",
-        "kill",
-        "chmod",
-        "psql",
-        "aws",
-    ];
-
-    /// Wrappers as one writes them before a command.
-    const WRAPPERS: &[&str] = &[
-        "env",
-        "env A=b",
-        "env -i",
-        "timeout 5",
-        "timeout -s KILL 5",
-        "nice",
-        "nice -n 5",
-        "nohup",
-        "setsid",
-        "stdbuf -oL",
-        "time",
-        "ionice -c 3",
-        "taskset 1",
-        "chrt 1",
-        "command",
-        "exec",
-        "builtin",
-        "xargs",
-        "sudo",
-        "sudo -u me",
-        "doas",
-        "pkexec",
-        "busybox",
-        "watch -x",
-        "flock lock",
-        "strace",
-        "poetry run",
-        "bundle exec",
-        "docker exec c",
-        "chroot /mnt",
-        "unshare",
-        "systemd-run",
-        "find . -exec",
-        "fd x -x",
-        "parallel",
-    ];
-
-    proptest! {
-        #[test]
-        fn no_command_line_is_too_odd(
-            program in proptest::sample::select(PROGRAMS),
-            words in proptest::collection::vec(proptest::sample::select(WORDS), 0..8),
-        ) {
-            let argv: Vec<Arg> =
-                std::iter::once(program).chain(words).map(argument).collect();
-            study(&argv);
-        }
-
-        #[test]
-        fn a_wrapper_hides_nothing(
-            wrapper in proptest::sample::select(WRAPPERS),
-            words in proptest::collection::vec(proptest::sample::select(&["a", "-r", "-c", "b"]), 0..4),
-        ) {
-            let mut line: Vec<Arg> = wrapper.split_whitespace().map(argument).collect();
-            let inner: Vec<Arg> = std::iter::once("rm").chain(words).map(argument).collect();
-            line.extend(inner.iter().cloned());
-            let found = study(&line);
-            let seen = found.runs.iter().any(
-                |run| matches!(run, Run::Command { argv, .. } if argv.starts_with(&inner)),
-            );
-            prop_assert!(seen, "{found:?}");
-            prop_assert!(matches!(found.nature, Nature::Wrapper | Nature::Program));
-        }
-    }
-
-    #[test]
-    fn a_program_is_known_by_its_name_and_trusted_by_its_place() {
-        check("/usr/bin/true", "read-only");
-        check("./true", "program");
-        check("/tmp/rm -rf x", "program delete(x/**) critical");
-        check("/usr/bin/../../tmp/true", "program");
-        check("/bin/rm x", "files delete(x)");
-        check("grm -r x", "files delete(x/**) critical");
-        check("bash.exe -c ls", "wrapper script[ls]");
-        check("$X y", "program unknown");
-        check("no-such-program x", "program");
-    }
-}
+mod tests;

@@ -142,18 +142,15 @@ impl<'a> Globals<'a> {
 
     /// The study of the command, with what its surroundings add.
     fn finish(self, mut study: Study) -> Study {
-        if let Some(folder) = &self.folder {
-            for touch in &mut study.touches {
-                touch.path = beneath(folder, &touch.path);
-            }
-        }
-        study.folder = self.folder;
         if self.study.caution.is_some() {
             study.nature = Nature::Program;
         }
         study.caution = self.study.caution.or(study.caution);
         study.runs.extend(self.study.runs);
-        study
+        match &self.folder {
+            Some(folder) => study.within(folder),
+            None => study,
+        }
     }
 }
 

@@ -618,3 +618,23 @@ fn a_member_that_is_named_is_written() {
         "pax -r -f x src/a.rs",
     ]);
 }
+
+#[test]
+fn what_git_touches_counts_from_the_folder_it_is_told() {
+    all(
+        Mode::Auto,
+        "deny Read(sub/.env); deny Edit(sub/src/**); deny Bash(rm:*); deny Bash(git push:*); \
+         allow Bash(*)",
+        "deny",
+        &[
+            "git -C sub show HEAD:.env",
+            "git -C sub grep x -- .env",
+            "git -C sub log -p -- .env",
+            "git -C ./a/../sub show HEAD:.env",
+            "git -C sub mv a src/b",
+            "git -C sub bisect run rm x",
+            "git -C sub send-pack x",
+            "make -C sub && git -C sub/src/.. show HEAD:.env",
+        ],
+    );
+}

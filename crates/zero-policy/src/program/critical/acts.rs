@@ -413,7 +413,7 @@ mod tests {
         check("gh pr view", "program host(github.com)");
         check("npm $X", "program unknown caution");
         check("cargo $X", "program caution");
-        check("cargo test $X", "program");
+        check("cargo test $X", "program caution");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Archives and compression: what is packed is read, what is unpacked lands somewhere.
 
+mod compressors;
 mod tar;
 
 use crate::program::Study;
@@ -20,113 +21,7 @@ pub(super) fn study(name: &str, args: &[Arg]) -> Option<Study> {
         "cpio" => Some(cpio(args)),
         "ar" => Some(ar(args)),
         "pax" => Some(pax(args)),
-        _ => {
-            let compressor = COMPRESSORS.iter().find(|row| row.names.contains(&name))?;
-            Some(compressor.study(name, args))
-        }
-    }
-}
-
-/// A program that replaces a file by a compressed one, or the other way round.
-struct Compressor {
-    names: &'static [&'static str],
-    short_values: &'static str,
-    suffix: &'static str,
-}
-
-static COMPRESSORS: &[Compressor] = &[
-    Compressor { names: &["gzip", "gunzip"], short_values: "S", suffix: ".gz" },
-    Compressor { names: &["pigz", "unpigz"], short_values: "Sbp", suffix: ".gz" },
-    Compressor { names: &["bzip2", "bunzip2", "pbzip2"], short_values: "", suffix: ".bz2" },
-    Compressor { names: &["xz", "unxz"], short_values: "SFCTM", suffix: ".xz" },
-    Compressor { names: &["lzma", "unlzma"], short_values: "SFCTM", suffix: ".lzma" },
-    Compressor { names: &["zstd", "unzstd"], short_values: "Do", suffix: ".zst" },
-    Compressor { names: &["lz4", "unlz4"], short_values: "D", suffix: ".lz4" },
-    Compressor { names: &["brotli", "unbrotli"], short_values: "oqwS", suffix: ".br" },
-    Compressor { names: &["compress", "uncompress"], short_values: "b", suffix: ".Z" },
-];
-
-impl Compressor {
-    fn study(&self, name: &str, args: &[Arg]) -> Study {
-        let grammar = Grammar {
-            short_values: self.short_values,
-            long_values: &["suffix", "output", "output-dir-flat", "output-dir-mirror", "filelist"],
-            long_flags: &[
-                "stdout",
-                "to-stdout",
-                "decompress",
-                "uncompress",
-                "test",
-                "list",
-                "recursive",
-                "name",
-                "files",
-                "files0",
-                "keep",
-                "no-name",
-                "patch-from",
-                "train",
-            ],
-            stops_at_operand: false,
-            single_dash_long: false,
-        };
-        let options = Options::parse(args, &grammar);
-        let depth = if options.has(&["r", "recursive"]) { Depth::Beneath } else { Depth::Itself };
-        let mut notes = Notes::default();
-        for file in options.values(&["D", "patch-from", "filelist", "files", "files0"]) {
-            notes.read(file, Depth::Itself);
-        }
-        for file in options.values(&["o", "output"]) {
-            notes.write_unless_output(file);
-        }
-        for folder in options.values(&["output-dir-flat", "output-dir-mirror"]) {
-            notes.write(folder, Depth::Beneath);
-        }
-        let looks =
-            options.has(&["c", "stdout", "to-stdout", "t", "test", "l", "list", "o", "output"]);
-        for file in &options.operands {
-            notes.read(file, depth);
-            if !looks {
-                self.note_replaced(name, file, depth, &options, &mut notes);
-            }
-        }
-        if may_hide_option(args, &options) {
-            notes.caution(MAY_BE_OPTION);
-        }
-        // The files are named elsewhere, or made up.
-        let elsewhere = options.has(&["filelist", "files", "files0", "train"]);
-        if elsewhere { notes.not_all_said() } else { notes.all_said() }
-    }
-
-    fn note_replaced(
-        &self,
-        name: &str,
-        file: &Arg,
-        depth: Depth,
-        options: &Options,
-        notes: &mut Notes,
-    ) {
-        notes.write(file, depth);
-        let Some(path) = file.as_known() else { return };
-        let suffix = options.values(&["S", "suffix"]).last();
-        let Some(suffix) = suffix.map_or(Some(self.suffix), Arg::as_known) else {
-            notes.write(&starting_with(""), Depth::Itself);
-            return;
-        };
-        if !(name.contains("un") || options.has(&["d", "decompress", "uncompress"])) {
-            notes.write(&Arg::known(format!("{path}{suffix}")), Depth::Itself);
-            return;
-        }
-        let folder = path.rsplit_once('/').map(|(folder, _)| folder);
-        if options.has(&["N", "name"]) {
-            // The name stands in the file.
-            notes.write(&Arg::known(folder.unwrap_or(".")), Depth::Beneath);
-        }
-        let bare =
-            path.strip_suffix(suffix).or_else(|| path.rsplit_once('.').map(|(bare, _)| bare));
-        if let Some(bare) = bare.filter(|bare| !bare.is_empty() && !bare.ends_with('/')) {
-            notes.write(&Arg::known(bare), Depth::Itself);
-        }
+        _ => compressors::study(name, args),
     }
 }
 
@@ -411,23 +306,6 @@ fn ar(args: &[Arg]) -> Study {
 #[cfg(test)]
 mod tests {
     use crate::program::files::check::check;
-
-    #[test]
-    fn a_compressed_file_takes_the_place_of_the_other() {
-        check("gzip a", "files: read a, write a, write a.gz");
-        check("gzip -c a", "looks: read a");
-        check("gzip --to-std a", "looks: read a");
-        check("gzip -l a.gz", "looks: read a.gz");
-        check("gzip -S v .en", "files: read .en, write .en, write .env");
-        check("gunzip .env.gz", "files: read .env.gz, write .env.gz, write .env");
-        check("gzip -d .env.gz", "files: read .env.gz, write .env.gz, write .env");
-        check("gunzip -N d/a.gz", "files: read d/a.gz, write d/a.gz, write d/**, write d/a");
-        check("gzip -r d", "files: read d/**, write d/**, write d.gz");
-        check("xz -T 4 a", "files: read a, write a, write a.xz");
-        check("zstd -o out a", "files: write out, read a");
-        check("zstd --filelist=names", "program: read names");
-        check("gzip $x", "files: read $x, write $x, caution");
-    }
 
     #[test]
     fn zip_tests_with_a_command() {

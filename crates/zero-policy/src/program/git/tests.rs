@@ -59,9 +59,9 @@ fn files_that_are_shown_are_read() {
     check("git log -L1,5:.env", "read-only read(.env)");
     check("git blame -L 1,5 f", "read-only read(f)");
     check("git diff --no-index a b", "read-only read(a) read(b)");
-    check("git -C sub show HEAD:f", "read-only read(sub/f) in(sub)");
-    check("git -C a -C b log -- f", "read-only read(a/b/f) in(a/b)");
-    check("git -C $X log -- f", "program read($X/f) in($X) caution");
+    check("git -C sub show HEAD:f", "read-only read(f) in(sub)");
+    check("git -C a -C b log -- f", "read-only read(f) in(a/b)");
+    check("git -C $X log -- f", "program read(f) in($X) caution");
     check("git grep x", "read-only read(./**)");
     check("git grep -n -e x -- src", "read-only read(src/**)");
     check("git grep -f list", "read-only read(list) read(./**)");
@@ -205,7 +205,7 @@ fn what_throws_work_away_is_critical() {
     check("git rm --cached -r a", "program");
     check("git rm a", "program delete(a)");
     check("git worktree remove -f w", "program delete(w/**) critical");
-    check("git -C d clean -f", "program delete(d/./**) in(d) critical");
+    check("git -C d clean -f", "program delete(./**) in(d) critical");
     check("git push", "program");
     check("git push origin main", "program");
     check("git push $X", "program caution");
