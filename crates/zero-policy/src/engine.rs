@@ -4,10 +4,12 @@
 //! of them is the verdict on the call. Rules, mode and places are given once; a request brings the
 //! effects; what must be known of the machine comes through [`World`].
 
+mod beneath;
 mod commands;
 mod files;
 mod hosts;
 mod offers;
+mod operands;
 mod tree;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ pub use self::tree::{Tree, TreeNode};
 use crate::decision::{Decision, Grant, JudgedEffect, Verdict};
 use crate::mode::Mode;
 use crate::program::Access;
-use crate::protected::ProtectedPlaces;
+use crate::protected::{self, ProtectedPlaces};
 use crate::rule::{Owner, Rule};
 use crate::rules::{PathViews, Places, Rules};
 use crate::shell::analysis::Analysis;
@@ -94,24 +96,32 @@ impl Engine {
 
     /// Judges a call.
     pub fn decide(&self, request: Request<'_>) -> Decision {
-        self.judge(request).decision()
+        self.judge(request).into_decision()
     }
 
     /// Judges a call and shows the way there: each command line as a tree with its verdicts.
     pub fn explain(&self, request: Request<'_>) -> (Decision, Vec<Tree>) {
         let judgement = self.judge(request);
-        (judgement.decision(), judgement.trees())
+        let trees = judgement.trees();
+        (judgement.into_decision(), trees)
     }
 
-    /// Whether a file that a search comes across may be read: unless a rule denies it.
+    /// Whether a file that a search comes across may be read without a question of its own: unless
+    /// a rule denies it or says to ask about it, or it holds a secret that no rule opens.
     pub fn may_read(&self, tool: &str, written: &Path, canonical: &Path) -> bool {
-        let views = PathViews { written: written.to_owned(), canonical: canonical.to_owned() };
-        self.rules.path(Verdict::Deny, tool, Access::Read, &views).is_none()
+        let written = crate::path::lexical(&self.places.folder().join(written));
+        let views = PathViews { written, canonical: canonical.to_owned() };
+        let rule = |verdict| self.rules.path(verdict, tool, Access::Read, &views);
+        rule(Verdict::Deny).is_none()
+            && self.rules.guard(tool, Access::Read, &views).is_none()
+            && (protected::sensitive(&views.canonical, &self.protected).is_none()
+                || rule(Verdict::Allow).is_some())
     }
 
-    /// Whether any rule denies reading something.
+    /// Whether something in the workspace may not be read without a question of its own.
     pub fn filters_reads(&self) -> bool {
-        self.rules.denies_paths()
+        let holds_home = |root: &PathBuf| self.places.holds_home(root);
+        self.rules.guards_paths() || self.places.roots.iter().any(holds_home)
     }
 
     fn judge(&self, request: Request<'_>) -> Judgement {
@@ -269,7 +279,7 @@ impl<'a> Case<'a> {
 
     /// The folder relative paths start in.
     fn folder(&self) -> &'a Path {
-        self.engine.places.roots.first().map_or(Path::new("/"), PathBuf::as_path)
+        self.engine.places.folder()
     }
 
     fn without_tilde(&self, written: &str) -> PathBuf {
@@ -331,14 +341,14 @@ impl Judged {
         }
     }
 
-    fn effect(&self) -> JudgedEffect {
+    fn into_effect(self) -> JudgedEffect {
         JudgedEffect {
             kind: self.kind,
-            target: self.target.clone(),
+            target: self.target,
             decision: self.verdict,
-            rule: self.rule.clone(),
-            source: self.source.clone().or_else(|| Some("default".to_owned())),
-            reason: self.reason.clone(),
+            rule: self.rule,
+            source: self.source.or_else(|| Some("default".to_owned())),
+            reason: self.reason,
         }
     }
 
@@ -378,7 +388,7 @@ struct Judgement {
 }
 
 impl Judgement {
-    fn decision(&self) -> Decision {
+    fn into_decision(self) -> Decision {
         let risk = self.judged.iter().map(|judged| judged.risk).fold(self.base, Risk::max);
         let verdict =
             self.judged.iter().map(|judged| judged.verdict).max().unwrap_or(Verdict::Allow);
@@ -387,7 +397,8 @@ impl Judgement {
         let decisive =
             strictest().find(|judged| judged.rule.is_some()).filter(|_| verdict != Verdict::Ask);
         let decisive = decisive.or_else(|| strictest().next());
-        let effects = self.judged.iter().map(Judged::effect).collect();
+        let grants =
+            if verdict == Verdict::Ask { offers::grants(&self.judged) } else { Vec::new() };
         Decision {
             verdict,
             reason: decisive
@@ -395,8 +406,8 @@ impl Judgement {
             rule: decisive.and_then(|judged| judged.rule.clone()),
             source: decisive.and_then(|judged| judged.source.clone()),
             risk,
-            effects,
-            grants: if verdict == Verdict::Ask { offers::grants(&self.judged) } else { Vec::new() },
+            grants,
+            effects: self.judged.into_iter().map(Judged::into_effect).collect(),
         }
     }
 }

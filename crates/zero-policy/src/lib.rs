@@ -20,4 +20,4 @@ pub use decision::{Decision, Grant, JudgedEffect, Verdict};
 pub use engine::{Engine, EngineConfig, Request};
 pub use mode::Mode;
 pub use rule::{Rule, Source};
-pub use world::{NoWorld, World};
+pub use world::{NoWorld, Sought, World};

@@ -7,10 +7,12 @@
 //! one.
 
 mod names;
+mod table;
 
+use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
-use names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME, Table};
+use names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME};
 
 /// Where the files lie whose protection depends on the place, by their folded names.
 #[derive(Clone, Debug, Default)]
@@ -31,36 +33,40 @@ impl ProtectedPlaces {
         state_dir: Option<&Path>,
     ) -> Self {
         Self {
-            roots: roots.iter().map(|root| folded(root)).collect(),
-            home: home.map(folded),
-            config_dir: config_dir.map(folded),
-            state_dir: state_dir.map(folded),
+            roots: roots.iter().map(|root| owned(root)).collect(),
+            home: home.map(owned),
+            config_dir: config_dir.map(owned),
+            state_dir: state_dir.map(owned),
         }
     }
 }
 
 const OWN: &str = "zero's own settings and state";
+const FOLDER: &str = "a folder that holds settings which run code";
 
 /// Why a file must not be changed without asking, whatever the rules say.
 pub fn protected(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> {
     let names = folded(path);
     let own = [&places.config_dir, &places.state_dir];
-    if own.into_iter().flatten().any(|folder| names.starts_with(folder)) {
+    if own.into_iter().flatten().any(|folder| lies_in(&names, folder)) {
         return Some(OWN);
     }
     if holds_protected(&names, places) {
-        return Some("a folder that holds settings which run code");
+        return Some(FOLDER);
     }
-    git_internal(&names).or_else(|| FROM_ROOT.at_start(&names)).or_else(|| ANYWHERE.within(&names))
+    git_internal(&names)
+        .or_else(|| FROM_ROOT.at_start(&names))
+        .or_else(|| ANYWHERE.within(&names))
+        .or_else(|| ANYWHERE.lies_beneath(&names).then_some(FOLDER))
 }
 
 /// Which secret a file holds, when a rule for a command alone must not expose it.
 pub fn sensitive(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> {
     let names = folded(path);
-    if places.state_dir.iter().any(|folder| names.starts_with(folder)) {
+    if places.state_dir.iter().any(|folder| lies_in(&names, folder)) {
         return Some("zero's own state");
     }
-    let process_memory = |last: &String| matches!(last.as_str(), "environ" | "mem");
+    let process_memory = |last: &Cow<'_, str>| matches!(last.as_ref(), "environ" | "mem");
     if names.first().is_some_and(|first| first == "proc")
         && names.last().is_some_and(process_memory)
     {
@@ -68,24 +74,34 @@ pub fn sensitive(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> 
     }
     let in_home = || {
         let home = places.home.as_deref()?;
-        SECRETS_OF_HOME.at_start(names.strip_prefix(home)?)
+        SECRETS_OF_HOME.at_start(names.get(home.len()..).filter(|_| lies_in(&names, home))?)
     };
     SECRETS.within(&names).or_else(in_home)
 }
 
 /// A folder cannot be replaced without what lies in it.
-fn holds_protected(names: &[String], places: &ProtectedPlaces) -> bool {
+fn holds_protected(names: &[Cow<'_, str>], places: &ProtectedPlaces) -> bool {
     let inside = [&places.config_dir, &places.state_dir].into_iter().flatten().chain(&places.roots);
-    let above = |folder: &[String]| folder.len() > names.len() && folder.starts_with(names);
-    places.home.as_deref().is_some_and(|home| home == names || above(home))
+    let above = |folder: &[String]| folder.len() > names.len() && holds(names, folder);
+    places.home.as_deref().is_some_and(|home| holds(names, home))
         || inside.into_iter().any(|folder| above(folder))
 }
 
+/// Whether a folder is among those that a path leads through, or is the path.
+fn lies_in(names: &[Cow<'_, str>], folder: &[String]) -> bool {
+    names.len() >= folder.len() && names.iter().zip(folder).all(|(name, own)| name == own)
+}
+
+/// Whether a folder is the path or lies in it.
+fn holds(names: &[Cow<'_, str>], folder: &[String]) -> bool {
+    names.len() <= folder.len() && names.iter().zip(folder).all(|(name, own)| name == own)
+}
+
 /// What of a repository makes git run something, or makes it another repository.
-fn git_internal(names: &[String]) -> Option<&'static str> {
+fn git_internal(names: &[Cow<'_, str>]) -> Option<&'static str> {
     names.iter().enumerate().filter(|(_, name)| is_git_folder(name)).find_map(|(at, _)| {
         let inside = names.get(at + 1..).unwrap_or_default();
-        match inside.first().map(String::as_str) {
+        match inside.first().map(Cow::as_ref) {
             None => Some("the repository itself"),
             Some("modules" | "worktrees") => nested_git_internal(inside),
             Some(_) => IN_GIT.at_start(inside),
@@ -95,7 +111,7 @@ fn git_internal(names: &[String]) -> Option<&'static str> {
 
 /// `modules/NAME/hooks` and the like. A name may have several parts, so what is known to be
 /// harmless is let through instead.
-fn nested_git_internal(inside: &[String]) -> Option<&'static str> {
+fn nested_git_internal(inside: &[Cow<'_, str>]) -> Option<&'static str> {
     const HARMLESS: &[&str] = &[
         "commit_editmsg",
         "fetch_head",
@@ -113,7 +129,7 @@ fn nested_git_internal(inside: &[String]) -> Option<&'static str> {
     ];
     let names = inside.get(1..).unwrap_or_default();
     let runs = (0..names.len()).find_map(|at| IN_GIT.at_start(names.get(at..)?));
-    let harmless = names.iter().skip(1).any(|name| HARMLESS.contains(&name.as_str()));
+    let harmless = names.iter().skip(1).any(|name| HARMLESS.contains(&name.as_ref()));
     runs.or_else(|| (!harmless).then_some("a repository inside this one"))
 }
 
@@ -123,13 +139,28 @@ fn is_git_folder(name: &str) -> bool {
 }
 
 /// The names of a path as the most careless file system compares them.
-fn folded(path: &Path) -> Vec<String> {
-    path.components()
-        .filter_map(|component| match component {
-            Component::Normal(name) => Some(fold(&name.to_string_lossy())),
-            _ => None,
-        })
-        .collect()
+fn folded(path: &Path) -> Vec<Cow<'_, str>> {
+    let fold_any = |component| match component {
+        Component::Normal(name) => Some(match name.to_str() {
+            Some(name) if is_folded(name) => Cow::Borrowed(name),
+            Some(name) => Cow::Owned(fold(name)),
+            None => Cow::Owned(fold(&name.to_string_lossy())),
+        }),
+        _ => None,
+    };
+    let mut names = Vec::with_capacity(path.as_os_str().len() / 8 + 1);
+    names.extend(path.components().filter_map(fold_any));
+    names
+}
+
+fn owned(path: &Path) -> Vec<String> {
+    folded(path).into_iter().map(Cow::into_owned).collect()
+}
+
+/// Whether folding certainly changes nothing, as with nearly every name.
+fn is_folded(name: &str) -> bool {
+    let stays = |byte: u8| byte.is_ascii() && !byte.is_ascii_uppercase() && byte != b':';
+    name.bytes().all(stays) && !name.ends_with(['.', ' '])
 }
 
 fn fold(name: &str) -> String {
@@ -148,28 +179,6 @@ fn fold(name: &str) -> String {
 fn is_ignored(letter: char) -> bool {
     matches!(letter, '\u{ad}' | '\u{34f}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
-}
-
-impl Table {
-    /// The reason of an entry that the names start with.
-    fn at_start(&self, names: &[String]) -> Option<&'static str> {
-        let first = names.first()?;
-        let fits = |entry: &str| {
-            let mut names = names.iter();
-            // Nearly all differ in the first name already.
-            entry.starts_with(first.as_str())
-                && entry.split('/').all(|part| names.next().is_some_and(|name| name == part))
-        };
-        self.0
-            .iter()
-            .find(|(_, entries)| entries.iter().any(|entry| fits(entry)))
-            .map(|(why, _)| *why)
-    }
-
-    /// The reason of an entry that is anywhere among the names.
-    fn within(&self, names: &[String]) -> Option<&'static str> {
-        (0..names.len()).find_map(|at| self.at_start(names.get(at..)?))
-    }
 }
 
 #[cfg(test)]

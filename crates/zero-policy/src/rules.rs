@@ -10,19 +10,19 @@ mod literals;
 mod options;
 mod paths;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::Verdict;
 use crate::host::HostName;
-use crate::path::lexical;
 use crate::program::Access;
 use crate::rule::{Pattern, Rule, Target};
 use crate::shell::Arg;
 
 use commands::Commands;
 use hosts::Hosts;
-use paths::{Coverage, Paths};
+use paths::{Coverage, Paths, compared_names};
 
 /// Whether names that differ only in case are one file here.
 pub(crate) const IGNORE_CASE: bool = cfg!(any(target_os = "macos", target_os = "windows"));
@@ -34,6 +34,18 @@ pub struct Places {
     pub roots: Vec<PathBuf>,
     /// The home folder, links settled.
     pub home: Option<PathBuf>,
+}
+
+impl Places {
+    /// The folder relative paths start in.
+    pub(crate) fn folder(&self) -> &Path {
+        self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
+    }
+
+    /// Whether a folder is the home folder or one that home lies in.
+    pub(crate) fn holds_home(&self, folder: &Path) -> bool {
+        self.home.as_deref().is_some_and(|home| home.starts_with(folder))
+    }
 }
 
 /// A command as far as it is known.
@@ -132,12 +144,23 @@ impl Rules {
         self.rule(self.lines.get(line).copied())
     }
 
-    /// Whether a rule may deny some file to somebody.
-    pub fn denies_paths(&self) -> bool {
+    /// Whether a rule may deny some file to somebody, or says to ask about some.
+    pub fn guards_paths(&self) -> bool {
         let bare = ["Read", "Edit", "Write", "Delete", "Grep", "Glob", "LS", "ReadMany", "LSP"];
         self.deny.everything.is_some()
             || !self.deny.paths.is_empty()
             || bare.iter().any(|tool| self.deny.tools.contains_key(tool))
+            || !self.ask.paths.is_empty()
+    }
+
+    /// Whether a rule denies some host, or says to ask about one.
+    pub fn guards_hosts(&self) -> bool {
+        let guards = |lists: &Lists| {
+            lists.everything.is_some()
+                || !lists.hosts.is_empty()
+                || lists.tools.keys().any(|tool| is_web(tool))
+        };
+        guards(&self.deny) || guards(&self.ask)
     }
 
     /// The rule for a file that `tool` touches.
@@ -150,21 +173,42 @@ impl Rules {
         access: Access,
         path: &PathViews,
     ) -> Option<&Rule> {
-        let lists = self.lists(verdict);
-        let coverages = Coverage::of(verdict, tool, access);
-        let bare = coverages
-            .iter()
-            .flat_map(|coverage| coverage.tools())
-            .fold(lists.everything, |found, name| first(found, lists.tools.get(name).copied()));
-        let find = |path: &Path| {
-            let covering =
-                coverages.iter().filter_map(|coverage| lists.paths.find(*coverage, path));
-            first(bare, covering.min())
+        self.path_by_names(verdict, tool, access, &ComparedPath::new(path))
+    }
+
+    /// The rule that decides about a file: the first of the strictest list that has one.
+    pub fn strictest_path(&self, tool: &str, access: Access, path: &PathViews) -> Option<&Rule> {
+        let path = ComparedPath::new(path);
+        let strictest_first = [Verdict::Deny, Verdict::Ask, Verdict::Allow].into_iter();
+        strictest_first
+            .filter_map(|verdict| self.path_by_names(verdict, tool, access, &path))
+            .next()
+    }
+
+    /// The rule with a path that denies a file, or else one that says to ask about it. A rule
+    /// without a path is about the call, not about each file that the call comes across.
+    pub fn guard(&self, tool: &str, access: Access, path: &PathViews) -> Option<&Rule> {
+        let path = ComparedPath::new(path);
+        let guard = |verdict| {
+            let lists = self.lists(verdict);
+            path.either(|path| lists.path(verdict, tool, access, path))
         };
-        let (written, canonical) = (find(&lexical(&path.written)), find(&lexical(&path.canonical)));
+        self.rule(guard(Verdict::Deny).or_else(|| guard(Verdict::Ask)))
+    }
+
+    fn path_by_names(
+        &self,
+        verdict: Verdict,
+        tool: &str,
+        access: Access,
+        path: &ComparedPath<'_>,
+    ) -> Option<&Rule> {
+        let lists = self.lists(verdict);
+        let bare = lists.bare(verdict, tool, access);
+        let find = |path: &[Cow<'_, str>]| first(bare, lists.path(verdict, tool, access, path));
         self.rule(match verdict {
-            Verdict::Allow => written.and(canonical),
-            Verdict::Ask | Verdict::Deny => first(written, canonical),
+            Verdict::Allow => path.both(find),
+            Verdict::Ask | Verdict::Deny => path.either(find),
         })
     }
 
@@ -178,7 +222,7 @@ impl Rules {
     ) -> Option<&Rule> {
         let lists = self.lists(verdict);
         let coverages = Coverage::of(verdict, "Bash", access);
-        self.rule(lists.paths.could_be_named_by(&coverages, pattern))
+        self.rule(lists.paths.could_be_named_by(coverages, pattern))
     }
 
     /// The rule for a host that `tool` talks to.
@@ -193,6 +237,14 @@ impl Rules {
         self.rule(found)
     }
 
+    /// The rule that names a host. A text that may as well be the name of a file, such as
+    /// `main.rs`, is not caught by what is said of all hosts.
+    pub fn named_host(&self, verdict: Verdict, tool: &str, host: &HostName) -> Option<&Rule> {
+        let lists = self.lists(verdict);
+        let named = |tool| lists.hosts.get(tool).and_then(|hosts: &Hosts| hosts.find_named(host));
+        self.rule(first(named("WebFetch"), named(tool)))
+    }
+
     /// The rule that names a tool, without a pattern.
     pub fn tool(&self, verdict: Verdict, tool: &str) -> Option<&Rule> {
         match tool.strip_prefix("mcp__").unwrap_or(tool).split_once("__") {
@@ -204,8 +256,17 @@ impl Rules {
     /// The rule for a tool of an MCP server.
     pub fn mcp(&self, verdict: Verdict, server: &str, tool: &str) -> Option<&Rule> {
         let lists = self.lists(verdict);
-        let by_tool = lists.mcp_tools.get(&format!("{server}__{tool}")).copied();
-        let by_server = lists.servers.get(server).copied();
+        // A server may take its names as it likes: what is forbidden is so in every case of letters.
+        let (server, name) = match verdict {
+            Verdict::Allow => (Cow::Borrowed(server), format!("{server}__{tool}")),
+            Verdict::Ask | Verdict::Deny => {
+                let server = server.to_lowercase();
+                let name = format!("{server}__{}", tool.to_lowercase());
+                (Cow::Owned(server), name)
+            }
+        };
+        let by_tool = lists.mcp_tools.get(&name).copied();
+        let by_server = lists.servers.get(server.as_ref()).copied();
         let of_all = first(lists.everything, lists.every_server);
         self.rule(first(of_all, first(by_server, by_tool)))
     }
@@ -226,15 +287,19 @@ impl Rules {
 impl Lists {
     fn new(rules: &[Rule], verdict: Verdict, places: &Places) -> Self {
         let mut lists = Self { commands: Commands::new(verdict), ..Self::default() };
+        let compared = |name: &String| match verdict {
+            Verdict::Allow => name.clone(),
+            Verdict::Ask | Verdict::Deny => name.to_lowercase(),
+        };
         for (place, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.verdict == verdict) {
             match &rule.target {
                 Target::Everything => keep_first(&mut lists.everything, place),
                 Target::EveryServer => keep_first(&mut lists.every_server, place),
                 Target::Server(server) => {
-                    lists.servers.entry(server.clone()).or_insert(place);
+                    lists.servers.entry(compared(server)).or_insert(place);
                 }
                 Target::McpTool(name) => {
-                    lists.mcp_tools.entry(name.clone()).or_insert(place);
+                    lists.mcp_tools.entry(compared(name)).or_insert(place);
                 }
                 Target::Tool { tool, pattern: None } => {
                     lists.tools.entry(tool).or_insert(place);
@@ -257,6 +322,51 @@ impl Lists {
 
     fn tool(&self, tool: &str) -> Option<usize> {
         first(self.everything, self.tools.get(tool).copied())
+    }
+
+    /// The rule without a path that covers a touch.
+    fn bare(&self, verdict: Verdict, tool: &str, access: Access) -> Option<usize> {
+        Coverage::of(verdict, tool, access)
+            .flat_map(Coverage::tools)
+            .fold(self.everything, |found, name| first(found, self.tools.get(name).copied()))
+    }
+
+    /// The rule with a path that covers a touch.
+    fn path(
+        &self,
+        verdict: Verdict,
+        tool: &str,
+        access: Access,
+        path: &[Cow<'_, str>],
+    ) -> Option<usize> {
+        let coverages = Coverage::of(verdict, tool, access);
+        coverages.filter_map(|coverage| self.paths.find(coverage, path)).min()
+    }
+}
+
+/// Both views of a path, as rules compare them.
+struct ComparedPath<'a> {
+    canonical: Vec<Cow<'a, str>>,
+    /// Only when it is another path.
+    written: Option<Vec<Cow<'a, str>>>,
+}
+
+impl<'a> ComparedPath<'a> {
+    fn new(path: &'a PathViews) -> Self {
+        let PathViews { written, canonical } = path;
+        let written = (written != canonical).then(|| compared_names(written));
+        Self { canonical: compared_names(canonical), written }
+    }
+
+    /// What is found for one of the views, the earlier of two.
+    fn either(&self, find: impl Fn(&[Cow<'_, str>]) -> Option<usize>) -> Option<usize> {
+        first(self.written.as_deref().and_then(&find), find(&self.canonical))
+    }
+
+    /// What is found for the file it really is, if something is found for both.
+    fn both(&self, find: impl Fn(&[Cow<'_, str>]) -> Option<usize>) -> Option<usize> {
+        let by_name = self.written.as_deref().is_none_or(|written| find(written).is_some());
+        find(&self.canonical).filter(|_| by_name)
     }
 }
 

@@ -19,8 +19,20 @@ pub trait World {
     /// The file that runs when `name` is called, where it can be found.
     fn program(&self, name: &str, folder: &Path) -> Option<PathBuf>;
 
-    /// A file at or beneath `folder` for which `wanted` holds; looks at a bounded number of them.
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf>;
+    /// A file beneath `folder` for which `wanted` holds. Looks at a bounded number of them, and
+    /// says so when there are more.
+    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Sought;
+}
+
+/// What came of looking for a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// This one.
+    Found(PathBuf),
+    /// There is none.
+    Nowhere,
+    /// There are too many to look at, or some that cannot be looked at: there may be one.
+    GaveUp,
 }
 
 /// A machine of which nothing is known: no link, no file, no repository.
@@ -44,7 +56,7 @@ impl World for NoWorld {
         None
     }
 
-    fn find(&self, _folder: &Path, _wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
-        None
+    fn find(&self, _folder: &Path, _wanted: &dyn Fn(&Path) -> bool) -> Sought {
+        Sought::Nowhere
     }
 }

@@ -10,13 +10,15 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use zero_policy::World;
-use zero_sandbox::survey;
+use zero_policy::{Sought, World};
+use zero_sandbox::{FileType, survey};
 
 /// Folders and files looked at when something is sought beneath a folder.
-const SOUGHT_MAX: usize = 20_000;
-/// Entries of one folder that are looked at.
+const SOUGHT_MAX: usize = 100_000;
+/// Entries of one folder that a pattern is compared with.
 const FOLDER_ENTRIES_MAX: usize = 10_000;
+/// Where looking for something comes to no end, or where it changes while one looks.
+const ENDLESS: &[&str] = &["/", "/proc", "/sys", "/dev"];
 
 /// This machine, seen for the length of one decision: what was looked up once is not looked up
 /// again.
@@ -70,23 +72,84 @@ impl World for Machine<'_> {
         found
     }
 
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
-        let mut open = vec![folder.to_owned()];
-        let mut looked = 0usize;
-        while let Some(folder) = open.pop() {
-            for seen in survey::names(&folder, FOLDER_ENTRIES_MAX).unwrap_or_default() {
-                looked += 1;
-                if looked > SOUGHT_MAX {
-                    return None;
-                }
-                if wanted(&seen.path) {
-                    return Some(seen.path);
-                }
-                if seen.is_folder {
-                    open.push(seen.path);
-                }
+    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Sought {
+        match ENDLESS.iter().any(|endless| folder == Path::new(endless)) {
+            true => Sought::GaveUp,
+            false => sought(folder, SOUGHT_MAX, wanted),
+        }
+    }
+}
+
+/// Looks for a file beneath a folder, at no more than `most` names.
+fn sought(folder: &Path, most: usize, wanted: &dyn Fn(&Path) -> bool) -> Sought {
+    let mut open = vec![folder.to_owned()];
+    let mut left = most;
+    while let Some(folder) = open.pop() {
+        let Some(names) = survey::names(&folder, left) else {
+            match survey::kind(&folder) {
+                // It has more names than are left to look at, or cannot be listed.
+                Some(FileType::Directory) => return Sought::GaveUp,
+                // A file has nothing beneath it, and what is gone neither.
+                _ => continue,
+            }
+        };
+        left -= names.len();
+        for seen in names {
+            // Some programs follow a link, and then read what it leads to.
+            let leads_to = seen.is_link.then(|| survey::canonical(&seen.path)).flatten();
+            if wanted(&seen.path) || leads_to.is_some_and(|path| wanted(&path)) {
+                return Sought::Found(seen.path);
+            }
+            if seen.is_folder {
+                open.push(seen.path);
             }
         }
-        None
+    }
+    Sought::Nowhere
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn find(folder: &Path, name: &str) -> Sought {
+        Machine::new(&[]).find(folder, &|path| path.ends_with(name))
+    }
+
+    #[test]
+    fn something_is_found_is_nowhere_or_cannot_be_looked_for() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/deep")).unwrap();
+        fs::create_dir_all(root.join("b")).unwrap();
+        fs::write(root.join("a/deep/.env"), "").unwrap();
+        symlink(root.join("a/deep/.env"), root.join("b/harmless")).unwrap();
+        assert_eq!(find(&root, ".env"), Sought::Found(root.join("b/harmless")));
+        assert_eq!(find(&root.join("a"), ".env"), Sought::Found(root.join("a/deep/.env")));
+        assert_eq!(find(&root.join("b"), "other"), Sought::Nowhere);
+        // A file has nothing beneath it, and neither has what is not there.
+        assert_eq!(find(&root.join("a/deep/.env"), ".env"), Sought::Nowhere);
+        assert_eq!(find(&root.join("none"), ".env"), Sought::Nowhere);
+        for endless in ["/", "/proc", "/sys", "/dev"] {
+            assert_eq!(find(Path::new(endless), ".env"), Sought::GaveUp, "{endless}");
+        }
+    }
+
+    #[test]
+    fn more_than_the_bound_is_not_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        for name in ["a", "b", "c/d", "c/e"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        let none = |_: &Path| false;
+        assert_eq!(sought(&root, 5, &none), Sought::Nowhere);
+        for most in 0..5 {
+            assert_eq!(sought(&root, most, &none), Sought::GaveUp, "{most}");
+        }
     }
 }

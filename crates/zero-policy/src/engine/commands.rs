@@ -10,7 +10,7 @@ use crate::program::{Access, Nature};
 use crate::rule::{Owner, Rule};
 use crate::rules::{CommandWords, PathViews, Rules};
 use crate::shell::Arg;
-use crate::shell::analysis::{Analysis, Doubt, DoubtKind, Folders, Invocation, NodeKind};
+use crate::shell::analysis::{Analysis, Doubt, DoubtKind, FileUse, Folders, Invocation, NodeKind};
 
 /// Words after a place in a text that cannot be parsed which are compared with deny rules.
 const LOOSE_WORDS_MAX: usize = 16;
@@ -37,9 +37,13 @@ impl<'a> Case<'a> {
                     let (verdict, rule) = self.command(invocation, &node.label, whole);
                     judged.push(verdict);
                     self.surroundings(invocation, &node.label, judged);
+                    judged.extend(self.operands(invocation, &node.label, rule));
                     cover = rule;
                 }
-                NodeKind::File(file) => self.file_use(file, above.or(whole), judged),
+                NodeKind::File(file) => {
+                    let sources = || sources(analysis, node.parent);
+                    self.file_use(file, above.or(whole), &sources, judged);
+                }
                 NodeKind::Host(host) => {
                     let cover = above.or(whole).map(|cover| cover.rule);
                     judged.push(self.host_of_command(host, cover));
@@ -226,6 +230,20 @@ impl Judged {
         let changes = study.nature == Nature::Program || study.critical.is_some();
         Self { changes, ..self.at_risk(risk) }
     }
+}
+
+/// What a command reads with everything beneath it, and so may put elsewhere.
+fn sources(analysis: &Analysis, command: Option<usize>) -> Vec<&FileUse> {
+    let Some(command) = command else { return Vec::new() };
+    let touched = analysis.nodes.iter().skip(command + 1);
+    touched
+        .take_while(|node| node.parent == Some(command))
+        .filter_map(|node| match &node.kind {
+            NodeKind::File(file) => Some(file),
+            _ => None,
+        })
+        .filter(|file| file.access == Access::Read && file.recursive)
+        .collect()
 }
 
 /// `rm` in a form that is critical: no rule at all silences it.

@@ -10,7 +10,7 @@ use crate::mode::Mode;
 use crate::program::Access;
 use crate::protected::{self, ProtectedPlaces};
 use crate::rule::{Owner, Rule};
-use crate::rules::{PathViews, Rules};
+use crate::rules::PathViews;
 use crate::shell::Arg;
 use crate::shell::analysis::{FileUse, Folders};
 
@@ -53,11 +53,13 @@ impl<'a> Case<'a> {
         self.file(access, views, None, critical)
     }
 
-    /// Judges a file that a command touches: one verdict for each file it may be.
-    pub(super) fn file_use(
+    /// Judges a file that a command touches: one verdict for each file it may be. `sources` is what
+    /// the same command reads with everything beneath it.
+    pub(super) fn file_use<'u>(
         &self,
         file: &FileUse,
         cover: Option<Cover<'a>>,
+        sources: &dyn Fn() -> Vec<&'u FileUse>,
         judged: &mut Vec<Judged>,
     ) {
         let FileUse { access, path, folders, recursive, redirected } = file;
@@ -68,10 +70,13 @@ impl<'a> Case<'a> {
         let Meaning { files, certain } = self.meaning(*access, path, folders);
         for views in &files {
             let mut verdict = self.file(*access, views, cover, None);
-            if *recursive && verdict.verdict != Verdict::Deny {
-                // What lies beneath was not shown, so it cannot be granted.
+            if *recursive {
+                // What lies beneath was not shown, so it cannot be granted; and what is asked
+                // already needs no second look.
                 verdict.grant = None;
-                self.beneath(*access, views, &mut verdict);
+                if verdict.verdict == Verdict::Allow {
+                    self.beneath(*access, views, sources, &mut verdict);
+                }
             }
             judged.push(verdict);
         }
@@ -102,8 +107,8 @@ impl<'a> Case<'a> {
         let tool = self.request.tool;
         let (word, target) = (access.word(), shown(&views.canonical));
         let new = |verdict, reason: String| Judged::new(word, target.clone(), verdict, reason);
-        let ruled =
-            self.ruling(|rules: &'a Rules, verdict| rules.path(verdict, tool, access, views));
+        let ruled = self.engine.rules.strictest_path(tool, access, views);
+        let ruled = ruled.map(|rule| (rule.verdict, rule));
         if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
             return Judged::by_rule(word, target, verdict, rule).of_access(access);
         }
@@ -132,31 +137,30 @@ impl<'a> Case<'a> {
         if let Some((verdict, rule)) = ruled {
             return Judged::by_rule(word, target, verdict, rule).of_access(access);
         }
-        let sensitive = || self.of_either(views, protected::sensitive);
+        let secret = match access {
+            Access::Read => self.of_either(views, protected::sensitive),
+            Access::Write | Access::Delete => None,
+        };
         if let Some(Cover { rule, exact }) = cover
-            && (exact || inside || access == Access::Read && sensitive().is_none())
+            && (exact || secret.is_none() && (inside || access == Access::Read))
         {
             return Judged::by_rule(word, target, Verdict::Allow, rule).of_access(access);
         }
         let mode = self.engine.mode;
         let (verdict, reason) = match (access, inside) {
+            (Access::Read, _) if secret.is_some() => {
+                (Verdict::Ask, format!("it holds {}", secret.unwrap_or_default()))
+            }
             (Access::Read, true) => (Verdict::Allow, "it lies in the workspace".to_owned()),
-            (Access::Read, false) => (
-                Verdict::Ask,
-                match sensitive() {
-                    Some(why) => format!("it holds {why}"),
-                    None => "it lies outside the workspace".to_owned(),
-                },
-            ),
+            (Access::Read, false) => (Verdict::Ask, "it lies outside the workspace".to_owned()),
             (Access::Write, true) if mode.accepts_edits() => {
                 (Verdict::Allow, format!("mode `{mode}` accepts changes in the workspace"))
             }
             (Access::Delete, true) if mode == Mode::Auto => {
                 (Verdict::Allow, format!("mode `{mode}` accepts changes in the workspace"))
             }
-            (Access::Write | Access::Delete, true) => {
-                (Verdict::Ask, "no rule allows changing it".to_owned())
-            }
+            (Access::Write, true) => (Verdict::Ask, "no rule allows changing it".to_owned()),
+            (Access::Delete, true) => (Verdict::Ask, "no rule allows removing it".to_owned()),
             (Access::Write | Access::Delete, false) => {
                 (Verdict::Ask, "it lies outside the workspace".to_owned())
             }
@@ -165,31 +169,8 @@ impl<'a> Case<'a> {
         Judged { grant, ..new(verdict, reason) }.of_access(access).outside_risk(inside)
     }
 
-    /// A folder with everything beneath it: what is denied there is not touched by accident.
-    fn beneath(&self, access: Access, views: &PathViews, verdict: &mut Judged) {
-        let tool = self.request.tool;
-        let rules = &self.engine.rules;
-        if !rules.denies_paths() {
-            return;
-        }
-        let denied = |path: &Path| {
-            let views = PathViews { written: path.to_owned(), canonical: path.to_owned() };
-            rules.path(Verdict::Deny, tool, access, &views)
-        };
-        let found = self.request.world.find(&views.canonical, &|path| denied(path).is_some());
-        if let Some(found) = found {
-            if let Some(rule) = denied(&found) {
-                verdict.rule = Some(rule.text.clone());
-                verdict.source = Some(rule.source.to_string());
-            }
-            let word = access.word();
-            verdict.verdict = verdict.verdict.max(Verdict::Ask);
-            verdict.reason = format!("it would also {word} what a rule denies beneath it");
-        }
-    }
-
     /// What makes a file special, by where it really is or by how it is called.
-    fn of_either(
+    pub(super) fn of_either(
         &self,
         views: &PathViews,
         special: fn(&Path, &ProtectedPlaces) -> Option<&'static str>,
@@ -205,7 +186,7 @@ impl<'a> Case<'a> {
     }
 
     /// The files that an argument may mean.
-    fn meaning(&self, access: Access, path: &Arg, folders: &Folders) -> Meaning<'a> {
+    pub(super) fn meaning(&self, access: Access, path: &Arg, folders: &Folders) -> Meaning<'a> {
         let Folders::OneOf(folders) = folders else {
             // Nobody knows where it runs; that it is denied in the workspace is reason enough.
             let absolute = path.as_known().is_some_and(|path| path.starts_with('/'));
@@ -259,7 +240,16 @@ impl<'a> Case<'a> {
             Some(files) => files.iter().for_each(|file| self.add(file, meaning)),
             None => meaning.doubt(None),
         }
-        self.add(Path::new(parent), meaning);
+        let Some(folder) = self.views(Path::new(parent)) else { return meaning.doubt(None) };
+        if access == Access::Read || self.of_either(&folder, protected::protected).is_some() {
+            return meaning.files.push(folder);
+        }
+        // A file may come to be that the pattern stands for then; a rule that lets files of this
+        // name be changed lets that one be changed too, without the folder.
+        let names = &absolute[parent.len()..];
+        let PathViews { written, canonical } = folder;
+        let (written, canonical) = (written.join(names), canonical.join(names));
+        meaning.files.push(PathViews { written, canonical });
     }
 
     fn add(&self, raw: &Path, meaning: &mut Meaning<'a>) {
@@ -280,13 +270,13 @@ impl<'a> Case<'a> {
 }
 
 /// The files that an argument may mean.
-struct Meaning<'a> {
-    files: Vec<PathViews>,
-    certain: Certain<'a>,
+pub(super) struct Meaning<'a> {
+    pub(super) files: Vec<PathViews>,
+    pub(super) certain: Certain<'a>,
 }
 
 /// Whether those are all of them.
-enum Certain<'a> {
+pub(super) enum Certain<'a> {
     Yes,
     /// Others may be meant; a rule may decide about those already.
     No(Option<&'a Rule>),

@@ -1,10 +1,9 @@
 //! The names, in lower case. An entry covers the file or folder and all that is beneath.
 
-/// Names by the reason why they are in the table.
-pub(super) struct Table(pub(super) &'static [(&'static str, &'static [&'static str])]);
+use super::table::Table;
 
 /// What must not be changed, wherever it lies.
-pub(super) const ANYWHERE: Table = Table(&[
+pub(super) static ANYWHERE: Table = Table::new(&[
     ("zero's own settings and state", &[".zero"]),
     (
         "a file that a shell runs when it starts",
@@ -193,7 +192,7 @@ pub(super) const ANYWHERE: Table = Table(&[
 ]);
 
 /// What must not be changed, from the root of the machine on.
-pub(super) const FROM_ROOT: Table = Table(&[(
+pub(super) static FROM_ROOT: Table = Table::new(&[(
     "a part of the system",
     &[
         "etc",
@@ -215,7 +214,7 @@ pub(super) const FROM_ROOT: Table = Table(&[(
 )]);
 
 /// What must not be changed in `.git`.
-pub(super) const IN_GIT: Table = Table(&[
+pub(super) static IN_GIT: Table = Table::new(&[
     ("hooks, which git runs", &["hooks"]),
     (
         "a setting of git that can run a command",
@@ -232,7 +231,7 @@ pub(super) const IN_GIT: Table = Table(&[
 ]);
 
 /// What must not be shown, wherever it lies.
-pub(super) const SECRETS: Table = Table(&[
+pub(super) static SECRETS: Table = Table::new(&[
     ("keys of ssh", &[".ssh"]),
     (
         "credentials of a cloud",
@@ -307,4 +306,5 @@ pub(super) const SECRETS: Table = Table(&[
 ]);
 
 /// What must not be shown, from the home folder on; elsewhere it is no secret.
-pub(super) const SECRETS_OF_HOME: Table = Table(&[("credentials", &[".npmrc", ".yarnrc.yml"])]);
+pub(super) static SECRETS_OF_HOME: Table =
+    Table::new(&[("credentials", &[".npmrc", ".yarnrc.yml"])]);

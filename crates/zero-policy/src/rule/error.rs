@@ -84,6 +84,12 @@ pub enum RuleError {
         "`..` in `{0}`; write the path from the workspace (`/x`), home (`~/x`) or root (`//x`)"
     )]
     Parent(String),
+    /// `{a,b}`.
+    #[error(
+        "`{0}` lists several in braces, which paths in rules do not know; write a rule for each, or \
+         a backslash before `{{` if it is meant as is"
+    )]
+    Braces(String),
     /// A pattern that cannot be read.
     #[error(
         "`{pattern}` is no pattern: {reason}; write a backslash before `[` if it is meant as is"

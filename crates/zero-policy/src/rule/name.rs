@@ -2,6 +2,9 @@
 //!
 //! Matched by hand: thousands of regular expressions in one set take gigabytes to build.
 
+use std::borrow::Cow;
+use std::str::Chars;
+
 use crate::rules::IGNORE_CASE;
 
 /// A pattern for one name. No part of it ever matches a `/`, because no name has one.
@@ -49,34 +52,34 @@ impl NameGlob {
 
     /// Whether a name fits. It must be folded by [`folded`] before.
     pub(crate) fn matches(&self, name: &str) -> bool {
-        let name: Vec<char> = name.chars().collect();
-        let (mut token, mut at) = (0, 0);
-        // Where to go on when the last `*` has to take one more letter.
-        let mut retry: Option<(usize, usize)> = None;
-        while at < name.len() || token < self.0.len() {
-            match (self.0.get(token), name.get(at)) {
+        let mut token = 0;
+        let mut rest = name.chars();
+        // The last `*`, and what was left of the name when it had to take one more letter.
+        let mut retry: Option<(usize, Chars<'_>)> = None;
+        loop {
+            let mut after = rest.clone();
+            match (self.0.get(token), after.next()) {
+                (None, None) => return true,
                 (Some(Token::Any), _) => {
-                    retry = Some((token, at + 1));
+                    retry = Some((token, rest.clone()));
                     token += 1;
                     continue;
                 }
-                (Some(wanted), Some(letter)) if wanted.fits(*letter) => {
+                (Some(wanted), Some(letter)) if wanted.fits(letter) => {
                     token += 1;
-                    at += 1;
+                    rest = after;
                     continue;
                 }
                 _ => {}
             }
-            match retry {
-                Some((star, next)) if next <= name.len() => {
-                    retry = Some((star, next + 1));
-                    token = star + 1;
-                    at = next;
-                }
-                _ => return false,
+            let Some((star, mut left)) = retry else { return false };
+            if left.next().is_none() {
+                return false;
             }
+            token = star + 1;
+            rest = left.clone();
+            retry = Some((star, left));
         }
-        true
     }
 }
 
@@ -94,8 +97,11 @@ impl Token {
 }
 
 /// A name as patterns compare it on this machine.
-pub(crate) fn folded(name: &str) -> String {
-    name.chars().map(fold).collect()
+pub(crate) fn folded(name: &str) -> Cow<'_, str> {
+    match IGNORE_CASE {
+        true => Cow::Owned(name.chars().map(fold).collect()),
+        false => Cow::Borrowed(name),
+    }
 }
 
 fn fold(letter: char) -> char {

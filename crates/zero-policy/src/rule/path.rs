@@ -39,6 +39,9 @@ impl PathPattern {
         if let Some(prefix) = text.strip_suffix(":*") {
             return Err(RuleError::PrefixOfPath(prefix.to_owned()));
         }
+        if lists_alternatives(text) {
+            return Err(RuleError::Braces(text.to_owned()));
+        }
         let (base, body) = if let Some(body) = text.strip_prefix("//") {
             (Some(Base::Machine), body)
         } else if text == "~" {
@@ -81,6 +84,25 @@ impl PathPattern {
     pub(super) fn is_exact(&self) -> bool {
         !self.beneath && !self.folder && self.parts.iter().all(|part| literal(part).is_some())
     }
+}
+
+/// Whether `{a,b}` is in it, which other tools read as two patterns.
+fn lists_alternatives(text: &str) -> bool {
+    let mut letters = text.chars();
+    let (mut open, mut comma) = (false, false);
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => {
+                letters.next();
+            }
+            '{' => (open, comma) = (true, false),
+            ',' => comma = open,
+            '}' if comma => return true,
+            '}' => open = false,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The name a part stands for, when it stands for one only.

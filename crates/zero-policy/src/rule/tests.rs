@@ -151,7 +151,8 @@ fn one_meaning_has_several_spellings() {
     rule("Bash(echo \"it's)");
     rule("Bash(find . -exec ls {} \\;)");
     rule("Bash(echo '>')");
-    rule("Read({a,b})");
+    rule("Read(\\{a,b})");
+    rule("Read({a}, b)");
     rule("Read(a[{]b)");
 }
 

@@ -34,8 +34,13 @@ impl Hosts {
     }
 
     pub(super) fn find(&self, host: &HostName) -> Option<usize> {
+        first(self.any, self.find_named(host))
+    }
+
+    /// The same, without what is said of every host.
+    pub(super) fn find_named(&self, host: &HostName) -> Option<usize> {
         if let Some(address) = host.ip() {
-            return first(self.any, self.addresses.get(&address).copied());
+            return self.addresses.get(&address).copied();
         }
         let name = host.name()?;
         let parents = name.match_indices('.').filter_map(|(dot, _)| name.get(dot + 1..));
@@ -43,6 +48,6 @@ impl Hosts {
         let by_name = self.names.get(name).copied();
         let by_labels =
             self.labels.iter().find(|(labels, _)| labels_match(labels, name)).map(|(_, at)| *at);
-        first(first(self.any, by_name), first(beneath, by_labels))
+        first(by_name, first(beneath, by_labels))
     }
 }

@@ -1,6 +1,6 @@
 //! Which of many patterns can match a text at all: those whose longest literal is in it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use aho_corasick::AhoCorasick;
 
@@ -48,12 +48,14 @@ impl Literals {
 
     /// The patterns that may match, each once.
     pub(super) fn candidates(&self, text: &str) -> impl Iterator<Item = usize> + use<'_> {
-        let found: BTreeSet<usize> = self
+        let mut found: Vec<usize> = self
             .finder
             .iter()
             .flat_map(|finder| finder.find_overlapping_iter(text))
             .map(|found| found.pattern().as_usize())
             .collect();
+        found.sort_unstable();
+        found.dedup();
         let needing = found.into_iter().filter_map(|number| self.needing.get(number)).flatten();
         needing.chain(&self.always).copied()
     }

@@ -3,7 +3,8 @@
 //! A path is walked once, name by name, through all patterns at the same time. A pattern that is
 //! complete on the way covers everything beneath, so that no pattern needs to be tried twice.
 
-use std::collections::{BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
@@ -37,32 +38,33 @@ impl<'a> Coverage<'a> {
     }
 
     /// What covers a touch.
-    pub(super) fn of(verdict: Verdict, tool: &'a str, access: Access) -> Vec<Self> {
-        let mut coverages = match access {
-            Access::Read => vec![Self::Reads],
-            Access::Write => vec![Self::Changes],
-            Access::Delete => vec![Self::Changes, Self::Removals],
-        };
+    pub(super) fn of(
+        verdict: Verdict,
+        tool: &'a str,
+        access: Access,
+    ) -> impl Iterator<Item = Self> + Clone {
+        let strict = verdict != Verdict::Allow;
         // What must not be read must not be changed either.
-        if access != Access::Read && verdict != Verdict::Allow {
-            coverages.push(Self::Reads);
-        }
-        if let own @ Self::Tool(_) = Self::of_rule(tool)
-            && tool != "Bash"
-        {
-            coverages.push(own);
-        }
-        coverages
+        let reads = (access == Access::Read || strict).then_some(Self::Reads);
+        // What must not be changed must not go away either; but who lets a file be changed has not
+        // said that it may go.
+        let changed = access == Access::Write || access == Access::Delete && strict;
+        let changes = changed.then_some(Self::Changes);
+        let removals = (access == Access::Delete).then_some(Self::Removals);
+        let own = Self::of_rule(tool);
+        let own = (matches!(own, Self::Tool(_)) && tool != "Bash").then_some(own);
+        [reads, changes, removals, own].into_iter().flatten()
     }
 
     /// The tools whose bare names cover the same.
-    pub(super) fn tools(self) -> Vec<&'a str> {
-        match self {
-            Self::Reads => vec!["Read"],
-            Self::Changes => vec!["Edit", "Write"],
-            Self::Removals => vec!["Delete"],
-            Self::Tool(tool) => vec![tool],
-        }
+    pub(super) fn tools(self) -> impl Iterator<Item = &'a str> {
+        let (one, other) = match self {
+            Self::Reads => ("Read", None),
+            Self::Changes => ("Edit", Some("Write")),
+            Self::Removals => ("Delete", None),
+            Self::Tool(tool) => (tool, None),
+        };
+        [Some(one), other].into_iter().flatten()
     }
 }
 
@@ -102,17 +104,17 @@ impl Paths {
         self.trees.is_empty()
     }
 
-    pub(super) fn find(&self, coverage: Coverage<'_>, path: &Path) -> Option<usize> {
+    pub(super) fn find(&self, coverage: Coverage<'_>, path: &[Cow<'_, str>]) -> Option<usize> {
         self.trees.get(&coverage)?.find(path)
     }
 
-    pub(super) fn could_be_named_by(
+    pub(super) fn could_be_named_by<'a>(
         &self,
-        coverages: &[Coverage<'_>],
+        coverages: impl Iterator<Item = Coverage<'a>>,
         pattern: &str,
     ) -> Option<usize> {
         let pattern = ShellPattern::new(pattern);
-        let trees = coverages.iter().filter_map(|coverage| self.trees.get(coverage));
+        let trees = coverages.filter_map(|coverage| self.trees.get(&coverage));
         trees.filter_map(|tree| tree.could_be_named_by(&pattern)).min()
     }
 }
@@ -151,6 +153,24 @@ fn escape(name: &str) -> String {
         escaped.push(letter);
     }
     escaped
+}
+
+/// The names of an absolute path as rules compare them, `.` and `..` taken out.
+pub(super) fn compared_names(path: &Path) -> Vec<Cow<'_, str>> {
+    let mut names = Vec::with_capacity(path.as_os_str().len() / 8 + 1);
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => names.push(match name.to_str() {
+                Some(name) => folded(name),
+                None => Cow::Owned(folded(&name.to_string_lossy()).into_owned()),
+            }),
+            Component::ParentDir => {
+                names.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    names
 }
 
 fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
@@ -228,7 +248,7 @@ impl Tree {
         let child = match literal(part) {
             _ if stays => *node.folders.get_or_insert(next),
             _ if part == "*" => *node.any.get_or_insert(next),
-            Some(name) => *node.names.entry(folded(&name)).or_insert(next),
+            Some(name) => *node.names.entry(folded(&name).into_owned()).or_insert(next),
             None => *node.globs.entry(part.to_owned()).or_insert(next),
         };
         if child == next {
@@ -250,42 +270,44 @@ impl Tree {
     }
 
     /// The first rule whose pattern matches the path or a folder it lies in.
-    fn find(&self, path: &Path) -> Option<usize> {
+    fn find(&self, path: &[Cow<'_, str>]) -> Option<usize> {
         let mut found = None;
-        let mut active = BTreeSet::new();
+        let (mut active, mut next) = (Vec::new(), Vec::new());
         self.enter(0, &mut active, &mut found);
-        for name in names(path) {
-            let mut next = BTreeSet::new();
-            let name = folded(&name.to_string_lossy());
+        for name in path {
+            next.clear();
             for at in &active {
                 let Some(node) = self.nodes.get(*at) else { continue };
                 if node.stays {
                     self.enter(*at, &mut next, &mut found);
                 }
-                let by_name = node.names.get(&name).copied();
+                let by_name = node.names.get(name.as_ref()).copied();
                 for child in by_name.into_iter().chain(node.any) {
                     self.enter(child, &mut next, &mut found);
                 }
-                let globs = node.literals.candidates(&name).filter_map(|glob| node.built.get(glob));
-                for (_, child) in globs.filter(|(glob, _)| glob.matches(&name)) {
+                let globs = node.literals.candidates(name).filter_map(|glob| node.built.get(glob));
+                for (_, child) in globs.filter(|(glob, _)| glob.matches(name)) {
                     self.enter(*child, &mut next, &mut found);
                 }
             }
             if next.is_empty() {
                 break;
             }
-            active = next;
+            // Two ways may lead to the same place.
+            next.sort_unstable();
+            next.dedup();
+            std::mem::swap(&mut active, &mut next);
         }
         found
     }
 
-    fn enter(&self, at: usize, active: &mut BTreeSet<usize>, found: &mut Option<usize>) {
+    fn enter(&self, at: usize, active: &mut Vec<usize>, found: &mut Option<usize>) {
         let Some(node) = self.nodes.get(at) else { return };
-        active.insert(at);
+        active.push(at);
         *found = first(*found, node.rule);
         // At most one step: a `**` has no `**` of its own.
         if let Some(folders) = node.folders {
-            active.insert(folders);
+            active.push(folders);
             *found = first(*found, self.nodes.get(folders).and_then(|node| node.rule));
         }
     }

@@ -435,8 +435,10 @@ fn changing_files() {
         (EDITS, "cp src/a.rs src/b.rs"),
         (EDITS, "cp README.md src/"),
         (EDITS, "sort src/a.txt -o src/a.txt"),
+        (EDITS, "sed -i 's/a/b/' src/*.ts"),
+        (OTHER_EDITS, "sed -i 's/a/b/' lib/*.ts"),
+        (EDITS, "for f in src/*.ts; do sed -i 's/a/b/' \"$f\"; done"),
         // Many files at once count as a change of the folder they lie in.
-        (OTHER_EDITS, "for f in src/*.ts; do sed -i 's/a/b/' \"$f\"; done"),
         (OTHER_EDITS, "find src -name '*.rs' -exec sed -i 's/foo/bar/' {} +"),
         (OTHER_EDITS, "find . -name '*.md' -exec sed -i 's/foo/bar/' {} \\;"),
         // `xargs` splits a name at its spaces, and a part may be an option that runs something.
@@ -452,9 +454,13 @@ fn changing_files() {
         (OTHER_EDITS, "tar xzf x.tgz -C vendor"),
         (OTHER_EDITS, "ln -s src/a.rs link.rs"),
         (OTHER_EDITS, "chmod +x scripts/run.sh"),
-        // A rule to edit covers removing; the mode that accepts edits does not.
-        (RULED, "mv src/a.rs src/b.rs"),
-        (RULED, "rm src/a.rs"),
+        // Who lets a file be changed, by a rule or by the mode, has not said that it may go.
+        (ASKS, "mv src/a.rs src/b.rs"),
+        (ASKS, "rm src/a.rs"),
+        // What is in an archive is not known; in the workspace itself it may be a hook.
+        (ASKS, "tar xf x.tar"),
+        (ASKS, "unzip x.zip"),
+        (OTHER_EDITS, "cp -r template/. ."),
         (ASKS, "rm -rf node_modules"),
         (ASKS, "rm -rf target && cargo build"),
         (ASKS, "echo x > /etc/hosts"),

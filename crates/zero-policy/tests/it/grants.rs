@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use zero_core::{Effect, Execution, Risk};
-use zero_policy::{Decision, Grant, Mode, NoWorld, Request, World};
+use zero_policy::{Decision, Grant, Mode, NoWorld, Request, Sought, World};
 
 use crate::judging::engine;
 
@@ -49,9 +49,10 @@ impl World for Machine {
         self.programs.iter().find(|(own, _)| *own == name).map(|(_, file)| PathBuf::from(file))
     }
 
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Sought {
         let links = self.links.iter().map(|(link, _)| PathBuf::from(link));
-        links.filter(|link| link.starts_with(folder)).find(|link| wanted(link))
+        let mut beneath = links.filter(|link| link.starts_with(folder));
+        beneath.find(|link| wanted(link)).map_or(Sought::Nowhere, Sought::Found)
     }
 }
 

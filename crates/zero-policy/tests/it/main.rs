@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod attacks_programs;
+mod attacks_engine;
 mod bash;
 mod differential;
 mod everyday;

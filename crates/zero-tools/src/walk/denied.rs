@@ -15,7 +15,7 @@ use zero_sandbox::LastLink;
 use super::Entry;
 use crate::wording::counted;
 
-/// What was left out because reading it is denied. Only fingerprints are kept: enough to count
+/// What was left out because reading it is denied or must be asked. Only fingerprints are kept: enough to count
 /// what two walks meet once, and nothing that could be told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Denied {
@@ -57,7 +57,7 @@ impl Denied {
             (false, false) => format!("{files} and {folders}"),
         };
         let them = if count == 1 { "it" } else { "them" };
-        Some(format!("{what} left out: reading {them} is denied"))
+        Some(format!("{what} left out: reading {them} is denied or must be asked"))
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(error.details["left_out"], 4);
         assert_eq!(
             error.message,
-            "none of the files could be read:\n- `**/k*.txt`: no file matches\n(2 files and 2 folders left out: reading them is denied)"
+            "none of the files could be read:\n- `**/k*.txt`: no file matches\n(2 files and 2 folders left out: reading them is denied or must be asked)"
         );
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{Effect, Execution, Risk};
 use zero_policy::{
-    Decision, Engine, EngineConfig, Grant, Mode, NoWorld, Request, Rule, Verdict, World,
+    Decision, Engine, EngineConfig, Grant, Mode, NoWorld, Request, Rule, Sought, Verdict, World,
 };
 
 use super::choices::Choices;
@@ -116,9 +116,10 @@ impl World for Files {
         NoWorld.program(name, folder)
     }
 
-    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Sought {
         let files = material::FILES.iter().map(|file| Path::new("/w").join(file));
-        files.filter(|file| file.starts_with(folder)).find(|file| wanted(file))
+        let mut beneath = files.filter(|file| file.starts_with(folder));
+        beneath.find(|file| wanted(file)).map_or(Sought::Nowhere, Sought::Found)
     }
 }
 

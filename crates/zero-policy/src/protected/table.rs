@@ -1,0 +1,69 @@
+//! Many names, looked up by the first part of each.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// Names by the reason why they are in the table.
+type Rows = &'static [(&'static str, &'static [&'static str])];
+
+/// A table of names; one may have several parts, as `.github/workflows` has.
+pub(super) struct Table {
+    rows: Rows,
+    by_first: OnceLock<HashMap<&'static str, Vec<Entry>>>,
+}
+
+struct Entry {
+    /// What follows the first part.
+    rest: Vec<&'static str>,
+    why: &'static str,
+}
+
+impl Table {
+    pub(super) const fn new(rows: Rows) -> Self {
+        Self { rows, by_first: OnceLock::new() }
+    }
+
+    /// The reason of an entry that the names start with.
+    pub(super) fn at_start(&self, names: &[Cow<'_, str>]) -> Option<&'static str> {
+        let (first, names) = names.split_first()?;
+        let fits = |entry: &&Entry| {
+            entry.rest.len() <= names.len() && entry.rest.iter().zip(names).all(|(a, b)| a == b)
+        };
+        self.entries(first).iter().find(fits).map(|entry| entry.why)
+    }
+
+    /// The reason of an entry that is anywhere among the names.
+    pub(super) fn within(&self, names: &[Cow<'_, str>]) -> Option<&'static str> {
+        (0..names.len()).find_map(|at| self.at_start(names.get(at..)?))
+    }
+
+    /// Whether the names end with a folder in which an entry lies: `.github` for
+    /// `.github/workflows`. Only folders that are for settings: many a `library` is not the one
+    /// that has `launchagents` in it.
+    pub(super) fn lies_beneath(&self, names: &[Cow<'_, str>]) -> bool {
+        names.iter().enumerate().any(|(at, first)| {
+            let inner = names.get(at + 1..).unwrap_or_default();
+            let beneath = |entry: &Entry| {
+                entry.rest.len() > inner.len() && entry.rest.iter().zip(inner).all(|(a, b)| a == b)
+            };
+            (first.starts_with('.') || first == "gradle") && self.entries(first).iter().any(beneath)
+        })
+    }
+
+    fn entries(&self, first: &str) -> &[Entry] {
+        self.by_first.get_or_init(|| self.arranged()).get(first).map_or(&[], Vec::as_slice)
+    }
+
+    fn arranged(&self) -> HashMap<&'static str, Vec<Entry>> {
+        let mut by_first: HashMap<&'static str, Vec<Entry>> = HashMap::new();
+        for (why, names) in self.rows {
+            for name in *names {
+                let mut parts = name.split('/');
+                let first = parts.next().unwrap_or_default();
+                by_first.entry(first).or_default().push(Entry { rest: parts.collect(), why });
+            }
+        }
+        by_first
+    }
+}

