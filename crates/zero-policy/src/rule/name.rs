@@ -52,6 +52,12 @@ impl NameGlob {
 
     /// Whether a name fits. It must be folded by [`folded`] before.
     pub(crate) fn matches(&self, name: &str) -> bool {
+        // Most patterns are `*.rs` and their like, and most names end otherwise.
+        if let Some(Token::Letter(last)) = self.0.last()
+            && !name.ends_with(*last)
+        {
+            return false;
+        }
         let mut token = 0;
         let mut rest = name.chars();
         // The last `*`, and what was left of the name when it had to take one more letter.
