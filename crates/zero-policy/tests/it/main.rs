@@ -1,8 +1,8 @@
 //! The policy engine from outside.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod attacks_programs;
 mod attacks_engine;
+mod attacks_programs;
 mod bash;
 mod differential;
 mod everyday;
