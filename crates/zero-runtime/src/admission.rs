@@ -48,7 +48,7 @@ impl Admission {
     /// Places as the limits say.
     pub fn new(limits: &Limits) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(limits.host_calls_max)),
+            places: Arc::new(places(limits.host_calls_max)),
             session_calls_max: limits.session_calls_max,
             queue_calls_max: limits.queue_calls_max,
             waiting: AtomicUsize::new(0),
@@ -58,7 +58,7 @@ impl Admission {
 
     /// A new session's share.
     pub fn lane(&self) -> Lane {
-        Lane { places: Arc::new(Semaphore::new(self.session_calls_max)) }
+        Lane { places: Arc::new(places(self.session_calls_max)) }
     }
 
     /// Calls waiting for a place.
@@ -107,6 +107,11 @@ impl Admission {
         }
         Ok(waiting)
     }
+}
+
+/// So many places, or as many as there can be: more than that are never taken.
+fn places(count: usize) -> Semaphore {
+    Semaphore::new(count.min(Semaphore::MAX_PERMITS))
 }
 
 fn no_place(waited: Duration) -> ToolError {

@@ -67,7 +67,7 @@ pub struct AuditRow {
     /// The error's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The error's message, cleaned and shortened.
+    /// The first line of the error's message, cleaned and shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How long it took, in microseconds, waiting included.
@@ -90,7 +90,7 @@ impl AuditRow {
             time,
             call: call.to_string(),
             session: None,
-            workspace: workspace.cwd().display().to_string(),
+            workspace: redact::short_text(&workspace.cwd().display().to_string()),
             tool: redact::short_text(tool),
             asked_as: None,
             dialect: DialectName::Canonical.to_string(),
@@ -113,7 +113,9 @@ impl AuditRow {
     pub fn failed(&mut self, error: &ToolError) {
         self.error_type = Some(error.error_type.word().to_owned());
         self.reason = error.details.get("reason").and_then(Value::as_str).map(str::to_owned);
-        self.message = Some(redact::short_text(&error.message));
+        // What stands below the first line may quote the file or the input at length.
+        let first = error.message.lines().next().unwrap_or_default();
+        self.message = Some(redact::short_text(first));
     }
 }
 

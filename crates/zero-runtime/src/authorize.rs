@@ -4,7 +4,7 @@
 //! answer is added to it once.
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{Effects, ErrorType, Reason, ToolError, ToolSpec};
+use zero_core::{Effect, Effects, ErrorType, Reason, TargetPath, ToolError, ToolSpec, Whereabouts};
 
 use crate::approver::{Answer, Approver, Question, shown};
 use crate::audit::AuditDecision;
@@ -17,6 +17,7 @@ use crate::policy::{Decision, Grant, PolicyRequest, Verdict};
 use crate::redact;
 use crate::session::Session;
 use crate::tool::AnyPlan;
+use crate::unsettled;
 
 /// Most that one answer settles for a session: nobody reads through more before they answer.
 const GRANTS_PER_ANSWER_MAX: usize = 16;
@@ -39,7 +40,6 @@ impl ToolHost {
         cancel: &CancellationToken,
         ledger: &mut Ledger<'_>,
     ) -> Result<(), ToolError> {
-        let title = asked.title;
         let rejected = session.grants.of(Stand::Rejected);
         let granted = session.grants.of(Stand::Allowed);
         // Rules meet whatever a model writes; a judge that fails has not allowed anything.
@@ -49,25 +49,32 @@ impl ToolHost {
                 effects: &asked.effects,
                 workspace: session.workspace(),
                 grants: &granted,
-                rejected: &rejected,
             }))
         })?;
         let noted = ledger.judged(&decision);
         if decision.verdict == Verdict::Deny {
-            let message = format!("{title}: {}", denied_by_rule(&decision));
-            return Err(denied(&decision, Reason::Denied, message));
+            return Err(denied(&decision, Reason::Denied, denied_by_rule(&asked, &decision)));
         }
-        guarded(|| asked.plan.check(cx))?;
+        let check = || guarded(|| asked.plan.check(cx));
         if decision.verdict == Verdict::Allow {
-            return Ok(());
+            return check();
+        }
+        let title = titled(&asked, asked.effects.iter().find_map(Effect::path));
+        // That a call can only fail says what stands at its path: only who may look there hears it
+        // before the person was asked.
+        let may_look = self.may_look(session, &asked);
+        if may_look {
+            check()?;
         }
         let offered = &decision.grants;
-        if !offered.is_empty() && offered.iter().all(|grant| rejected.contains(grant)) {
+        let refused: Vec<Grant> =
+            offered.iter().filter(|grant| rejected.contains(grant)).cloned().collect();
+        if !refused.is_empty() {
             noted.answered =
-                Some(format!("{}: reject, earlier in this session", rejecter(session, offered)));
+                Some(format!("{}: reject, earlier in this session", rejecter(session, &refused)));
             let message = format!(
                 "{title}: rejected, the person does not want to be asked about {} again in this session; do without it, or ask what they would rather have",
-                shown(offered)
+                shown(&refused)
             );
             return Err(denied(&decision, Reason::Rejected, message));
         }
@@ -83,10 +90,10 @@ impl ToolHost {
             && session.grants.has_room(offered.len());
         let question = Question {
             tool: asked.spec.name.clone(),
-            title: title.to_owned(),
+            title: asked.title.to_owned(),
             reason: decision.reason.clone(),
             risk: decision.risk,
-            effects: asked.effects,
+            effects: asked.effects.clone(),
             judged: decision.effects.clone(),
             grants: if can_stand { offered.clone() } else { Vec::new() },
             preview: guarded(|| Ok(asked.plan.preview(cx)))?,
@@ -97,10 +104,28 @@ impl ToolHost {
             answer = approver.ask(&question) => answer,
         };
         if settle(session, &question, answer, &**approver, noted).allows() {
-            return Ok(());
+            return if may_look { Ok(()) } else { check() };
         }
         let message = format!("{title}: rejected by the person; ask what they would rather have");
         Err(denied(&decision, Reason::Rejected, message))
+    }
+
+    /// Whether a caller may know what stands at the call's paths, whatever becomes of the call.
+    fn may_look(&self, session: &Session, asked: &Asked<'_>) -> bool {
+        let tool = asked.spec.name.as_str();
+        asked.effects.iter().filter_map(Effect::path).all(|path| {
+            let written = session.workspace().cwd().join(path.written());
+            path.whereabouts() != Whereabouts::Outside
+                && self.policy.may_read(tool, &written, path.canonical())
+        })
+    }
+}
+
+/// The call in the caller's own words: where a link leads is not for everybody to know.
+fn titled(asked: &Asked<'_>, path: Option<&TargetPath>) -> String {
+    match path {
+        Some(path) => unsettled::title(asked.spec, path.written()),
+        None => asked.title.to_owned(),
     }
 }
 
@@ -136,17 +161,28 @@ fn rejecter(session: &Session, grants: &[Grant]) -> String {
     theirs.map_or_else(|| "person".to_owned(), |rejection| rejection.by)
 }
 
-/// Which rule denied, why, and what would have to change.
-fn denied_by_rule(decision: &Decision) -> String {
-    let Decision { reason, rule, source, .. } = decision;
-    match (rule, source) {
-        (Some(rule), Some(source)) => format!(
-            "denied by rule `{rule}`, {reason}; to allow it, remove or narrow that rule in {source}"
-        ),
-        (Some(rule), None) => {
-            format!("denied by rule `{rule}`, {reason}; to allow it, remove or narrow that rule")
-        }
-        (None, _) => format!("denied, {reason}"),
+/// Which rule denied, why, and what would have to change. Of a path it says only what its caller
+/// wrote, and the same whether or not something stands there.
+fn denied_by_rule(asked: &Asked<'_>, decision: &Decision) -> String {
+    let Decision { rule, source, effects, .. } = decision;
+    let judged = asked.effects.iter().zip(effects);
+    let path = judged
+        .filter(|(_, judged)| judged.decision == Verdict::Deny)
+        .find_map(|(effect, judged)| effect.path().map(|path| (path, judged)));
+    let title = titled(asked, path.map(|(path, _)| path));
+    // A rule's own reason repeats the path it denies.
+    let reason = match path {
+        Some((_, judged)) => &judged.reason,
+        None => &decision.reason,
+    };
+    let advice = match source {
+        Some(source) => format!("to allow it, remove or narrow that rule in {source}"),
+        None => "to allow it, remove or narrow that rule".to_owned(),
+    };
+    match rule {
+        Some(rule) if path.is_some() => format!("{title}: denied by rule `{rule}`; {advice}"),
+        Some(rule) => format!("{title}: denied by rule `{rule}`, {reason}; {advice}"),
+        None => format!("{title}: denied, {reason}"),
     }
 }
 

@@ -23,6 +23,8 @@ use crate::host::ToolHost;
 use crate::ledger::Ledger;
 use crate::registry::Registered;
 use crate::session::Session;
+use crate::tool::AnyPlan;
+use crate::unsettled::{self, Unsettled};
 
 /// Stand-ins tried after each other when tools fail by themselves.
 const FALLBACKS_MAX: usize = 2;
@@ -151,12 +153,16 @@ impl ToolHost {
         let spec = tool.tool.spec();
         self.breakers.check(&spec.name)?;
         let mut probe = Probe { host: self, tool: &spec.name, health: Health::Unknown };
-        let (plan, description, effects) = guarded(|| {
-            let plan = tool.tool.plan(input, session.workspace())?;
-            let (description, effects) = (plan.describe(), plan.effects());
-            Ok((plan, description, effects))
-        })
-        .inspect_err(|error| probe.learn(error))?;
+        let written = unsettled::written(&input);
+        let planned = guarded(|| tool.tool.plan(input, session.workspace()));
+        let plan = planned.or_else(|error| {
+            probe.learn(&error);
+            let written = written.as_deref();
+            let failed = Unsettled::new(&*tool.tool, written, session.workspace(), error)?;
+            Ok::<Box<dyn AnyPlan>, ToolError>(Box::new(failed))
+        })?;
+        let (description, effects) = guarded(|| Ok((plan.describe(), plan.effects())))
+            .inspect_err(|error| probe.learn(error))?;
         ledger.described(tool, &description, &effects);
         let effects_change_files =
             effects.iter().any(|effect| matches!(effect, Effect::Write(_) | Effect::Delete(_)));

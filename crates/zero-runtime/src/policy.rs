@@ -18,8 +18,6 @@ pub struct PolicyRequest<'a> {
     pub workspace: &'a Workspace,
     /// What a person allowed for the rest of the session.
     pub grants: &'a [Grant],
-    /// What a person rejected for the rest of the session.
-    pub rejected: &'a [Grant],
 }
 
 /// Judges calls on their effects.

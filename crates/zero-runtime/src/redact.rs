@@ -4,12 +4,15 @@
 //! away: the name of the field it stands in, and its own shape.
 
 mod named;
+mod shapes;
 
 use std::borrow::Cow;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Map, Value};
+
+use self::shapes::SHAPES;
 
 /// What stands where a secret stood.
 pub const REDACTED: &str = "[redacted]";
@@ -22,82 +25,6 @@ const NAME_BYTES_MAX: usize = 128;
 const EDGE_BYTES: usize = 256;
 /// Items kept of one list or object.
 const ITEMS_MAX: usize = 64;
-
-/// One shape of secrets. Where the pattern has a group, only the group is taken out.
-struct Shape {
-    /// Texts without any of these, in any case, cannot have the shape: the pattern, which is dear
-    /// to build, is not even looked at.
-    marks: &'static [&'static str],
-    pattern: &'static str,
-    built: OnceLock<Option<Regex>>,
-}
-
-impl Shape {
-    const fn new(marks: &'static [&'static str], pattern: &'static str) -> Self {
-        Self { marks, pattern, built: OnceLock::new() }
-    }
-
-    /// The pattern, where `lower`, a text in lower case, may have the shape.
-    fn for_text(&self, lower: &str) -> Option<&Regex> {
-        let may_have = self.marks.iter().any(|mark| lower.contains(mark));
-        let built = may_have.then(|| self.built.get_or_init(|| Regex::new(self.pattern).ok()));
-        built.and_then(Option::as_ref)
-    }
-}
-
-static SHAPES: [Shape; 17] = [
-    // Private keys in PEM form, whole or cut off.
-    Shape::new(
-        &["-----begin"],
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
-    ),
-    // Keys with a maker's mark: OpenAI, Anthropic, Stripe, GitHub, GitLab, Slack, AWS, Google, …
-    Shape::new(
-        &["sk-", "pk-", "rk-", "sk_", "pk_", "rk_"],
-        r"\b(?:sk|pk|rk)[-_](?:[A-Za-z]+[-_])*[A-Za-z0-9_-]{16,}",
-    ),
-    Shape::new(
-        &["gh", "glpat"],
-        r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})",
-    ),
-    Shape::new(&["xox"], r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
-    Shape::new(&["akia", "asia"], r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    Shape::new(&["aiza"], r"\bAIza[A-Za-z0-9_-]{30,}"),
-    Shape::new(
-        &["npm_", "pypi-", "hf_", "dop_v1_", "sg.", "ya29.", "whsec_", "age-secret-key-"],
-        r"\b(?:npm_|pypi-|hf_|dop_v1_|SG\.|ya29\.|whsec_|AGE-SECRET-KEY-)[A-Za-z0-9_.-]{16,}",
-    ),
-    // JSON web tokens.
-    Shape::new(&["eyj"], r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
-    // `Authorization: Bearer …`, `Basic …`.
-    Shape::new(&["bearer", "basic"], r"(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})"),
-    // `https://user:password@host`, `https://token@host`; a password may hold `@` and `/` too.
-    // A number behind the colon is a port, and what follows its slash a path.
-    Shape::new(&["://"], r#"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:([^\s/"'<>]+)@"#),
-    Shape::new(&["://"], r#"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]+:([^\s\d/"'<>][^\s"'<>]*)@"#),
-    Shape::new(&["://"], r#"[a-zA-Z][a-zA-Z0-9+.-]*://([^\s/:@"'<>]{8,})@"#),
-    // Headers, whatever scheme they name.
-    Shape::new(
-        &["authorization", "cookie"],
-        r#"(?i)\b(?:proxy-)?(?:authorization|(?:set-)?cookie)["']?\s*[:=]\s*["']?([^\r\n"']+)"#,
-    ),
-    // `curl -u name:password`.
-    Shape::new(&["-u", "--user"], r"(?:^|\s)(?:-u|--user)[= ]?[^\s:]+:(\S+)"),
-    // `<password>…</password>`, `setPassword("…")`.
-    Shape::new(
-        &["passw", "secret", "token", "key>"],
-        r"(?i)<[\w:-]*(?:passw(?:or)?d|secret|token|api-?key)[\w:-]*>([^<]+)</",
-    ),
-    Shape::new(
-        &["passw", "secret", "token", "key("],
-        r#"(?i)(?:passw(?:or)?d|secret|token|api_?key)\w*\(\s*(?:\[\]byte\()?["'`]([^"'`]+)"#,
-    ),
-    // `let password: &str = "…"`: the value stands behind the type.
-    Shape::new(
-        &["passw", "secret", "token", "key"],
-        r#"(?i)(?:passw(?:or)?d|secret|token|api_?key)\w*\s*:\s*[^=\n"']{1,60}=\s*\w*["'`]+([^"'`]+)"#,
-    ),
-];
 
 /// The marks of all shapes and names in one pattern. Without it, each is looked for.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -130,7 +57,16 @@ const SECRET_WORDS: &[&str] = &[
     "credential",
     "credentials",
     "authorization",
+    "auth",
     "cookie",
+    "master_key",
+    "ssh_key",
+    "signing_key",
+    "encryption_key",
+    "key_data",
+    "session_id",
+    "otp",
+    "passwort",
 ];
 
 /// Whether a field of that name holds a secret. Of several tokens a number may be how many.
@@ -304,6 +240,41 @@ mod tests {
             "encryption_key: LEAK1234",
             "-----BEGIN PGP PRIVATE KEY BLOCK-----\nLEAK1234",
             "AGE-SECRET-KEY-1LEAK1234ABCDEFGH",
+            "https://hooks.slack.com/services/T00000000/B00000000/LEAKXXXXXXXXXXXX",
+            "https://discord.com/api/webhooks/123456789012345678/LEAKabcdefghijkl-ABC_12",
+            "https://api.telegram.org/bot123456789:AALEAKabcdefghijklmnopqrstuvwxyz123/getMe",
+            "hvs.LEAKabcdefghijklmnopqrstuvwx",
+            "shpat_LEAK567890abcdef1234567890abcdef",
+            "https://x.blob.core.windows.net/c?sv=2020&sig=LEAKabc%2Bdef%3D",
+            "https://b.s3.amazonaws.com/x?X-Amz-Signature=LEAKab&X-Amz-Credential=LEAKA",
+            "https://maps.x.com/?key=LEAKabcdef123",
+            "https://x.com/cb?code=LEAKabcdef123",
+            "https://x.com/?auth=LEAKabcdef123",
+            "curl -b 'session=LEAKabc; other=LEAK' x",
+            "curl -s -b sid=LEAKabc x",
+            "wget --cookie sid=LEAKabc x",
+            "Cookie: a=LEAK; b=LEAK",
+            "mysql -uroot -pLEAKpw db",
+            "sshpass -p LEAKpw ssh x",
+            "sshpass -p'LEAKpw' ssh x",
+            "docker login -u me -p LEAKpw",
+            "az login -u a -p LEAKpw",
+            "redis-cli -h x -a LEAKpw ping",
+            "zip -r -P LEAKpw x y",
+            "7z a -pLEAKpw x",
+            "openssl enc -k LEAKpw -pass pass:LEAKpw2",
+            "htpasswd -b f user LEAKpw",
+            "psql --password LEAKpw",
+            "RAILS_MASTER_KEY=LEAKpw",
+            "STRIPE_KEY=LEAKpw rails s",
+            "ssh_key=LEAKpw",
+            "client-key-data: LEAKabcdef",
+            r#"{"auths":{"x":{"auth":"LEAKabcdef=="}}}"#,
+            "//registry.example.org/:_auth=LEAKpwLEAKpw",
+            "session_id=LEAKpw",
+            "pw=LEAKpw",
+            "passwort=LEAKpw",
+            "otp=LEAK123",
         ] {
             assert!(!text(dirty).contains("LEAK"), "{dirty} -> {}", text(dirty));
         }
@@ -340,6 +311,19 @@ mod tests {
             "/password: expected a string, found 3",
             "http://localhost:8080/users/@me",
             r#"{"password": null, "secret": true}"#,
+            "primary_key: id",
+            "let cache_key = path.join(name);",
+            "sort --key=2 names.txt",
+            "git checkout -b feature/x=y",
+            "mkdir -p a/b && cp -p a b",
+            "docker run -p 8080:80 web",
+            "mysql -u root -p shop",
+            "zip -r out.zip src",
+            "https://example.org/error?code=404",
+            "https://example.org/?page=2&sort=name",
+            "auth: required",
+            "the author of the session",
+            "fn key(&self) -> &Key {",
         ] {
             check(plain, plain);
         }

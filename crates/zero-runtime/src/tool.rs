@@ -14,7 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zero_core::result::{Content, Display, Location, ToolResult};
 use zero_core::{
-    Category, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, ToolName, ToolSpec,
+    Category, Effect, Effects, Kind, Reason, Risk, TargetPath, TimeoutClass, ToolError, ToolName,
+    ToolSpec,
 };
 use zero_sandbox::Workspace;
 
@@ -90,9 +91,15 @@ pub trait Tool: Send + Sync + 'static {
     /// What the call will touch. Policy, sandbox and audit see this.
     fn effects(&self, plan: &Self::Plan) -> Effects;
 
+    /// What a call about this one path touches. It is judged where [`Tool::plan`] failed, before
+    /// anybody is told why: that says what stands there.
+    fn touches(&self, path: TargetPath) -> Effects {
+        vec![Effect::Read(path)]
+    }
+
     /// Fails when the call could only fail, such as on a file that is not there: asked after the
-    /// call was judged and before a person is, so that nobody is asked for nothing, and nobody
-    /// learns what stands at a path they may not touch.
+    /// call was judged, and where nothing is given away by it before a person is, so that nobody
+    /// is asked for nothing.
     fn check(&self, _plan: &Self::Plan, _cx: &CallContext) -> Result<(), ToolError> {
         Ok(())
     }
@@ -117,6 +124,11 @@ pub trait AnyTool: Send + Sync {
 
     /// Settles an input that fits the schema.
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError>;
+
+    /// What a call about this one path touches; judged where it could not be planned.
+    fn touches(&self, path: TargetPath) -> Effects {
+        vec![Effect::Read(path)]
+    }
 }
 
 /// A planned call whose types are gone.
@@ -127,7 +139,7 @@ pub trait AnyPlan: Send + Sync {
     /// What the call will touch.
     fn effects(&self) -> Effects;
 
-    /// Fails when the call could only fail; asked after it was judged and before a person is.
+    /// Fails when the call could only fail; asked after it was judged.
     fn check(&self, _cx: &CallContext) -> Result<(), ToolError> {
         Ok(())
     }
@@ -187,6 +199,10 @@ impl<T: Tool> AnyTool for Erased<T> {
         })?;
         let plan = Arc::new(self.tool.plan(args, workspace)?);
         Ok(Box::new(ErasedPlan { tool: Arc::clone(&self.tool), plan }))
+    }
+
+    fn touches(&self, path: TargetPath) -> Effects {
+        self.tool.touches(path)
     }
 }
 

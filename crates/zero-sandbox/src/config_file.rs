@@ -28,6 +28,9 @@ pub enum ConfigFileError {
     /// A link stands where none is followed.
     #[error("it is a link")]
     Link,
+    /// A link stands there and leads nowhere.
+    #[error("it is a link that leads nowhere")]
+    Dangling,
     /// What should be its folder is something else.
     #[error("what should be its folder is a link or a file")]
     NoFolder,
@@ -84,8 +87,8 @@ impl ConfigFile {
 
     /// What it holds; `None` when there is no such file.
     pub fn read(&self, bytes_max: u64) -> Result<Option<Vec<u8>>, ConfigFileError> {
-        let Some(place) = self.find()? else { return Ok(None) };
-        let Some(stat) = place.stat()? else { return Ok(None) };
+        let Some(place) = self.find()? else { return self.absent() };
+        let Some(stat) = place.stat()? else { return self.absent() };
         refuse_special(&stat)?;
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -99,6 +102,21 @@ impl ConfigFile {
             return Err(ConfigFileError::TooLarge { bytes_max });
         }
         Ok(Some(bytes))
+    }
+
+    /// That there is no file; but a link that leads nowhere stands for one that cannot be had now,
+    /// as when its disk is not there.
+    fn absent(&self) -> Result<Option<Vec<u8>>, ConfigFileError> {
+        let Self::Own(path) = self else { return Ok(None) };
+        let leads_nowhere = |path: &Path| {
+            let is_link = rustix::fs::lstat(path)
+                .is_ok_and(|stat| FileFacts::of(&stat).file_type == FileType::Symlink);
+            is_link && matches!(rustix::fs::stat(path), Err(Errno::NOENT))
+        };
+        if path.ancestors().any(leads_nowhere) {
+            return Err(ConfigFileError::Dangling);
+        }
+        Ok(None)
     }
 
     /// Puts `bytes` in its place, making the folders above it when needed. An old file's mode and
@@ -136,8 +154,10 @@ impl ConfigFile {
             }
             Self::Beneath { root, relative } => {
                 let (above, name) = split(relative)?;
-                let root = rustix::fs::open(root, folder_flags(), Mode::empty())?;
-                (beneath::open(&root, above, folder_flags()), name.to_owned())
+                // A workspace that is not there has no files.
+                let opened = rustix::fs::open(root, folder_flags(), Mode::empty())
+                    .and_then(|root| beneath::open(&root, above, folder_flags()));
+                (opened, name.to_owned())
             }
         };
         match opened {
@@ -372,6 +392,23 @@ mod tests {
             assert_eq!(std::fs::read_to_string(target).unwrap(), text);
             assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         }
+    }
+
+    #[test]
+    fn a_link_of_ones_own_that_leads_nowhere_is_no_missing_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let link = temp.path().join("settings.json");
+        symlink("unmounted/zero.json", &link).unwrap();
+        symlink("unmounted", temp.path().join("config")).unwrap();
+        for path in [link, temp.path().join("config/settings.json")] {
+            let read = ConfigFile::Own(path.clone()).read(100);
+            assert!(matches!(read, Err(ConfigFileError::Dangling)), "{path:?}: {read:?}");
+        }
+        let missing = ConfigFile::Own(temp.path().join("none/settings.json"));
+        assert!(matches!(missing.read(100), Ok(None)));
+        let root = temp.path().join("none");
+        let missing = ConfigFile::Beneath { root, relative: ".zero/s.json".into() };
+        assert!(matches!(missing.read(100), Ok(None)), "a workspace that is not there");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
 use crate::StateDir;
+use crate::state_dir::NO_LINK;
 
 /// How long the lock is waited for: its holders need microseconds, so somebody stopped in between.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -32,6 +33,7 @@ impl LockedLine {
         dir.create()?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(NO_LINK);
         let file = options.open(dir.path().join(name))?;
         reserve(&file)?;
         Ok(Self { file })

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::append_file::AppendFile;
 
+/// A link in the folder would have zero read or write somewhere else; none is followed.
+pub(crate) const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+
 /// A folder of zero's own state, made with mode 0700, whose files are made with mode 0600.
 #[derive(Clone, Debug)]
 pub struct StateDir {
@@ -41,8 +44,8 @@ impl StateDir {
     pub fn append_lines(&self, name: &str) -> io::Result<AppendFile> {
         self.create()?;
         let mut options = OpenOptions::new();
-        let file =
-            options.read(true).append(true).create(true).mode(0o600).open(self.path.join(name))?;
+        options.read(true).append(true).create(true).mode(0o600).custom_flags(NO_LINK);
+        let file = options.open(self.path.join(name))?;
         Ok(AppendFile::new(file))
     }
 
@@ -60,12 +63,13 @@ impl StateDir {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(NO_LINK)
             .open(self.path.join(name))
     }
 
     /// Opens a file for reading.
     pub fn open(&self, name: &str) -> io::Result<File> {
-        File::open(self.path.join(name))
+        OpenOptions::new().read(true).custom_flags(NO_LINK).open(self.path.join(name))
     }
 
     /// Gives a file another name, replacing what had it.
@@ -117,5 +121,27 @@ impl StateDir {
     pub fn age(&self, name: &str) -> io::Result<std::time::Duration> {
         let modified = std::fs::symlink_metadata(self.path.join(name))?.modified()?;
         Ok(modified.elapsed().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_folder_is_not_followed() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = StateDir::new(temp.path().join("state"));
+        dir.create().unwrap();
+        let victim = temp.path().join("victim");
+        std::os::unix::fs::symlink(&victim, dir.path().join("link")).unwrap();
+        assert!(dir.append_lines("link").is_err());
+        assert!(dir.lock_file("link").is_err());
+        assert!(crate::locked_line::LockedLine::open(&dir, "link").is_err());
+        assert!(!victim.exists(), "nothing was made through the link");
+        std::fs::write(&victim, "theirs").unwrap();
+        assert!(dir.open("link").is_err());
+        assert!(crate::locked_line::LockedLine::open_existing(&dir, "link").is_err());
     }
 }

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::result::Content;
 use zero_core::{
-    ByteSize, Category, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
-    ToolError,
+    ByteSize, Category, Display, Effect, Effects, Kind, Location, Reason, Risk, TargetPath,
+    TimeoutClass, ToolError,
 };
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::{Change, FileType, LastLink, Located, Snapshot, Workspace};
@@ -73,6 +73,10 @@ impl Tool for Delete {
 
     fn effects(&self, plan: &DeletePlan) -> Effects {
         vec![Effect::Delete(plan.file.target().clone())]
+    }
+
+    fn touches(&self, path: TargetPath) -> Effects {
+        vec![Effect::Delete(path)]
     }
 
     fn check(&self, plan: &DeletePlan, cx: &CallContext) -> Result<(), ToolError> {

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::result::Content;
 use zero_core::{
-    Category, Display, Effect, Effects, FileDiff, Kind, Location, Reason, Risk, TimeoutClass,
-    ToolError, Violation,
+    Category, Display, Effect, Effects, FileDiff, Kind, Location, Reason, Risk, TargetPath,
+    TimeoutClass, ToolError, Violation,
 };
 use zero_runtime::seen_files::{Freshness, stale_file};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
@@ -132,6 +132,10 @@ impl Tool for Edit {
     fn effects(&self, plan: &EditPlan) -> Effects {
         let target = plan.file.target();
         vec![Effect::Read(target.clone()), Effect::Write(target.clone())]
+    }
+
+    fn touches(&self, path: TargetPath) -> Effects {
+        vec![Effect::Read(path.clone()), Effect::Write(path)]
     }
 
     fn check(&self, plan: &EditPlan, cx: &CallContext) -> Result<(), ToolError> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use zero_core::result::Content;
 use zero_core::{
     ByteSize, Category, Display, Effect, Effects, FileDiff, Kind, Location, Reason, Risk,
-    TimeoutClass, ToolError,
+    TargetPath, TimeoutClass, ToolError,
 };
 use zero_runtime::seen_files::{Freshness, stale_file};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
@@ -91,6 +91,10 @@ impl Tool for Write {
         let read = plan.backup.as_ref().map(|_| Effect::Read(plan.file.target().clone()));
         let files = std::iter::once(&plan.file).chain(&plan.backup);
         read.into_iter().chain(files.map(|file| Effect::Write(file.target().clone()))).collect()
+    }
+
+    fn touches(&self, path: TargetPath) -> Effects {
+        vec![Effect::Write(path)]
     }
 
     fn preview(&self, plan: &WritePlan, cx: &CallContext) -> Option<Display> {

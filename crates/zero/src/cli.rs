@@ -18,6 +18,8 @@ use zero_policy::Mode;
 use zero_runtime::DialectName;
 use zero_runtime::audit::Pin;
 
+use crate::limit_range;
+
 pub use self::config::{ConfigCommand, LayerArgs};
 pub use self::policy::{
     PlaceArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs, PolicySimulateArgs,
@@ -448,7 +450,7 @@ fn limit(text: &str) -> Result<LimitArg, String> {
     let Some((name, value)) = text.split_once('=') else {
         return Err(format!("write it as NAME=VALUE; the names are {}", Limits::NAMES.join(", ")));
     };
-    Limits::default().set(name, value).map_err(|error| error.to_string())?;
+    limit_range::set(&mut Limits::default(), name, value)?;
     Ok(LimitArg { name: name.to_owned(), value: value.to_owned() })
 }
 
@@ -470,6 +472,7 @@ mod tests {
             ("file-timeout=0s", false),
             ("file-timeout=soon", false),
             ("speed=1", false),
+            ("session-calls=18446744073709551615", false),
             ("file-timeout", false),
         ] {
             assert_eq!(limit(text).is_ok(), fits, "{text}");

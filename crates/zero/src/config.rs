@@ -89,13 +89,20 @@ impl Config {
         })
     }
 
-    /// The person's own settings; `None` when nothing says where their home is.
-    pub(crate) fn settings_file(&self) -> Option<PathBuf> {
+    /// The person's own settings. When nothing says where their home is, nobody may go on without
+    /// them: what is missing might be the rule that forbids.
+    pub(crate) fn settings_file(&self) -> Result<PathBuf, UsageError> {
         let config_home = match (&self.xdg_config_home, &self.home) {
             (Some(config_home), _) => config_home.clone(),
-            (None, home) => home.as_ref()?.join(".config"),
+            (None, Some(home)) => home.join(".config"),
+            (None, None) => {
+                return Err(UsageError(
+                    "zero does not know where your settings are; set HOME or XDG_CONFIG_HOME to an absolute path"
+                        .to_owned(),
+                ));
+            }
         };
-        Some(config_home.join("zero/settings.json"))
+        Ok(config_home.join("zero/settings.json"))
     }
 
     /// The same environment with another home, where one was named: everything that is kept under a
@@ -183,7 +190,7 @@ mod tests {
             let path = |text: Option<&str>| text.map(OsString::from).and_then(absolute);
             let config =
                 Config { home: path(home), xdg_config_home: path(xdg), ..Config::default() };
-            assert_eq!(config.settings_file().as_deref(), expected.map(Path::new));
+            assert_eq!(config.settings_file().ok().as_deref(), expected.map(Path::new));
         }
     }
 }

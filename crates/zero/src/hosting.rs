@@ -36,9 +36,7 @@ impl App {
     ) -> anyhow::Result<Settings> {
         if files.is_empty() {
             let trust = TrustStore::load(&self.config.state()?)?;
-            return Ok(
-                Settings::load(&self.config, workspace.cwd(), &trust).map_err(UsageError::from)?
-            );
+            return Ok(Settings::load(&self.config, workspace.cwd(), &trust)?);
         }
         self.settings_of(files)
     }

@@ -1,5 +1,6 @@
 //! The input of a call: from the command line or stdin, with the spot shown where it is wrong.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use serde_json::Value;
@@ -8,19 +9,32 @@ use zero_core::Limits;
 use crate::App;
 use crate::exit::UsageError;
 use crate::terminal::escape_line;
+use crate::unique_json;
 
 /// Characters of a line that are shown on either side of a mistake.
 const AROUND: usize = 40;
 
 /// Reads and parses the input.
 pub(crate) fn read(app: &App, input: &str, limits: &Limits) -> anyhow::Result<Value> {
+    let text = text(app, input, limits)?;
+    Ok(serde_json::from_str(&text).map_err(|error| UsageError(explain(&text, &error)))?)
+}
+
+/// The same for an input that is only judged: it must mean the same to every reader.
+pub(crate) fn read_unique(app: &App, input: &str, limits: &Limits) -> anyhow::Result<Value> {
+    let text = text(app, input, limits)?;
+    let parsed = unique_json::parse(text.as_bytes());
+    Ok(parsed.map_err(|error| UsageError(explain(&text, &error)))?)
+}
+
+fn text<'a>(app: &App, input: &'a str, limits: &Limits) -> Result<Cow<'a, str>, UsageError> {
     if input != "-" {
-        return Ok(parse(input)?);
+        return Ok(Cow::Borrowed(input));
     }
     if app.terminal.stdin_is_terminal() {
         app.terminal.note("reading the input from here; end it with Ctrl-D");
     }
-    Ok(parse(&read_bounded(std::io::stdin().lock(), limits)?)?)
+    read_bounded(std::io::stdin().lock(), limits).map(Cow::Owned)
 }
 
 fn read_bounded(stream: impl Read, limits: &Limits) -> Result<String, UsageError> {
@@ -39,10 +53,6 @@ fn read_bounded(stream: impl Read, limits: &Limits) -> Result<String, UsageError
         let place = error.utf8_error().valid_up_to();
         UsageError(format!("the input on stdin is not UTF-8: byte {} does not fit", place + 1))
     })
-}
-
-fn parse(text: &str) -> Result<Value, UsageError> {
-    serde_json::from_str(text).map_err(|error| UsageError(explain(text, &error)))
 }
 
 /// Says what is wrong, where, and points at it.
@@ -79,7 +89,7 @@ mod tests {
 
     #[track_caller]
     fn wrong(text: &str) -> String {
-        parse(text).unwrap_err().0
+        explain(text, &serde_json::from_str::<Value>(text).unwrap_err())
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod config;
 pub mod exit;
 mod hosting;
 mod json_input;
+mod limit_range;
 mod logging;
 mod policy;
 mod settings;
@@ -17,6 +18,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod trust;
+mod unique_json;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;

@@ -15,7 +15,6 @@ use zero_sandbox::{Workspace, survey};
 use self::subject::{Place, Subject};
 use crate::App;
 use crate::cli::PlaceArgs;
-use crate::exit::UsageError;
 use crate::settings::Settings;
 use crate::trust::TrustStore;
 
@@ -102,7 +101,7 @@ impl App {
                 let config = self.config.with_home(surroundings.home.clone(), place.home.is_some());
                 let trust = TrustStore::load(&config.state()?)?;
                 let root = surroundings.roots.first().map_or(Path::new("/"), PathBuf::as_path);
-                Settings::load(&config, root, &trust).map_err(UsageError::from)?
+                Settings::load(&config, root, &trust)?
             }
             files => self.settings_of(files)?,
         };
@@ -141,7 +140,7 @@ impl App {
         Ok(Surroundings {
             roots: vec![settle(workspace.unwrap_or(Path::new(".")))],
             home: config.home().map(settle),
-            config_dir: config.settings_file().and_then(|file| file.parent().map(settle)),
+            config_dir: config.settings_file().ok().and_then(|file| file.parent().map(settle)),
             state_dir: config.state().ok().map(|state| settle(state.path())),
             search_path: self.config.search_path().to_vec(),
         })

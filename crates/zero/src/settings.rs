@@ -16,18 +16,22 @@ pub(crate) mod shape;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use zero_core::Limits;
 use zero_policy::rule::Owner;
-use zero_policy::{Rule, Source, Verdict};
+use zero_policy::{Mode, Rule, Source, Verdict};
 use zero_sandbox::ConfigFile;
 
 pub(crate) use self::layer::{Entry, EntryState, Layer, LayerKind};
 pub(crate) use self::problem::{Place, Problem, SettingsError};
-use self::shape::{ExplainedRule, LimitValue, Mode, RuleSetting};
+use self::shape::{ExplainedRule, LimitValue, RuleSetting};
 use crate::config::Config;
+use crate::exit::UsageError;
 use crate::policy::examples;
-use crate::trust::{self, Standing, TrustStore};
+use crate::trust::{Standing, TrustStore};
+
+/// What stands for a file where rules come with a request.
+const REQUEST: &str = "request";
 
 /// The settings that hold in a workspace.
 #[derive(Debug)]
@@ -60,7 +64,9 @@ impl RuleEntry {
             LayerKind::User | LayerKind::Flag => Owner::Person,
             LayerKind::Project | LayerKind::Local => Owner::Project,
         };
-        let source = Source { name: self.source_file.clone(), line: Some(self.line), owner };
+        // A request is one line; where in it a rule stands says nothing.
+        let line = (self.source_file != REQUEST).then_some(self.line);
+        let source = Source { name: self.source_file.clone(), line, owner };
         Rule::parse(&self.text, self.verdict, source).ok()
     }
 }
@@ -71,16 +77,19 @@ impl Settings {
         config: &Config,
         workspace_root: &Path,
         trust: &TrustStore,
-    ) -> Result<Self, SettingsError> {
-        let layers = read_all(&Self::files(config, workspace_root), config.home())?;
-        let standing = trust.standing(workspace_root, &trust::gated(&layers));
-        Self::merge(&layers, standing).tried()
+    ) -> Result<Self, UsageError> {
+        let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
+        let standing = trust.standing(workspace_root, &Self::needs_trust(&layers));
+        Ok(Self::merge(&layers, standing).tried()?)
     }
 
     /// The files that are looked at for a workspace, whether or not they are there.
-    pub(crate) fn files(config: &Config, workspace_root: &Path) -> Vec<(LayerKind, ConfigFile)> {
-        let own = config.settings_file().map(|path| (LayerKind::User, ConfigFile::Own(path)));
-        own.into_iter().chain(workspace_files(workspace_root)).collect()
+    pub(crate) fn files(
+        config: &Config,
+        workspace_root: &Path,
+    ) -> Result<Vec<(LayerKind, ConfigFile)>, UsageError> {
+        let own = (LayerKind::User, ConfigFile::Own(config.settings_file()?));
+        Ok(std::iter::once(own).chain(workspace_files(workspace_root)).collect())
     }
 
     /// How the workspace's folder stands.
@@ -88,13 +97,30 @@ impl Settings {
         &self.standing
     }
 
-    /// What the files of a workspace say that counts only once its folder is trusted.
-    pub(crate) fn gated(
-        config: &Config,
-        workspace_root: &Path,
-    ) -> Result<Vec<Entry>, SettingsError> {
-        let files: Vec<_> = workspace_files(workspace_root).collect();
-        Ok(trust::gated(&read_all(&files, config.home())?))
+    /// What the files of a workspace say that counts only once its folder is trusted. Nobody is
+    /// asked to trust what could not be used afterwards.
+    pub(crate) fn gated(config: &Config, workspace_root: &Path) -> Result<Vec<Entry>, UsageError> {
+        let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
+        Self::merge(&layers, Standing::Nothing).tried()?;
+        Ok(Self::needs_trust(&layers))
+    }
+
+    /// What would be set aside if the folder were not trusted.
+    pub(crate) fn needs_trust(layers: &[Layer]) -> Vec<Entry> {
+        Self::merge(layers, Standing::Never).set_aside().cloned().collect()
+    }
+
+    /// Whether what one file says could be used: its rules match what their examples say.
+    pub(crate) fn try_layer(layer: Layer) -> Result<(), SettingsError> {
+        Self::merge(&[layer], Standing::Nothing).tried().map(drop)
+    }
+
+    /// The permissions that a request brings along, checked as those of a file are.
+    pub(crate) fn of_request(permissions: &Value) -> Result<Self, SettingsError> {
+        let text = json!({ "permissions": permissions }).to_string();
+        let layer = Layer::parse(LayerKind::Flag, REQUEST.to_owned(), text.as_bytes())
+            .map_err(|problems| SettingsError { problems })?;
+        Self::merge(&[layer], Standing::Nothing).tried()
     }
 
     /// Reads files named on the command line, and nothing else. They are the person's own word.
@@ -159,8 +185,13 @@ impl Settings {
     }
 
     /// What holds where no rule does.
-    pub(crate) fn mode(&self) -> zero_policy::Mode {
-        self.active().find_map(mode).unwrap_or_default().into()
+    pub(crate) fn mode(&self) -> Mode {
+        self.own_mode().unwrap_or_default()
+    }
+
+    /// The mode that the settings name, if they do.
+    pub(crate) fn own_mode(&self) -> Option<Mode> {
+        self.active().find_map(mode)
     }
 
     /// Sets the limits that the settings name; the others stay.
@@ -337,7 +368,11 @@ impl Merge {
     /// Whether a mode gives no freedom. The freer modes differ in kind, not only in degree, so
     /// none of them counts as the stricter one.
     fn tightens_mode(&self, entry: &Entry) -> bool {
-        mode(entry).is_some_and(|new| new <= Mode::Ask && new <= self.mode.unwrap_or_default())
+        match mode(entry) {
+            Some(Mode::Plan) => true,
+            Some(Mode::Ask) => self.mode != Some(Mode::Plan),
+            Some(Mode::AcceptEdits | Mode::Auto) | None => false,
+        }
     }
 
     fn tightens_limit(&self, entry: &Entry) -> bool {
@@ -421,7 +456,6 @@ fn limit(entry: &Entry) -> Option<(&str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     const USER: &str = r#"{"permissions": {"allow": ["Read"], "mode": "accept-edits"}, "limits": {"file-timeout": "20s"}}"#;
 

@@ -15,7 +15,7 @@ use zero_sandbox::journal::sha256;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
 use crate::exit::UsageError;
-use crate::settings::{Entry, Layer};
+use crate::settings::Entry;
 
 /// The file with the trusted folders, in zero's own folder.
 const FILE: &str = "trust.json";
@@ -74,14 +74,6 @@ impl Standing {
     }
 }
 
-/// What the files of the workspace say that counts only by trust.
-pub(crate) fn gated(layers: &[Layer]) -> Vec<Entry> {
-    let of_workspace = layers.iter().filter(|layer| layer.kind.is_of_workspace());
-    let tightens =
-        |entry: &Entry| matches!(entry.key.as_str(), "permissions.ask" | "permissions.deny");
-    of_workspace.flat_map(Layer::entries).filter(|entry| !tightens(entry)).collect()
-}
-
 impl TrustStore {
     /// Reads what a person said so far. A file that cannot be read is an error, and nothing is
     /// trusted.
@@ -130,8 +122,11 @@ impl TrustStore {
         Self::change(state, |store| store.folders.insert(folder.to_owned(), trusted)).map(drop)
     }
 
-    /// Trusts a folder no more; says whether it was.
+    /// Trusts a folder no more; says whether it was. Nothing is written when it was not.
     pub(crate) fn revoke(state: &StateDir, folder: &str) -> anyhow::Result<bool> {
+        if !Self::load(state)?.folders.contains_key(folder) {
+            return Ok(false);
+        }
         Ok(Self::change(state, |store| store.folders.remove(folder))?.is_some())
     }
 
@@ -193,12 +188,12 @@ fn in_order(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::LayerKind;
+    use crate::settings::{Layer, LayerKind, Settings};
 
     const TRUSTED: &str = r#"{"permissions": {"allow": ["Read", "Grep"], "deny": ["Bash"]}, "mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#;
 
     fn entries(kind: LayerKind, text: &str) -> Vec<Entry> {
-        gated(&[Layer::parse(kind, "f".to_owned(), text.as_bytes()).unwrap()])
+        Settings::needs_trust(&[Layer::parse(kind, "f".to_owned(), text.as_bytes()).unwrap()])
     }
 
     #[track_caller]

@@ -13,11 +13,12 @@ use std::fmt;
 use std::io;
 
 use jiff::civil::Date;
+use serde::de::IgnoredAny;
 use zero_sandbox::locked_line::LockedLine;
 
 use self::chain::{Chain, Place};
 use super::head::{HEAD, Head};
-use super::{Audit, AuditRow, Line, Link, Pin, days_in, file_of};
+use super::{Audit, Line, Link, Pin, day_of, days_in, file_of};
 
 /// Most findings that are kept; further ones are counted.
 pub const FINDINGS_MAX: usize = 1_000;
@@ -103,6 +104,8 @@ pub enum Fault {
     Moved(u64, u64),
     /// A row without a place, after rows that have one.
     Untied,
+    /// A row that begins the file of another day than its own.
+    OtherDay(u64),
     /// A line that is no row and no beginning of one.
     Foreign,
     /// The head is gone, or nothing that can be read.
@@ -129,6 +132,7 @@ impl Fault {
             Self::Repeated(..) => "repeated",
             Self::Moved(..) => "moved",
             Self::Untied => "untied",
+            Self::OtherDay(_) => "other_day",
             Self::Foreign => "foreign",
             Self::HeadMissing => "head_missing",
             Self::HeadDiffers(_) => "head_differs",
@@ -144,6 +148,7 @@ impl Fault {
             Self::Edited(seq)
             | Self::Replaced(seq)
             | Self::Inserted(seq)
+            | Self::OtherDay(seq)
             | Self::HeadDiffers(seq)
             | Self::HeadBehind(seq, _)
             | Self::NotExpected(seq)
@@ -186,6 +191,10 @@ impl fmt::Display for Fault {
                 write!(f, "{} out of order", rows(first, last, "stands", "stand"))
             }
             Self::Untied => f.write_str("a row that is not chained, after rows that are"),
+            Self::OtherDay(seq) => write!(
+                f,
+                "row {seq}, the first here, is of another day: the file was renamed, or what stood before it is gone"
+            ),
             Self::Foreign => f.write_str("this line is no row"),
             Self::HeadMissing => f.write_str(
                 "it does not say which row is the last, so rows may be missing at the end",
@@ -226,9 +235,10 @@ impl Audit {
             let is_newest = index + 1 == days.len();
             let size = if is_newest { snapshot.newest_size } else { u64::MAX };
             let mut reader = self.day_up_to(&name, size)?;
-            reader.each_line(|line| take(&mut chain, index, line))?;
+            let mut file = DayFile { index, day: *day, is_begun: false };
+            reader.each_line(|line| file.take(&mut chain, line))?;
             if let Some(line) = reader.unfinished() {
-                take(&mut chain, index, line);
+                file.take(&mut chain, line);
             }
         }
         // A head of a day that is not looked at says nothing about those that are.
@@ -275,19 +285,41 @@ struct Snapshot {
     newest_size: u64,
 }
 
-fn take(chain: &mut Chain, day: usize, line: Line<'_>) {
-    let place = Place { day, line: line.number };
-    match Link::of(line.bytes) {
-        Some(link) => chain.tied(place, link),
-        None if serde_json::from_slice::<AuditRow>(line.bytes).is_ok() => chain.untied(place),
-        None if is_beginning(line.bytes) => chain.torn(place),
-        None => chain.found(place, Fault::Foreign),
+/// The file of one day, while it is read.
+struct DayFile {
+    index: usize,
+    day: Date,
+    /// Whether a row of the chain was met.
+    is_begun: bool,
+}
+
+impl DayFile {
+    fn take(&mut self, chain: &mut Chain, line: Line<'_>) {
+        let place = Place { day: self.index, line: line.number };
+        match Link::of(line.bytes) {
+            Some(link) => {
+                let is_first = !std::mem::replace(&mut self.is_begun, true);
+                // A row is put into a later file than its day's only where that file has rows.
+                if is_first
+                    && link.is_right()
+                    && line.row().map(|row| day_of(row.time)) != Some(self.day)
+                {
+                    chain.found(place, Fault::OtherDay(link.pin.seq));
+                }
+                chain.tied(place, link);
+            }
+            None if line.row().is_some() => chain.untied(place),
+            None if is_beginning(line.bytes) => chain.torn(place),
+            None => chain.found(place, Fault::Foreign),
+        }
     }
 }
 
-/// Whether a line is the beginning of a row: what is left when its writer was stopped.
+/// Whether a line is the beginning of a row: what is left when its writer was stopped. A whole
+/// object is none, nor is anything else that can no longer become a row.
 fn is_beginning(line: &[u8]) -> bool {
     const ROW_START: &[u8] = br#"{"time":""#;
     let common = line.len().min(ROW_START.len());
-    !line.is_empty() && line.get(..common) == ROW_START.get(..common)
+    let ends_early = serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof());
+    !line.is_empty() && line.get(..common) == ROW_START.get(..common) && ends_early
 }

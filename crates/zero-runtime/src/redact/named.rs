@@ -8,12 +8,13 @@ use std::ops::Range;
 
 use regex::Captures;
 
-use super::{REDACTED, Shape};
+use super::REDACTED;
+use super::shapes::Shape;
 
 /// A name of a secret, with what separates it from its value.
 pub(super) static NAMES: Shape = Shape::new(
-    &["pass", "pwd", "secret", "token", "key", "credential"],
-    r#"(?i)([\w-]*(?:passw(?:or)?d|passphrase|\bpass\b|[_-]pass\b|pwd|secret|token|(?:api|access|private|account|signing|encryption)[_-]?key|credential)[\w-]*)(?:\\*["'`])?\]?([ \t]*(?:=>|:=|[=!]={0,2}|:)|[ \t]+)[ \t]*"#,
+    &["pass", "pwd", "pw", "otp", "secret", "token", "key", "credential", "session"],
+    r#"(?i)([\w-]*(?:passw(?:or)?[dt]|passphrase|\bpass\b|[_-]pass\b|pwd|secret|token|(?:api|access|private|account|signing|encryption|master|ssh)[_-]?key|key-data|(?-i:[A-Z0-9]_KEY\b)|credential|session[_-]?id|\bpw\b|[_-]pw\b|\botp\b|[_-]otp\b|motdepasse)[\w-]*)(?:\\*["'`])?\]?([ \t]*(?:=>|:=|[=!]={0,2}|:)|[ \t]+)[ \t]*"#,
 );
 
 /// What stands where a value would and is none: the words of zero's own messages, and nothings.

@@ -168,7 +168,7 @@ async fn what_is_rejected_for_the_session_is_denied_without_asking() {
 }
 
 #[tokio::test]
-async fn a_rejection_covers_only_what_was_rejected() {
+async fn a_rejection_holds_for_whatever_has_the_rejected_part_in_it() {
     let policy = Told {
         grants: vec![grant("Bash(git push:*)"), grant("Bash(git tag:*)")],
         ..Told::new(Verdict::Ask)
@@ -178,8 +178,12 @@ async fn a_rejection_covers_only_what_was_rejected() {
     work(&both).await.unwrap_err();
     let rejections = both.session.rejections();
     assert!(both.session.revoke(rejections[1].id));
+    let error = work(&both).await.unwrap_err();
+    assert_eq!(asked(&no), 1, "the other one is rejected still");
+    assert!(error.message.contains("asked about `git push:*` again"), "{error}");
+    assert!(both.session.revoke(rejections[0].id));
     work(&both).await.unwrap_err();
-    assert_eq!(asked(&no), 2, "one of the two was not rejected any more");
+    assert_eq!(asked(&no), 2, "nothing is rejected any more");
 }
 
 /// What an answer comes to where it does not stand for the session.

@@ -167,8 +167,14 @@ fn every_kind_of_tampering_is_found_where_it_was_done() {
             fs::rename(log.day(2), log.day(1)).unwrap();
             fs::rename(log.path("x"), log.day(2)).unwrap();
         },
-        "2026-01-03:1 moved 4-6",
+        "2026-01-02:1 other_day 7; 2026-01-03:1 other_day 4; 2026-01-03:1 moved 4-6",
     );
+    // Renamed.
+    let rename = |from: usize, to: &'static str| {
+        move |log: &Log| fs::rename(log.day(from), log.path(to)).unwrap()
+    };
+    check(rename(2, "2027-01-01.jsonl"), "2027-01-01:1 other_day 7");
+    check(rename(0, "2025-01-01.jsonl"), "2025-01-01:1 other_day 1");
     // Repeated.
     check(|log| log.lines(1, |l| l.insert(1, l[0].clone())), "2026-01-02:2 repeated 4");
     check(|log| log.lines(1, |l| l.extend_from_within(..2)), "2026-01-02:4 repeated 4-5");
@@ -185,7 +191,9 @@ fn every_kind_of_tampering_is_found_where_it_was_done() {
         |log| log.lines(1, |l| l.insert(1, forged(&l[0], 999, &link(&l[0]).pin.hash))),
         "2026-01-02:2 inserted 999",
     );
-    check(|log| log.lines(1, |l| l.insert(1, "not a row".to_owned())), "2026-01-02:2 foreign");
+    for line in ["not a row", r#"{"time":"x"}"#, r#"{"time":"x",}"#, r#"{"time":"x"} {"#, "{}"] {
+        check(|log| log.lines(1, |l| l.insert(1, line.to_owned())), "2026-01-02:2 foreign");
+    }
     let untied = |line: &str| format!("{}}}", line.split(",\"seq\":").next().unwrap());
     check(|log| log.lines(1, |l| l.insert(1, untied(&l[0]))), "2026-01-02:2 untied");
     // The chain taken off a row: the row is there and its place is empty.

@@ -54,10 +54,5 @@ fn file_of(app: &App, workspace: &Workspace, kind: LayerKind) -> Result<ConfigFi
     if kind.is_of_workspace() {
         return Ok(workspace_file(workspace.cwd(), kind));
     }
-    app.config.settings_file().map(ConfigFile::Own).ok_or_else(|| {
-        UsageError(
-            "zero does not know where your settings are; set HOME or XDG_CONFIG_HOME to an absolute path"
-                .to_owned(),
-        )
-    })
+    app.config.settings_file().map(ConfigFile::Own)
 }

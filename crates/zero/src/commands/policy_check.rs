@@ -26,7 +26,7 @@ fn single(app: &App, args: &PolicyCheckArgs) -> anyhow::Result<Exit> {
         let message = "name a tool and its input, or a file with --batch";
         return Err(UsageError(message.to_owned()).into());
     };
-    let input = json_input::read(app, input, &Limits::default())?;
+    let input = json_input::read_unique(app, input, &Limits::default())?;
     let judge = app.judge(&args.place, args.mode)?;
     let usage = |message: String| UsageError(message);
     let subject = judge.subject(tool, &input, args.dialect).map_err(usage)?;

@@ -14,6 +14,8 @@ use zero_runtime::audit::{Audit, AuditRow};
 use self::replay::{Lost, Replay};
 use self::tally::Tally;
 use super::audit_rows;
+use zero_sandbox::ConfigFile;
+
 use crate::App;
 use crate::cli::PolicySimulateArgs;
 use crate::exit::{Exit, UsageError};
@@ -89,12 +91,9 @@ impl<'a> Bench<'a> {
             app.settings_of(&args.settings)?;
             return Ok(Self { app, args, trust: TrustStore::default(), judges: HashMap::new() });
         }
-        for (kind, file) in Settings::files(&config, Path::new("/")) {
-            if kind == LayerKind::User {
-                let read = Layer::read(kind, &file, config.home());
-                read.map_err(|problems| UsageError::from(SettingsError { problems }))?;
-            }
-        }
+        let own = ConfigFile::Own(config.settings_file()?);
+        Layer::read(LayerKind::User, &own, config.home())
+            .map_err(|problems| UsageError::from(SettingsError { problems }))?;
         let trust = TrustStore::load(&config.state()?)?;
         Ok(Self { app, args, trust, judges: HashMap::new() })
     }

@@ -24,7 +24,7 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Exit> {
     let workspace = app.config.workspace(args.dir.as_slice())?;
     let folder = utf8(workspace.cwd())?;
     let store = TrustStore::load(&state)?;
-    let seen = Settings::gated(&app.config, workspace.cwd()).map_err(UsageError::from)?;
+    let seen = Settings::gated(&app.config, workspace.cwd())?;
     let look = Look { app, folder, standing: store.standing(workspace.cwd(), &seen), seen };
     if args.json {
         return look.tell_json(args, &state, &workspace);
@@ -107,7 +107,7 @@ impl Look<'_> {
             answer["gone"] = json!(gone);
         }
         self.app.terminal.out.write_pretty(&answer)?;
-        Ok(Exit::Ok)
+        Ok(if self.standing.is_trusted() { Exit::Ok } else { Exit::Denied })
     }
 
     /// Everything that counts by trust, each on a line of its own that is never cut: what does not
@@ -233,13 +233,16 @@ fn list(app: &App, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
 fn revoke(app: &App, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
     let cwd = app.config.cwd()?;
     let written = args.dir.as_ref().map_or_else(|| cwd.to_owned(), |dir| cwd.join(dir));
-    // A folder that is gone can still be taken off the list, by the path it is listed with.
-    let folder = match app.config.workspace(args.dir.as_slice()) {
-        Ok(workspace) => workspace.cwd().to_owned(),
-        Err(_) => written,
-    };
-    let folder = utf8(&folder)?;
-    let was_trusted = TrustStore::revoke(state, folder)?;
+    let written = zero_policy::path::lexical(&written);
+    // A folder that is gone, or became a link, can still be taken off the list, by the path it is
+    // listed with.
+    let found = app.config.workspace(args.dir.as_slice());
+    let settled = found.as_ref().map_or(written.as_path(), |workspace| workspace.cwd());
+    let mut folder = utf8(settled)?;
+    let mut was_trusted = TrustStore::revoke(state, folder)?;
+    if written != settled && TrustStore::revoke(state, utf8(&written)?)? {
+        (folder, was_trusted) = (utf8(&written)?, true);
+    }
     if args.json {
         app.terminal.out.write_line(&json!({"folder": folder, "revoked": was_trusted}))?;
         return Ok(if was_trusted { Exit::Ok } else { Exit::Error });

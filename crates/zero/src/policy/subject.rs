@@ -261,11 +261,9 @@ impl Place<'_> {
     fn effects(&self, line: &Line, fields: &Map<String, Value>) -> Result<Effects, String> {
         Ok(match line.used {
             Use::Read => self.paths(line, fields)?.into_iter().map(Effect::Read).collect(),
-            Use::ReadFolder => match texts(fields, PATH_FIELDS)? {
-                paths if paths.is_empty() => {
-                    vec![Effect::Read(self.target(".", LastLink::Follow)?)]
-                }
-                _ => self.paths(line, fields)?.into_iter().map(Effect::Read).collect(),
+            Use::ReadFolder => match one_text(fields, PATH_FIELDS)? {
+                None => vec![Effect::Read(self.target(".", LastLink::Follow)?)],
+                Some(_) => self.paths(line, fields)?.into_iter().map(Effect::Read).collect(),
             },
             Use::ReadMany => self.many(fields)?,
             Use::Write => self.paths(line, fields)?.into_iter().map(Effect::Write).collect(),
@@ -277,11 +275,8 @@ impl Place<'_> {
             Use::Delete => self.paths(line, fields)?.into_iter().map(Effect::Delete).collect(),
             Use::Command => vec![Effect::Exec(self.execution(fields)?)],
             Use::Url => {
-                let urls = texts(fields, URL_FIELDS)?;
-                if urls.is_empty() {
-                    return Err(missing("url"));
-                }
-                urls.into_iter().map(Effect::Net).collect()
+                let url = one_text(fields, URL_FIELDS)?.ok_or_else(|| missing("url"))?;
+                vec![Effect::Net(url)]
             }
             Use::State(what) => vec![Effect::State(what.to_owned())],
             Use::Ask => vec![Effect::Ask],
@@ -290,11 +285,11 @@ impl Place<'_> {
     }
 
     fn paths(&self, line: &Line, fields: &Map<String, Value>) -> Result<Vec<TargetPath>, String> {
-        let mut written = texts(fields, PATH_FIELDS)?;
+        let mut written: Vec<String> = one_text(fields, PATH_FIELDS)?.into_iter().collect();
         // Several edits in one call may each name a file.
         if let Some(Value::Array(edits)) = fields.get("edits") {
             for edit in edits.iter().filter_map(Value::as_object) {
-                written.extend(texts(edit, PATH_FIELDS)?);
+                written.extend(one_text(edit, PATH_FIELDS)?);
             }
         }
         if written.is_empty() {
@@ -378,8 +373,9 @@ impl Place<'_> {
     }
 
     fn execution(&self, fields: &Map<String, Value>) -> Result<Execution, String> {
-        let command = texts(fields, COMMAND_FIELDS)?;
-        let Some(command) = command.into_iter().next() else { return Err(missing("command")) };
+        let Some(command) = one_text(fields, COMMAND_FIELDS)? else {
+            return Err(missing("command"));
+        };
         let command = match fields.get("args") {
             None | Some(Value::Null) => CommandLine::Shell(command),
             Some(Value::Array(args)) => {
@@ -392,7 +388,7 @@ impl Place<'_> {
             }
             Some(_) => return Err(wrong("args", "a list of texts")),
         };
-        let folder = texts(fields, FOLDER_FIELDS)?.into_iter().next();
+        let folder = one_text(fields, FOLDER_FIELDS)?;
         let folder = folder.map(|folder| self.target(&folder, LastLink::Follow)).transpose()?;
         let variables = match fields.get("env") {
             None | Some(Value::Null) => Vec::new(),
@@ -431,17 +427,22 @@ impl Place<'_> {
     }
 }
 
-/// The texts of whichever of these fields are there.
-fn texts(fields: &Map<String, Value>, names: &[&str]) -> Result<Vec<String>, String> {
-    let mut texts = Vec::new();
+/// The text of whichever of these fields is there. Two that differ leave open which one counts.
+fn one_text(fields: &Map<String, Value>, names: &[&str]) -> Result<Option<String>, String> {
+    let mut found: Option<(&str, &String)> = None;
     for name in names {
-        match fields.get(*name) {
-            None | Some(Value::Null) => {}
-            Some(Value::String(text)) => texts.push(text.clone()),
-            Some(_) => return Err(wrong(name, "a text")),
+        match (fields.get(*name), found) {
+            (None | Some(Value::Null), _) => {}
+            (Some(Value::String(text)), Some((other, said))) if text != said => {
+                return Err(format!(
+                    "`{other}` and `{name}` of the input differ; keep one of them"
+                ));
+            }
+            (Some(Value::String(text)), _) => found = Some((name, text)),
+            (Some(_), _) => return Err(wrong(name, "a text")),
         }
     }
-    Ok(texts)
+    Ok(found.map(|(_, text)| text.clone()))
 }
 
 fn missing(field: &str) -> String {

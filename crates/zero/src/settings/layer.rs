@@ -180,6 +180,10 @@ pub(crate) fn unreadable(error: &ConfigFileError) -> String {
             "is a link, and links in a workspace are not followed; put the file itself there"
                 .to_owned()
         }
+        ConfigFileError::Dangling => {
+            "is a link that leads nowhere, or lies behind one; bring back what it leads to, or remove the link"
+                .to_owned()
+        }
         ConfigFileError::NoFolder => {
             "what should be its folder is a link or a file; make it a folder".to_owned()
         }

@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use zero_core::{Limits, Violation};
 use zero_policy::rule::Owner;
-use zero_policy::{Rule, Source, Verdict};
+use zero_policy::{Mode, Rule, Source, Verdict};
 use zero_runtime::schema::{self, InputSchema};
 
 use super::document::{Document, join};
 use super::problem::Problem;
+use crate::limit_range;
 
 /// Settings of zero. JSON; comments and trailing commas are fine.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -60,36 +61,11 @@ pub(crate) struct Permissions {
     pub(crate) ask: Vec<RuleSetting>,
     /// What never runs.
     pub(crate) deny: Vec<RuleSetting>,
-    /// What holds where no rule does.
+    /// What holds where no rule does: `plan` changes nothing, `ask` asks about every change,
+    /// `accept-edits` lets files of the workspace be changed, `auto` asks only about what can do
+    /// much harm.
+    #[schemars(schema_with = "mode_schema")]
     pub(crate) mode: Option<Mode>,
-}
-
-/// What holds where no rule does. Ordered: the strictest first.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Mode {
-    /// Nothing is changed.
-    Plan,
-    /// What changes something is asked about.
-    #[default]
-    Ask,
-    /// Files of the workspace are changed without asking.
-    AcceptEdits,
-    /// Only what can do much harm is asked about.
-    Auto,
-}
-
-impl From<Mode> for zero_policy::Mode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Plan => Self::Plan,
-            Mode::Ask => Self::Ask,
-            Mode::AcceptEdits => Self::AcceptEdits,
-            Mode::Auto => Self::Auto,
-        }
-    }
 }
 
 /// A rule: `Tool`, `Tool(exact)`, `Tool(prefix:*)`; alone, or with examples and a reason.
@@ -187,6 +163,10 @@ fn limits_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
+fn mode_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": Mode::ALL.map(Mode::as_str)})
+}
+
 fn servers_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [
         {"type": "object", "additionalProperties": {"type": "object"}},
@@ -240,13 +220,16 @@ fn wrong_limits(value: &Value) -> Vec<(String, String)> {
     let known = limits.filter(|(name, _)| Limits::NAMES.contains(&name.as_str()));
     known
         .filter_map(|(name, limit)| {
-            let text = match LimitValue::deserialize(limit).ok()? {
+            let text = match (LimitValue::deserialize(limit), limit) {
                 // The schema has told them.
-                LimitValue::Number(0) => return None,
-                value => value.text(),
+                (Ok(LimitValue::Number(0)), _) => return None,
+                (Ok(value), _) => value.text(),
+                // `4.0` and what no number of ours can hold.
+                (Err(_), Value::Number(number)) => number.to_string(),
+                (Err(_), _) => return None,
             };
-            let error = Limits::default().set(name, &text).err()?;
-            Some((join("/limits", name), error.to_string()))
+            let error = limit_range::set(&mut Limits::default(), name, &text).err()?;
+            Some((join("/limits", name), error))
         })
         .collect()
 }
@@ -369,7 +352,7 @@ mod tests {
             &[
                 "f:2:1: unknown key `permisions`; did you mean `permissions`?",
                 "f:3:17: unknown key `permissions.alow`; did you mean `allow`?",
-                r#"f:3:29: `permissions.mode` is "yolo"; write one of "plan", "ask", "accept-edits", "auto""#,
+                r#"f:3:29: `permissions.mode` is "yolo"; write one of "ask", "accept-edits", "plan", "auto""#,
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
@@ -399,6 +382,15 @@ mod tests {
             ],
         );
         problems(
+            r#"{"limits": {"session-calls": 4.0, "host-calls": 18446744073709551615, "queue-calls": "1000001", "result": 99999999999999999999999}}"#,
+            &[
+                "f:1:13: limit `session-calls`: `4.0` is not a whole number from 1 to 1000000",
+                "f:1:35: limit `host-calls`: `18446744073709551615` is not a whole number from 1 to 1000000",
+                "f:1:71: limit `queue-calls`: `1000001` is not a whole number from 1 to 1000000",
+                "f:1:97: limit `result`: `1e+23` is not a size such as `500 KB` or `10 MB`",
+            ],
+        );
+        problems(
             r#"{"permissions": {"allow": ["", "Bash(x", "Bash)x("]}, "limits": {"result": "0"}}"#,
             &[
                 "f:1:28: rule ``: the rule is empty; write a tool such as `Read` or `Bash(git status)`",
@@ -415,12 +407,6 @@ mod tests {
                 "f:1:38: `tools` is an array of 0; write an object",
             ],
         );
-    }
-
-    #[test]
-    fn modes_are_ordered_from_strict_to_free() {
-        assert!(Mode::Plan < Mode::Ask && Mode::Ask < Mode::AcceptEdits);
-        assert!(Mode::AcceptEdits < Mode::Auto);
     }
 
     #[test]

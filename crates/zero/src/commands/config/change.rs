@@ -11,7 +11,7 @@ use crate::exit::{Exit, UsageError};
 use crate::settings::document::FILE_BYTES_MAX;
 use crate::settings::edit::{self, Edit};
 use crate::settings::layer::{shown, unreadable};
-use crate::settings::{Layer, LayerKind, Problem, SettingsError};
+use crate::settings::{Layer, LayerKind, Problem, Settings, SettingsError};
 use crate::terminal::escape_line;
 
 /// What is locked while a settings file changes.
@@ -76,7 +76,7 @@ impl<'a> Change<'a> {
         let old = self.file.read(FILE_BYTES_MAX).map_err(|error| self.failed(&error))?;
         let old = match old {
             Some(bytes) => {
-                self.check(&bytes)?;
+                self.parse(&bytes)?;
                 String::from_utf8(bytes).unwrap_or_default()
             }
             None => NEW_FILE.to_owned(),
@@ -103,7 +103,7 @@ impl<'a> Change<'a> {
             let key: Vec<&str> = self.key.split('.').collect();
             let tried = edit::apply(old, &key, edit).map_err(|error| UsageError(error.to_string()));
             let checked = tried.and_then(|new| match new {
-                Some(new) => self.check(new.as_bytes()).map(|()| Some(new)),
+                Some(new) => self.try_out(new.as_bytes()).map(|()| Some(new)),
                 None => Ok(None),
             });
             match checked {
@@ -122,12 +122,17 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn check(&self, bytes: &[u8]) -> Result<(), UsageError> {
+    /// Whether a file could be used, its rules' examples included: it must not stop every command.
+    fn try_out(&self, bytes: &[u8]) -> Result<(), UsageError> {
+        Settings::try_layer(self.parse(bytes)?).map_err(UsageError::from)
+    }
+
+    fn parse(&self, bytes: &[u8]) -> Result<Layer, UsageError> {
         let checked = if bytes.len() as u64 > FILE_BYTES_MAX {
             let what = unreadable(&ConfigFileError::TooLarge { bytes_max: FILE_BYTES_MAX });
             Err(vec![Problem { file: self.shown.clone(), place: None, what }])
         } else {
-            Layer::parse(self.kind, self.shown.clone(), bytes).map(drop)
+            Layer::parse(self.kind, self.shown.clone(), bytes)
         };
         checked.map_err(|problems| UsageError::from(SettingsError { problems }))
     }

@@ -58,13 +58,6 @@ fn variables(app: &App, findings: &mut Findings) {
             format!("set {name} to an absolute path, or unset it"),
         );
     }
-    if app.config.settings_file().is_none() {
-        findings.notable(
-            "settings",
-            "where your own settings are is not known",
-            "set HOME or XDG_CONFIG_HOME to an absolute path",
-        );
-    }
 }
 
 fn trust_store(state: Option<&StateDir>, findings: &mut Findings) -> TrustStore {
@@ -86,7 +79,10 @@ fn settings(
 ) -> Option<Settings> {
     let home = app.config.home();
     let mut broken = false;
-    for (kind, file) in Settings::files(&app.config, folder) {
+    let files = Settings::files(&app.config, folder).map_err(|error| {
+        findings.wrong("settings", error.to_string(), WITHOUT_SETTINGS);
+    });
+    for (kind, file) in files.ok()? {
         let path = shown(&file.path(), home);
         match Layer::read(kind, &file, home) {
             Ok(None) => findings.well("settings", format!("{path}: not there ({})", kind.word())),
@@ -103,11 +99,7 @@ fn settings(
         return None;
     }
     Settings::load(&app.config, folder, trust)
-        .map_err(|error| {
-            for problem in error.problems {
-                findings.wrong("settings", problem.to_string(), WITHOUT_SETTINGS);
-            }
-        })
+        .map_err(|error| findings.wrong("settings", error.to_string(), WITHOUT_SETTINGS))
         .ok()
 }
 

@@ -9,18 +9,17 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
-use zero_policy::rule::Owner;
-use zero_policy::{Decision, Mode, Rule, Source, Verdict};
+use zero_policy::{Decision, Mode, Rule};
 use zero_runtime::DialectName;
 
 use super::answered;
 use crate::App;
 use crate::cli::PolicyCheckArgs;
 use crate::exit::{Exit, UsageError};
-use crate::policy::{Judge, as_json, examples};
-use crate::settings::shape::RuleSetting;
+use crate::policy::{Judge, as_json};
+use crate::settings::{Settings, SettingsError};
+use crate::unique_json;
 
 /// Longest line of a batch, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -71,9 +70,13 @@ fn open(app: &App, file: &Path) -> anyhow::Result<Box<dyn Read>> {
         return Ok(Box::new(std::io::stdin().lock()));
     }
     let path = app.config.cwd()?.join(file);
-    let opened = std::fs::File::open(&path).map_err(|error| {
+    let unreadable = |error: std::io::Error| {
         UsageError(format!("the batch `{}` cannot be read: {error}", file.display()))
-    })?;
+    };
+    let opened = std::fs::File::open(&path).map_err(unreadable)?;
+    if opened.metadata().map_err(unreadable)?.is_dir() {
+        return Err(unreadable(std::io::ErrorKind::IsADirectory.into()).into());
+    }
     Ok(Box::new(opened))
 }
 
@@ -151,7 +154,7 @@ impl<'a> Bench<'a> {
     }
 
     fn answer(&mut self, number: usize, line: &[u8]) -> Value {
-        let request = match serde_json::from_slice(line) {
+        let request = match unique_json::parse(line) {
             Ok(Value::Object(request)) => request,
             Ok(_) => {
                 return json!({"id": null, "line": number, "error": "a request must be a JSON object"});
@@ -222,8 +225,8 @@ impl<'a> Bench<'a> {
         workspace: Option<&str>,
         home: Option<&str>,
     ) -> Result<Judge, String> {
-        let (own, own_mode) = rules_of(permissions)?;
-        let rules = self.shared.iter().cloned().chain(own).collect();
+        let own = Settings::of_request(permissions).map_err(told)?;
+        let rules = self.shared.iter().cloned().chain(own.policy_rules()).collect();
         let place = &self.args.place;
         let workspace = workspace.map(PathBuf::from).or_else(|| place.workspace.clone());
         let home = home.map(PathBuf::from).or_else(|| place.home.clone());
@@ -231,7 +234,8 @@ impl<'a> Bench<'a> {
             .app
             .surroundings(workspace.as_deref(), home.as_deref())
             .map_err(|error| format!("{error:#}"))?;
-        Ok(Judge::new(rules, mode.or(own_mode).unwrap_or(self.shared_mode), surroundings))
+        let mode = mode.or(own.own_mode()).unwrap_or(self.shared_mode);
+        Ok(Judge::new(rules, mode, surroundings))
     }
 }
 
@@ -239,9 +243,17 @@ impl<'a> Bench<'a> {
 const FIELDS: [&str; 9] =
     ["id", "tool", "input", "permissions", "mode", "workspace", "home", "dialect", "headless"];
 
+/// Names under which somebody may look for rules; they stand in `permissions`.
+const RULE_FIELDS: [&str; 6] = ["allow", "ask", "deny", "rules", "permission", "settings"];
+
 /// Other fields are the script's own notes; but one that looks like a slip is one.
 fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
     for name in request.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
+        if RULE_FIELDS.contains(&name.as_str()) {
+            return Err(format!(
+                "unknown field `{name}`; rules stand in `permissions`, as in `{{\"permissions\": {{\"deny\": [\"Read(.env)\"]}}}}`"
+            ));
+        }
         if let Some(near) = zero_runtime::nearest::nearest(name, FIELDS, 1).first() {
             return Err(format!("unknown field `{name}`; did you mean `{near}`?"));
         }
@@ -249,49 +261,8 @@ fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
     Ok(())
 }
 
-/// The rules of a `permissions` object, and its mode. One that is wrong anywhere is no use.
-fn rules_of(permissions: &Value) -> Result<(Vec<Rule>, Option<Mode>), String> {
-    let Value::Object(lists) = permissions else {
-        return Err("`permissions` must be an object with `allow`, `ask` and `deny`".to_owned());
-    };
-    let (mut rules, mut mode) = (Vec::new(), None);
-    for (name, list) in lists {
-        let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.word() == name);
-        match (verdict, list) {
-            (Some(verdict), Value::Array(list)) => {
-                for entry in list {
-                    let rule = rule_of(entry, verdict)
-                        .map_err(|error| format!("`permissions.{name}`: {error}"))?;
-                    rules.push(rule);
-                }
-            }
-            (Some(_), _) => return Err(format!("`permissions.{name}` must be a list of rules")),
-            (None, Value::String(word)) if name == "mode" => {
-                mode = Some(word.parse::<Mode>().map_err(|error| error.to_string())?);
-            }
-            (None, _) if name == "mode" => {
-                return Err("`permissions.mode` must be a text".to_owned());
-            }
-            (None, _) => {
-                return Err(format!(
-                    "`permissions` has no `{name}`; it has allow, ask, deny and mode"
-                ));
-            }
-        }
-    }
-    Ok((rules, mode))
-}
-
-fn rule_of(entry: &Value, verdict: Verdict) -> Result<Rule, String> {
-    let setting = RuleSetting::deserialize(entry).map_err(|_| {
-        "a rule is a text, or an object with `rule`, `match`, `not_match` and `why`".to_owned()
-    })?;
-    let explained = setting.explained();
-    let source = Source { name: "request".to_owned(), line: None, owner: Owner::Person };
-    let rule = Rule::parse(&explained.rule, verdict, source)
-        .map_err(|error| format!("rule `{}`: {error}", explained.rule))?;
-    match examples::broken(&rule, &explained.matches, &explained.not_match).into_iter().next() {
-        Some(broken) => Err(format!("rule `{}`: {broken}", explained.rule)),
-        None => Ok(rule),
-    }
+/// What is wrong with the permissions of a request, in one line.
+fn told(error: SettingsError) -> String {
+    let problems: Vec<String> = error.problems.into_iter().map(|problem| problem.what).collect();
+    problems.join("; ")
 }

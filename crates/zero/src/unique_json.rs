@@ -1,0 +1,117 @@
+//! JSON whose objects name each field once.
+//!
+//! Readers differ in which of two fields of one name they take. What is judged here must be what
+//! runs elsewhere, so such a text means nothing.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// Parses a text. The parser itself bounds how deep it goes.
+pub(crate) fn parse(text: &[u8]) -> serde_json::Result<Value> {
+    let mut parser = serde_json::Deserializer::from_slice(text);
+    let value = Unique.deserialize(&mut parser)?;
+    parser.end()?;
+    Ok(value)
+}
+
+struct Unique;
+
+impl<'de> DeserializeSeed<'de> for Unique {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Value, D::Error> {
+        parser.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Unique {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(Unique)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            if fields.contains_key(&name) {
+                return Err(A::Error::custom(format!(
+                    "`{name}` stands there twice; keep one of them"
+                )));
+            }
+            let field = entries.next_value_seed(Unique)?;
+            fields.insert(name, field);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unique_is_read_as_ever() {
+        for text in [
+            "null",
+            "[]",
+            r#"{"a": [1, -2, 1.5, 18446744073709551615, 1e300, "x\u00e9", true, null, {"a": {}}], "b": {"a": 1}}"#,
+        ] {
+            let plain: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(parse(text.as_bytes()).unwrap(), plain, "{text}");
+        }
+        for text in ["", "{", "{} x", "nul", "{1: 2}", "\u{0}", "[1,]"] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+        assert!(parse("[".repeat(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_field_that_stands_there_twice_is_refused_wherever_it_is() {
+        for text in [
+            r#"{"a": 1, "a": 1}"#,
+            r#"[{"b": {"a": 1, "c": 2, "a": 3}}]"#,
+            r#"{"a": 1, "\u0061": 2}"#,
+        ] {
+            let error = parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(
+                error.starts_with("`a` stands there twice; keep one of them at line 1"),
+                "{error}"
+            );
+        }
+    }
+}
