@@ -32,7 +32,7 @@ pub mod schema;
 pub mod seen_files;
 pub mod session;
 pub mod tool;
-mod unsettled;
+pub mod unsettled;
 
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
 pub use context::CallContext;

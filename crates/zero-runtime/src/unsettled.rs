@@ -51,7 +51,7 @@ pub(crate) fn title(spec: &ToolSpec, written: &str) -> String {
 
 /// What a path denotes as far as it leads; nothing when it is no path at all. The part that cannot
 /// be looked up is taken as it is written.
-fn settle(written: &str, workspace: &Workspace) -> Option<TargetPath> {
+pub fn settle(written: &str, workspace: &Workspace) -> Option<TargetPath> {
     let mut cut = written.len();
     // As many turns as the path has slashes, and no path that is looked up has many.
     loop {

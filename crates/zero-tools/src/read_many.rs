@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::result::Rest;
 use zero_core::{
-    Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
-    ToolError,
+    Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TargetPath,
+    TimeoutClass, ToolError,
 };
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply, unsettled};
 use zero_sandbox::Folder;
 use zero_sandbox::{LastLink, Located, Workspace};
 
@@ -85,8 +85,9 @@ pub struct FileSkipped {
 enum Wanted {
     File(Located),
     Glob(FileGlob),
-    /// A path without a meaning: the others are read all the same.
-    Nothing(FileSkipped),
+    /// A path without a meaning: the others are read all the same. How far it leads is judged, for
+    /// what is said of it tells what stands there.
+    Nothing(FileSkipped, Option<TargetPath>),
 }
 
 impl Wanted {
@@ -102,7 +103,8 @@ impl Wanted {
         Ok(match located {
             Ok(file) => Self::File(file),
             Err(error) => {
-                Self::Nothing(FileSkipped { file_path: written.to_owned(), reason: error.message })
+                let skipped = FileSkipped { file_path: written.to_owned(), reason: error.message };
+                Self::Nothing(skipped, unsettled::settle(written, workspace))
             }
         })
     }
@@ -111,7 +113,7 @@ impl Wanted {
         match self {
             Self::File(file) => file.shown(),
             Self::Glob(glob) => glob.written(),
-            Self::Nothing(skipped) => &skipped.file_path,
+            Self::Nothing(skipped, _) => &skipped.file_path,
         }
     }
 }
@@ -157,7 +159,7 @@ impl Tool for ReadMany {
         };
         let location = |wanted: &Wanted| match wanted {
             Wanted::File(file) => Some(Location { path: file.path().to_owned(), line: None }),
-            Wanted::Glob(_) | Wanted::Nothing(_) => None,
+            Wanted::Glob(_) | Wanted::Nothing(..) => None,
         };
         Description { title, locations: plan.wanted.iter().filter_map(location).collect() }
     }
@@ -168,7 +170,8 @@ impl Tool for ReadMany {
             let effect = match wanted {
                 Wanted::File(file) => Effect::Read(file.target().clone()),
                 Wanted::Glob(glob) => Effect::Read(glob.root().target().clone()),
-                Wanted::Nothing(_) => continue,
+                Wanted::Nothing(_, Some(path)) => Effect::Read(path.clone()),
+                Wanted::Nothing(_, None) => continue,
             };
             if !effects.contains(&effect) {
                 effects.push(effect);
@@ -227,7 +230,7 @@ impl Gathered {
         match wanted {
             Wanted::File(file) => self.add_file(file),
             Wanted::Glob(glob) => self.add_matches(glob, cx)?,
-            Wanted::Nothing(skipped) => self.skip(&skipped.file_path, &skipped.reason),
+            Wanted::Nothing(skipped, _) => self.skip(&skipped.file_path, &skipped.reason),
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ pub use self::trust::TrustArgs;
     name = "zero",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied.
+    after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied; of `zero policy` also 10 would ask, 20 would deny.
 
 Environment:
   XDG_STATE_HOME   where the audit log and the journal are kept (default: ~/.local/state)

@@ -89,7 +89,12 @@ impl Settings {
         workspace_root: &Path,
     ) -> Result<Vec<(LayerKind, ConfigFile)>, UsageError> {
         let own = (LayerKind::User, ConfigFile::Own(config.settings_file()?));
-        Ok(std::iter::once(own).chain(workspace_files(workspace_root)).collect())
+        Ok(std::iter::once(own).chain(Self::workspace_files(workspace_root)).collect())
+    }
+
+    /// Those of them that lie in the workspace.
+    pub(crate) fn workspace_files(root: &Path) -> [(LayerKind, ConfigFile); 2] {
+        [LayerKind::Project, LayerKind::Local].map(|kind| (kind, layer::workspace_file(root, kind)))
     }
 
     /// How the workspace's folder stands.
@@ -313,12 +318,6 @@ fn field<'a>(slot: &'a mut Value, name: &str) -> Option<&'a mut Value> {
         *slot = Value::Object(Map::new());
     }
     Some(slot.as_object_mut()?.entry(name).or_insert(Value::Null))
-}
-
-fn workspace_files(root: &Path) -> impl Iterator<Item = (LayerKind, ConfigFile)> {
-    [LayerKind::Project, LayerKind::Local]
-        .into_iter()
-        .map(|kind| (kind, layer::workspace_file(root, kind)))
 }
 
 fn read_all(

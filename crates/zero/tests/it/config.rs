@@ -135,7 +135,7 @@ fn a_change_that_would_break_the_file_is_not_made() {
     exit 2
     --- stderr
     error: the settings have an error:
-      ~/.config/zero/settings.json:3:20: `permissions.mode` is "yolo"; write one of "plan", "ask", "accept-edits", "auto"
+      ~/.config/zero/settings.json:3:20: `permissions.mode` is "yolo"; write one of "ask", "accept-edits", "plan", "auto"
     nothing was written
     "#);
     insta::assert_snapshot!(zero.run(&["config", "get", "permissions.mod"]), @"

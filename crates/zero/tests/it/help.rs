@@ -51,7 +51,8 @@ fn help_lists_the_commands() {
       -V, --version
               Print version
 
-    Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied.
+    Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied; of `zero policy` also 10 would ask, 20 would
+    deny.
 
     Environment:
       XDG_STATE_HOME   where the audit log and the journal are kept (default: ~/.local/state)

@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod help;
 mod hostile_disk;
+mod leaks;
 mod policy;
 mod program;
 mod simulate;

@@ -70,7 +70,6 @@ fn until_it_is_trusted_a_folder_can_only_tighten() {
       allow without asking: Bash(npm test:*)  ([FOLDER]/.zero/settings.json:3)
       mode: auto  ([FOLDER]/.zero/settings.json:5)
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:7)
-      limit search-timeout: 1s  ([FOLDER]/.zero/settings.json:7)
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:8)
       find tools by toolDiscoveryCommand: ./find-tools  ([FOLDER]/.zero/settings.json:9)
       run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:10)
@@ -105,7 +104,6 @@ fn trust_ends_with_what_was_trusted() {
       allow without asking: Bash(npm test:*)  ([FOLDER]/.zero/settings.json:4)
       mode: auto  ([FOLDER]/.zero/settings.json:6)
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:8)
-      limit search-timeout: 1s  ([FOLDER]/.zero/settings.json:8)
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:9)
       find tools by toolDiscoveryCommand: ./find-tools  ([FOLDER]/.zero/settings.json:10)
       run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:11)
@@ -114,7 +112,9 @@ fn trust_ends_with_what_was_trusted() {
     --- stderr
     error: nobody can be asked here; read the list, then run it with `--yes`
     "#);
-    let status: Value = serde_json::from_str(&zero.stdout(&["trust", "--json"])).unwrap();
+    let output = zero.command(&["trust", "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(status["standing"], "changed");
     assert_eq!(status["new"][0]["value"], "Bash");
     assert_eq!(status["new"][0]["layer"], "local");

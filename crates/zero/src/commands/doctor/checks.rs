@@ -79,10 +79,12 @@ fn settings(
 ) -> Option<Settings> {
     let home = app.config.home();
     let mut broken = false;
-    let files = Settings::files(&app.config, folder).map_err(|error| {
-        findings.wrong("settings", error.to_string(), WITHOUT_SETTINGS);
+    let files = Settings::files(&app.config, folder).unwrap_or_else(|error| {
+        broken = true;
+        findings.wrong("settings", error.to_string(), "until then no tool is called");
+        Settings::workspace_files(folder).into()
     });
-    for (kind, file) in files.ok()? {
+    for (kind, file) in files {
         let path = shown(&file.path(), home);
         match Layer::read(kind, &file, home) {
             Ok(None) => findings.well("settings", format!("{path}: not there ({})", kind.word())),
