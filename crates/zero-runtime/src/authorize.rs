@@ -13,7 +13,7 @@ use crate::execute::guarded;
 use crate::grants::Stand;
 use crate::host::ToolHost;
 use crate::ledger::Ledger;
-use crate::policy::{Decision, Grant, PolicyRequest, Verdict};
+use crate::policy::{Decision, Grant, JudgedEffect, PolicyRequest, Verdict};
 use crate::redact;
 use crate::session::Session;
 use crate::tool::AnyPlan;
@@ -59,7 +59,7 @@ impl ToolHost {
         if decision.verdict == Verdict::Allow {
             return check();
         }
-        let title = titled(&asked, asked.effects.iter().find_map(Effect::path));
+        let title = titled(&asked, decisive_path(&asked, &decision).map(|(path, _)| path));
         // That a call can only fail says what stands at its path: only who may look there hears it
         // before the person was asked.
         let may_look = self.may_look(session, &asked);
@@ -121,6 +121,17 @@ impl ToolHost {
     }
 }
 
+/// The first path that was judged as the whole call was.
+fn decisive_path<'a>(
+    asked: &'a Asked<'_>,
+    decision: &'a Decision,
+) -> Option<(&'a TargetPath, &'a JudgedEffect)> {
+    let judged = asked.effects.iter().zip(&decision.effects);
+    judged
+        .filter(|(_, judged)| judged.decision == decision.verdict)
+        .find_map(|(effect, judged)| effect.path().map(|path| (path, judged)))
+}
+
 /// The call in the caller's own words: where a link leads is not for everybody to know.
 fn titled(asked: &Asked<'_>, path: Option<&TargetPath>) -> String {
     match path {
@@ -164,11 +175,8 @@ fn rejecter(session: &Session, grants: &[Grant]) -> String {
 /// Which rule denied, why, and what would have to change. Of a path it says only what its caller
 /// wrote, and the same whether or not something stands there.
 fn denied_by_rule(asked: &Asked<'_>, decision: &Decision) -> String {
-    let Decision { rule, source, effects, .. } = decision;
-    let judged = asked.effects.iter().zip(effects);
-    let path = judged
-        .filter(|(_, judged)| judged.decision == Verdict::Deny)
-        .find_map(|(effect, judged)| effect.path().map(|path| (path, judged)));
+    let Decision { rule, source, .. } = decision;
+    let path = decisive_path(asked, decision);
     let title = titled(asked, path.map(|(path, _)| path));
     // A rule's own reason repeats the path it denies.
     let reason = match path {

@@ -504,9 +504,9 @@ mod tests {
              - `src` is a folder; list it or name a file in it",
         );
         check(
-            json!(["notes.md", "/proc/version", "", "src/main.rs/"]),
+            json!(["notes.md", "src/main.rs/x", "", "src/main.rs/"]),
             "--- notes.md ---\n1: # Notes\nSkipped:\n\
-             - `/proc/version` is the kernel's view of processes, not a file; use a command to look at it\n\
+             - `src/main.rs/x`: could not look up `src/main.rs/x`: not a directory; part of the path is a file\n\
              - ``: the path is empty; name a file or folder\n\
              - `src/main.rs/` names a folder; name a file in it",
         );
