@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use zero_core::{Risk, Whereabouts};
+use zero_core::{Effect, Risk, Whereabouts};
 
 use super::{Case, Judged};
 use crate::decision::Verdict;
@@ -50,7 +50,18 @@ impl<'a> Case<'a> {
             let reason = "it is a result of this session".to_owned();
             return Judged::new("read", shown(&views.canonical), Verdict::Allow, reason);
         }
-        self.file(access, views, None, critical)
+        self.file(access, views, self.edited(access, views), critical)
+    }
+
+    /// Who may change a file with a tool that reads it first may read it for that.
+    fn edited(&self, access: Access, views: &PathViews) -> Option<Cover<'a>> {
+        let changes = |effect: &Effect| {
+            matches!(effect, Effect::Write(path) if path.canonical() == views.canonical)
+        };
+        let is_edit = access == Access::Read && self.request.effects.iter().any(changes);
+        let (tool, rules) = (self.request.tool, &self.engine.rules);
+        let rule = rules.path(Verdict::Allow, tool, Access::Write, views).filter(|_| is_edit)?;
+        Some(Cover { rule, exact: false })
     }
 
     /// Judges a file that a command touches: one verdict for each file it may be. `sources` is what

@@ -420,6 +420,9 @@ fn tools_are_judged_by_the_same_rules() {
     tool("allow Write", Mode::Auto, "Write", ".vscode/tasks.json", "ask");
     tool("allow Write", Mode::Auto, "Write", ".zero/settings.json", "ask");
     tool("allow Write", Mode::Auto, "Write", "package.json", "allow");
+    tool("allow Edit(//etc/app/**)", Mode::Ask, "Edit", "/etc/app/x", "ask");
+    tool("allow Edit(//srv/app/**)", Mode::Ask, "Edit", "/srv/app/x", "allow");
+    tool("allow Edit(//srv/app/**)", Mode::Ask, "Read", "/srv/app/x", "ask");
     tool("allow Delete", Mode::Auto, "Delete", "a", "ask");
     tool("allow Delete(/a)", Mode::Ask, "Delete", "a", "allow");
     tool("", Mode::Auto, "Delete", "a", "ask");
