@@ -6,13 +6,15 @@
 use std::path::Path;
 
 use super::arg::Arg;
-use super::ast::{Operation, Parameter, Part, Word};
+use super::ast::{Command, CommandKind, List, Operation, Parameter, Part, Word};
 use super::state::{State, Value};
 
 /// Words that braces may become; with more, the word is unknown.
 const BRACE_WORDS_MAX: usize = 64;
 /// Characters of a word that are looked at for braces; patterns in longer words are not resolved.
 const BRACE_ATOMS_MAX: usize = 4096;
+/// Characters of a range such as `{1..9}`; a longer one is not resolved.
+const RANGE_CHARS_MAX: usize = 64;
 /// Bytes that variables may add to a word; the rest of it is unknown.
 const VALUES_BYTES_MAX: usize = 256 * 1024;
 
@@ -32,6 +34,8 @@ enum Atom {
     Split(String),
     /// The value of a variable that is a file name pattern.
     Pattern(String),
+    /// Between two elements of a list.
+    Break,
     /// Something unknown that stays within its word.
     Hole,
     /// Something unknown that may become several words, or none.
@@ -54,9 +58,26 @@ pub(super) fn arguments(
     let Some(words) = brace_words(atoms) else { return vec![unknown()] };
     let mut arguments = Vec::new();
     for atoms in words {
-        fields(&expand_tilde(atoms, Tilde::Argument, home), written, &mut arguments);
+        fields(&expand_tilde(atoms, Tilde::Argument, state, home), written, &mut arguments);
     }
     arguments
+}
+
+/// The argument that a word of `export` or `declare` becomes when it is an assignment, which is
+/// neither split nor globbed.
+pub(super) fn declaration(
+    word: &Word,
+    written: &str,
+    state: &State,
+    home: Option<&Path>,
+) -> Option<Arg> {
+    let Some(Part::Text { text, quoted: false }) = word.parts.first() else { return None };
+    let atoms: Vec<Atom> = text.chars().map(Atom::Plain).collect();
+    value_start(&atoms)?;
+    let braces =
+        |part: &Part| matches!(part, Part::Text { text, quoted: false } if text.contains('{'));
+    let plain = !word.parts.iter().any(braces);
+    plain.then(|| scalar(word, written, Tilde::Argument, state, home))
 }
 
 /// The one argument a word becomes where the shell does not split: an assignment, a here-string.
@@ -73,10 +94,11 @@ pub(super) fn scalar(
         push_part(part, state, home, &mut room, &mut atoms);
     }
     let mut text = String::new();
-    for atom in expand_tilde(atoms, tilde, home) {
+    for atom in expand_tilde(atoms, tilde, state, home) {
         match atom {
             Atom::Plain(char) | Atom::Quoted(char) => text.push(char),
             Atom::Quotes => {}
+            Atom::Break => text.push(' '),
             Atom::Split(value) | Atom::Pattern(value) => text.push_str(&value),
             Atom::Hole | Atom::Holes => {
                 return Arg::Unknown { starts_with: text, written: written.to_owned() };
@@ -100,6 +122,9 @@ fn push_part(
         }
         Part::Text { text, quoted: false } => atoms.extend(text.chars().map(Atom::Plain)),
         Part::Parameter(parameter) => {
+            if let Some(texts) = guessed(parameter, state, home) {
+                return push_guess(&texts, parameter.quoted, room, atoms);
+            }
             let value = match parameter.operation {
                 // A subscript picks an element, and none is followed.
                 Operation::Plain if parameter.words.is_empty() => {
@@ -125,9 +150,17 @@ fn push_part(
                 Value::Known(text) => atoms.push(Atom::Split(text)),
                 Value::Pattern(pattern) => atoms.push(Atom::Pattern(pattern)),
                 Value::Number => atoms.push(Atom::Hole),
-                Value::Unknown if parameter.quoted && !is_list(parameter) => atoms.push(Atom::Hole),
-                Value::Unknown => atoms.push(Atom::Holes),
+                Value::Guess(_) | Value::Unknown if parameter.quoted && !is_list(parameter) => {
+                    atoms.push(Atom::Hole);
+                }
+                Value::Guess(_) | Value::Unknown => atoms.push(Atom::Holes),
             }
+        }
+        Part::Command { list, quoted }
+            if state.is_guessing()
+                && let Some(text) = echoed(list, state, home) =>
+        {
+            push_guess(&[text], *quoted, room, atoms);
         }
         Part::Command { quoted: false, .. } => atoms.push(Atom::Holes),
         Part::Command { .. } | Part::Arithmetic(_) => atoms.push(Atom::Hole),
@@ -144,6 +177,76 @@ pub(super) fn is_list(parameter: &Parameter) -> bool {
         || parameter.operation == Operation::Indirect
         || parameter.words.first().is_some_and(all)
         || (parameter.operation != Operation::Plain && !parameter.words.is_empty())
+}
+
+/// What an expansion becomes if the guesses are right, element by element.
+fn guessed(parameter: &Parameter, state: &State, home: Option<&Path>) -> Option<Vec<String>> {
+    if !state.is_guessing() {
+        return None;
+    }
+    let element = |list: &[String], at: usize| list.get(at).map(|text| vec![text.clone()]);
+    let name = parameter.name.as_str();
+    match (parameter.operation, &parameter.words[..]) {
+        (Operation::Plain, []) => match name {
+            "@" | "*" => state.guess("@").map(<[String]>::to_vec),
+            "0" => element(state.guess("0")?, 0),
+            _ => match name.parse::<usize>() {
+                Ok(at) => element(state.guess("@")?, at.checked_sub(1)?),
+                Err(_) => element(state.guess(name)?, 0),
+            },
+        },
+        (Operation::Plain, [subscript]) => match scalar(subscript, "", Tilde::Never, state, home) {
+            Arg::Known(all) if all == "@" || all == "*" => Some(state.guess(name)?.to_vec()),
+            Arg::Known(at) => element(state.guess(name)?, at.parse().ok()?),
+            _ => None,
+        },
+        (Operation::Default | Operation::Assign | Operation::Alternative, [.., last]) => {
+            match scalar(last, "", Tilde::Argument, state, home) {
+                Arg::Known(text) => Some(vec![text]),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn push_guess(texts: &[String], quoted: bool, room: &mut usize, atoms: &mut Vec<Atom>) {
+    for (at, text) in texts.iter().enumerate() {
+        if at > 0 {
+            atoms.push(Atom::Break);
+        }
+        match room.checked_sub(text.len()) {
+            None => atoms.push(Atom::Holes),
+            Some(left) => {
+                *room = left;
+                if quoted {
+                    atoms.push(Atom::Quotes);
+                    atoms.extend(text.chars().map(Atom::Quoted));
+                } else {
+                    atoms.push(Atom::Split(text.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// What `echo` and `printf` print, when that is all that runs.
+fn echoed(list: &List, state: &State, home: Option<&Path>) -> Option<String> {
+    let [item] = &list.items[..] else { return None };
+    let [Command { kind: CommandKind::Simple(simple), .. }] = &item.pipeline.commands[..] else {
+        return None;
+    };
+    let words: Option<Vec<String>> = simple
+        .words
+        .iter()
+        .flat_map(|word| arguments(word, "", state, home))
+        .map(|arg| arg.as_known().map(str::to_owned))
+        .collect();
+    let words = words?;
+    let (program, printed) = words.split_first()?;
+    let prints = matches!(program.as_str(), "echo" | "printf");
+    let text = printed.iter().skip_while(|word| word.starts_with('-')).cloned();
+    prints.then(|| text.collect::<Vec<_>>().join(" "))
 }
 
 fn lookup(name: &str, state: &State, home: Option<&Path>) -> Value {
@@ -206,46 +309,64 @@ struct Brace {
 /// The first brace that expands; the outer `None` when it is too large.
 #[expect(clippy::option_option, reason = "too large and none at all are different answers")]
 fn first_brace(word: &[Atom]) -> Option<Option<Brace>> {
-    for (start, atom) in word.iter().enumerate() {
-        if !matches!(atom, Atom::Plain('{')) {
-            continue;
-        }
-        let mut depth = 0usize;
-        let mut commas = vec![start];
-        let mut end = None;
-        for (at, atom) in word.iter().enumerate().skip(start) {
-            match atom {
-                Atom::Plain('{') => depth += 1,
-                Atom::Plain('}') => {
-                    depth -= 1;
-                    if depth == 0 {
-                        end = Some(at);
-                        break;
-                    }
-                }
-                Atom::Plain(',') if depth == 1 => commas.push(at),
-                _ => {}
+    // One pass finds what belongs together: looking for the end of each would take a long time
+    // where there are many.
+    let mut open: Vec<Found> = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
+    let mut after_dot = false;
+    for (at, atom) in word.iter().enumerate() {
+        let dot = matches!(atom, Atom::Plain('.'));
+        match atom {
+            Atom::Plain('{') => {
+                open.push(Found { start: at, end: at, commas: Vec::new(), dots: false })
             }
+            Atom::Plain('}') => found.extend(open.pop().map(|brace| Found { end: at, ..brace })),
+            Atom::Plain(',') => {
+                open.iter_mut().next_back().into_iter().for_each(|brace| brace.commas.push(at))
+            }
+            _ if dot && after_dot => {
+                open.iter_mut().next_back().into_iter().for_each(|brace| brace.dots = true)
+            }
+            _ => {}
         }
-        let Some(end) = end else { continue };
-        if commas.len() > 1 {
-            commas.push(end);
-            let choices =
-                commas.windows(2).map(|pair| word[pair[0] + 1..pair[1]].to_vec()).collect();
+        after_dot = dot;
+    }
+    found.retain(|brace| !brace.commas.is_empty() || brace.dots);
+    found.sort_by_key(|brace| brace.start);
+    for Found { start, end, commas, .. } in found {
+        if !commas.is_empty() {
+            let ends: Vec<usize> =
+                std::iter::once(start).chain(commas).chain(std::iter::once(end)).collect();
+            let choices = ends
+                .windows(2)
+                .filter_map(|pair| Some(word.get(pair.first()? + 1..*pair.last()?)?.to_vec()))
+                .collect();
             return Some(Some(Brace { start, end: end + 1, choices }));
         }
-        let inner: Option<String> = word[start + 1..end]
+        let inner = word.get(start + 1..end).unwrap_or_default();
+        if inner.len() > RANGE_CHARS_MAX {
+            return None;
+        }
+        let range: Option<String> = inner
             .iter()
             .map(|atom| if let Atom::Plain(char) = atom { Some(*char) } else { None })
             .collect();
-        if let Some(range) = inner.as_deref().filter(|inner| inner.contains("..")) {
-            let choices = range_words(range)?;
-            if let Some(choices) = choices {
-                return Some(Some(Brace { start, end: end + 1, choices }));
-            }
+        if let Some(range) = range
+            && let Some(choices) = range_words(&range)?
+        {
+            return Some(Some(Brace { start, end: end + 1, choices }));
         }
     }
     Some(None)
+}
+
+/// A pair of braces, and what stands between them and not between others within.
+struct Found {
+    start: usize,
+    end: usize,
+    commas: Vec<usize>,
+    /// Whether there is a `..`.
+    dots: bool,
 }
 
 /// `1..3`, `a..e`: the texts; the outer `None` when there are too many.
@@ -299,8 +420,8 @@ pub(super) enum Tilde {
     Assigned,
 }
 
-/// `~` and `~/…` where they mean the home folder.
-fn expand_tilde(atoms: Vec<Atom>, tilde: Tilde, home: Option<&Path>) -> Vec<Atom> {
+/// `~` and `~/…` where they mean the home folder, and `~+` for the one the shell is in.
+fn expand_tilde(atoms: Vec<Atom>, tilde: Tilde, state: &State, home: Option<&Path>) -> Vec<Atom> {
     if !atoms.iter().any(|atom| matches!(atom, Atom::Plain('~'))) {
         return atoms;
     }
@@ -316,22 +437,40 @@ fn expand_tilde(atoms: Vec<Atom>, tilde: Tilde, home: Option<&Path>) -> Vec<Atom
         let in_value = value_at.is_some_and(|start| at >= start);
         let starts =
             at == 0 || (in_value && value_at == Some(at)) || (in_value && before == Some(':'));
+        let after_equals = before == Some('=');
         before = if let Atom::Plain(char) = atom { Some(char) } else { None };
+        if before == Some('~') && after_equals && !starts {
+            // `--file=~/x`: bash leaves it, other shells and settings do not.
+            expanded.push(Atom::Hole);
+            continue;
+        }
         if !(starts && before == Some('~')) {
             expanded.push(atom);
             continue;
         }
-        let mut named = false;
+        let mut name = Some(String::new());
         while let Some((_, next)) = atoms.peek() {
             if matches!(next, Atom::Plain('/')) || (in_value && matches!(next, Atom::Plain(':'))) {
                 break;
             }
-            named = true;
+            match (&mut name, next) {
+                (Some(name), Atom::Plain(char)) => name.push(*char),
+                _ => name = None,
+            }
             atoms.next();
         }
-        match home.and_then(Path::to_str).filter(|_| !named) {
-            Some(home) => expanded.extend(home.chars().map(Atom::Quoted)),
-            // `~user`, `~+`, or nobody said where home is.
+        let folder = match name.as_deref() {
+            Some("") => home.and_then(Path::to_str).map(str::to_owned),
+            Some("+") => match lookup("PWD", state, home) {
+                Value::Known(folder) => Some(folder),
+                _ => None,
+            },
+            // `~user`, `~-`.
+            _ => None,
+        };
+        match folder {
+            Some(folder) => expanded.extend(folder.chars().map(Atom::Quoted)),
+            // Or nobody said where it is.
             None => expanded.push(Atom::Hole),
         }
     }
@@ -361,6 +500,7 @@ fn fields(atoms: &[Atom], written: &str, arguments: &mut Vec<Arg>) {
             Atom::Plain(char) => field.push(*char, false),
             Atom::Quoted(char) => field.push(*char, true),
             Atom::Quotes => field.exists = true,
+            Atom::Break => field.end(written, arguments),
             Atom::Hole => field.open(),
             Atom::Holes => field.open_to_more(),
             Atom::Pattern(pattern) => {

@@ -1,7 +1,7 @@
 //! What a shell would know at a point of a script: where it is and what its variables hold.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -11,6 +11,8 @@ use super::analysis::Folders;
 const VARIABLES_MAX: usize = 256;
 /// Folders a command may run in; with more, none is known.
 const FOLDERS_MAX: usize = 8;
+/// Variables that are copied where ways part and meet, all together; after that none is followed.
+const COPIES_MAX: usize = 500_000;
 /// Bytes of a value that is followed. `x=$x$x` doubles each time.
 const VALUE_BYTES_MAX: usize = 1024;
 
@@ -23,8 +25,30 @@ pub(crate) enum Value {
     Pattern(String),
     /// Some whole number.
     Number,
+    /// Anything, but these texts were seen to be put there, one for each element of a list. What
+    /// is denied with them is denied; nothing is allowed because of them.
+    Guess(Vec<String>),
     /// Set, but nobody knows to what.
     Unknown,
+}
+
+impl Value {
+    /// The same, when it may have become something else.
+    fn doubted(&self) -> Self {
+        match self {
+            Self::Known(text) => Self::Guess(vec![text.clone()]),
+            Self::Guess(texts) => Self::Guess(texts.clone()),
+            Self::Pattern(_) | Self::Number | Self::Unknown => Self::Unknown,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Known(text) | Self::Pattern(text) => text.len(),
+            Self::Guess(texts) => texts.iter().map(|text| text.len() + 1).sum(),
+            Self::Number | Self::Unknown => 0,
+        }
+    }
 }
 
 /// What is known of a function.
@@ -47,9 +71,13 @@ pub(crate) struct State {
     forgotten: bool,
     /// Functions, and where the shell was when their bodies were looked at.
     functions: Rc<HashMap<String, Function>>,
-    /// Variables that somewhere in the script are made to keep what they hold, whatever is
-    /// assigned to them. All states of a script share them: a function may do it when it is called.
-    fixed: Rc<RefCell<HashSet<String>>>,
+    /// Whether variables may keep what they hold, or make something else of it, whatever is
+    /// assigned to them. All states of a script share it: a function may do it when it is called.
+    distrusted: Rc<Cell<bool>>,
+    /// Variables that were copied, in all states of a script together.
+    copied: Rc<Cell<usize>>,
+    /// Whether guesses are taken for what variables hold.
+    guessing: bool,
 }
 
 impl State {
@@ -59,7 +87,9 @@ impl State {
             variables: Rc::default(),
             forgotten: false,
             functions: Rc::default(),
-            fixed: Rc::default(),
+            distrusted: Rc::default(),
+            copied: Rc::default(),
+            guessing: false,
         }
     }
 
@@ -70,23 +100,63 @@ impl State {
 
     pub(crate) fn set(&mut self, name: &str, value: Value) {
         let full = self.variables.len() >= VARIABLES_MAX && !self.variables.contains_key(name);
-        let variables = Rc::make_mut(&mut self.variables);
-        if full {
+        if Rc::strong_count(&self.variables) > 1 {
+            self.copies(self.variables.len());
+        }
+        if full || self.is_exhausted() {
             // What is not followed is unknown, and so is everything that was: a name that is not
             // in the map counts as unknown too.
-            variables.clear();
+            self.variables = Rc::default();
             self.forgotten = true;
             return;
         }
-        let keeps = set_by_the_shell(name) || self.fixed.borrow().contains(name);
-        let long = matches!(&value, Value::Known(text) | Value::Pattern(text) if text.len() > VALUE_BYTES_MAX);
-        let value = if keeps || long { Value::Unknown } else { value };
+        let variables = Rc::make_mut(&mut self.variables);
+        let value = match value {
+            value if value.bytes() > VALUE_BYTES_MAX => Value::Unknown,
+            value if set_by_the_shell(name) || self.distrusted.get() => value.doubted(),
+            value => value,
+        };
         variables.insert(name.to_owned(), value);
     }
 
-    /// Notes that a variable can no longer be changed; whoever tries may be told or not.
-    pub(crate) fn fix(&self, name: &str) {
-        self.fixed.borrow_mut().insert(name.to_owned());
+    fn copies(&self, variables: usize) {
+        self.copied.set(self.copied.get().saturating_add(variables));
+    }
+
+    /// Whether there was so much to follow that variables no longer are.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.copied.get() > COPIES_MAX
+    }
+
+    /// Notes that from now on a variable may not hold what is assigned to it: one that can no
+    /// longer be changed, or that changes what it is given. Whether that is news.
+    pub(crate) fn distrust(&self) -> bool {
+        !self.distrusted.replace(true)
+    }
+
+    /// The same state, for seeing what would happen if the guesses were right.
+    pub(crate) fn guessing(&self) -> Self {
+        Self { guessing: true, ..self.clone() }
+    }
+
+    /// What a variable holds if the guesses are right: the elements of a list.
+    pub(crate) fn guess(&self, name: &str) -> Option<&[String]> {
+        match self.variables.get(name) {
+            Some(Value::Guess(texts)) if self.guessing => Some(texts),
+            Some(Value::Known(text)) if self.guessing => Some(std::slice::from_ref(text)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_guessing(&self) -> bool {
+        self.guessing
+    }
+
+    /// Forgets a function.
+    pub(crate) fn undefine(&mut self, name: &str) {
+        if self.functions.contains_key(name) {
+            Rc::make_mut(&mut self.functions).remove(name);
+        }
     }
 
     /// Notes a function; `false` when there are too many to follow.
@@ -105,9 +175,9 @@ impl State {
         match self.variables.get(name) {
             Some(Value::Number) => true,
             Some(Value::Known(text)) => is_number(text),
-            Some(Value::Pattern(_) | Value::Unknown) => false,
+            Some(Value::Pattern(_) | Value::Guess(_) | Value::Unknown) => false,
             // Nobody but whoever started the shell has set it.
-            None => !self.forgotten && !set_by_the_shell(name),
+            None => !self.forgotten && (NUMBERS.contains(&name) || !set_by_the_shell(name)),
         }
     }
 
@@ -117,7 +187,15 @@ impl State {
 
     /// The same place, with variables that may hold anything.
     pub(crate) fn without_variables(&self) -> Self {
-        Self { variables: Rc::default(), forgotten: true, ..self.clone() }
+        self.copies(self.variables.len());
+        if self.is_exhausted() {
+            return Self { variables: Rc::default(), forgotten: true, ..self.clone() };
+        }
+        let guesses = self.variables.iter().filter_map(|(name, value)| match value.doubted() {
+            Value::Unknown => None,
+            guess => Some((name.clone(), guess)),
+        });
+        Self { variables: Rc::new(guesses.collect()), forgotten: true, ..self.clone() }
     }
 
     /// What a program knows that is started here: the place.
@@ -138,11 +216,20 @@ impl State {
         let folders = self.folders.or(&other.folders);
         let variables = if Rc::ptr_eq(&self.variables, &other.variables) {
             Rc::clone(&self.variables)
+        } else if self.is_exhausted() {
+            Rc::default()
         } else {
+            self.copies(self.variables.len() + other.variables.len());
             let mut both: HashMap<String, Value> = HashMap::new();
             for (name, value) in self.variables.iter().chain(other.variables.iter()) {
-                let same = self.variables.get(name) == other.variables.get(name);
-                both.insert(name.clone(), if same { value.clone() } else { Value::Unknown });
+                let (ours, theirs) = (self.variables.get(name), other.variables.get(name));
+                let value = if ours == theirs {
+                    value.clone()
+                } else {
+                    let guesses = ours.into_iter().chain(theirs).map(Value::doubted);
+                    guesses.max_by_key(Value::bytes).unwrap_or(Value::Unknown)
+                };
+                both.insert(name.clone(), value);
             }
             Rc::new(both)
         };
@@ -165,9 +252,11 @@ impl State {
             }
             Rc::new(both)
         };
-        let forgotten = self.forgotten || other.forgotten;
-        let fixed = Rc::clone(&self.fixed);
-        Self { folders, variables, forgotten, functions, fixed }
+        let forgotten = self.forgotten || other.forgotten || self.is_exhausted();
+        let copied = Rc::clone(&self.copied);
+        let distrusted = Rc::clone(&self.distrusted);
+        let guessing = self.guessing;
+        Self { folders, variables, forgotten, functions, distrusted, copied, guessing }
     }
 }
 
@@ -176,29 +265,50 @@ pub(crate) fn is_number(text: &str) -> bool {
     text.strip_prefix(['-', '+']).unwrap_or(text).chars().all(|char| char.is_ascii_digit())
 }
 
+/// Variables that the shell sets to numbers.
+const NUMBERS: &[&str] = &[
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "LINENO",
+    "EPOCHSECONDS",
+    "UID",
+    "EUID",
+    "PPID",
+    "BASHPID",
+    "COLUMNS",
+    "LINES",
+];
+
 /// Variables that the shell sets on its own, whatever a script assigns to them.
 fn set_by_the_shell(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "_",
         "REPLY",
         "OPTARG",
+        "OPTIND",
+        "OPTERR",
+        "EPOCHREALTIME",
+        "COMPREPLY",
+        "HISTFILE",
         "MAPFILE",
         "DIRSTACK",
         "FUNCNAME",
         "GROUPS",
         "COPROC",
+        "COPROC_PID",
         "PIPESTATUS",
-        "UID",
-        "EUID",
-        "PPID",
         "SHELLOPTS",
+        "SHLVL",
         "BASHOPTS",
         "HISTCMD",
         "OLDPWD",
         "PWD",
         "HOSTNAME",
     ];
-    NAMES.contains(&name) || name.starts_with("BASH") || name.starts_with("COMP_")
+    NAMES.contains(&name)
+        || NUMBERS.contains(&name)
+        || ["BASH", "COMP_", "READLINE_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 impl Folders {

@@ -3,8 +3,6 @@
 //! `LD_PRELOAD=x git status` is not `git status`. A variable on this list, set before a command or
 //! for the rest of a script, is never covered by a rule that allows the command.
 
-use super::state::Value;
-
 /// Whether setting it can change which program runs, what it loads or what it runs in turn.
 pub(crate) fn changes_what_runs(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
@@ -15,12 +13,6 @@ pub(crate) fn changes_what_runs(name: &str) -> bool {
     NAMES.contains(&name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
-}
-
-/// Whether a variable that can change what runs does not with this value: a pager that only passes
-/// on what it gets, or none.
-pub(crate) fn is_harmless(name: &str, value: &Value) -> bool {
-    matches!(value, Value::Known(pager) if name.ends_with("PAGER") && (pager.is_empty() || pager == "cat"))
 }
 
 /// Exceptions from the patterns below.
@@ -46,14 +38,6 @@ const HARMLESS: &[&str] = &[
     "RUSTUP_LOG",
     "CGO_ENABLED",
     "GO111MODULE",
-    "GIT_TERMINAL_PROMPT",
-    "GIT_OPTIONAL_LOCKS",
-    "GIT_AUTHOR_NAME",
-    "GIT_AUTHOR_EMAIL",
-    "GIT_AUTHOR_DATE",
-    "GIT_COMMITTER_NAME",
-    "GIT_COMMITTER_EMAIL",
-    "GIT_COMMITTER_DATE",
 ];
 
 const NAMES: &[&str] = &[
@@ -218,6 +202,9 @@ mod tests {
             "PATH",
             "LD_PRELOAD",
             "GIT_SSH_COMMAND",
+            "GIT_AUTHOR_NAME",
+            "GIT_TERMINAL_PROMPT",
+            "MANPAGER",
             "PAGER",
             "NODE_OPTIONS",
             "PYTHONSTARTUP",

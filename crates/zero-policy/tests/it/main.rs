@@ -3,6 +3,7 @@
 
 mod attacks_engine;
 mod attacks_programs;
+mod attacks_shell;
 mod bash;
 mod differential;
 mod everyday;

@@ -186,7 +186,7 @@ fn options_of_the_shell_change_what_follows() {
         "set +B; ls {a,b}",
         "set $x; ls",
     ]);
-    certain(&["set -euo pipefail; ls", "set -x; ls", "shopt -s nullglob; ls *.x", "set -- a b"]);
+    certain(&["set -euo pipefail; ls", "set -x; ls", "shopt -s failglob; ls *.x", "set -- a b"]);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use super::super::analysis::{DoubtKind, Folders, NodeKind};
 use super::super::arg::Arg;
-use super::super::ast::{Part, Span, Word};
-use super::super::state::{State, Value};
-use super::changes::changes_the_shell;
+use super::super::ast::Span;
+use super::super::state::State;
 use super::{After, Here, Input, Trap, Walker};
+use crate::program::Nature;
 
 impl Walker<'_> {
     /// Runs a command in the shell itself.
@@ -16,7 +16,12 @@ impl Walker<'_> {
         here: Here,
         input: &Input,
     ) -> After {
-        let own = own_words(&argv);
+        let Some(own) = own_words(&argv) else {
+            // Whether and which builtin runs is not known.
+            self.invoke(argv, false, &state, here, input);
+            self.move_to(Folders::Unknown, &mut state);
+            return After::either(state.without_variables());
+        };
         let (name, rest) = match own.split_first() {
             Some((Arg::Known(name), rest)) => (name.clone(), rest.to_vec()),
             _ => (String::new(), Vec::new()),
@@ -29,7 +34,13 @@ impl Walker<'_> {
                 self.evaluated_later(arg, span, here);
             }
             let same_place = function.folders == state.folders;
-            if !function.certain {
+            // The program of that name may run all the same: the function may be gone, or may
+            // never have been one.
+            let study = crate::program::study(&argv);
+            let known = study.nature != Nature::Program
+                || study.critical.is_some()
+                || !study.runs.is_empty();
+            if known || !function.certain {
                 self.invoke(argv.clone(), false, &state, here, input);
             }
             self.call(&name, same_place, &argv, &state, here, span);
@@ -37,6 +48,21 @@ impl Walker<'_> {
                 self.move_to(Folders::Unknown, &mut state);
             }
             return After::either(state.without_variables());
+        }
+        if argv.first().is_some_and(|program| program.as_known().is_none()) {
+            // It may be `cd`, `read` or `eval`.
+            self.invoke(argv, false, &state, here, input);
+            self.move_to(Folders::Unknown, &mut state);
+            return After::either(state.without_variables());
+        }
+        if direct && self.functions.contains(&name) {
+            // It may be a function that was not yet one where this was looked at.
+            self.invoke(argv, false, &state, here, input);
+            self.move_to(Folders::Unknown, &mut state);
+            return After::either(state.without_variables());
+        }
+        if self.in_body {
+            self.called.insert(name.clone());
         }
         let sets = rest.first().is_some_and(|arg| arg.certain_start().starts_with("-v"));
         self.check_builtin(&name, here, sets);
@@ -64,7 +90,10 @@ impl Walker<'_> {
                 self.trap(argv, &rest, here, &state);
                 return After::either(state);
             }
-            "shopt" | "set" => self.options(&name, &rest, here),
+            "shopt" | "set" => {
+                self.options(&name, &rest, here);
+                set_arguments(&name, &rest, &mut state);
+            }
             "export" | "declare" | "typeset" | "local" | "readonly" => {
                 self.declare(&name, &rest, here, &mut state);
             }
@@ -96,7 +125,7 @@ impl Walker<'_> {
             self.analysis.nodes.get_mut(node)
         {
             // Not the program of that name: the function, which does what its body does.
-            invocation.study.nature = crate::program::Nature::Wrapper;
+            invocation.study.nature = Nature::Wrapper;
         }
         if !same_place {
             let reason = format!("`{name}` was defined while the shell was in another folder");
@@ -111,28 +140,20 @@ impl Walker<'_> {
 
     /// Where `cd` and `pushd` lead.
     fn entered(&self, builtin: &str, args: &[Arg], state: &State) -> Folders {
-        let mut args = args;
-        let mut physical = false;
-        while let [Arg::Known(first), rest @ ..] = args
-            && first.starts_with('-')
-        {
-            args = rest;
-            match first.as_str() {
-                "--" => break,
-                "-L" | "-e" | "-@" if builtin == "cd" => {}
-                "-P" if builtin == "cd" => physical = true,
-                // `-` is where it came from, `-1` a place on a stack, `-n` goes nowhere.
-                _ => return Folders::Unknown,
-            }
-        }
+        let args = match args {
+            [Arg::Known(first), rest @ ..] if first == "--" => rest,
+            // `-P` leads through links, `-` is where it came from, `-1` a place on a stack.
+            [first, ..] if first.certain_start().starts_with('-') => return Folders::Unknown,
+            args => args,
+        };
         match args {
             [] if builtin == "cd" => match self.home.and_then(std::path::Path::to_str) {
                 Some(home) => state.folders.enter(home),
                 None => Folders::Unknown,
             },
             [Arg::Known(path)] if path.starts_with('+') && builtin == "pushd" => Folders::Unknown,
-            // It leads through links, and `..` afterwards is not what the name says.
-            _ if physical => Folders::Unknown,
+            // What `link/..` is depends on whether links are followed.
+            [Arg::Known(path)] if goes_back(path) => Folders::Unknown,
             [Arg::Known(path)] => state.folders.enter(path),
             _ => Folders::Unknown,
         }
@@ -152,7 +173,7 @@ impl Walker<'_> {
             let crate::program::Run::Script { text, .. } = run else { continue };
             let changes = text
                 .as_known()
-                .is_none_or(|text| changes_the_shell(&super::super::parse(text).list, state));
+                .is_none_or(|text| self.changes_the_shell(&super::super::parse(text).list, state));
             if changes && !at_end_only {
                 let reason = "what `trap` runs at any time may change the shell".to_owned();
                 self.doubt(here, here.span.unwrap_or_default(), DoubtKind::Unresolved, reason);
@@ -169,7 +190,6 @@ impl Walker<'_> {
             "-u",
             "-q",
             "-p",
-            "nullglob",
             "failglob",
             "inherit_errexit",
             "checkwinsize",
@@ -192,138 +212,78 @@ impl Walker<'_> {
             self.doubt(here, here.span.unwrap_or_default(), DoubtKind::Unresolved, reason);
         }
     }
-
-    fn declare(&mut self, builtin: &str, args: &[Arg], here: Here, state: &mut State) {
-        let span = here.span.unwrap_or_default();
-        let mut fixed = builtin == "readonly";
-        for arg in args {
-            let start = arg.certain_start().to_owned();
-            let name: String = start
-                .chars()
-                .take_while(|char| char.is_ascii_alphanumeric() || *char == '_')
-                .collect();
-            let whole = start.len() > name.len() || matches!(arg, Arg::Known(_));
-            if start.starts_with('-') || start.starts_with('+') {
-                // `-n` makes a name stand for another, others change whatever is assigned later.
-                let letters = start.get(1..).unwrap_or_default();
-                if arg.as_known().is_none() || letters.contains(['n', 'i', 'l', 'u', 'c']) {
-                    let reason = "what is assigned may not be what a variable holds".to_owned();
-                    self.doubt(here, span, DoubtKind::Unresolved, reason);
-                }
-                fixed |= letters.contains('r');
-                continue;
-            }
-            if !whole || name.is_empty() {
-                let reason = format!("which variable `{arg}` sets is only known when it runs");
-                self.doubt(here, span, DoubtKind::Unresolved, reason);
-                *state = state.without_variables();
-                continue;
-            }
-            self.evaluated_later(arg, span, here);
-            if start.len() > name.len() {
-                self.assigned(&name, span, here);
-                let value = match arg {
-                    Arg::Known(text) => text
-                        .get(name.len()..)
-                        .and_then(|rest| rest.strip_prefix('='))
-                        .map_or(Value::Unknown, |value| Value::Known(value.to_owned())),
-                    _ => Value::Unknown,
-                };
-                state.set(&name, value);
-            }
-            if fixed {
-                state.fix(&name);
-            }
-        }
-    }
-
-    /// Builtins that set variables named in their arguments, or evaluate them as numbers.
-    fn sets_variables(&mut self, builtin: &str, args: &[Arg], here: Here, state: &mut State) {
-        let span = here.span.unwrap_or_default();
-        for arg in args {
-            self.evaluated_later(arg, span, here);
-        }
-        if builtin == "unset" {
-            let gone = |arg: &Arg| match arg.as_known() {
-                Some(name) => state.function(name).is_some() || name.starts_with("-f"),
-                None => true,
-            };
-            if args.iter().any(gone) {
-                let reason = "a function may be gone afterwards".to_owned();
-                self.doubt(here, span, DoubtKind::Unresolved, reason);
-            }
-        }
-        if builtin == "let" {
-            self.let_numbers(args, here, state);
-            return;
-        }
-        let names: Vec<&Arg> = match builtin {
-            "printf" => {
-                let at = args.iter().position(|arg| arg.certain_start().starts_with("-v"));
-                at.and_then(|at| args.get(at..at + 2))
-                    .map_or(Vec::new(), |pair| pair.iter().collect())
-            }
-            "test" | "[" => Vec::new(),
-            _ => args.iter().collect(),
-        };
-        for arg in names {
-            match arg {
-                Arg::Known(name) => {
-                    let name = name.strip_prefix("-v").unwrap_or(name);
-                    let name = name.split(['[', '=', '+', '-']).next().unwrap_or(name);
-                    if !name.is_empty() {
-                        // Without it the shell falls back on something else.
-                        let matters = matches!(name, "HOME" | "PATH" | "PWD" | "OLDPWD");
-                        if builtin != "unset" || matters {
-                            self.assigned(name, span, here);
-                        }
-                        state.set(name, Value::Unknown);
-                    }
-                }
-                _ if builtin == "unset" || builtin == "let" => *state = state.without_variables(),
-                arg if arg.certain_start().is_empty() => {
-                    let reason = format!("which variable `{arg}` sets is only known when it runs");
-                    self.doubt(here, span, DoubtKind::Unresolved, reason);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// `let` calculates each of its arguments.
-    fn let_numbers(&mut self, args: &[Arg], here: Here, state: &mut State) {
-        for arg in args {
-            let text = arg.to_string();
-            let part = Part::Text { text, quoted: true };
-            let word = Word { parts: vec![part], span: here.span.unwrap_or_default() };
-            if arg.as_known().is_some() {
-                self.arithmetic(&word, here, state);
-            } else {
-                *state = state.without_variables();
-            }
-        }
-    }
 }
 
 /// Whether an argument of `set` changes how the rest is read: `-k`, `-P`, `-o posix`, `+B`.
 fn changes_reading(arg: &Arg) -> bool {
     let Some(text) = arg.as_known() else { return arg.may_be_option() };
     let letters = text.strip_prefix(['-', '+']).unwrap_or_default();
-    let named =
-        matches!(text, "posix" | "keyword" | "physical" | "braceexpand" | "history" | "histexpand");
-    named || letters.contains(['k', 'P', 'B', 'H'])
+    let named = matches!(
+        text,
+        "posix"
+            | "keyword"
+            | "physical"
+            | "braceexpand"
+            | "history"
+            | "histexpand"
+            | "allexport"
+            | "noglob"
+    );
+    named || letters.contains(['k', 'P', 'B', 'H', 'a', 'f'])
 }
 
-/// The words after `command` and `builtin`, which run what follows in the shell itself.
-fn own_words(argv: &[Arg]) -> &[Arg] {
+/// `set -- a b` sets the arguments `$1` and `$2`.
+fn set_arguments(builtin: &str, args: &[Arg], state: &mut State) {
+    if builtin != "set" {
+        return;
+    }
+    let operands = match args.iter().position(|arg| arg.as_known() == Some("--")) {
+        Some(at) => args.get(at + 1..).unwrap_or_default(),
+        None if args.first().is_some_and(Arg::may_be_option) => return,
+        None => args,
+    };
+    state.set("@", super::guess_of(operands));
+}
+
+/// Whether a path leads into a folder and out of it again.
+fn goes_back(path: &str) -> bool {
+    let is_name = |part: &&str| !matches!(*part, "" | "." | "..");
+    path.split('/').skip_while(|part| !is_name(part)).any(|part| part == "..")
+}
+
+/// The words after `command` and `builtin`, which run what follows in the shell itself. `None`
+/// when what they run cannot be told.
+fn own_words(argv: &[Arg]) -> Option<&[Arg]> {
     let mut words = argv;
     while let [Arg::Known(first), rest @ ..] = words
         && matches!(first.as_str(), "command" | "builtin")
-        && rest.first().is_some_and(|next| !next.may_be_option())
     {
+        let mut rest = rest;
+        while let [option, after @ ..] = rest
+            && option.may_be_option()
+        {
+            match option.as_known() {
+                Some("-") => break,
+                Some("--") => {
+                    rest = after;
+                    break;
+                }
+                Some(letters) if first == "command" => {
+                    if letters.contains(['v', 'V']) {
+                        // It only says what would run.
+                        return Some(argv);
+                    }
+                    if letters.chars().skip(1).any(|letter| letter != 'p') {
+                        return None;
+                    }
+                    rest = after;
+                }
+                _ => return None,
+            }
+        }
         words = rest;
     }
-    words
+    Some(words)
 }
 
 /// Words joined as `eval` joins them.

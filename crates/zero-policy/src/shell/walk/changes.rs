@@ -1,42 +1,64 @@
 //! What running something would change in the shell that runs it.
 
-use super::super::analysis::Folders;
+use std::collections::HashSet;
+
+use super::super::analysis::{DoubtKind, Folders};
+use super::super::arg::Arg;
 use super::super::ast::{AssignedValue, Command, CommandKind, List, Operation, Part, Simple, Word};
 use super::super::state::{State, Value, is_number};
-use super::numbers;
+use super::{Here, Walker, calculated_words, numbers, setters};
 
-/// A loop's body may have run before: what it changes is not known at its start.
-pub(super) fn forget_changes(lists: &[&List], state: &mut State) {
-    let mut changes = Changes::new(state);
-    for list in lists {
-        changes.list(list);
+impl Walker<'_> {
+    /// A loop's body may have run before: what it changes is not known at its start.
+    pub(super) fn forget_changes(&mut self, lists: &[&List], state: &mut State, here: Here) {
+        let mut changes = Changes::new(state, &self.functions);
+        for list in lists {
+            changes.list(list);
+        }
+        let Changes { variables, numbers, moves, anything, distrusts, .. } = changes;
+        if distrusts {
+            self.distrust(here, state);
+        }
+        if moves {
+            self.moved = true;
+            state.folders = Folders::Unknown;
+        }
+        if anything {
+            *state = state.without_variables();
+        }
+        for name in numbers {
+            let value = if state.is_number(&name) { Value::Number } else { Value::Unknown };
+            state.set(&name, value);
+        }
+        for name in variables {
+            state.set(&name, Value::Unknown);
+        }
     }
-    let Changes { variables, numbers, moves, anything, .. } = changes;
-    if moves {
-        state.folders = Folders::Unknown;
-    }
-    if anything {
+
+    /// From here on variables may not hold what is assigned to them.
+    pub(super) fn distrust(&mut self, here: Here, state: &mut State) {
+        let news = state.distrust();
         *state = state.without_variables();
+        if news && self.bodies > 0 {
+            // Their bodies were looked at with other expectations.
+            let reason = "functions may find variables that do not hold what they assign";
+            let span = here.span.unwrap_or_default();
+            self.doubt(here, span, DoubtKind::Unresolved, reason.to_owned());
+        }
     }
-    for name in numbers {
-        let value = if state.is_number(&name) { Value::Number } else { Value::Unknown };
-        state.set(&name, value);
-    }
-    for name in variables {
-        state.set(&name, Value::Unknown);
+
+    /// Whether running something at any time would change anything in the shell that runs it.
+    pub(super) fn changes_the_shell(&mut self, list: &List, state: &State) -> bool {
+        let mut changes = Changes::new(state, &self.functions);
+        changes.list(list);
+        let Changes { variables, numbers, moves, anything, calls, .. } = changes;
+        self.called.extend(calls);
+        moves || anything || !variables.is_empty() || !numbers.is_empty()
     }
 }
 
-/// Whether running something would change anything in the shell that runs it.
-pub(super) fn changes_the_shell(list: &List, state: &State) -> bool {
-    let mut changes = Changes::new(state);
-    changes.list(list);
-    let Changes { variables, numbers, moves, anything, .. } = changes;
-    moves || anything || !variables.is_empty() || !numbers.is_empty()
-}
-
-pub(super) fn moves(command: &Command, state: &State) -> bool {
-    let mut changes = Changes::new(state);
+pub(super) fn moves(command: &Command, state: &State, functions: &HashSet<String>) -> bool {
+    let mut changes = Changes::new(state, functions);
     changes.command(command);
     changes.moves
 }
@@ -44,17 +66,32 @@ pub(super) fn moves(command: &Command, state: &State) -> bool {
 /// What running something would change in the shell that runs it.
 struct Changes<'s> {
     before: &'s State,
+    /// Names that are functions somewhere.
+    functions: &'s HashSet<String>,
     variables: Vec<String>,
     /// Variables that only become other numbers.
     numbers: Vec<String>,
     moves: bool,
     /// Something may be changed that cannot be seen here.
     anything: bool,
+    /// Whether variables may no longer hold what is assigned to them.
+    distrusts: bool,
+    /// Names that are called and are no functions.
+    calls: Vec<String>,
 }
 
 impl<'s> Changes<'s> {
-    fn new(before: &'s State) -> Self {
-        Self { before, variables: Vec::new(), numbers: Vec::new(), moves: false, anything: false }
+    fn new(before: &'s State, functions: &'s HashSet<String>) -> Self {
+        Self {
+            before,
+            functions,
+            variables: Vec::new(),
+            numbers: Vec::new(),
+            moves: false,
+            anything: false,
+            distrusts: false,
+            calls: Vec::new(),
+        }
     }
 
     fn list(&mut self, list: &List) {
@@ -105,35 +142,49 @@ impl<'s> Changes<'s> {
             CommandKind::Arithmetic(word) => self.numbers.extend(numbers::names(word)),
             // What these change stays in them.
             CommandKind::Subshell(_) | CommandKind::Coprocess(_) => {}
-            CommandKind::Test(words) => self.words(words),
+            CommandKind::Test(words) => {
+                self.words(words);
+                let compares = |word: &Word| {
+                    matches!(&word.parts[..], [Part::Text { text, .. }]
+                        if numbers::COMPARING.contains(&text.as_str()) || text == "-v")
+                };
+                if words.iter().any(compares) {
+                    let sets = words.iter().filter(|word| numbers::assigns(word));
+                    self.numbers.extend(sets.flat_map(numbers::names));
+                }
+            }
             CommandKind::Function { body, .. } => self.command(body),
         }
     }
 
-    /// Notes variables that can no longer be changed afterwards.
-    fn fixes(&self, always: bool, simple: &Simple) {
-        let texts = || {
-            simple.words.iter().skip(1).filter_map(|word| match word.parts.first() {
-                Some(Part::Text { text, .. }) => Some(text.as_str()),
-                _ => None,
-            })
-        };
-        if always || texts().any(|text| text.starts_with('-') && text.contains('r')) {
-            for text in texts() {
-                self.before.fix(text.split(['=', '+', '[']).next().unwrap_or(text));
-            }
+    /// Whether a word may be an option.
+    fn may_be_option(word: &Word) -> bool {
+        match word.parts.first() {
+            Some(Part::Text { text, .. }) => text.starts_with(['-', '+']) || text.is_empty(),
+            _ => true,
         }
     }
 
-    /// Notes the variables that arguments name; `false` when not all of them are plain words.
-    fn names_variables(&mut self, simple: &Simple) -> bool {
-        let mut named = vec!["REPLY".to_owned(), "MAPFILE".to_owned()];
-        for word in simple.words.iter().skip(1) {
-            let [Part::Text { text, .. }] = &word.parts[..] else { return false };
-            named.push(text.clone());
-        }
-        self.variables.extend(named);
-        true
+    /// Notes the variables that arguments name, when they are plain words.
+    fn names_variables(&mut self, builtin: &str, simple: &Simple) -> bool {
+        let args: Vec<Arg> = simple
+            .words
+            .iter()
+            .skip(1)
+            .map(|word| match &word.parts[..] {
+                [Part::Text { text, .. }] => Arg::known(text.as_str()),
+                _ => Arg::Unknown { starts_with: String::new(), written: String::new() },
+            })
+            .collect();
+        let named = setters::names(builtin, &args);
+        let seen = named.is_some();
+        self.variables.extend(named.unwrap_or_default());
+        seen
+    }
+
+    /// Whether it is an element of a list, whose place is calculated.
+    fn names_element(word: &Word) -> bool {
+        word.parts.iter().any(|part| matches!(part, Part::Text { text, .. } if text.contains('[')))
     }
 
     fn words(&mut self, words: &[Word]) {
@@ -151,6 +202,9 @@ impl<'s> Changes<'s> {
                         self.variables.push(parameter.name.clone());
                     }
                     self.words(&parameter.words);
+                    let calculated = calculated_words(parameter).iter();
+                    let sets = calculated.filter(|word| numbers::assigns(word));
+                    self.numbers.extend(sets.flat_map(numbers::names));
                 }
                 Part::Arithmetic(inner) => {
                     self.numbers.extend(numbers::names(inner));
@@ -171,9 +225,15 @@ impl<'s> Changes<'s> {
                 }
                 AssignedValue::Array(words) => {
                     self.words(words);
+                    let subscripts = words.iter().filter_map(numbers::subscript);
+                    self.numbers.extend(subscripts.flat_map(|word| numbers::names(&word)));
                     false
                 }
             };
+            if let Some(subscript) = &assignment.subscript {
+                self.numbers.extend(numbers::names(subscript));
+                self.word(subscript);
+            }
             let list = if counts { &mut self.numbers } else { &mut self.variables };
             list.push(assignment.name.clone());
         }
@@ -182,22 +242,31 @@ impl<'s> Changes<'s> {
             [Part::Text { text, .. }] => match text.as_str() {
                 "readonly" | "declare" | "typeset" | "local" => {
                     self.anything = true;
-                    self.fixes(text == "readonly", simple);
+                    self.distrusts |=
+                        text == "readonly" || simple.words.iter().skip(1).any(Self::may_be_option);
                 }
                 "cd" | "pushd" | "popd" => self.moves = true,
-                "read" | "mapfile" | "readarray" | "unset" if self.names_variables(simple) => {}
+                "read" | "unset" if self.names_variables(text, simple) => {}
                 "eval" | "source" | "." | "command" | "builtin" => {
                     self.moves = true;
                     self.anything = true;
                 }
+                "printf" if !simple.words.get(1).is_some_and(Self::may_be_option) => {}
+                "wait" if simple.words.len() == 1 => {}
+                "test" | "[" if !simple.words.iter().skip(1).any(Self::names_element) => {}
                 "read" | "export" | "printf" | "mapfile" | "readarray" | "getopts" | "let"
-                | "unset" | "set" => {
+                | "unset" | "set" | "shopt" | "trap" | "wait" | "test" | "[" => {
                     self.anything = true;
                 }
                 name => {
                     if let Some(function) = self.before.function(name) {
                         self.moves |= function.moves;
                         self.anything = true;
+                    } else if self.functions.contains(name) {
+                        self.moves = true;
+                        self.anything = true;
+                    } else {
+                        self.calls.push(name.to_owned());
                     }
                 }
             },

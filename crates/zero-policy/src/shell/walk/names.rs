@@ -61,7 +61,9 @@ pub(super) fn names_printed(argv: &[Arg], read: Option<Vec<Arg>>) -> Option<Vec<
 pub(super) fn functions_in(text: &str) -> impl Iterator<Item = &str> {
     let is_name = |char: char| !char.is_whitespace() && !"();&|<>{}$`'\"=".contains(char);
     let called = text.match_indices('(').filter_map(move |(at, _)| {
-        let before = text.get(..at)?.trim_end_matches([' ', '\t']);
+        let blank = [' ', '\t', '\\', '\n'];
+        text.get(at + 1..)?.trim_start_matches(blank).strip_prefix(')')?;
+        let before = text.get(..at)?.trim_end_matches(blank);
         before.rsplit(|char| !is_name(char)).next()
     });
     let mut after_keyword = false;

@@ -7,13 +7,19 @@ use super::super::state::{State, Value, is_number};
 use super::{Here, Walker};
 
 /// Operators of `[[ … ]]` that compare numbers.
-const COMPARING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+pub(super) const COMPARING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
 impl Walker<'_> {
     /// `(( … ))`, `$(( … ))` and the like.
     pub(super) fn arithmetic(&mut self, word: &Word, here: Here, state: &mut State) {
         self.nested(word, here, state);
         self.calculated(word, here, state);
+    }
+
+    /// Calculates a word whose substitutions have run. It is doubted unless it certainly is
+    /// harmless.
+    pub(super) fn calculated(&mut self, word: &Word, here: Here, state: &mut State) {
+        self.doubt_calculation(word, here, state);
         if !assigns(word) {
             return;
         }
@@ -24,8 +30,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Doubts a word that the shell takes for a number, unless it certainly is harmless.
-    pub(super) fn calculated(&mut self, word: &Word, here: Here, state: &State) {
+    fn doubt_calculation(&mut self, word: &Word, here: Here, state: &State) {
         let harmless = word.parts.iter().all(|part| match part {
             Part::Text { text, .. } => !text.contains(['$', '`']),
             part => self.part_is_number(part, state),
@@ -40,7 +45,7 @@ impl Walker<'_> {
     }
 
     /// The operands of `[[ … ]]` that are numbers or names of variables.
-    pub(super) fn tested(&mut self, words: &[Word], span: Span, here: Here, state: &State) {
+    pub(super) fn tested(&mut self, words: &[Word], span: Span, here: Here, state: &mut State) {
         for (at, word) in words.iter().enumerate() {
             let [Part::Text { text, quoted: false }] = &word.parts[..] else { continue };
             let before = at.checked_sub(1).and_then(|at| words.get(at));
@@ -123,6 +128,24 @@ impl Walker<'_> {
             _ => false,
         }
     }
+}
+
+/// The subscript of an element such as `[1]=a`, as a word of its own.
+pub(super) fn subscript(element: &Word) -> Option<Word> {
+    let Some(Part::Text { text, quoted: false }) = element.parts.first() else { return None };
+    let first = text.strip_prefix('[')?;
+    let mut parts = Vec::new();
+    let first = Part::Text { text: first.to_owned(), quoted: false };
+    for part in std::iter::once(&first).chain(element.parts.iter().skip(1)) {
+        if let Part::Text { text, quoted: false } = part
+            && let Some((inside, _)) = text.split_once("]=").or_else(|| text.split_once("]+="))
+        {
+            parts.push(Part::Text { text: inside.to_owned(), quoted: false });
+            return Some(Word { parts, span: element.span });
+        }
+        parts.push(part.clone());
+    }
+    None
 }
 
 /// Whether a calculation sets variables.

@@ -5,9 +5,11 @@ use super::super::arg::Arg;
 use super::super::ast::{CommandKind, Part, Span};
 use super::super::state::State;
 use super::dialect::Dialect;
-use super::{DEPTH_MAX, Here, Input, Piped, Walker};
+use super::{DEPTH_MAX, Here, Input, NODES_MAX, Piped, WORDS_MAX, Walker};
 use crate::program::{self, Access, Run, Study, Touch};
 
+/// Words of its input that a command is looked at with.
+const INPUT_WORDS_MAX: usize = 64;
 /// How `find` writes the name it has found.
 const FOUND: &str = "{}";
 
@@ -46,6 +48,12 @@ impl Walker<'_> {
             self.depth -= 1;
             return;
         }
+        self.words += argv.len();
+        if self.words > WORDS_MAX || self.analysis.nodes.len() > NODES_MAX {
+            self.too_much(here);
+            self.depth -= 1;
+            return;
+        }
         if more_arguments {
             argv.push(found());
         }
@@ -64,17 +72,27 @@ impl Walker<'_> {
         let program = argv.first().and_then(Arg::as_known).unwrap_or_default();
         self.dialect = Dialect::of(program, around);
         let finds = finds_files(program);
+        let sets_options = sets_shell_options(program, &argv);
+        let given = if is_shell(program) { argv.clone() } else { Vec::new() };
         // With `-a` it takes the names from that file instead.
         let takes_names = program.rsplit('/').next() == Some("xargs") && study.touches.is_empty();
         let node = self.command_node(argv, more_arguments, study, state, here);
         let here = here.below(node);
+        if sets_options {
+            let reason = "it changes how the shell reads its commands".to_owned();
+            self.doubt(here, span, DoubtKind::Unresolved, reason);
+        }
         for run in runs {
             let names = match input {
                 _ if finds => Some(roots.as_slice()),
                 Input::Piped(Piped { names: Some(names), .. }) if takes_names => Some(&names[..]),
                 _ => None,
             };
-            self.run(run, names, state, here, span, input);
+            let state = match &run {
+                Run::Script { text, .. } => with_arguments(text, &given, state),
+                _ => state.clone(),
+            };
+            self.run(run, names, &state, here, span, input);
         }
         self.dialect = around;
         self.depth -= 1;
@@ -99,6 +117,9 @@ impl Walker<'_> {
                 if argv.is_empty() {
                     return;
                 }
+                if more_arguments {
+                    self.invoke_with_input(&argv, &state, here, input);
+                }
                 self.invoke_on(argv, more_arguments, names, &state, here, input);
             }
             Run::Script { text, folder } => {
@@ -108,6 +129,22 @@ impl Walker<'_> {
             Run::ScriptFromInput => self.script_from(input, state, here, span),
             Run::Unknown(why) => {
                 self.doubt(here, span, DoubtKind::Unresolved, why.to_owned());
+            }
+        }
+    }
+
+    /// A command that gets its arguments from its input, with those that are known to come.
+    fn invoke_with_input(&mut self, argv: &[Arg], state: &State, here: Here, input: &Input) {
+        let texts = match input {
+            Input::Nothing => &[][..],
+            Input::Texts(texts) => &texts[..],
+            Input::Piped(piped) => &piped.texts[..],
+        };
+        for text in texts.iter().filter_map(Arg::as_known) {
+            let words = text.split_whitespace().take(INPUT_WORDS_MAX).map(Arg::known);
+            let whole: Vec<Arg> = argv.iter().cloned().chain(words).collect();
+            if whole.len() > argv.len() {
+                self.invoke_on(whole, false, None, state, here, &Input::Nothing);
             }
         }
     }
@@ -153,7 +190,10 @@ impl Walker<'_> {
     fn moved(&self, folder: Option<&Arg>, state: &State) -> State {
         let folders = match folder {
             None => state.folders.clone(),
-            Some(Arg::Known(path)) => state.folders.enter(path),
+            // `..` leads to where the folder really lies, not to where its name says.
+            Some(Arg::Known(path)) if !path.split('/').any(|part| part == "..") => {
+                state.folders.enter(path)
+            }
             Some(_) => super::super::analysis::Folders::Unknown,
         };
         let mut moved = state.clone();
@@ -235,6 +275,45 @@ fn is_found(path: &Arg) -> bool {
 fn finds_files(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program);
     matches!(name, "find" | "fd" | "fdfind")
+}
+
+fn is_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "sh" | "bash" | "rbash" | "dash" | "zsh" | "ksh")
+}
+
+/// What a shell that is given a script knows of the arguments behind it.
+fn with_arguments(script: &Arg, argv: &[Arg], state: &State) -> State {
+    let mut state = state.clone();
+    let at = argv.iter().position(|arg| arg == script);
+    if let Some([name, arguments @ ..]) = at.and_then(|at| argv.get(at + 1..)) {
+        state.set("0", super::guess_of(std::slice::from_ref(name)));
+        state.set("@", super::guess_of(arguments));
+    }
+    state
+}
+
+/// `bash -O dotglob`, `bash -o posix`: what a script means is up to options.
+fn sets_shell_options(program: &str, argv: &[Arg]) -> bool {
+    let mut takes_name = false;
+    let args = argv.iter().skip(1).filter_map(Arg::as_known);
+    for arg in args.filter(|_| is_shell(program)) {
+        let is_option = arg.starts_with(['-', '+']) && arg.len() > 1;
+        if !is_option {
+            if !takes_name || matches!(arg, "posix" | "noglob" | "physical" | "keyword") {
+                return takes_name;
+            }
+            takes_name = false;
+        } else if arg == "--posix" {
+            return true;
+        } else if !arg.starts_with("--") {
+            if arg.contains(['O', 'f', 'k', 'B', 'P', 'a']) {
+                return true;
+            }
+            takes_name = arg.contains('o');
+        }
+    }
+    false
 }
 
 /// The text of a script of which parts are unknown: those become a variable that nobody set.
