@@ -55,9 +55,7 @@ impl<'a> Case<'a> {
 
     /// Who may change a file with a tool that reads it first may read it for that.
     fn edited(&self, access: Access, views: &PathViews) -> Option<Cover<'a>> {
-        let changes = |effect: &Effect| {
-            matches!(effect, Effect::Write(path) if path.canonical() == views.canonical)
-        };
+        let changes = |effect: &Effect| matches!(effect, Effect::Write(path) if path.canonical() == views.canonical);
         let is_edit = access == Access::Read && self.request.effects.iter().any(changes);
         let (tool, rules) = (self.request.tool, &self.engine.rules);
         let rule = rules.path(Verdict::Allow, tool, Access::Write, views).filter(|_| is_edit)?;
