@@ -11,6 +11,8 @@ use super::{Bench, output_of};
 
 /// A decision about an everyday command under a hundred rules.
 const DECISION_MAX: Duration = Duration::from_micros(50);
+/// A decision about a line of four commands that touch eight files, where every file has its own.
+const CHANGES_MAX: Duration = Duration::from_micros(100);
 /// Ten thousand rules: arranging them, and judging a line of ten thousand commands by them.
 const ARRANGING_MAX: Duration = Duration::from_secs(1);
 const MANY_MAX: Duration = Duration::from_secs(1);
@@ -33,7 +35,7 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
         .context("could not read what the example printed")?;
     let rows = [
         ("policy, a line that looks, 100 rules", figures.looks_ns, DECISION_MAX),
-        ("policy, a line that changes files, 100 rules", figures.touches_ns, DECISION_MAX),
+        ("policy, a line that changes files, 100 rules", figures.touches_ns, CHANGES_MAX),
         ("policy, reading 10,000 rules", figures.arranging_ns, ARRANGING_MAX),
         ("policy, 10,000 commands, 10,000 rules", figures.many_ns, MANY_MAX),
         ("policy, 100,000 nested brackets", figures.nested_ns, NESTED_MAX),
