@@ -3,6 +3,7 @@
 //! The engine is pure; this is where its questions are answered, with bounded looks at names and
 //! small files. Nothing is opened that could hang, and nothing is changed.
 
+mod git_config;
 mod git_helpers;
 mod names;
 

@@ -140,6 +140,8 @@ impl<'a> Case<'a> {
             return;
         };
         for folder in folders {
+            // Git goes to where a link leads.
+            let folder = &self.request.world.canonical(folder).unwrap_or_else(|| folder.clone());
             if git {
                 let helpers = self.request.world.git_helpers(folder);
                 let runs = helpers.iter().find(|name| {

@@ -233,6 +233,7 @@ impl<'a> Case<'a> {
             (None, Some(folder)) => format!("{}/{pattern}", escaped(folder)),
             (None, None) => return meaning.doubt(None),
         };
+        let absolute = without_classes(&absolute);
         for verdict in [Verdict::Deny, Verdict::Ask] {
             if let Some(rule) = self.engine.rules.glob_could_name(verdict, access, &absolute) {
                 meaning.doubt(Some(rule));
@@ -343,6 +344,19 @@ fn is_device(canonical: &Path) -> bool {
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
+}
+
+/// A pattern in which a name with `[[:alpha:]]` or its like stands for every name that begins so:
+/// more than the shell means by it, so that nothing is missed.
+fn without_classes(pattern: &str) -> String {
+    let simple = |part: &str| {
+        let has_class = ["[:", "[=", "[."].iter().any(|class| part.contains(class));
+        match part.find('[').filter(|_| has_class) {
+            Some(at) => format!("{}*", &part[..at]),
+            None => part.to_owned(),
+        }
+    };
+    pattern.split('/').map(simple).collect::<Vec<_>>().join("/")
 }
 
 /// A folder's name with the characters escaped that mean something in a pattern.

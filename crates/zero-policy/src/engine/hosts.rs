@@ -64,6 +64,9 @@ impl<'a> Case<'a> {
                 return Judged::new("net", target, Verdict::Deny, reason);
             }
         }
+        // A rule that names an address allows no other one.
+        let covered = covered
+            .filter(|rule| !rule.text.contains("://") || rule.text.contains(target.as_str()));
         match (ruled, covered) {
             (Some((verdict, rule)), _) => Judged::by_rule("net", target, verdict, rule),
             (None, Some(rule)) => Judged::by_rule("net", target, Verdict::Allow, rule),

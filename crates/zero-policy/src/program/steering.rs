@@ -154,7 +154,9 @@ impl Row {
                 );
                 // A value is expanded, and `$(shell …)` in it runs; so does `;` in a recipe.
                 let runs = value.contains(['$', '`', ';', '|', '&', '\n']);
-                if is_own || runs {
+                let loads = ["LD_", "DYLD_", "BASH_"].iter().any(|start| name.starts_with(start));
+                let steers = loads || matches!(name, "PATH" | "ENV");
+                if is_own || runs || steers {
                     steered.note(name, "decides what it runs");
                 }
             }
@@ -205,7 +207,8 @@ fn stays(path: &Arg) -> bool {
     if path == "/dev/null" {
         return true;
     }
-    !path.starts_with(['/', '~']) && path.split('/').all(|part| part != "..")
+    // A stream is whatever comes through it.
+    path != "-" && !path.starts_with(['/', '~']) && path.split('/').all(|part| part != "..")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::table::Table;
 /// What must not be changed, wherever it lies.
 pub(super) static ANYWHERE: Table = Table::new(&[
     ("zero's own settings and state", &[".zero"]),
+    ("a file that makes a folder a repository of git", &["head"]),
     (
         "a file that a shell runs when it starts",
         &[

@@ -1,6 +1,7 @@
 //! The policy engine from outside.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod attacks_again;
 mod attacks_engine;
 mod attacks_programs;
 mod attacks_shell;

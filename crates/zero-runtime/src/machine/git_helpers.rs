@@ -7,86 +7,109 @@ use std::path::{Path, PathBuf};
 
 use zero_sandbox::survey;
 
+use super::git_config;
+
 /// Bytes of a git configuration that are read; a larger one counts as a helper of its own.
 const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 /// Hooks that are looked for.
 const HOOKS_MAX: usize = 200;
+/// Names looked at for repositories inside this one, and how deep.
+const INNER_MAX: usize = 1_000;
+const MODULES_DEPTH_MAX: usize = 3;
+const NESTED_DEPTH_MAX: usize = 1;
 
 /// The helpers of the repository that `folder` lies in; empty when there is none.
 pub(super) fn of(folder: &Path) -> Vec<String> {
-    let Some(git) = folder.ancestors().find_map(git_folder) else { return Vec::new() };
+    if survey::kind(folder).is_none() {
+        // Whatever makes the folder may make a repository of it.
+        return vec!["a folder that is not there yet".to_owned()];
+    }
+    let Some((root, git)) =
+        folder.ancestors().find_map(|folder| Some((folder, git_folders(folder)?)))
+    else {
+        return Vec::new();
+    };
     let mut helpers = Vec::new();
-    for git in &git {
-        for name in ["config", "config.worktree"] {
-            let path = git.join(name);
-            match survey::small_file(&path, CONFIG_BYTES_MAX) {
-                Some(content) => {
-                    helpers.extend(settings_that_run(&String::from_utf8_lossy(&content)));
-                }
-                None if survey::kind(&path).is_some() => helpers.push(name.to_owned()),
-                None => {}
-            }
-        }
-        for hook in survey::names(&git.join("hooks"), HOOKS_MAX).unwrap_or_default() {
-            let name = hook.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if !name.ends_with(".sample") && survey::is_program(&hook.path) {
-                helpers.push(format!("hooks/{name}"));
-            }
-        }
+    for git in git.iter().cloned().chain(inner_repositories(root, &git)) {
+        helpers_of(&git, &mut helpers);
     }
     helpers.sort();
     helpers.dedup();
     helpers
 }
 
-/// Where a repository keeps its configuration: its own folder, and the common one of a worktree.
-fn git_folder(folder: &Path) -> Option<Vec<PathBuf>> {
-    let git = folder.join(".git");
-    match survey::kind(&git)? {
-        zero_sandbox::FileType::Directory => Some(vec![git]),
-        zero_sandbox::FileType::File => {
-            let pointer = survey::small_file(&git, 4096)?;
-            let pointer = String::from_utf8_lossy(&pointer).into_owned();
-            let own = folder.join(pointer.strip_prefix("gitdir:")?.trim());
-            let common = survey::small_file(&own.join("commondir"), 4096)
-                .map(|common| own.join(String::from_utf8_lossy(&common).trim()));
-            Some(std::iter::once(own).chain(common).collect())
+fn helpers_of(git: &Path, helpers: &mut Vec<String>) {
+    for name in ["config", "config.worktree"] {
+        let path = git.join(name);
+        match survey::small_file(&path, CONFIG_BYTES_MAX) {
+            Some(content) => match git_config::settings(&String::from_utf8_lossy(&content)) {
+                Some(settings) => helpers.extend(
+                    settings
+                        .into_iter()
+                        .filter(|setting| runs(&setting.name, &setting.value))
+                        .map(|setting| setting.name),
+                ),
+                None => helpers.push(name.to_owned()),
+            },
+            None if survey::exists(&path) => helpers.push(name.to_owned()),
+            None => {}
         }
-        _ => None,
+    }
+    for hook in survey::names(&git.join("hooks"), HOOKS_MAX).unwrap_or_default() {
+        let name = hook.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !name.ends_with(".sample") && survey::is_program(&hook.path) {
+            helpers.push(format!("hooks/{name}"));
+        }
     }
 }
 
-/// Names of the settings in a git configuration that can make git run something.
-fn settings_that_run(config: &str) -> Vec<String> {
+/// Where a repository keeps its configuration: its own folder, and the common one of a worktree. A
+/// folder with the parts of a repository is one, whatever it is called.
+fn git_folders(folder: &Path) -> Option<Vec<PathBuf>> {
+    let git = folder.join(".git");
+    let own = match survey::kind(&git) {
+        Some(zero_sandbox::FileType::Directory) => git,
+        Some(zero_sandbox::FileType::File) => {
+            let pointer = survey::small_file(&git, 4096)?;
+            let pointer = String::from_utf8_lossy(&pointer).into_owned();
+            folder.join(pointer.strip_prefix("gitdir:")?.trim())
+        }
+        _ => {
+            let has = |name: &str| survey::exists(&folder.join(name));
+            (has("HEAD") && has("objects") && has("refs")).then(|| folder.to_owned())?
+        }
+    };
+    let common = survey::small_file(&own.join("commondir"), 4096)
+        .map(|common| own.join(String::from_utf8_lossy(&common).trim()));
+    Some(std::iter::once(own).chain(common).collect())
+}
+
+/// Repositories inside this one, which git looks into as well: submodules, and folders that are
+/// repositories themselves, as far down as a bounded look reaches.
+fn inner_repositories(root: &Path, git: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut section = String::new();
-    for line in config.lines() {
-        let mut line = line.trim();
-        if let Some(rest) = line.strip_prefix('[') {
-            let (name, after) = rest.split_once(']').unwrap_or((rest, ""));
-            section = section_name(name);
-            line = after.trim();
-        }
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            continue;
-        }
-        let (key, value) = line.split_once('=').unwrap_or((line, "true"));
-        let name = format!("{section}.{}", key.trim().to_ascii_lowercase());
-        if runs(&name, value.trim().trim_matches('"')) {
-            found.push(name);
+    let mut open: Vec<(PathBuf, usize)> =
+        git.iter().map(|git| (git.join("modules"), MODULES_DEPTH_MAX)).collect();
+    open.push((root.to_owned(), NESTED_DEPTH_MAX));
+    let mut looked = 0usize;
+    while let Some((folder, depth)) = open.pop() {
+        for seen in survey::names(&folder, INNER_MAX).unwrap_or_default() {
+            looked += 1;
+            if looked > INNER_MAX {
+                return found;
+            }
+            let is_git = seen.path.file_name().is_some_and(|name| name == ".git");
+            if !seen.is_folder || is_git {
+                continue;
+            }
+            match git_folders(&seen.path) {
+                Some(inner) => found.extend(inner),
+                None if depth > 0 => open.push((seen.path, depth - 1)),
+                None => {}
+            }
         }
     }
     found
-}
-
-/// `remote "origin"` → `remote.origin`, in lower case where git folds it.
-fn section_name(written: &str) -> String {
-    match written.split_once(char::is_whitespace) {
-        Some((section, sub)) => {
-            format!("{}.{}", section.to_ascii_lowercase(), sub.trim().trim_matches('"'))
-        }
-        None => written.trim().to_ascii_lowercase(),
-    }
 }
 
 fn runs(name: &str, value: &str) -> bool {
@@ -124,7 +147,9 @@ fn runs(name: &str, value: &str) -> bool {
             ("submodule", "update") => value.starts_with('!'),
             ("url", "insteadof" | "pushinsteadof") => true,
             ("protocol", "allow") => true,
-            ("hook", "command") => true,
+            ("hook", "command") | ("tar", "command") | ("imap", "tunnel") => true,
+            ("gpg", "defaultkeycommand") | ("gc", "recentobjectshook") => true,
+            ("trace2", _) | ("sendemail", "sendmailcmd" | "tocmd" | "cccmd" | "headercmd") => true,
             _ => false,
         },
     }
@@ -138,7 +163,13 @@ mod tests {
 
     #[track_caller]
     fn check(config: &str, expected: &[&str]) {
-        assert_eq!(settings_that_run(config), expected, "{config}");
+        let settings = git_config::settings(config).unwrap();
+        let found: Vec<String> = settings
+            .into_iter()
+            .filter(|setting| runs(&setting.name, &setting.value))
+            .map(|setting| setting.name)
+            .collect();
+        assert_eq!(found, expected, "{config}");
     }
 
     #[test]
@@ -173,5 +204,23 @@ mod tests {
         std::fs::create_dir(root.join("tree")).unwrap();
         std::fs::write(root.join("tree/.git"), format!("gitdir: {}\n", own.display())).unwrap();
         assert_eq!(of(&root.join("tree")), ["hooks/pre-commit"]);
+    }
+
+    #[test]
+    fn a_repository_is_one_under_any_name() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path();
+        let monitor = "[core]\nfsmonitor = ./x\n";
+        for folder in ["bare/objects", "bare/refs", "outer/.git", "outer/inner/.git"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        std::fs::write(root.join("bare/HEAD"), "").unwrap();
+        std::fs::write(root.join("bare/config"), monitor).unwrap();
+        assert_eq!(of(&root.join("bare")), ["core.fsmonitor"]);
+        std::fs::write(root.join("outer/inner/.git/config"), monitor).unwrap();
+        assert_eq!(of(&root.join("outer")), ["core.fsmonitor"]);
+        std::fs::write(root.join("outer/inner/.git/config"), "[core").unwrap();
+        assert_eq!(of(&root.join("outer")), ["config"]);
+        assert_eq!(of(&root.join("none")).len(), 1);
     }
 }
