@@ -107,7 +107,9 @@ impl<'t> Reader<'t> {
 
     /// Notes an error, the first only, and ends the text here.
     pub(super) fn fail(&mut self, message: impl Into<String>) {
-        let at = self.whole.map_or(self.pos, |span| span.start);
+        // A byte in the middle of a character was looked at; the character is what is meant.
+        let here = || self.text.floor_char_boundary(self.pos.min(self.text.len()));
+        let at = self.whole.map_or_else(here, |span| span.start);
         if self.error.is_none() {
             self.error = Some(SyntaxError { message: message.into(), at });
         }

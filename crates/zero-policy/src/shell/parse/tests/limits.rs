@@ -149,3 +149,13 @@ fn long_scripts() {
     assert_eq!(read("$((1))".repeat(50_000)), None);
     assert_eq!(read("\\\n".repeat(200_000)), None);
 }
+
+#[test]
+fn an_error_stands_at_a_character() {
+    for source in ["<<${9ÀÀ(?Î<Ë&", "${À", "$((À", "a=(À", "\"À", "${xÀ}", "<<À(", "[[ À ("]
+    {
+        let parsed = parse(source);
+        let at = parsed.error.map_or(0, |error| error.at);
+        assert!(source.is_char_boundary(at), "{source}: {at}");
+    }
+}
