@@ -153,6 +153,19 @@ fn fetches(name: &str, args: &[Arg]) -> bool {
     }
 }
 
+/// Whether a command is there to look, and writes only where an option says so: whoever allows
+/// `git log` with any arguments has not thought of `--output`.
+pub(crate) fn looks_unless_told(argv: &[Arg], nature: Nature) -> bool {
+    let name = argv.first().and_then(Arg::as_known).map_or("", plain_name);
+    let fetches = fetches(name, argv.get(1..).unwrap_or_default());
+    match name {
+        "git" => nature != Nature::Program && !fetches,
+        "sort" | "uniq" | "find" | "fd" | "fdfind" | "tree" | "rg" | "grep" | "awk" | "gawk"
+        | "mawk" | "jq" | "xxd" | "diff" | "sdiff" | "shuf" | "iconv" | "xmllint" => true,
+        _ => false,
+    }
+}
+
 /// Asks each table in turn. Those that run something come first: what they run must be seen even
 /// where another table also knows the name.
 fn tables(name: &str, args: &[Arg]) -> Option<Study> {

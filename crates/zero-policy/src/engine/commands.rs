@@ -6,7 +6,7 @@ use super::files::Cover;
 use super::{Case, Judged};
 use crate::decision::Verdict;
 use crate::mode::Mode;
-use crate::program::{Access, Nature};
+use crate::program::{Access, Nature, looks_unless_told};
 use crate::rule::{Owner, Rule};
 use crate::rules::{CommandWords, PathViews, Rules};
 use crate::shell::Arg;
@@ -25,7 +25,7 @@ impl<'a> Case<'a> {
     ) {
         // A person who wrote down exactly this line has seen all of it.
         let whole = line.and_then(|line| self.engine.rules.whole_line(line));
-        let whole = whole.map(|rule| Cover { rule, exact: true });
+        let whole = whole.map(|rule| Cover { rule, exact: true, changes: true });
         let mut covers: Vec<Option<Cover<'a>>> = Vec::with_capacity(analysis.nodes.len());
         for (at, node) in analysis.nodes.iter().enumerate() {
             let first = judged.len();
@@ -83,7 +83,8 @@ impl<'a> Case<'a> {
         if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
             return (by(verdict, rule), None);
         }
-        let exact = self.engine.rules.exact_command(&words).map(|rule| Cover { rule, exact: true });
+        let exact = self.engine.rules.exact_command(&words);
+        let exact = exact.map(|rule| Cover { rule, exact: true, changes: true });
         let exact = exact.or(whole);
         if let Some(why) = study.critical {
             let person = exact.filter(|cover| {
@@ -94,7 +95,8 @@ impl<'a> Case<'a> {
                 None => (new(Verdict::Ask, format!("it {why}; that is asked every time")), None),
             };
         }
-        let allowed = ruled.map(|(_, rule)| Cover { rule, exact: false });
+        let changes = !looks_unless_told(argv, study.nature);
+        let allowed = ruled.map(|(_, rule)| Cover { rule, exact: false, changes });
         if let Some(cover) = exact.or(allowed) {
             let stays =
                 study.nature != Nature::Program || cover.exact || self.stays_inside(folders);

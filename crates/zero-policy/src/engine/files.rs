@@ -24,6 +24,8 @@ pub(super) struct Cover<'a> {
     pub(super) rule: &'a Rule,
     /// Whether it names this very command, without a wildcard.
     pub(super) exact: bool,
+    /// Whether it is meant for changes too.
+    pub(super) changes: bool,
 }
 
 impl Access {
@@ -59,7 +61,7 @@ impl<'a> Case<'a> {
         let is_edit = access == Access::Read && self.request.effects.iter().any(changes);
         let (tool, rules) = (self.request.tool, &self.engine.rules);
         let rule = rules.path(Verdict::Allow, tool, Access::Write, views).filter(|_| is_edit)?;
-        Some(Cover { rule, exact: false })
+        Some(Cover { rule, exact: false, changes: false })
     }
 
     /// Judges a file that a command touches: one verdict for each file it may be. `sources` is what
@@ -150,8 +152,8 @@ impl<'a> Case<'a> {
             Access::Read => self.of_either(views, protected::sensitive),
             Access::Write | Access::Delete => None,
         };
-        if let Some(Cover { rule, exact }) = cover
-            && (exact || secret.is_none() && (inside || access == Access::Read))
+        if let Some(Cover { rule, exact, changes }) = cover
+            && (exact || secret.is_none() && (inside && changes || access == Access::Read))
         {
             return Judged::by_rule(word, target, Verdict::Allow, rule).of_access(access);
         }

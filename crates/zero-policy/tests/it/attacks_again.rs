@@ -52,3 +52,15 @@ fn a_folder_does_not_become_a_repository_unasked() {
         check_mode(Mode::AcceptEdits, "allow Edit", command, "ask");
     }
 }
+
+#[test]
+fn whoever_allows_looking_has_not_allowed_writing() {
+    check("allow Bash(git log:*)", "git log --output=src/x", "ask");
+    check("allow Bash(git log:*)", "git log -3", "allow");
+    check("allow Bash(find:*)", "find . -fprint out", "ask");
+    check("allow Bash(sort:*)", "sort -o src/a src/b", "ask");
+    check("allow Bash(sort:*); allow Edit(src/**)", "sort -o src/a src/b", "allow");
+    check("allow Bash(sort -o src/a src/b)", "sort -o src/a src/b", "allow");
+    check("allow Bash(cp:*)", "cp src/a src/b", "allow");
+    check_mode(Mode::AcceptEdits, "allow Bash(sort:*)", "sort -o src/a src/b", "allow");
+}
