@@ -76,6 +76,7 @@ impl Walker<'_> {
         let given = if is_shell(program) { argv.clone() } else { Vec::new() };
         // With `-a` it takes the names from that file instead.
         let takes_names = program.rsplit('/').next() == Some("xargs") && study.touches.is_empty();
+        let in_this_shell = matches!(program, "command" | "builtin" | "exec");
         let node = self.command_node(argv, more_arguments, study, state, here);
         let here = here.below(node);
         if sets_options {
@@ -83,6 +84,14 @@ impl Walker<'_> {
             self.doubt(here, span, DoubtKind::Unresolved, reason);
         }
         for run in runs {
+            if let Run::Command { argv, .. } = &run
+                && let Some(Arg::Known(inner)) = argv.first()
+                && only_in_a_shell(inner)
+                && !in_this_shell
+            {
+                let reason = format!("`{inner}` is part of a shell; what runs here is not known");
+                self.doubt(here, span, DoubtKind::Unresolved, reason);
+            }
             let names = match input {
                 _ if finds => Some(roots.as_slice()),
                 Input::Piped(Piped { names: Some(names), .. }) if takes_names => Some(&names[..]),
@@ -165,8 +174,13 @@ impl Walker<'_> {
                 Arg::Unknown { written, .. } => written.as_str(),
                 Arg::Known(text) | Arg::Pattern(text) => text,
             };
-            if let Some(template) = template(written) {
-                self.text(&template, Some("script"), here, &mut state.without_variables());
+            // It may be the text itself, into which a name is put, or its source, which the shell
+            // expands first.
+            let source = template(written);
+            let is_same = source.as_deref().is_some_and(|text| text.trim() == written.trim());
+            let text = (!is_same).then(|| written.to_owned());
+            for reading in source.into_iter().chain(text) {
+                self.text(&reading, Some("script"), here, &mut state.without_variables());
             }
         }
         self.depth -= 1;
@@ -337,4 +351,38 @@ fn template(written: &str) -> Option<String> {
     // A text that is nothing but a hole says nothing.
     let says_something = text.replace("$_", "").chars().any(|char| !char.is_whitespace());
     says_something.then_some(text)
+}
+
+/// Commands that change the shell they run in, so that no program can be them.
+fn only_in_a_shell(name: &str) -> bool {
+    matches!(
+        name,
+        "trap"
+            | "shopt"
+            | "set"
+            | "unset"
+            | "export"
+            | "declare"
+            | "local"
+            | "readonly"
+            | "typeset"
+            | "eval"
+            | "source"
+            | "."
+            | "alias"
+            | "unalias"
+            | "enable"
+            | "let"
+            | "mapfile"
+            | "readarray"
+            | "getopts"
+            | "cd"
+            | "pushd"
+            | "popd"
+            | "bind"
+            | "complete"
+            | "hash"
+            | "shift"
+            | "coproc"
+    )
 }
