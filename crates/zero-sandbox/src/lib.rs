@@ -10,18 +10,32 @@
 pub mod append_file;
 pub mod beneath;
 pub mod canonical;
+#[cfg(target_os = "linux")]
+mod cgroup;
 pub mod config_file;
+#[cfg(target_os = "linux")]
+pub mod drain;
 mod facts;
 pub mod file_error;
 mod folder;
 pub mod journal;
+#[cfg(target_os = "linux")]
+mod kernel_file;
+#[cfg(target_os = "linux")]
+mod limits_watch;
 mod located;
 mod lock;
 pub mod locked_line;
 pub mod metadata;
+#[cfg(target_os = "linux")]
+mod process_tree;
 mod replace;
+#[cfg(target_os = "linux")]
+pub mod running;
 pub mod state_dir;
 pub mod survey;
+#[cfg(target_os = "linux")]
+pub mod warden;
 pub mod workspace;
 
 pub use canonical::LastLink;

@@ -1,0 +1,273 @@
+//! Limits that the kernel keeps for a whole tree: one control group per command.
+//!
+//! A group is made below the one this process is in, never beside it where that would leave a limit
+//! somebody set for us. Where a group cannot be made or a limit not set, that limit is left to the
+//! watchdog. The name of a group says which process keeps it, so that what a crash left behind can
+//! be told from what is in use.
+
+mod place;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::kernel_file;
+use crate::process_tree::Process;
+use crate::running::{LimitedBy, LimitsReport, Why};
+use crate::warden::standin::ProcessLimits;
+pub(crate) use place::{Places, Version};
+
+/// How often a group is tried to be removed: its last process may just be going.
+const REMOVE_TRIES_MAX: u32 = 100;
+const REMOVE_PAUSE: Duration = Duration::from_millis(2);
+/// The span in which processor time is shared out, in microseconds.
+const CPU_PERIOD_US: u64 = 100_000;
+
+/// The control groups of one command. Dropping them removes them, once their processes are gone.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    memory: Option<Group>,
+    cpu: Option<Group>,
+    processes: Option<Group>,
+    limits: Option<ProcessLimits>,
+    /// What was made, each folder once.
+    made: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    version: Version,
+    folder: PathBuf,
+}
+
+impl Groups {
+    /// Makes groups for a command this process keeps. What cannot be had is not there.
+    pub(crate) fn make(places: &Places, limits: &ProcessLimits) -> Self {
+        let mut groups = Self::default();
+        groups.limits = Some(limits.clone());
+        let Some(name) = Name::own().map(|name| name.to_string()) else { return groups };
+        groups.memory =
+            groups.one(places.memory(limits), &name, |group| group.limit_memory(limits));
+        groups.cpu = groups.one(places.cpu(limits), &name, |group| group.limit_cpu(limits));
+        groups.processes =
+            groups.one(places.processes(limits), &name, |group| group.limit_processes(limits));
+        groups
+    }
+
+    fn one(
+        &mut self,
+        place: Option<(Version, &Path)>,
+        name: &str,
+        limit: impl FnOnce(&Group) -> io::Result<()>,
+    ) -> Option<Group> {
+        let (version, parent) = place?;
+        let group = Group { version, folder: parent.join(name) };
+        if !self.made.contains(&group.folder) {
+            match rustix::fs::mkdir(&group.folder, rustix::fs::Mode::from_raw_mode(0o755)) {
+                // Nobody but this process makes that name, so it is one of ours from before.
+                Ok(()) | Err(rustix::io::Errno::EXIST) => self.made.push(group.folder.clone()),
+                Err(_) => return None,
+            }
+        }
+        limit(&group).ok().map(|()| group)
+    }
+
+    /// What enforces which limit.
+    pub(crate) fn report(&self) -> LimitsReport {
+        let by = |group: &Option<Group>| match group.as_ref().map(|group| group.version) {
+            Some(Version::V2) => LimitedBy::CgroupV2,
+            Some(Version::V1) => LimitedBy::CgroupV1,
+            None => LimitedBy::Watchdog,
+        };
+        LimitsReport {
+            memory: by(&self.memory),
+            cpu: by(&self.cpu),
+            processes: by(&self.processes),
+        }
+    }
+
+    /// Files to which a process writes `0` to join.
+    pub(crate) fn entries(&self) -> io::Result<Vec<OwnedFd>> {
+        let in_use = |folder: &&PathBuf| {
+            [&self.memory, &self.cpu, &self.processes]
+                .into_iter()
+                .flatten()
+                .any(|group| group.folder == **folder)
+        };
+        let entry = |folder: &PathBuf| kernel_file::open_to_write(&folder.join("cgroup.procs"));
+        self.made.iter().filter(in_use).map(entry).collect()
+    }
+
+    /// The limit the command went over, if it did.
+    pub(crate) fn exceeded(&self) -> Option<Why> {
+        let limits = self.limits.as_ref()?;
+        if let Some(group) = &self.memory {
+            let (events, peak) = match group.version {
+                Version::V2 => ("memory.events", "memory.peak"),
+                Version::V1 => ("memory.oom_control", "memory.max_usage_in_bytes"),
+            };
+            if kernel_file::counter(&group.folder.join(events), "oom_kill") > Some(0) {
+                let limit = limits.memory_bytes;
+                let peak = kernel_file::number(&group.folder.join(peak)).unwrap_or_default();
+                return Some(Why::MemoryLimit { limit, used: peak.max(limit) });
+            }
+        }
+        let group = self.processes.as_ref()?;
+        let refused = kernel_file::counter(&group.folder.join("pids.events"), "max");
+        let limit = limits.processes;
+        (refused > Some(0)).then_some(Why::ProcessLimit { limit, used: limit.saturating_add(1) })
+    }
+
+    /// Whether anything has to be asked now and then.
+    pub(crate) fn is_any(&self) -> bool {
+        self.memory.is_some() || self.processes.is_some()
+    }
+
+    /// Lets the tree make no new process, and kills what is there where the kernel can do that in
+    /// one step. A tree that cannot grow can be killed one by one.
+    pub(crate) fn kill(&self) {
+        if let Some(group) = &self.processes {
+            let _ = kernel_file::write(&group.folder.join("pids.max"), "0");
+        }
+        for group in [&self.memory, &self.cpu, &self.processes].into_iter().flatten() {
+            if group.version == Version::V2 {
+                let _ = kernel_file::write(&group.folder.join("cgroup.kill"), "1");
+            }
+        }
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for folder in &self.made {
+            remove(folder);
+        }
+    }
+}
+
+impl Group {
+    fn set(&self, file: &str, value: &str) -> io::Result<()> {
+        kernel_file::write(&self.folder.join(file), value)
+    }
+
+    fn limit_memory(&self, limits: &ProcessLimits) -> io::Result<()> {
+        let bytes = limits.memory_bytes.to_string();
+        match self.version {
+            Version::V2 => {
+                self.set("memory.max", &bytes)?;
+                // Not there without swap.
+                let _ = self.set("memory.swap.max", "0");
+                let _ = self.set("memory.oom.group", "1");
+            }
+            Version::V1 => {
+                self.set("memory.limit_in_bytes", &bytes)?;
+                // Memory and swap together, where swap is counted; otherwise avoid swap.
+                if self.set("memory.memsw.limit_in_bytes", &bytes).is_err() {
+                    let _ = self.set("memory.swappiness", "0");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn limit_cpu(&self, limits: &ProcessLimits) -> io::Result<()> {
+        let quota = CPU_PERIOD_US * u64::from(limits.cpu_percent.max(1)) / 100;
+        match self.version {
+            Version::V2 => self.set("cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
+            Version::V1 => {
+                self.set("cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
+                self.set("cpu.cfs_quota_us", &quota.to_string())
+            }
+        }
+    }
+
+    fn limit_processes(&self, limits: &ProcessLimits) -> io::Result<()> {
+        self.set("pids.max", &limits.processes.to_string())
+    }
+}
+
+/// Removes groups whose keepers are gone, and kills what is still in them.
+pub(crate) fn sweep(places: &Places) {
+    let Some(own) = Name::own() else { return };
+    for parent in places.parents() {
+        for name in kernel_file::names(parent).unwrap_or_default() {
+            let Some(found) = Name::parse(&name) else { continue };
+            // Numbers mean something only among those who count alike.
+            if found.namespace != own.namespace || found.is_kept() {
+                continue;
+            }
+            let folder = parent.join(&name);
+            let left = kernel_file::read(&folder.join("cgroup.procs")).unwrap_or_default();
+            for pid in left.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+                if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                }
+            }
+            remove(&folder);
+        }
+    }
+}
+
+fn remove(folder: &Path) {
+    for _ in 0..REMOVE_TRIES_MAX {
+        match rustix::fs::rmdir(folder) {
+            Err(rustix::io::Errno::BUSY) => std::thread::sleep(REMOVE_PAUSE),
+            _ => return,
+        }
+    }
+}
+
+/// The name of a group: who keeps it.
+#[derive(Debug, PartialEq, Eq)]
+struct Name {
+    /// In which numbers of processes are counted.
+    namespace: u64,
+    pid: i32,
+    started: u64,
+}
+
+impl Name {
+    fn own() -> Option<Self> {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let namespace = rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino;
+        Some(Self { namespace, pid, started: Process::read(pid)?.started })
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix("zero-")?.split('-');
+        let name = Self {
+            namespace: parts.next()?.parse().ok()?,
+            pid: parts.next()?.parse().ok()?,
+            started: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(name)
+    }
+
+    /// Whether its keeper is alive.
+    fn is_kept(&self) -> bool {
+        Process::read(self.pid).is_some_and(|now| now.started == self.started && !now.is_zombie())
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "zero-{}-{}-{}", self.namespace, self.pid, self.started)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_who_keeps_the_group() {
+        let own = Name::own().unwrap();
+        assert_eq!(Name::parse(&own.to_string()), Some(Name::own().unwrap()));
+        assert!(own.is_kept());
+        assert!(!Name { started: own.started + 1, ..own }.is_kept());
+        for other in ["zero-1-2", "zero-1-2-3-4", "user.slice", "zero-a-b-c", ""] {
+            assert_eq!(Name::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Collects what a command writes: all of it is read, a bounded part is kept.
+//!
+//! The beginning and the end of each stream are kept, and of both together in the order they came,
+//! because the first error and the last line are what people look for. The rest is counted, and
+//! written to a file if there is one. Memory stays the same however much comes.
+
+mod kept;
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::running::{Ended, KillReason, Running};
+pub use kept::{Kept, Mixed, Run, Stream};
+
+/// Bytes read at once.
+const READ_BYTES: usize = 256 * 1024;
+
+/// How much of what a command writes is kept, and where the rest goes.
+#[derive(Debug)]
+pub struct Collector {
+    /// Bytes kept of the beginning of each stream, and of both together.
+    pub head_bytes: usize,
+    /// Bytes kept of the end of each stream, and of both together.
+    pub tail_bytes: usize,
+    /// Gets everything, up to a size.
+    pub spill: Option<Spill>,
+    /// How long output is waited for after the command has ended.
+    pub drain_grace: Duration,
+}
+
+impl Default for Collector {
+    fn default() -> Self {
+        Self {
+            head_bytes: 64 * 1024,
+            tail_bytes: 64 * 1024,
+            spill: None,
+            drain_grace: Duration::from_millis(300),
+        }
+    }
+}
+
+/// A file for what is too much to keep.
+#[derive(Debug)]
+pub struct Spill {
+    /// Where it goes, both streams in the order they came.
+    pub file: File,
+    /// Bytes it takes at most.
+    pub bytes_max: u64,
+}
+
+/// What came, right when it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Where it came from.
+    pub stream: Stream,
+    /// What came.
+    pub bytes: &'a [u8],
+    /// Bytes that came of both streams until now, with these.
+    pub total_bytes: u64,
+}
+
+/// What a command wrote.
+#[derive(Debug)]
+pub struct Collected {
+    /// What is kept of its output.
+    pub stdout: Kept,
+    /// What is kept of its error output.
+    pub stderr: Kept,
+    /// What is kept of both, in the order it came.
+    pub mixed: Mixed,
+    /// Bytes in the file.
+    pub spilled_bytes: u64,
+    /// Why the file has not all of what it could hold.
+    pub spill_error: Option<io::Error>,
+}
+
+impl Collector {
+    /// Reads what a command writes until it has ended, and says how it did.
+    ///
+    /// `progress` sees everything, and can have the command killed. Reading stops when both streams
+    /// are closed, or some time after the end when something that is not part of the command
+    /// any more holds them open.
+    pub fn collect(
+        self,
+        running: &mut Running,
+        mut progress: impl FnMut(Progress<'_>) -> ControlFlow<KillReason>,
+    ) -> io::Result<(Collected, Ended)> {
+        let Self { head_bytes, tail_bytes, mut spill, drain_grace } = self;
+        let mut streams =
+            [(Stream::Stdout, running.stdout.take()), (Stream::Stderr, running.stderr.take())];
+        let mut collected = Collected {
+            stdout: Kept::new(head_bytes, tail_bytes),
+            stderr: Kept::new(head_bytes, tail_bytes),
+            mixed: Mixed::new(head_bytes, tail_bytes),
+            spilled_bytes: 0,
+            spill_error: None,
+        };
+        let mut buffer = vec![0; READ_BYTES];
+        let mut end: Option<(Ended, Instant)> = None;
+        let mut is_killed = false;
+        loop {
+            let is_open = streams.iter().any(|(_, fd)| fd.is_some());
+            if let Some((ended, until)) = &end
+                && (!is_open || Instant::now() >= *until)
+            {
+                return Ok((collected, ended.clone()));
+            }
+            let ready = wait(&streams, end.is_none().then(|| running.ended_fd()), end.as_ref())?;
+            for ((stream, fd), is_ready) in streams.iter_mut().zip(ready.streams) {
+                let Some(open) = fd.as_ref().filter(|_| is_ready) else { continue };
+                let Some(bytes) = read(open, &mut buffer)? else {
+                    *fd = None;
+                    continue;
+                };
+                collected.add(*stream, bytes, &mut spill);
+                let total_bytes = collected.mixed.total_bytes();
+                let news = Progress { stream: *stream, bytes, total_bytes };
+                if let ControlFlow::Break(reason) = progress(news)
+                    && !is_killed
+                {
+                    running.kill(reason);
+                    is_killed = true;
+                }
+            }
+            if end.is_none() && ready.ended {
+                end = running.try_ended().map(|ended| (ended, Instant::now() + drain_grace));
+            }
+        }
+    }
+}
+
+impl Collected {
+    fn add(&mut self, stream: Stream, bytes: &[u8], spill: &mut Option<Spill>) {
+        match stream {
+            Stream::Stdout => self.stdout.push(bytes),
+            Stream::Stderr => self.stderr.push(bytes),
+        }
+        self.mixed.push(stream, bytes);
+        let Some(Spill { file, bytes_max }) = spill else { return };
+        let room =
+            usize::try_from(bytes_max.saturating_sub(self.spilled_bytes)).unwrap_or(usize::MAX);
+        let part = bytes.get(..room).unwrap_or(bytes);
+        match file.write_all(part) {
+            Ok(()) => self.spilled_bytes += part.len() as u64,
+            Err(error) => {
+                // A full disk does not end the command.
+                self.spill_error = Some(error);
+                *spill = None;
+            }
+        }
+    }
+}
+
+/// What there is to do.
+struct Ready {
+    streams: [bool; 2],
+    ended: bool,
+}
+
+/// Waits until something can be read, or the command ended, or there is no more waiting.
+fn wait(
+    streams: &[(Stream, Option<OwnedFd>); 2],
+    ended_fd: Option<BorrowedFd<'_>>,
+    end: Option<&(Ended, Instant)>,
+) -> io::Result<Ready> {
+    let left = end.map(|(_, until)| until.saturating_duration_since(Instant::now()));
+    let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+    let [stdout, stderr] = streams.each_ref().map(|(_, fd)| fd.as_ref().map(|fd| fd.as_fd()));
+    let sources = [stdout, stderr, ended_fd];
+    let mut fds: Vec<PollFd<'_>> =
+        sources.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    match rustix::event::poll(&mut fds, timeout.as_ref()) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => return Ok(Ready { streams: [false; 2], ended: false }),
+        Err(errno) => return Err(errno.into()),
+    }
+    let mut polled = fds.iter();
+    let [stdout, stderr, ended] = sources
+        .map(|source| source.is_some() && polled.next().is_some_and(|fd| !fd.revents().is_empty()));
+    Ok(Ready { streams: [stdout, stderr], ended })
+}
+
+/// What can be read now; nothing when the stream is closed.
+fn read<'a>(from: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+    match rustix::io::read(from, &mut *buffer) {
+        // A terminal whose programs are gone gives this error.
+        Ok(0) | Err(rustix::io::Errno::IO) => Ok(None),
+        Ok(count) => Ok(buffer.get(..count)),
+        Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(Some(&[])),
+        Err(errno) => Err(errno.into()),
+    }
+}

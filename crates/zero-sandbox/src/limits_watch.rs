@@ -1,0 +1,207 @@
+//! Limits kept by looking: where the kernel keeps none for a tree, a watchdog does.
+//!
+//! It sums up what the processes of a tree use. Too much memory or too many processes end the tree.
+//! Too much processor time does not: the tree is stopped until it is back at what it may take on
+//! average, and then continued.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::kernel_file;
+use crate::process_tree::{self, Process};
+use crate::running::{LimitedBy, LimitsReport, Why};
+use crate::warden::raw;
+use crate::warden::standin::ProcessLimits;
+
+/// Between two looks.
+pub(crate) const TICK: Duration = Duration::from_millis(50);
+/// Processor time a tree may save up: a short command is not stopped at all.
+const SAVED_MAX: Duration = Duration::from_millis(100);
+
+/// Watches the tree below one process.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    root: i32,
+    limits: ProcessLimits,
+    by: LimitsReport,
+    budget: Budget,
+    /// Processes that were stopped here, and when each began: only those are continued.
+    stopped: BTreeMap<i32, u64>,
+    /// The most memory the tree was seen to hold, in bytes.
+    pub(crate) peak_bytes: u64,
+}
+
+impl Watch {
+    /// Watches for those limits that nobody else enforces.
+    pub(crate) fn new(root: i32, limits: &ProcessLimits, by: LimitsReport) -> Self {
+        Self {
+            root,
+            limits: limits.clone(),
+            by,
+            budget: Budget::new(limits.cpu_percent, Instant::now()),
+            stopped: BTreeMap::new(),
+            peak_bytes: 0,
+        }
+    }
+
+    /// Whether there is anything to watch.
+    pub(crate) fn is_needed(&self) -> bool {
+        let LimitsReport { memory, cpu, processes } = self.by;
+        [memory, cpu, processes].contains(&LimitedBy::Watchdog)
+    }
+
+    /// Looks at the tree, and says which limit it is over.
+    pub(crate) fn look(&mut self) -> Option<Why> {
+        let tree = process_tree::below(self.root, &BTreeSet::new());
+        let count = tree.iter().filter(|process| !process.is_zombie()).count() as u64;
+        if self.by.processes == LimitedBy::Watchdog && count > self.limits.processes {
+            return Some(Why::ProcessLimit { limit: self.limits.processes, used: count });
+        }
+        if self.by.memory == LimitedBy::Watchdog {
+            let limit = self.limits.memory_bytes;
+            let used = memory_of(&tree, limit);
+            self.peak_bytes = self.peak_bytes.max(used);
+            if used > limit {
+                return Some(Why::MemoryLimit { limit, used });
+            }
+        }
+        if self.by.cpu == LimitedBy::Watchdog {
+            self.throttle(&tree);
+        }
+        None
+    }
+
+    fn throttle(&mut self, tree: &[Process]) {
+        let ticks: u64 = tree.iter().map(|process| process.cpu_ticks).sum();
+        let per_second = rustix::param::clock_ticks_per_second().max(1);
+        let running = Duration::from_millis(ticks.saturating_mul(1000) / per_second);
+        let used = running + raw::used_by_children().cpu_time;
+        match self.budget.at(Instant::now(), used) {
+            Budgeted::Over => {
+                // One that somebody else stopped is not ours to continue.
+                let to_stop: Vec<&Process> = tree
+                    .iter()
+                    .filter(|process| !process.is_stopped() && !process.is_zombie())
+                    .collect();
+                let pids: BTreeSet<i32> = to_stop.iter().map(|process| process.pid).collect();
+                process_tree::signal(self.root, tree, Signal::STOP, |process| {
+                    pids.contains(&process.pid)
+                });
+                self.stopped.extend(to_stop.iter().map(|process| (process.pid, process.started)));
+            }
+            Budgeted::Within if self.stopped.is_empty() => {}
+            Budgeted::Within => {
+                let stopped = std::mem::take(&mut self.stopped);
+                process_tree::signal(self.root, tree, Signal::CONT, |process| {
+                    stopped.get(&process.pid) == Some(&process.started)
+                });
+            }
+        }
+    }
+}
+
+/// How much memory a tree holds, in bytes.
+///
+/// Processes share pages, and each counts them. When the sum is over the limit, it is made again
+/// with each page counted once, which takes longer.
+fn memory_of(tree: &[Process], limit: u64) -> u64 {
+    let page = rustix::param::page_size() as u64;
+    let resident = |process: &Process| process.resident_pages.saturating_mul(page);
+    let sum: u64 = tree.iter().map(resident).sum();
+    if sum <= limit {
+        return sum;
+    }
+    let share = |process: &Process| {
+        let path = format!("/proc/{}/smaps_rollup", process.pid);
+        let text = kernel_file::read(Path::new(&path)).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        // A process may hide what it shares; then all of it counts.
+        kilobytes.map_or(resident(process), |kilobytes| kilobytes.saturating_mul(1024))
+    };
+    tree.iter().map(share).sum()
+}
+
+/// Processor time that comes in steadily and is spent unevenly.
+#[derive(Debug)]
+struct Budget {
+    percent: u32,
+    /// When it was last looked at.
+    at: Instant,
+    /// What was used then.
+    used: Duration,
+    /// What may be spent, in seconds; below zero, what has to be waited for.
+    saved: f64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Budgeted {
+    Within,
+    Over,
+}
+
+impl Budget {
+    fn new(percent: u32, now: Instant) -> Self {
+        Self {
+            percent: percent.max(1),
+            at: now,
+            used: Duration::ZERO,
+            saved: SAVED_MAX.as_secs_f64(),
+        }
+    }
+
+    fn at(&mut self, now: Instant, used: Duration) -> Budgeted {
+        let share = f64::from(self.percent) / 100.0;
+        let income = now.saturating_duration_since(self.at).as_secs_f64() * share;
+        let spent = used.saturating_sub(self.used).as_secs_f64();
+        // Spending first: what came in meanwhile was there to be spent.
+        self.saved = (self.saved + income - spent).min(SAVED_MAX.as_secs_f64());
+        (self.at, self.used) = (now, self.used.max(used));
+        if self.saved < 0.0 { Budgeted::Over } else { Budgeted::Within }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs something that takes `cores` whenever it may, and says which part of one core it got.
+    #[track_caller]
+    fn check(percent: u32, cores: u32, expected: f64) {
+        let start = Instant::now();
+        let mut budget = Budget::new(percent, start);
+        let (mut used, mut state) = (Duration::ZERO, Budgeted::Within);
+        for tick in 1..=1000 {
+            if state == Budgeted::Within {
+                used += TICK * cores;
+            }
+            state = budget.at(start + TICK * tick, used);
+        }
+        let got = used.as_secs_f64() / (TICK * 1000).as_secs_f64();
+        assert!((got - expected).abs() < 0.02, "{percent} % with {cores} cores: {got}");
+    }
+
+    #[test]
+    fn on_average_a_tree_gets_what_it_may() {
+        check(50, 1, 0.5);
+        check(10, 1, 0.1);
+        check(50, 8, 0.5);
+        check(150, 8, 1.5);
+        check(200, 1, 1.0);
+        check(0, 1, 0.01);
+    }
+
+    #[test]
+    fn shared_pages_count_once_when_it_matters() {
+        let own = Process::read(rustix::process::getpid().as_raw_nonzero().get()).unwrap();
+        let resident = own.resident_pages * rustix::param::page_size() as u64;
+        assert_eq!(memory_of(std::slice::from_ref(&own), u64::MAX), resident);
+        let share = memory_of(std::slice::from_ref(&own), 0);
+        assert!(share > 0 && share <= resident * 2, "{share} of {resident}");
+        let gone = Process { pid: i32::MAX, ..own };
+        assert_eq!(memory_of(&[gone], 0), resident);
+    }
+}

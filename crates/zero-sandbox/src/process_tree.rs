@@ -1,0 +1,226 @@
+//! Every process below one: who they are, what they use, and a signal to all of them.
+//!
+//! A process can leave its group, its session and its parent, but not its reaper: when its parent
+//! ends it becomes a child of the nearest reaper above. So the tree below a reaper is everything
+//! that came of a command, whatever its processes did to hide.
+//!
+//! Process numbers are used again. A number that was read from the tree is therefore held by a
+//! descriptor and looked at once more before it gets a signal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::kernel_file;
+
+/// Processes looked at: what lies beyond is seen in the next round.
+const TREE_MAX: usize = 100_000;
+
+/// What the kernel says of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) state: char,
+    /// Processor time of it and of the children it waited for, in clock ticks.
+    pub(crate) cpu_ticks: u64,
+    /// When it began, in clock ticks since the machine did. With its number, this names it.
+    pub(crate) started: u64,
+    pub(crate) resident_pages: u64,
+}
+
+impl Process {
+    /// What the kernel says now, if there is such a process.
+    pub(crate) fn read(pid: i32) -> Option<Self> {
+        Self::parse(&kernel_file::read(Path::new(&format!("/proc/{pid}/stat"))).ok()?)
+    }
+
+    /// Reads a line of `/proc/<pid>/stat`.
+    fn parse(line: &str) -> Option<Self> {
+        // The name may hold anything, parentheses and line ends included: the last one closes it.
+        let (before, after) = line.rsplit_once(')')?;
+        let pid = before.split_once(' ')?.0.parse().ok()?;
+        let fields: Vec<&str> = after.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<i64>().ok();
+        let count = |at: usize| u64::try_from(number(at)?).ok();
+        Some(Self {
+            pid,
+            parent: i32::try_from(number(1)?).ok()?,
+            group: i32::try_from(number(2)?).ok()?,
+            state: fields.first()?.chars().next()?,
+            cpu_ticks: count(11)? + count(12)? + count(13)? + count(14)?,
+            started: count(19)?,
+            resident_pages: count(21)?,
+        })
+    }
+
+    /// Whether it ended and only waits to be noticed.
+    pub(crate) fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    /// Whether it was stopped by a signal.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state == 'T'
+    }
+}
+
+/// Every process below `root`, except those in `skipped` and below them. Ended ones are there too.
+pub(crate) fn below(root: i32, skipped: &BTreeSet<i32>) -> Vec<Process> {
+    let children_of = Children::new();
+    let mut seen = BTreeSet::from([root]);
+    let mut found = Vec::new();
+    let mut waiting = vec![root];
+    while let Some(parent) = waiting.pop() {
+        for pid in children_of.pids(parent) {
+            if found.len() >= TREE_MAX {
+                return found;
+            }
+            if skipped.contains(&pid) || !seen.insert(pid) {
+                continue;
+            }
+            if let Some(process) = Process::read(pid) {
+                found.push(process);
+                waiting.push(pid);
+            }
+        }
+    }
+    found
+}
+
+/// Sends a signal to processes of a tree and says how many got it.
+///
+/// `may_get` chooses among those that have not ended.
+pub(crate) fn signal(
+    root: i32,
+    tree: &[Process],
+    signal: Signal,
+    mut may_get: impl FnMut(&Process) -> bool,
+) -> u32 {
+    let known: BTreeSet<i32> = tree.iter().map(|process| process.pid).collect();
+    let mut count = 0;
+    for process in tree {
+        if process.is_zombie() || !may_get(process) {
+            continue;
+        }
+        let Some(pid) = Pid::from_raw(process.pid) else { continue };
+        let held = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+        let is_ours = |now: Process| {
+            now.started == process.started && (now.parent == root || known.contains(&now.parent))
+        };
+        if !Process::read(process.pid).is_some_and(is_ours) {
+            continue;
+        }
+        let sent = match held {
+            Ok(held) => rustix::process::pidfd_send_signal(held, signal),
+            // A kernel that cannot hold a process: the look above has to do.
+            Err(rustix::io::Errno::NOSYS) => rustix::process::kill_process(pid, signal),
+            Err(errno) => Err(errno),
+        };
+        count += u32::from(sent.is_ok());
+    }
+    count
+}
+
+/// Sends a signal to the groups a tree consists of, all but the one of the caller.
+///
+/// The kernel does that in one step for each: a process which forks and ends all the time, and has
+/// another number whenever it is looked for, gets it too.
+pub(crate) fn signal_groups(tree: &[Process], signal: Signal) {
+    let own = rustix::process::getpgrp().as_raw_nonzero().get();
+    // A session begins within the tree and nobody joins it from outside, nor a group within it.
+    // Groups of sessions the tree was not yet cut off from are those of the caller.
+    let groups: BTreeSet<i32> = tree.iter().map(|process| process.group).collect();
+    for group in groups.into_iter().filter(|group| *group > 1 && *group != own) {
+        if let Some(group) = Pid::from_raw(group) {
+            // It is gone, then; which is as well.
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+}
+
+/// How the children of a process are found.
+enum Children {
+    /// The kernel lists them.
+    Listed,
+    /// It does not: the parents of all processes were read once.
+    Searched(BTreeMap<i32, Vec<i32>>),
+}
+
+impl Children {
+    fn new() -> Self {
+        if kernel_file::read(Path::new("/proc/thread-self/children")).is_ok() {
+            return Self::Listed;
+        }
+        let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+        for name in kernel_file::names(Path::new("/proc")).unwrap_or_default() {
+            if let Some(process) = name.parse().ok().and_then(Process::read) {
+                children.entry(process.parent).or_default().push(process.pid);
+            }
+        }
+        Self::Searched(children)
+    }
+
+    fn pids(&self, parent: i32) -> Vec<i32> {
+        match self {
+            Self::Searched(children) => children.get(&parent).cloned().unwrap_or_default(),
+            Self::Listed => {
+                let tasks = format!("/proc/{parent}/task");
+                let mut pids = Vec::new();
+                // Each thread has the children it forked.
+                for task in kernel_file::names(Path::new(&tasks)).unwrap_or_default() {
+                    let path = format!("{tasks}/{task}/children");
+                    let text = kernel_file::read(Path::new(&path)).unwrap_or_default();
+                    pids.extend(text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+                }
+                pids
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: Option<(i32, char, i32, u64, u64, u64)>) {
+        let seen = Process::parse(line).map(|process| {
+            let Process { pid, state, parent, cpu_ticks, started, resident_pages, .. } = process;
+            (pid, state, parent, cpu_ticks, started, resident_pages)
+        });
+        assert_eq!(seen, expected, "{line}");
+    }
+
+    #[test]
+    fn a_name_cannot_forge_the_other_fields() {
+        let rest = "S 7 8 9 0 -1 4 1 2 3 4 10 20 30 40 20 0 1 0 555 1000 66 18446744073709551615";
+        let expected = Some((42, 'S', 7, 100, 555, 66));
+        check(&format!("42 (sh) {rest}"), expected);
+        check(&format!("42 (a) Z 1 (b) {rest}"), expected);
+        check(&format!("42 (a\n1 (b) {rest}"), expected);
+        check("42 (sh) S 7", None);
+        check("", None);
+    }
+
+    #[test]
+    fn children_are_found_whether_the_kernel_lists_them_or_not() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a child to find")]
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(Children::Listed.pids(own).contains(&pid));
+        let process = Process::read(pid).unwrap();
+        let searched = Children::Searched(BTreeMap::from([(process.parent, vec![pid])]));
+        assert_eq!(searched.pids(own), [pid]);
+        assert!(below(own, &BTreeSet::new()).iter().any(|process| process.pid == pid));
+        assert!(!below(own, &BTreeSet::from([pid])).iter().any(|process| process.pid == pid));
+        // Somebody who uses the number later does not get the signal.
+        let other = Process { started: process.started + 1, ..process.clone() };
+        assert_eq!(signal(own, &[other], Signal::KILL, |_| true), 0);
+        assert_eq!(signal(own, &[process], Signal::KILL, |_| true), 1);
+        child.wait().unwrap();
+    }
+}

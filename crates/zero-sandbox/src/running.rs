@@ -1,0 +1,204 @@
+//! A command that runs, as the one who started it sees it.
+//!
+//! Each command has a channel of its own to the process that keeps it: its end is told there
+//! exactly once, and closing it, by dropping the [`Running`] or by dying, ends the whole tree. So
+//! there is nothing to share between commands, and no thread that listens for them.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use serde::{Deserialize, Serialize};
+
+use crate::warden::message::{self, Asked, Told};
+
+/// A command that runs. Dropping it kills every process that came of it.
+#[derive(Debug)]
+pub struct Running {
+    /// The number of its main process, as this process sees it.
+    pub pid: i32,
+    /// What enforces its limits.
+    pub limits: LimitsReport,
+    /// Where its input is written to; dropping it ends the input. None with a terminal.
+    pub stdin: Option<OwnedFd>,
+    /// Where its output is read from. With a terminal, this is the terminal: input goes there too.
+    pub stdout: Option<OwnedFd>,
+    /// Where its error output is read from. None with a terminal.
+    pub stderr: Option<OwnedFd>,
+    channel: OwnedFd,
+    ended: Mutex<Option<Ended>>,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// What the main process returned, if it returned.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the main process, if one did.
+    pub signal: Option<i32>,
+    /// Why it ended.
+    pub why: Why,
+    /// Processor time of the whole tree.
+    pub cpu_time: Duration,
+    /// The most memory it was seen to hold, in bytes: of the tree where the tree is watched, of its
+    /// largest process otherwise.
+    pub max_memory_bytes: u64,
+    /// Processes that were still there after the main process had ended, and were killed.
+    pub leftover_processes: u32,
+}
+
+/// Why a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Why {
+    /// Its main process ended, by itself or by a signal that was not ours.
+    Finished,
+    /// It took longer than it was given.
+    TimedOut,
+    /// Somebody asked for its end.
+    Killed,
+    /// It wrote more than is taken.
+    OutputLimit,
+    /// Its processes held more memory than they may.
+    MemoryLimit {
+        /// How much they may hold, in bytes.
+        limit: u64,
+        /// How much they held, in bytes.
+        used: u64,
+    },
+    /// It wanted more processes than it may have.
+    ProcessLimit {
+        /// How many it may have.
+        limit: u64,
+        /// How many it had, or wanted to have.
+        used: u64,
+    },
+    /// The process that kept it was killed: how the command ended is not known, but it did.
+    Lost,
+}
+
+/// Why somebody asks for the end of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KillReason {
+    /// It is not wanted any more.
+    Asked,
+    /// It wrote more than is taken.
+    OutputLimit,
+}
+
+/// What enforces a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitedBy {
+    /// A control group of version 2: the kernel, for the whole tree.
+    CgroupV2,
+    /// A control group of version 1: the kernel, for the whole tree.
+    CgroupV1,
+    /// A look at the tree many times a second.
+    Watchdog,
+}
+
+/// What enforces each limit of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitsReport {
+    /// How much memory it may hold.
+    pub memory: LimitedBy,
+    /// How much processor time it may take.
+    pub cpu: LimitedBy,
+    /// How many processes it may have.
+    pub processes: LimitedBy,
+}
+
+impl Running {
+    pub(crate) fn new(pid: i32, limits: LimitsReport, channel: OwnedFd, ends: Ends) -> Self {
+        let Ends { stdin, stdout, stderr } = ends;
+        Self { pid, limits, stdin, stdout, stderr, channel, ended: Mutex::new(None) }
+    }
+
+    /// Readable as soon as the command has ended, and from then on.
+    pub fn ended_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+
+    /// How it ended, if it did.
+    pub fn try_ended(&self) -> Option<Ended> {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.is_none() {
+            *ended = match message::receive_now::<Told>(&self.channel) {
+                Ok(Some(Told::Ended(how))) => Some(how),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+                Ok(_) | Err(_) => Some(Ended::lost()),
+            };
+        }
+        ended.clone()
+    }
+
+    /// Waits until it has ended, though not longer than `limit`.
+    pub fn wait(&self, limit: Duration) -> Option<Ended> {
+        let deadline = Instant::now().checked_add(limit);
+        loop {
+            if let Some(ended) = self.try_ended() {
+                return Some(ended);
+            }
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
+            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+            let mut fds = [PollFd::new(&self.channel, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Asks for its end. Every process of it is gone soon after, and [`Self::try_ended`] says why.
+    /// Nothing happens when it has ended already.
+    pub fn kill(&self, reason: KillReason) {
+        // A channel that is closed on the other side belongs to a command that has ended.
+        let _ = message::send(&self.channel, &Asked::Kill { reason }, &[]);
+    }
+
+    /// Tells the command that its terminal has another size. Without a terminal, nothing happens.
+    pub fn resize(&self, rows: u16, cols: u16) -> io::Result<()> {
+        match (&self.stdin, &self.stdout) {
+            (None, Some(terminal)) => crate::warden::stdio::set_size(terminal, rows, cols),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Ended {
+    fn lost() -> Self {
+        Self {
+            exit_code: None,
+            signal: None,
+            why: Why::Lost,
+            cpu_time: Duration::ZERO,
+            max_memory_bytes: 0,
+            leftover_processes: 0,
+        }
+    }
+}
+
+impl From<KillReason> for Why {
+    fn from(reason: KillReason) -> Self {
+        match reason {
+            KillReason::Asked => Self::Killed,
+            KillReason::OutputLimit => Self::OutputLimit,
+        }
+    }
+}
+
+/// Our ends of what a command reads and writes.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+}

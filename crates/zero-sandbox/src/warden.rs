@@ -1,0 +1,356 @@
+//! One helper process that starts commands, so that nothing a command does outlives zero.
+//!
+//! The warden is this program again under another name, with one thread and nothing of zero's in
+//! it. For each command it forks a keeper, which confines and starts it, watches its limits and
+//! ends its whole tree. Both notice when zero is gone, however it went, and take everything along.
+//!
+//! ```text
+//! zero ──orders──► warden ──forks──► keeper ──forks──► command and what comes of it
+//!   ▲────────────────channel of the command──┘
+//! ```
+//!
+//! Not here: what a command may do ([`Profile`]), what becomes of its output ([`crate::drain`]).
+
+mod keeper;
+mod launch;
+mod lookup;
+pub(crate) mod message;
+pub(crate) mod raw;
+mod serve;
+pub(crate) mod standin;
+pub(crate) mod stdio;
+mod text;
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::{Groups, Places};
+use crate::running::{Ends, LimitsReport, Running};
+use message::{Failure, OrderText, Step, Told};
+pub use serve::main;
+pub use standin::{CommandSpec, ProcessLimits, Profile};
+
+/// The name under which this program is a warden.
+pub const ARGV0: &str = "zero-warden";
+/// How long a command may take to start.
+const START_MAX: Duration = Duration::from_secs(30);
+/// How long the end of a warden is waited for.
+const WARDEN_END_MAX: Duration = Duration::from_secs(2);
+
+/// Starts commands. Can be used by several threads at once.
+///
+/// Dropping it ends every command it started.
+#[derive(Debug)]
+pub struct Warden {
+    limits_by: LimitsBy,
+    process: Mutex<Option<Arc<Process>>>,
+}
+
+/// A command to start.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What to run.
+    pub command: CommandSpec,
+    /// What it may do.
+    pub profile: Profile,
+    /// What it reads and writes.
+    pub stdio: Stdio,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// What a command reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdio {
+    /// Three pipes.
+    Pipes,
+    /// A terminal of that size.
+    Pty {
+        /// Its lines.
+        rows: u16,
+        /// Its columns.
+        cols: u16,
+    },
+}
+
+/// What enforces limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitsBy {
+    /// Control groups where they can be had, the watchdog for the rest.
+    #[default]
+    Best,
+    /// The watchdog, for all of them.
+    Watchdog,
+}
+
+/// Why a command did not start. Nothing of it runs.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// There is no such program.
+    #[error("program `{program}` was not found{}", searched_in(searched))]
+    NotFound {
+        /// What was asked for.
+        program: String,
+        /// The folders that were searched; none when a path was given.
+        searched: Vec<PathBuf>,
+    },
+    /// There is one, and it cannot be executed.
+    #[error("`{}` cannot be executed: {why}", path.display())]
+    NotExecutable {
+        /// What was found.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The folder to start in is none.
+    #[error("cannot start in folder `{}`", folder.display())]
+    BadFolder {
+        /// Where it was to start.
+        folder: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The arguments and the environment take more room than there is.
+    #[error("the arguments and the environment are too large")]
+    TooLarge,
+    /// An argument, or a name or value of the environment, cannot be given to a program.
+    #[error("{what} cannot be given to a program: it holds a null byte or a misplaced `=`")]
+    BadText {
+        /// What it is.
+        what: String,
+    },
+    /// It cannot be confined as its profile says.
+    #[error("the command cannot be confined: {why}")]
+    Refused {
+        /// What cannot be enforced.
+        why: String,
+    },
+    /// The system did not start it.
+    #[error("could not start the command: {step}")]
+    System {
+        /// What failed.
+        step: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The helper process went away while it started the command.
+    #[error("the process that starts commands ended unexpectedly")]
+    WardenLost,
+}
+
+impl SpawnError {
+    /// The next thing to try, when we know one.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotFound { .. } => Some("install it, or give its full path"),
+            Self::NotExecutable { .. } => Some("run it through its interpreter"),
+            Self::TooLarge => Some("give long text through standard input or a file"),
+            Self::WardenLost => Some("try again"),
+            _ => None,
+        }
+    }
+}
+
+impl Warden {
+    /// The warden of this process, started at the first use.
+    pub fn shared() -> io::Result<&'static Self> {
+        static SHARED: OnceLock<Warden> = OnceLock::new();
+        if let Some(warden) = SHARED.get() {
+            return Ok(warden);
+        }
+        // Two threads may both get here; the warden that comes second ends again.
+        let warden = Self::start()?;
+        Ok(SHARED.get_or_init(|| warden))
+    }
+
+    /// Starts a warden. When it dies, the next command starts another.
+    pub fn start() -> io::Result<Self> {
+        Self::start_with(LimitsBy::Best)
+    }
+
+    /// Starts a warden that has limits enforced in a certain way.
+    pub fn start_with(limits_by: LimitsBy) -> io::Result<Self> {
+        let process = Mutex::new(Some(Arc::new(Process::start()?)));
+        Ok(Self { limits_by, process })
+    }
+
+    /// Starts a command.
+    pub fn spawn(&self, order: Order) -> Result<Running, SpawnError> {
+        let Order { command, profile, stdio, timeout } = order;
+        let command = lookup::checked(command)?;
+        let system =
+            |step: &'static str| move |source: io::Error| SpawnError::System { step, source };
+        let (ends, child_ends) = stdio::open(stdio).map_err(system("opening its streams"))?;
+        let (channel, keeper_channel) = message::channel().map_err(system("a channel to it"))?;
+        let text = OrderText { command, profile, timeout, limits_by: self.limits_by };
+        let memory = text.to_memory().map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => SpawnError::TooLarge,
+            _ => system("writing the order")(error),
+        })?;
+        let mut fds = vec![memory.as_fd(), keeper_channel.as_fd()];
+        fds.extend(child_ends.iter().map(|fd| fd.as_fd()));
+        self.send(&fds).map_err(system("reaching the warden"))?;
+        // Only the keeper holds the other ends now, so that its end is seen here.
+        drop((child_ends, keeper_channel, memory));
+        started(channel, ends, &text.command)
+    }
+
+    /// What enforces limits here, for commands like those with this profile.
+    #[must_use]
+    pub fn limits_report(&self, limits: &ProcessLimits) -> LimitsReport {
+        match self.limits_by {
+            LimitsBy::Watchdog => Groups::default().report(),
+            // The groups are made, which proves that they can be, and go away again.
+            LimitsBy::Best => Groups::make(&Places::find(), limits).report(),
+        }
+    }
+
+    /// The number of the helper process, if it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.lock().as_ref().map(|process| process.pid)
+    }
+
+    /// Sends an order; to a new warden if the old one is gone.
+    fn send(&self, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
+        let current = self.lock().clone();
+        if let Some(process) = current {
+            match message::send(&process.orders, &"order", fds) {
+                Err(error) if is_gone(&error) => self.forget(&process),
+                sent => return sent,
+            }
+        }
+        let process = {
+            let mut process = self.lock();
+            match &*process {
+                // Another thread was faster.
+                Some(process) => Arc::clone(process),
+                None => {
+                    let new = Arc::new(Process::start()?);
+                    *process = Some(Arc::clone(&new));
+                    new
+                }
+            }
+        };
+        message::send(&process.orders, &"order", fds)
+    }
+
+    /// Forgets a warden that is gone, unless there is another one already.
+    fn forget(&self, gone: &Arc<Process>) {
+        let mut process = self.lock();
+        if process.as_ref().is_some_and(|process| Arc::ptr_eq(process, gone)) {
+            *process = None;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Process>>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The helper process.
+#[derive(Debug)]
+struct Process {
+    pid: u32,
+    child: Mutex<Child>,
+    orders: OwnedFd,
+}
+
+impl Process {
+    fn start() -> io::Result<Self> {
+        let (orders, given) = message::channel()?;
+        #[expect(clippy::disallowed_methods, reason = "this is who starts children")]
+        let child = std::process::Command::new("/proc/self/exe")
+            .arg0(ARGV0)
+            // What zero was told is nobody's business there.
+            .env_clear()
+            .current_dir("/")
+            .stdin(given)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()?;
+        Ok(Self { pid: child.id(), child: Mutex::new(child), orders })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It ends when nobody can send it orders any more.
+        let _ = rustix::net::shutdown(&self.orders, rustix::net::Shutdown::Both);
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let until = Instant::now() + WARDEN_END_MAX;
+        while Instant::now() < until {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+/// Waits until a command runs.
+fn started(channel: OwnedFd, ends: Ends, command: &CommandSpec) -> Result<Running, SpawnError> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    let until = Instant::now() + START_MAX;
+    loop {
+        match message::receive_now::<Told>(&channel) {
+            Ok(Some(Told::Started { pid, limits })) => {
+                return Ok(Running::new(pid, limits, channel, ends));
+            }
+            Ok(Some(Told::Failed(failure))) => return Err(explained(failure, command)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(Some(Told::Ended(_)) | None) | Err(_) => return Err(SpawnError::WardenLost),
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let source = io::Error::from(io::ErrorKind::TimedOut);
+            return Err(SpawnError::System { step: "it took too long", source });
+        }
+        let mut fds = [PollFd::new(&channel, PollFlags::IN)];
+        let _ = rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref());
+    }
+}
+
+/// What a failure on the other side means here.
+fn explained(failure: Failure, command: &CommandSpec) -> SpawnError {
+    let Failure { step, errno, text } = failure;
+    let source = errno.map_or_else(|| io::Error::other(text.clone()), io::Error::from_raw_os_error);
+    let path = || PathBuf::from(&command.program);
+    let not_executable = |why| SpawnError::NotExecutable { path: path(), why };
+    match (step, errno) {
+        (Step::Confine, _) => SpawnError::Refused { why: text },
+        (Step::Folder, _) => SpawnError::BadFolder { folder: command.folder.clone(), source },
+        (Step::Execute, Some(libc::E2BIG)) => SpawnError::TooLarge,
+        // It was there when it was looked up: what is missing is what its first line names.
+        (Step::Execute, Some(libc::ENOENT)) => not_executable("its interpreter does not exist"),
+        (Step::Execute, Some(libc::ENOEXEC)) => not_executable("it is no program"),
+        (Step::Execute, Some(libc::EACCES)) => not_executable("the system does not permit it"),
+        (Step::Execute, _) => SpawnError::System { step: "executing it", source },
+        (Step::Order, _) => SpawnError::System { step: "reading the order", source },
+        (Step::Fork, _) => SpawnError::System { step: "making a process", source },
+        (Step::Cgroup, _) => SpawnError::System { step: "joining its control groups", source },
+        (Step::Stdio, _) => SpawnError::System { step: "connecting its streams", source },
+    }
+}
+
+fn searched_in(folders: &[PathBuf]) -> String {
+    let folders: Vec<String> = folders.iter().map(|path| format!("`{}`", path.display())).collect();
+    if folders.is_empty() { String::new() } else { format!(" in {}", folders.join(", ")) }
+}

@@ -1,0 +1,271 @@
+//! Keeps one command: starts it, watches it, and ends with it.
+//!
+//! Each command has a keeper, a process between the warden and the command that is a reaper: what
+//! comes of the command, however it forks, stays below its keeper and below nobody else's. So to
+//! end a command is to end all that is below, and it is over when the keeper has no children left.
+//!
+//! A keeper whose channel closes has nobody to work for and ends its tree; so does one whose warden
+//! died, which the kernel tells it by a signal. A keeper that is killed itself leaves its tree to
+//! the warden, which ends it.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::Signal;
+
+use super::LimitsBy;
+use super::launch::Launch;
+use super::message::{self, Asked, Failure, OrderText, Step, Told};
+use super::raw::{self, Reap, Reaped};
+use super::standin::{Layers, Prepared};
+use crate::cgroup::{Groups, Places};
+use crate::limits_watch::{self, Watch};
+use crate::process_tree;
+use crate::running::{Ended, Why};
+
+/// What is left of a command may take this long to end after its main process.
+const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
+/// Between two looks at what the kernel says of limits it keeps.
+const EVENTS_TICK: Duration = Duration::from_millis(100);
+/// How long a tree is killed at most: only a process stuck in the kernel lasts longer.
+const KILL_MAX: Duration = Duration::from_secs(5);
+/// Between two rounds of killing.
+const KILL_PAUSE: Duration = Duration::from_millis(2);
+
+/// Starts a command and stays until nothing of it is left, telling about it on the channel.
+pub(super) fn keep(
+    order: OwnedFd,
+    channel: &OwnedFd,
+    stdio: Vec<OwnedFd>,
+    places: &Places,
+    layers: &Layers,
+) {
+    let told = match Keeper::start(order, channel, stdio, places, layers) {
+        Err(failure) => Told::Failed(failure),
+        Ok((mut keeper, mut prepared)) => {
+            let started = Told::Started { pid: keeper.main, limits: keeper.groups.report() };
+            // Nobody to tell is seen as a closed channel below.
+            let _ = message::send(channel, &started, &[]);
+            let ended = keeper.run();
+            prepared.cleanup();
+            // The groups are removed before the end is told: then nothing is left.
+            drop(keeper);
+            Told::Ended(ended)
+        }
+    };
+    let _ = message::send(channel, &told, &[]);
+}
+
+struct Keeper<'a> {
+    channel: &'a OwnedFd,
+    signals: OwnedFd,
+    main: i32,
+    groups: Groups,
+    watch: Watch,
+    deadline: Option<Instant>,
+    main_ended: Option<Reaped>,
+}
+
+/// Whether there are children, ended or not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Children {
+    Some,
+    None,
+}
+
+impl<'a> Keeper<'a> {
+    fn start(
+        order: OwnedFd,
+        channel: &'a OwnedFd,
+        stdio: Vec<OwnedFd>,
+        places: &Places,
+        layers: &Layers,
+    ) -> Result<(Self, Prepared), Failure> {
+        let at = |step: Step| move |error: io::Error| Failure::of_system(step, &error);
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(|errno| at(Step::Fork)(errno.into()))?;
+        let signals =
+            raw::signals_as_fd(&[libc::SIGCHLD, libc::SIGTERM]).map_err(at(Step::Fork))?;
+        let order = OrderText::from_memory(order).map_err(at(Step::Order))?;
+        let OrderText { command, profile, timeout, limits_by } = order;
+        let mut prepared = Prepared::new(&profile, layers, &command).map_err(|error| Failure {
+            step: Step::Confine,
+            errno: None,
+            text: error.to_string(),
+        })?;
+        let mut groups = match limits_by {
+            LimitsBy::Best => Groups::make(places, &profile.limits),
+            LimitsBy::Watchdog => Groups::default(),
+        };
+        let launch = |groups: &Groups| {
+            let entries = groups.entries().map_err(at(Step::Cgroup))?;
+            let folder = &command.folder;
+            Launch { prepared: &prepared, folder, stdio: &stdio, groups: &entries }.start()
+        };
+        let mut launched = launch(&groups);
+        if launched.as_ref().is_err_and(|failure| failure.step == Step::Cgroup) {
+            // Groups one can make and not join: the watchdog has to do.
+            groups = Groups::default();
+            launched = launch(&groups);
+        }
+        let main = match launched {
+            Ok(main) => main,
+            Err(failure) => {
+                prepared.cleanup();
+                return Err(failure);
+            }
+        };
+        // The streams belong to the command alone: its end has to be seen on them.
+        drop(stdio);
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let watch = Watch::new(own, &profile.limits, groups.report());
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let keeper = Self { channel, signals, main, groups, watch, deadline, main_ended: None };
+        Ok((keeper, prepared))
+    }
+
+    fn run(&mut self) -> Ended {
+        let mut leftover_processes = 0;
+        let why = match self.until_end() {
+            Some(why) => {
+                self.kill_all();
+                why
+            }
+            None => {
+                let left = self.linger();
+                // Asked before the killing, which makes the tree run into its limits.
+                let why = self.groups.exceeded().unwrap_or(Why::Finished);
+                if left == Children::Some {
+                    leftover_processes = self.kill_all();
+                }
+                why
+            }
+        };
+        let used = raw::used_by_children();
+        let main = self.main_ended.as_ref();
+        Ended {
+            exit_code: main.and_then(|main| main.exit_code),
+            signal: main.and_then(|main| main.signal),
+            why,
+            cpu_time: used.cpu_time,
+            max_memory_bytes: used.largest_bytes.max(self.watch.peak_bytes),
+            leftover_processes,
+        }
+    }
+
+    /// Waits until the main process ended, which gives nothing, or until there is a reason to end
+    /// everything.
+    fn until_end(&mut self) -> Option<Why> {
+        let tick = if self.watch.is_needed() {
+            Some(limits_watch::TICK)
+        } else {
+            self.groups.is_any().then_some(EVENTS_TICK)
+        };
+        let mut next_tick = tick.map(|tick| Instant::now() + tick);
+        loop {
+            let wake = self.deadline.into_iter().chain(next_tick).min();
+            if let Some(why) = self.sleep(wake) {
+                return Some(why);
+            }
+            self.reap();
+            if self.main_ended.is_some() {
+                return None;
+            }
+            let now = Instant::now();
+            if self.deadline.is_some_and(|deadline| now >= deadline) {
+                return Some(Why::TimedOut);
+            }
+            if next_tick.is_some_and(|at| now >= at) {
+                let over = self.groups.exceeded();
+                let over = over.or_else(|| self.watch.is_needed().then(|| self.watch.look())?);
+                if over.is_some() {
+                    return over;
+                }
+                next_tick = tick.map(|tick| Instant::now() + tick);
+            }
+        }
+    }
+
+    /// After the main process: gives the others a moment to end by themselves.
+    fn linger(&mut self) -> Children {
+        let until = Instant::now() + LEFTOVER_GRACE;
+        while self.reap() == Children::Some {
+            if self.sleep(Some(until)).is_some() || Instant::now() >= until {
+                return self.reap();
+            }
+        }
+        Children::None
+    }
+
+    /// Sleeps until something happens or it is time. Gives a reason to end everything, if that is
+    /// what happened.
+    fn sleep(&mut self, until: Option<Instant>) -> Option<Why> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut fds =
+            [PollFd::new(self.channel, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        let _ = rustix::event::poll(&mut fds, timeout.as_ref());
+        let [channel, signals] = fds.map(|fd| !fd.revents().is_empty());
+        if signals && raw::signals_that_came(&self.signals).contains(&libc::SIGTERM) {
+            return Some(Why::Killed);
+        }
+        if !channel {
+            return None;
+        }
+        match message::receive_now::<Asked>(self.channel) {
+            Ok(Some(Asked::Kill { reason })) => Some(reason.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Ok(None) | Err(_) => Some(Why::Killed),
+        }
+    }
+
+    /// Takes note of children that ended, the main process among them.
+    fn reap(&mut self) -> Children {
+        loop {
+            match raw::reap() {
+                Reap::NoChildren => return Children::None,
+                Reap::NotYet => return Children::Some,
+                Reap::One(reaped) if reaped.pid == self.main && self.main_ended.is_none() => {
+                    self.main_ended = Some(reaped);
+                }
+                Reap::One(_) => {}
+            }
+        }
+    }
+
+    /// Kills everything below until nothing is left, and says how many that were.
+    fn kill_all(&mut self) -> u32 {
+        self.groups.kill();
+        kill_below(&BTreeSet::new(), KILL_MAX, || self.reap() == Children::None)
+    }
+}
+
+/// Kills everything below this process, except what is below `skipped`, until `is_over`. Says how
+/// many processes that were.
+///
+/// There is no stop before the kill: a killed process forks as little as a stopped one, and what
+/// is missed in one round is found in the next.
+pub(super) fn kill_below(
+    skipped: &BTreeSet<i32>,
+    limit: Duration,
+    mut is_over: impl FnMut() -> bool,
+) -> u32 {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let until = Instant::now() + limit;
+    let mut killed = BTreeSet::new();
+    loop {
+        let tree = process_tree::below(own, skipped);
+        process_tree::signal(own, &tree, Signal::KILL, |process| {
+            killed.insert((process.pid, process.started));
+            true
+        });
+        process_tree::signal_groups(&tree, Signal::KILL);
+        if is_over() || Instant::now() >= until {
+            return u32::try_from(killed.len()).unwrap_or(u32::MAX);
+        }
+        std::thread::sleep(KILL_PAUSE);
+    }
+}

@@ -1,0 +1,117 @@
+//! From a prepared command to a running program.
+//!
+//! Between `fork` and `execve` the child only makes system calls: everything it needs was built
+//! before. What fails there is told through a pipe that closes by itself when the program runs.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use super::message::{Failure, Step};
+use super::raw::{self, CStrings, Forked};
+use super::standin::Prepared;
+
+/// What is needed to start a program.
+pub(super) struct Launch<'a> {
+    pub(super) prepared: &'a Prepared,
+    pub(super) folder: &'a Path,
+    /// Three streams, or one terminal.
+    pub(super) stdio: &'a [OwnedFd],
+    /// Files of control groups through which the child joins them.
+    pub(super) groups: &'a [OwnedFd],
+}
+
+impl Launch<'_> {
+    /// Starts the program and gives the number of its process.
+    pub(super) fn start(&self) -> Result<i32, Failure> {
+        let fork_failure = |error: std::io::Error| Failure::of_system(Step::Fork, &error);
+        let folder = CString::new(self.folder.as_os_str().as_bytes()).unwrap_or_default();
+        let argv = CStrings::new(self.prepared.argv());
+        let envp = CStrings::new(self.prepared.envp());
+        let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|errno| fork_failure(errno.into()))?;
+        let keeper = rustix::process::getpid();
+        match raw::fork().map_err(fork_failure)? {
+            Forked::Child => {
+                let (step, errno) = match self.become_ready(keeper, &folder) {
+                    Ok(()) => (Step::Execute, raw::execute(self.prepared.program(), &argv, &envp)),
+                    Err(failure) => failure,
+                };
+                let [a, b, c, d] = errno.to_ne_bytes();
+                let _ = rustix::io::write(&child_report, &[step as u8, a, b, c, d]);
+                raw::exit(127)
+            }
+            Forked::Parent(pid) => {
+                drop(child_report);
+                let mut bytes = [0; 5];
+                match read_whole(&report, &mut bytes) {
+                    0 => Ok(pid),
+                    _ => {
+                        raw::wait_for(pid);
+                        let [step, a, b, c, d] = bytes;
+                        let errno = i32::from_ne_bytes([a, b, c, d]);
+                        let error = std::io::Error::from_raw_os_error(errno);
+                        Err(Failure::of_system(Step::from_byte(step), &error))
+                    }
+                }
+            }
+        }
+    }
+
+    /// In the child: all that comes before the program.
+    fn become_ready(
+        &self,
+        keeper: rustix::process::Pid,
+        folder: &CString,
+    ) -> Result<(), (Step, i32)> {
+        let at = |step: Step| move |errno: rustix::io::Errno| (step, errno.raw_os_error());
+        rustix::process::setsid().map_err(at(Step::Stdio))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(at(Step::Fork))?;
+        // A keeper that died before that signal was asked for does not send it.
+        if rustix::process::getppid() != Some(keeper) {
+            raw::exit(127);
+        }
+        for group in self.groups {
+            rustix::io::write(group, b"0").map_err(at(Step::Cgroup))?;
+        }
+        if let [terminal] = self.stdio {
+            rustix::process::ioctl_tiocsctty(terminal).map_err(at(Step::Stdio))?;
+        }
+        for stream in 0..3 {
+            let from = self.stdio.get(stream).or(self.stdio.first());
+            let from = from.ok_or((Step::Stdio, libc::EBADF))?;
+            let number = i32::try_from(stream).unwrap_or_default();
+            raw::dup_onto(from, number).map_err(|errno| (Step::Stdio, errno))?;
+        }
+        rustix::process::chdir(folder.as_c_str()).map_err(at(Step::Folder))?;
+        raw::reset_signals();
+        raw::close_on_execute(3, self.prepared.kept_fds());
+        #[expect(unsafe_code, reason = "the interface of confinement")]
+        // SAFETY: this is the forked child, right before it executes its program.
+        unsafe { self.prepared.restrict_self() }.map_err(at(Step::Confine))
+    }
+}
+
+impl Failure {
+    pub(super) fn of_system(step: Step, error: &std::io::Error) -> Self {
+        Self { step, errno: error.raw_os_error(), text: error.to_string() }
+    }
+}
+
+/// Reads until the buffer is full or the other side is closed.
+fn read_whole(from: &OwnedFd, bytes: &mut [u8]) -> usize {
+    let mut len = 0;
+    while let Some(rest) = bytes.get_mut(len..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(from, rest) {
+            Ok(0) => break,
+            Ok(count) => len += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    len
+}

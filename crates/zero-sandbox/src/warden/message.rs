@@ -1,0 +1,199 @@
+//! What zero, the warden and the keepers say to each other.
+//!
+//! Messages are packets of JSON on sockets that keep their borders, with descriptors attached. An
+//! order can be larger than a packet: its text travels as a file in memory, so that no reader ever
+//! waits for the rest of a message.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::standin::{CommandSpec, Profile};
+use super::text;
+use crate::running::{Ended, KillReason, LimitsReport};
+
+/// Bytes of a packet.
+const PACKET_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of an order: more than what the kernel takes of arguments and environment needs here.
+const ORDER_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Descriptors of a message: an order, its channel, and three streams.
+const FDS_MAX: usize = 5;
+
+/// An order as it travels.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct OrderText {
+    #[serde(with = "text")]
+    pub(super) command: CommandSpec,
+    pub(super) profile: Profile,
+    pub(super) timeout: Option<Duration>,
+    pub(super) limits_by: super::LimitsBy,
+}
+
+/// What a keeper says of its command.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Told {
+    /// Its program runs.
+    Started { pid: i32, limits: LimitsReport },
+    /// It does not, and nothing is left of it.
+    Failed(Failure),
+    /// It has ended, and nothing is left of it.
+    Ended(Ended),
+}
+
+/// What is asked of a keeper.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Asked {
+    Kill { reason: KillReason },
+}
+
+/// Why a program does not run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) step: Step,
+    /// The system's error number, where there is one.
+    pub(crate) errno: Option<i32>,
+    pub(crate) text: String,
+}
+
+/// On the way to a running program, what failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub(crate) enum Step {
+    /// Reading the order.
+    Order,
+    /// Preparing or applying the confinement.
+    Confine,
+    /// A new process.
+    Fork,
+    /// Going into the control groups.
+    Cgroup,
+    /// Streams and terminal.
+    Stdio,
+    /// Going to the folder.
+    Folder,
+    /// The program itself.
+    Execute,
+}
+
+impl Step {
+    /// The step a byte stands for, as a forked child writes it.
+    pub(super) fn from_byte(byte: u8) -> Self {
+        [Self::Order, Self::Confine, Self::Fork, Self::Cgroup, Self::Stdio, Self::Folder]
+            .into_iter()
+            .find(|step| *step as u8 == byte)
+            .unwrap_or(Self::Execute)
+    }
+}
+
+/// Two ends of a new channel.
+pub(super) fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
+    let kind = SocketType::SEQPACKET;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends a message with descriptors; the kernel copies those.
+pub(crate) fn send<M: Serialize>(
+    channel: impl AsFd,
+    message: &M,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    if bytes.len() > PACKET_BYTES_MAX {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut attached = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !attached.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    let parts = [io::IoSlice::new(&bytes)];
+    loop {
+        match rustix::net::sendmsg(&channel, &parts, &mut attached, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// The next message and its descriptors, waiting for it; nothing when the other side is closed.
+pub(super) fn receive<M: DeserializeOwned>(
+    channel: impl AsFd,
+) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+    receive_with(channel, RecvFlags::empty())
+}
+
+/// The next message if there is one, [`io::ErrorKind::WouldBlock`] otherwise; nothing when the
+/// other side is closed.
+pub(crate) fn receive_now<M: DeserializeOwned>(channel: impl AsFd) -> io::Result<Option<M>> {
+    Ok(receive_with(channel, RecvFlags::DONTWAIT)?.map(|(message, _)| message))
+}
+
+fn receive_with<M: DeserializeOwned>(
+    channel: impl AsFd,
+    flags: RecvFlags,
+) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; PACKET_BYTES_MAX];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut attached = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut parts = [io::IoSliceMut::new(&mut bytes)];
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        match rustix::net::recvmsg(&channel, &mut parts, &mut attached, flags) {
+            Ok(received) => break received,
+            Err(rustix::io::Errno::INTR) => {}
+            // The other side went away with something of ours unread. That is said once, and what
+            // it had sent before can be received after it.
+            Err(rustix::io::Errno::CONNRESET) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    };
+    let mut fds = Vec::new();
+    for message in attached.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            fds.extend(received);
+        }
+    }
+    match bytes.get(..received.bytes) {
+        None | Some([]) => Ok(None),
+        Some(packet) => Ok(Some((serde_json::from_slice(packet)?, fds))),
+    }
+}
+
+impl OrderText {
+    /// Puts the order into a file in memory.
+    pub(super) fn to_memory(&self) -> io::Result<OwnedFd> {
+        let bytes = serde_json::to_vec(self)?;
+        if bytes.len() as u64 > ORDER_BYTES_MAX {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        let file = rustix::fs::memfd_create("zero-order", MemfdFlags::CLOEXEC)?;
+        let file = std::fs::File::from(file);
+        file.write_all_at(&bytes, 0)?;
+        Ok(file.into())
+    }
+
+    /// Reads an order out of a file in memory.
+    pub(super) fn from_memory(file: OwnedFd) -> io::Result<Self> {
+        let file = std::fs::File::from(file);
+        let size = file.metadata()?.len();
+        if size > ORDER_BYTES_MAX {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(serde_json::from_slice(&bytes)?)
+    }
+}

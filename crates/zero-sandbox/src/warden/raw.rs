@@ -1,0 +1,260 @@
+//! The system calls that need `unsafe`: fork, execute, signals as a descriptor, used resources.
+//!
+//! The warden and its keepers have one thread, which is what makes `fork` sound here: the child
+//! has all there is, no lock is held by a thread it does not have.
+
+#![expect(unsafe_code, reason = "the one place of the warden that calls the C library")]
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::kernel_file;
+
+/// Who one is after a fork.
+pub(super) enum Forked {
+    /// The new process.
+    Child,
+    /// The old one; with the number of the new one.
+    Parent(i32),
+}
+
+/// Makes a second process of this one. The child must leave through [`exit`] or [`execute`].
+pub(super) fn fork() -> io::Result<Forked> {
+    // SAFETY: the process has one thread, so the child may do whatever the parent may.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        pid => Ok(Forked::Parent(pid)),
+    }
+}
+
+/// Ends this process at once: no destructor of the process it was forked from runs.
+pub(super) fn exit(code: i32) -> ! {
+    // SAFETY: `_exit` has no precondition.
+    unsafe { libc::_exit(code) }
+}
+
+/// Strings in the form the kernel wants: pointers to them, and a null at the end.
+pub(super) struct CStrings<'a> {
+    pointers: Vec<*const libc::c_char>,
+    _strings: &'a [CString],
+}
+
+impl<'a> CStrings<'a> {
+    pub(super) fn new(strings: &'a [CString]) -> Self {
+        let pointers = strings.iter().map(|string| string.as_ptr());
+        Self { pointers: pointers.chain([std::ptr::null()]).collect(), _strings: strings }
+    }
+}
+
+/// Becomes another program. Comes back only with the error number.
+pub(super) fn execute(program: &CString, argv: &CStrings<'_>, envp: &CStrings<'_>) -> i32 {
+    // SAFETY: all pointers lead to strings that end with a null and live as long as the arguments;
+    // both arrays end with a null pointer.
+    unsafe { libc::execve(program.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr()) };
+    last_errno()
+}
+
+/// Gives every signal its usual meaning and lets all of them through, as a new program expects.
+pub(super) fn reset_signals() {
+    // All zeros: the usual meaning, no flags, nothing held back. The C library would leave out two
+    // signals it uses itself, which then stay ignored if they were when zero was started.
+    let usual = [0_u64; 4];
+    for signal in 1..=64 {
+        // SAFETY: the kernel reads a record no longer than this one, and gives no old one back.
+        // Signals that cannot be changed are refused, which changes nothing.
+        unsafe {
+            let old = std::ptr::null_mut::<u64>();
+            libc::syscall(libc::SYS_rt_sigaction, signal, usual.as_ptr(), old, size_of::<u64>());
+        }
+    }
+    // SAFETY: a zeroed set is valid storage; `sigemptyset` makes it a set; the old one is not asked.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Holds these signals back and gives a descriptor that is readable when one came.
+pub(super) fn signals_as_fd(signals: &[i32]) -> io::Result<OwnedFd> {
+    // SAFETY: the set is made by `sigemptyset` before it is used; `signalfd` returns a new
+    // descriptor that nobody else owns, or -1.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        if libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+/// The signals that came since the last look.
+pub(super) fn signals_that_came(fd: &OwnedFd) -> Vec<i32> {
+    /// Looks at most that often: signals of a kind are not counted, so there are few.
+    const READS_MAX: usize = 64;
+    const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+    let mut came = Vec::new();
+    for _ in 0..READS_MAX {
+        let mut record = [0; SIZE];
+        match rustix::io::read(fd, &mut record) {
+            Ok(SIZE) => {
+                // The number is the first field, 32 bits wide.
+                let number = record.first_chunk().map(|first| u32::from_ne_bytes(*first));
+                came.extend(number.and_then(|number| i32::try_from(number).ok()));
+            }
+            _ => break,
+        }
+    }
+    came
+}
+
+/// A child that ended.
+pub(super) struct Reaped {
+    pub(super) pid: i32,
+    pub(super) exit_code: Option<i32>,
+    pub(super) signal: Option<i32>,
+}
+
+/// What there is of children.
+pub(super) enum Reap {
+    /// One ended.
+    One(Reaped),
+    /// None ended, but some are there.
+    NotYet,
+    /// There are none.
+    NoChildren,
+}
+
+/// Takes note of one child that ended.
+pub(super) fn reap() -> Reap {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is storage for the status.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        match pid {
+            -1 if last_errno() == libc::EINTR => {}
+            -1 => return Reap::NoChildren,
+            0 => return Reap::NotYet,
+            pid => {
+                return Reap::One(Reaped {
+                    pid,
+                    exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+                    signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+                });
+            }
+        }
+    }
+}
+
+/// Waits for a child that is about to end.
+pub(super) fn wait_for(pid: i32) {
+    // SAFETY: the status is not asked for.
+    while unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } == -1
+        && last_errno() == libc::EINTR
+    {}
+}
+
+/// What the children that were reaped used, and what their children did.
+pub(crate) struct Used {
+    pub(crate) cpu_time: Duration,
+    /// Memory of the largest process, in bytes.
+    pub(crate) largest_bytes: u64,
+}
+
+/// What the children that were reaped used so far.
+pub(crate) fn used_by_children() -> Used {
+    // SAFETY: a zeroed record is valid storage, which the call fills.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let time = |value: libc::timeval| {
+        Duration::from_secs(u64::try_from(value.tv_sec).unwrap_or_default())
+            + Duration::from_micros(u64::try_from(value.tv_usec).unwrap_or_default())
+    };
+    Used {
+        cpu_time: time(usage.ru_utime) + time(usage.ru_stime),
+        largest_bytes: u64::try_from(usage.ru_maxrss).unwrap_or_default().saturating_mul(1024),
+    }
+}
+
+/// Makes `to` another number for what `from` is, which survives the execution of a program.
+pub(super) fn dup_onto(from: impl AsFd, to: RawFd) -> Result<(), i32> {
+    let from = from.as_fd().as_raw_fd();
+    // SAFETY: the numbers that are overwritten are those of streams; in a forked child or in a
+    // warden that has just started, nobody owns them.
+    match unsafe { libc::dup2(from, to) } {
+        -1 => Err(last_errno()),
+        _ => Ok(()),
+    }
+}
+
+/// Makes every descriptor from `first` on vanish when a program is executed, except these.
+pub(super) fn close_on_execute(first: u32, kept: &[RawFd]) {
+    const CLOEXEC: libc::c_uint = 4;
+    // SAFETY: only flags of descriptors change. A kernel that does not know the call refuses it;
+    // then the flag every descriptor was opened with has to do.
+    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, CLOEXEC) };
+    for fd in kept {
+        // SAFETY: as above.
+        unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) };
+    }
+}
+
+/// Closes a descriptor in a forked child that its owner, who is the parent, never drops there:
+/// the child leaves through [`exit`].
+pub(super) fn close_in_child(fd: &OwnedFd) {
+    // SAFETY: nothing in the child uses the descriptor or its owner after this.
+    unsafe { libc::close(fd.as_raw_fd()) };
+}
+
+/// In a process that has just started: keeps one descriptor it was given, and closes every other
+/// one it was started with. The three streams lead nowhere.
+pub(super) fn keep_only(given: RawFd) -> io::Result<OwnedFd> {
+    /// Its number from now on.
+    const KEPT: RawFd = 3;
+    let checked = |result: libc::c_int| match result {
+        -1 => Err(io::Error::last_os_error()),
+        fd => Ok(fd),
+    };
+    // SAFETY: nobody owns a descriptor yet, so any number may be closed or taken. The name is a
+    // string that ends with a null.
+    unsafe {
+        let moved = checked(libc::fcntl(given, libc::F_DUPFD_CLOEXEC, KEPT))?;
+        let nothing = checked(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC))?;
+        for stream in 0..KEPT {
+            if stream != nothing {
+                checked(libc::dup2(nothing, stream))?;
+            }
+        }
+        if moved != KEPT {
+            checked(libc::dup3(moved, KEPT, libc::O_CLOEXEC))?;
+        }
+        let first = KEPT + 1;
+        if libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) != 0 {
+            for name in kernel_file::names(Path::new("/proc/self/fd")).unwrap_or_default() {
+                if let Some(fd) = name.parse().ok().filter(|fd| *fd >= first) {
+                    libc::close(fd);
+                }
+            }
+        }
+        Ok(OwnedFd::from_raw_fd(KEPT))
+    }
+}
+
+fn last_errno() -> i32 {
+    // SAFETY: the pointer leads to the error number of this thread.
+    unsafe { *libc::__errno_location() }
+}

@@ -1,0 +1,149 @@
+//! What the tests share: commands, and what is left of them.
+
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use zero_sandbox::running::{Ended, Running};
+use zero_sandbox::warden::{CommandSpec, LimitsBy, Order, ProcessLimits, Profile, Stdio, Warden};
+
+/// Longer than anything here takes, on a machine with a lot to do.
+pub(crate) const LONG: Duration = Duration::from_secs(15);
+/// How soon everything has to be gone.
+pub(crate) const GONE_MAX: Duration = Duration::from_secs(1);
+
+/// A shell command with room to run.
+pub(crate) fn sh(script: &str) -> Order {
+    program("sh", &["-c", script])
+}
+
+pub(crate) fn program(program: &str, args: &[&str]) -> Order {
+    let limits = ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() };
+    Order {
+        command: CommandSpec {
+            program: program.into(),
+            args: args.iter().map(Into::into).collect(),
+            folder: "/".into(),
+            environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
+        },
+        profile: Profile { limits },
+        stdio: Stdio::Pipes,
+        timeout: None,
+    }
+}
+
+pub(crate) fn warden() -> Warden {
+    Warden::start().unwrap()
+}
+
+/// Both ways to enforce limits.
+pub(crate) fn both() -> [Warden; 2] {
+    [LimitsBy::Best, LimitsBy::Watchdog].map(|by| Warden::start_with(by).unwrap())
+}
+
+/// Waits for the end of a command that ends.
+#[track_caller]
+pub(crate) fn ended(running: &Running) -> Ended {
+    running.wait(LONG).expect("it ends")
+}
+
+/// All that comes from a descriptor.
+pub(crate) fn text(fd: OwnedFd) -> String {
+    let mut bytes = Vec::new();
+    // A terminal ends with an error.
+    let _ = std::fs::File::from(fd).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Runs a script and gives its output and how it ended.
+#[track_caller]
+pub(crate) fn run(warden: &Warden, order: Order) -> (String, Ended) {
+    let mut running = warden.spawn(order).unwrap();
+    drop(running.stdin.take());
+    let output = text(running.stdout.take().unwrap());
+    (output, ended(&running))
+}
+
+/// A name that finds processes of one test again: it is one of their arguments.
+pub(crate) fn mark(name: &str) -> String {
+    format!("zero-test-{name}-{}", std::process::id())
+}
+
+/// The processes with a mark as an argument.
+pub(crate) fn marked(mark: &str) -> Vec<i32> {
+    let mut pids = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if line.split(|byte| *byte == 0).any(|arg| arg == mark.as_bytes()) {
+            pids.push(pid);
+        }
+    }
+    pids
+}
+
+/// Waits until that many processes have a mark.
+#[track_caller]
+pub(crate) fn wait_for_marked(mark: &str, count: usize, limit: Duration) {
+    wait_until(
+        limit,
+        || marked(mark).len() == count,
+        || format!("{count} processes with {mark}, not {:?}", marked(mark)),
+    );
+}
+
+#[track_caller]
+pub(crate) fn wait_until(limit: Duration, is_so: impl Fn() -> bool, what: impl Fn() -> String) {
+    let until = Instant::now() + limit;
+    while !is_so() {
+        assert!(Instant::now() < until, "{}", what());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The children of a process, ended ones among them.
+pub(crate) fn children(pid: u32) -> Vec<String> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The descriptors a process has.
+pub(crate) fn fds(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// Names of control groups anywhere that a process keeps; of all such groups when it has no number.
+pub(crate) fn groups_of(keeper: &str) -> Vec<String> {
+    fn search(folder: &Path, part: &str, found: &mut Vec<String>, depth: u32) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("zero-") && name.contains(part) {
+                found.push(name);
+            } else if depth < 6 {
+                search(&entry.path(), part, found, depth + 1);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    let part = if keeper.is_empty() { "-".to_owned() } else { format!("-{keeper}-") };
+    search(Path::new("/sys/fs/cgroup"), &part, &mut found, 0);
+    found
+}
+
+/// The parent of a process.
+pub(crate) fn parent(pid: i32) -> i32 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+pub(crate) fn kill(pid: i32, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
+}

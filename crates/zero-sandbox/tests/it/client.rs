@@ -1,0 +1,25 @@
+//! A process that uses the warden as zero does, to be killed in the middle of it.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+
+use zero_sandbox::warden::Warden;
+
+use crate::bench::sh;
+
+pub(crate) const ARGV0: &str = "zero-test-client";
+
+/// Runs the script that is its first argument and waits for its own end.
+pub(crate) fn main() -> i32 {
+    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let script = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+    let warden = Warden::start().unwrap();
+    let running = warden.spawn(sh(&String::from_utf8_lossy(script))).unwrap();
+    running.wait(std::time::Duration::from_secs(60));
+    0
+}
+
+/// Starts such a process.
+pub(crate) fn start(script: &str) -> Child {
+    Command::new("/proc/self/exe").arg0(ARGV0).arg(script).spawn().unwrap()
+}

@@ -1,0 +1,155 @@
+//! Limits hold for whole trees, whoever enforces them.
+
+use std::time::{Duration, Instant};
+
+use zero_sandbox::running::{KillReason, LimitedBy, Why};
+use zero_sandbox::warden::{LimitsBy, Warden};
+
+use crate::bench::{
+    LONG, both, ended, groups_of, mark, marked, parent, program, run, sh, wait_for_marked,
+    wait_until,
+};
+
+const MB: u64 = 1024 * 1024;
+
+#[test]
+fn too_much_memory_ends_the_tree() {
+    for warden in both() {
+        // One process, or several that are each within the limit.
+        for script in [
+            "head -c 200M /dev/zero | tail; sleep 60",
+            "for i in 1 2 3 4; do (head -c 25M /dev/zero | tail -c 25M | (sleep 60)) & done; \
+             for i in 1 2 3 4; do (x=$(head -c 20M /dev/zero | tr '\\0' x); sleep 60) & done; wait",
+        ] {
+            let mut order = sh(script);
+            order.profile.limits.memory_bytes = 64 * MB;
+            order.timeout = Some(LONG);
+            let running = warden.spawn(order).unwrap();
+            let how = ended(&running);
+            let Why::MemoryLimit { limit, used } = how.why else {
+                panic!("{how:?} {:?}", running.limits)
+            };
+            assert_eq!(limit, 64 * MB);
+            assert!(used >= limit && used < 1024 * MB, "{used}");
+        }
+        let mut order = sh("head -c 20M /dev/zero | tail -c 20M | wc -c");
+        order.profile.limits.memory_bytes = 200 * MB;
+        let (output, how) = run(&warden, order);
+        assert_eq!((output.as_str(), how.why), ("20971520\n", Why::Finished));
+        assert!(how.max_memory_bytes > MB, "{}", how.max_memory_bytes);
+    }
+}
+
+#[test]
+fn too_many_processes_end_the_tree() {
+    for warden in both() {
+        let name = mark("many");
+        let mut order = program(
+            "bash",
+            &["-c", &format!("for i in {{1..60}}; do (exec -a {name} sleep 60) & done; wait")],
+        );
+        order.profile.limits.processes = 30;
+        order.timeout = Some(LONG);
+        let how = ended(&warden.spawn(order).unwrap());
+        let Why::ProcessLimit { limit, used } = how.why else { panic!("{how:?}") };
+        assert!(limit == 30 && used > 30, "{used}");
+        assert_eq!(marked(&name), [0; 0]);
+    }
+}
+
+/// A bomb needs a limit that the kernel keeps: the test is about that one only.
+#[test]
+fn a_fork_bomb_comes_to_nothing() {
+    let warden = Warden::start().unwrap();
+    let name = mark("bomb");
+    let mut order = program("bash", &["-c", "bomb() { bomb | bomb & }; bomb; sleep 60", &name]);
+    order.profile.limits.processes = 60;
+    order.profile.limits.cpu_percent = 100;
+    order.timeout = Some(LONG);
+    let mut probe = sh("true");
+    probe.profile.limits = order.profile.limits.clone();
+    if warden.spawn(probe).unwrap().limits.processes == LimitedBy::Watchdog {
+        order.command.args[1] = "for i in {1..500}; do sleep 60 & done; wait".into();
+    }
+    let start = Instant::now();
+    let how = ended(&warden.spawn(order).unwrap());
+    assert!(matches!(how.why, Why::ProcessLimit { limit: 60, .. }), "{how:?}");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert_eq!(marked(&name), [0; 0]);
+}
+
+/// Runs, forks and ends all the time: whoever looks for it finds only where it was.
+#[test]
+fn a_process_that_is_never_the_same_ends_too() {
+    for warden in both() {
+        let name = mark("comet");
+        let script = r#"trap '' TERM; f() { g & exit; }; g() { f & exit; }; f"#;
+        let mut order = program("bash", &["-c", script, &name]);
+        order.profile.limits.cpu_percent = 100;
+        let running = warden.spawn(order).unwrap();
+        // Its main process ends at once; what goes on is left over.
+        let start = Instant::now();
+        let how = ended(&running);
+        assert_eq!(how.why, Why::Finished);
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        wait_for_marked(&name, 0, Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn processor_time_is_shared_out_not_ended() {
+    for warden in both() {
+        let mut order = sh("while :; do :; done & while :; do :; done");
+        order.profile.limits.cpu_percent = 40;
+        order.timeout = Some(Duration::from_millis(1500));
+        let how = ended(&warden.spawn(order).unwrap());
+        assert_eq!(how.why, Why::TimedOut);
+        let share = how.cpu_time.as_secs_f64() / 1.5;
+        assert!((0.1..0.6).contains(&share), "{share}");
+    }
+}
+
+#[test]
+fn one_who_was_stopped_by_somebody_else_stays_so() {
+    let warden = Warden::start_with(LimitsBy::Watchdog).unwrap();
+    let name = mark("halted");
+    let script = format!(
+        "(exec -a {name} sleep 60) & \
+        until grep -q {name} /proc/$!/cmdline; do sleep 0.01; done; kill -STOP $!; while :; do :; done"
+    );
+    let mut order = program("bash", &["-c", &script]);
+    order.profile.limits.cpu_percent = 20;
+    let running = warden.spawn(order).unwrap();
+    wait_for_marked(&name, 1, LONG);
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", marked(&name)[0])).unwrap();
+    wait_until(LONG, || stat().contains(") T "), stat);
+    // Some rounds of stopping and continuing.
+    for _ in 0..60 {
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(stat().contains(") T "), "{}", stat());
+    }
+    running.kill(KillReason::Asked);
+    ended(&running);
+}
+
+#[test]
+fn what_enforces_limits_is_said_and_goes_away() {
+    let [best, watchdog] = both();
+    let order = sh("sleep 60");
+    let limits = order.profile.limits.clone();
+    for warden in [&best, &watchdog] {
+        let running = warden.spawn(order.clone()).unwrap();
+        let report = warden.limits_report(&limits);
+        assert_eq!(running.limits, report);
+        let keeper = parent(running.pid);
+        let has_groups = [report.memory, report.cpu, report.processes]
+            .iter()
+            .any(|by| *by != LimitedBy::Watchdog);
+        assert_eq!(!groups_of(&keeper.to_string()).is_empty(), has_groups);
+        running.kill(KillReason::Asked);
+        ended(&running);
+        assert_eq!(groups_of(&keeper.to_string()), [""; 0]);
+    }
+    assert_eq!(watchdog.limits_report(&limits).memory, LimitedBy::Watchdog);
+    assert_eq!(groups_of(&std::process::id().to_string()), [""; 0]);
+}

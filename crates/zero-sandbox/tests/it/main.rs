@@ -1,0 +1,39 @@
+//! Commands under the warden, attacked from inside and from outside.
+//!
+//! The warden is the running program under another name, which here is the test program: what runs
+//! before its tests sends it there.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests look at real processes and files, and fail by a panic"
+)]
+#![cfg(target_os = "linux")]
+
+mod bench;
+mod client;
+mod limits;
+mod output;
+mod start;
+mod tree;
+
+/// Runs before the test harness, as `main` of the binary does it first of all.
+#[expect(unsafe_code, reason = "the harness owns `main`, so this has to come before it")]
+#[used]
+// SAFETY: the C library calls it once, with one thread, after its own set-up.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn before_main() {
+        let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+        let mut args = line.split(|byte| *byte == 0);
+        let argv0 = args.next().unwrap_or_default();
+        if argv0 == zero_sandbox::warden::ARGV0.as_bytes() {
+            std::process::exit(zero_sandbox::warden::main(0));
+        }
+        if argv0 == client::ARGV0.as_bytes() {
+            std::process::exit(client::main());
+        }
+    }
+    before_main
+};

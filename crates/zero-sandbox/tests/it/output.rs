@@ -1,0 +1,144 @@
+//! Output of any amount is read, and a bounded part kept.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use zero_sandbox::drain::{Collected, Collector, Spill, Stream};
+use zero_sandbox::running::{Ended, KillReason, Why};
+use zero_sandbox::warden::{Order, Stdio};
+
+use crate::bench::{program, sh, warden};
+
+fn collect(order: Order, collector: Collector) -> (Collected, Ended) {
+    let warden = warden();
+    let mut running = warden.spawn(order).unwrap();
+    collector.collect(&mut running, |_| ControlFlow::Continue(())).unwrap()
+}
+
+#[test]
+fn both_streams_come_in_their_order() {
+    let script = "echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three; exit 4";
+    let (collected, how) = collect(sh(script), Collector::default());
+    assert_eq!(how.exit_code, Some(4));
+    let runs: Vec<_> = collected.mixed.head().map(|run| (run.stream, run.bytes)).collect();
+    assert_eq!(
+        runs,
+        [
+            (Stream::Stdout, b"one\n".as_slice()),
+            (Stream::Stderr, b"two\n"),
+            (Stream::Stdout, b"three\n")
+        ]
+    );
+    assert_eq!(collected.stdout.head(), b"one\nthree\n");
+    assert_eq!(collected.stderr.head(), b"two\n");
+}
+
+#[test]
+fn a_full_stream_does_not_hold_up_the_other() {
+    let script = "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; echo end";
+    let (collected, _) = collect(sh(script), Collector::default());
+    assert_eq!(collected.stderr.total_bytes(), 3_000_000);
+    assert_eq!(collected.stdout.total_bytes(), 3_000_004);
+    assert!(collected.stdout.tail().ends_with(b"\0end\n"));
+}
+
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn a_gigabyte_takes_no_more_memory_than_a_line() {
+    let warden = warden();
+    let mut running = warden.spawn(program("head", &["-c", "1G", "/dev/zero"])).unwrap();
+    let before = resident_bytes();
+    let mut most = 0;
+    let mut reads = 0_u64;
+    let (collected, how) = Collector::default()
+        .collect(&mut running, |_| {
+            reads += 1;
+            if reads.is_multiple_of(500) {
+                most = most.max(resident_bytes());
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!((collected.mixed.total_bytes(), how.exit_code), (1 << 30, Some(0)));
+    // Other tests run in this process too, and none of them needs that much.
+    assert!(most < before + 64 * 1024 * 1024, "{most} after {before}");
+}
+
+#[test]
+fn everything_goes_to_the_file_up_to_its_size() {
+    for (bytes_max, expected) in [(u64::MAX, 2_000_000), (1_234_567, 1_234_567), (0, 0)] {
+        let file = tempfile::tempfile().unwrap();
+        let spill = Some(Spill { file: file.try_clone().unwrap(), bytes_max });
+        let collector = Collector { spill, ..Collector::default() };
+        let (collected, _) = collect(sh("yes | head -c 2000000"), collector);
+        assert_eq!((collected.spilled_bytes, file.metadata().unwrap().len()), (expected, expected));
+        let mut start = [0; 4];
+        std::os::unix::fs::FileExt::read_at(&file, &mut start, 0).unwrap();
+        assert_eq!(&start, if expected == 0 { b"\0\0\0\0" } else { b"y\ny\n" });
+    }
+    // A file that takes nothing is told of, and the command goes on.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let spill = Some(Spill { file: full, bytes_max: u64::MAX });
+    let collector = Collector { spill, ..Collector::default() };
+    let (collected, how) = collect(sh("yes | head -c 2000000"), collector);
+    assert!(collected.spill_error.is_some() && how.exit_code == Some(0));
+    assert_eq!(collected.mixed.total_bytes(), 2_000_000);
+}
+
+#[test]
+fn somebody_outside_who_holds_the_stream_is_not_waited_for() {
+    let warden = warden();
+    let mut running = warden.spawn(sh("echo said; sleep 0.3")).unwrap();
+    // As a process would that is not below the keeper: it has the writing end.
+    let path = format!("/proc/{}/fd/1", running.pid);
+    let held = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    let start = Instant::now();
+    let (collected, how) =
+        Collector::default().collect(&mut running, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((collected.stdout.head(), how.exit_code), (b"said\n".as_slice(), Some(0)));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    drop(held);
+    // One below ends with the command.
+    let mut running = warden.spawn(sh("echo said; sleep 60 & exit 0")).unwrap();
+    let start = Instant::now();
+    let (collected, how) =
+        Collector::default().collect(&mut running, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((collected.stdout.head(), how.leftover_processes), (b"said\n".as_slice(), 1));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn one_who_looks_on_can_end_it() {
+    let warden = warden();
+    let mut running = warden.spawn(program("yes", &[])).unwrap();
+    let (collected, how) = Collector::default()
+        .collect(&mut running, |news| {
+            if news.total_bytes > 1_000_000 {
+                ControlFlow::Break(KillReason::OutputLimit)
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+        .unwrap();
+    assert_eq!(how.why, Why::OutputLimit);
+    assert!(collected.mixed.total_bytes() > 1_000_000);
+}
+
+#[test]
+fn a_terminal_is_collected_too() {
+    let mut order = sh("echo out; echo err >&2");
+    order.stdio = Stdio::Pty { rows: 24, cols: 80 };
+    let (collected, how) = collect(order, Collector::default());
+    assert_eq!((collected.stdout.head(), how.exit_code), (b"out\r\nerr\r\n".as_slice(), Some(0)));
+}
+
+#[test]
+fn a_stream_that_closes_early_does_not_end_the_command() {
+    let (_, how) = collect(sh("exec >&- 2>&-; sleep 0.2; exit 7"), Collector::default());
+    assert_eq!(how.exit_code, Some(7));
+}

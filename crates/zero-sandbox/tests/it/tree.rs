@@ -1,0 +1,198 @@
+//! Nothing of a command outlives it, nor the one who wanted it.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use zero_sandbox::running::{KillReason, Why};
+
+use crate::bench::{
+    GONE_MAX, LONG, both, children, ended, fds, groups_of, kill, mark, marked, parent, program,
+    run, sh, wait_for_marked, wait_until, warden,
+};
+use crate::client;
+
+/// Scripts that leave two processes with a mark, which do what they can to stay.
+fn stubborn(mark: &str) -> Vec<(&'static str, String)> {
+    let sleep = format!("exec -a {mark} sleep 60");
+    vec![
+        ("plain", format!("({sleep}) & ({sleep}) & wait")),
+        ("new session", format!("setsid bash -c '{sleep}' & setsid bash -c '{sleep}' & wait")),
+        ("daemon", format!("(setsid bash -c '({sleep}) & ({sleep}) &' &) ; sleep 60")),
+        ("ignores", format!("trap '' TERM INT HUP QUIT; ({sleep}) & ({sleep}) & wait")),
+        ("stopped", format!("({sleep}) & ({sleep}) & kill -STOP $!; kill -STOP $$; wait")),
+    ]
+}
+
+fn bash(script: &str) -> zero_sandbox::warden::Order {
+    program("bash", &["-c", script])
+}
+
+#[test]
+fn a_kill_gets_everything_below() {
+    let warden = warden();
+    for (name, script) in stubborn(&mark("kill")) {
+        let running = warden.spawn(bash(&script)).unwrap();
+        wait_for_marked(&mark("kill"), 2, LONG);
+        let start = Instant::now();
+        running.kill(KillReason::Asked);
+        assert_eq!(ended(&running).why, Why::Killed, "{name}");
+        assert!(start.elapsed() < GONE_MAX, "{name}: {:?}", start.elapsed());
+        assert_eq!(marked(&mark("kill")), [0; 0], "{name}");
+    }
+}
+
+#[test]
+fn so_does_a_timeout_with_or_without_groups() {
+    for warden in both() {
+        for (name, script) in stubborn(&mark("timeout")) {
+            let mut order = bash(&script);
+            order.timeout = Some(Duration::from_millis(150));
+            let start = Instant::now();
+            let how = ended(&warden.spawn(order).unwrap());
+            assert_eq!((how.why, how.exit_code), (Why::TimedOut, None), "{name}");
+            assert!(start.elapsed() >= Duration::from_millis(150), "{name}");
+            assert!(start.elapsed() < GONE_MAX + GONE_MAX, "{name}: {:?}", start.elapsed());
+            assert_eq!(marked(&mark("timeout")), [0; 0], "{name}");
+        }
+    }
+}
+
+#[test]
+fn so_does_dropping_it_or_the_warden() {
+    let warden = warden();
+    let script = &stubborn(&mark("drop"))[2].1;
+    let running = warden.spawn(bash(script)).unwrap();
+    wait_for_marked(&mark("drop"), 2, LONG);
+    drop(running);
+    wait_for_marked(&mark("drop"), 0, GONE_MAX);
+    let running = warden.spawn(bash(script)).unwrap();
+    wait_for_marked(&mark("drop"), 2, LONG);
+    drop(warden);
+    assert_eq!(marked(&mark("drop")), [0; 0]);
+    assert_eq!(ended(&running).why, Why::Killed);
+}
+
+#[test]
+fn what_is_left_after_the_main_process_is_killed_and_counted() {
+    let warden = warden();
+    let name = mark("left");
+    let script = format!("(setsid bash -c '(exec -a {name} sleep 60) & (exec -a {name} sleep 60) &' &)
+        while [ $(grep -l {name} /proc/[0-9]*/cmdline 2>/dev/null | wc -l) -lt 3 ]; do :; done; exit 3");
+    let running = warden.spawn(bash(&script)).unwrap();
+    let how = ended(&running);
+    assert_eq!((how.exit_code, how.why, how.leftover_processes), (Some(3), Why::Finished, 2));
+    assert_eq!(marked(&name), [0; 0]);
+    // One that ends by itself in time is not left over.
+    let how = ended(&warden.spawn(sh("sleep 0.05 & exit 0")).unwrap());
+    assert_eq!((how.exit_code, how.leftover_processes), (Some(0), 0));
+}
+
+#[test]
+fn two_commands_do_not_end_each_other() {
+    let warden = warden();
+    let (one, two) = (mark("one"), mark("two"));
+    let daemon =
+        |mark: &str| bash(&format!("(setsid bash -c '(exec -a {mark} sleep 60) &' &) ; sleep 60"));
+    let first = warden.spawn(daemon(&one)).unwrap();
+    let second = warden.spawn(daemon(&two)).unwrap();
+    wait_for_marked(&one, 1, LONG);
+    wait_for_marked(&two, 1, LONG);
+    first.kill(KillReason::Asked);
+    ended(&first);
+    assert_eq!((marked(&one).len(), marked(&two).len()), (0, 1));
+    assert_eq!(second.try_ended(), None);
+}
+
+#[test]
+fn nothing_survives_the_death_of_zero() {
+    for (name, script) in stubborn(&mark("zero")) {
+        let mut client = client::start(&format!("exec bash -c \"{script}\""));
+        wait_for_marked(&mark("zero"), 2, LONG);
+        let client_pid = client.id();
+        let wardens = children(client_pid);
+        assert_eq!(wardens.len(), 1, "{name}");
+        client.kill().unwrap();
+        client.wait().unwrap();
+        wait_for_marked(&mark("zero"), 0, GONE_MAX);
+        let warden = format!("/proc/{}", wardens[0]);
+        // Orphans of ours may be nobody's to wait for: ended is enough.
+        wait_until(GONE_MAX, || is_gone(&warden), || format!("{name}: {warden} is there"));
+    }
+}
+
+fn is_gone(folder: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("{folder}/stat")).unwrap_or_default();
+    stat.is_empty() || stat.contains(") Z ")
+}
+
+#[test]
+fn nothing_survives_the_death_of_the_warden_and_the_next_command_has_another() {
+    let warden = warden();
+    for signal in [Signal::KILL, Signal::TERM] {
+        let name = mark("warden");
+        let running = warden.spawn(bash(&stubborn(&name)[2].1)).unwrap();
+        wait_for_marked(&name, 2, LONG);
+        let pid = warden.pid().unwrap();
+        kill(pid as i32, signal);
+        assert_eq!(ended(&running).why, Why::Killed);
+        wait_for_marked(&name, 0, GONE_MAX);
+        wait_until(GONE_MAX, || is_gone(&format!("/proc/{pid}")), || "the warden is there".into());
+        let (output, how) = run(&warden, sh("echo again"));
+        assert_eq!((output.as_str(), how.exit_code), ("again\n", Some(0)));
+        assert_ne!(warden.pid(), Some(pid));
+    }
+}
+
+#[test]
+fn nothing_survives_the_death_of_a_keeper() {
+    let warden = warden();
+    let name = mark("keeper");
+    let running = warden.spawn(bash(&stubborn(&name)[2].1)).unwrap();
+    let other = warden.spawn(sh("sleep 60")).unwrap();
+    wait_for_marked(&name, 2, LONG);
+    let keeper = parent(running.pid);
+    kill(keeper, Signal::KILL);
+    assert_eq!(ended(&running).why, Why::Lost);
+    wait_for_marked(&name, 0, GONE_MAX);
+    wait_until(
+        GONE_MAX,
+        || groups_of(&keeper.to_string()).is_empty(),
+        || format!("{:?}", groups_of(&keeper.to_string())),
+    );
+    assert_eq!(other.wait(Duration::from_millis(50)), None);
+    assert_eq!(run(&warden, sh("echo on")).0, "on\n");
+}
+
+#[test]
+fn a_thousand_commands_leave_nothing() {
+    let warden = warden();
+    assert_eq!(run(&warden, sh("echo 0")).0, "0\n");
+    let pid = warden.pid().unwrap();
+    let warden_fds = fds(pid);
+    for _ in 0..1000 {
+        let how = ended(&warden.spawn(program("true", &[])).unwrap());
+        assert_eq!((how.exit_code, how.why, how.leftover_processes), (Some(0), Why::Finished, 0));
+    }
+    wait_until(GONE_MAX, || children(pid).is_empty(), || format!("{:?}", children(pid)));
+    assert_eq!(fds(pid), warden_fds);
+    let is_stale = |group: &String| {
+        !group
+            .split('-')
+            .nth(2)
+            .is_some_and(|keeper| std::path::Path::new(&format!("/proc/{keeper}")).exists())
+    };
+    assert!(!groups_of("").iter().any(is_stale), "{:?}", groups_of(""));
+}
+
+#[test]
+fn asking_again_and_again_changes_nothing() {
+    let warden = warden();
+    let running = warden.spawn(program("sleep", &["60"])).unwrap();
+    running.kill(KillReason::OutputLimit);
+    for _ in 0..20 {
+        running.kill(KillReason::Asked);
+    }
+    assert_eq!(ended(&running).why, Why::OutputLimit);
+    running.kill(KillReason::Asked);
+    assert_eq!(ended(&running).why, Why::OutputLimit);
+}
