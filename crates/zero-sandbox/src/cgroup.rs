@@ -24,6 +24,12 @@ const REMOVE_PAUSE: Duration = Duration::from_millis(2);
 /// The span in which processor time is shared out, in microseconds.
 const CPU_PERIOD_US: u64 = 100_000;
 
+/// The kernel counts threads like processes, and a build may have many of them. It gets a bound
+/// that stops a bomb, and processes alone are counted every now and then.
+const TASKS_PER_PROCESS: u64 = 8;
+/// There are never more tasks on a machine.
+const TASKS_MAX: u64 = 4 * 1024 * 1024;
+
 /// The control groups of one command. Dropping them removes them, once their processes are gone.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
@@ -33,6 +39,15 @@ pub(crate) struct Groups {
     limits: Option<ProcessLimits>,
     /// What was made, each folder once.
     made: Vec<PathBuf>,
+}
+
+/// How a process gets into its groups.
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
+    /// The only group, where a process can begin in it.
+    pub(crate) folder: Option<OwnedFd>,
+    /// Files of all groups; who writes `0` to one joins.
+    pub(crate) files: Vec<OwnedFd>,
 }
 
 #[derive(Clone, Debug)]
@@ -87,8 +102,8 @@ impl Groups {
         }
     }
 
-    /// Files to which a process writes `0` to join.
-    pub(crate) fn entries(&self) -> io::Result<Vec<OwnedFd>> {
+    /// How a process gets into the groups.
+    pub(crate) fn entries(&self) -> io::Result<Entries> {
         let in_use = |folder: &&PathBuf| {
             [&self.memory, &self.cpu, &self.processes]
                 .into_iter()
@@ -96,7 +111,19 @@ impl Groups {
                 .any(|group| group.folder == **folder)
         };
         let entry = |folder: &PathBuf| kernel_file::open_to_write(&folder.join("cgroup.procs"));
-        self.made.iter().filter(in_use).map(entry).collect()
+        let used: Vec<&PathBuf> = self.made.iter().filter(in_use).collect();
+        let files = used.iter().map(|folder| entry(folder)).collect::<io::Result<_>>()?;
+        let is_v2 = |group: &Group| group.version == Version::V2;
+        // A process begins in one group only, so there must not be others to join.
+        let folder = match used.as_slice() {
+            [folder]
+                if [&self.memory, &self.cpu, &self.processes].into_iter().flatten().all(is_v2) =>
+            {
+                Some(kernel_file::open_folder(folder)?)
+            }
+            _ => None,
+        };
+        Ok(Entries { folder, files })
     }
 
     /// The limit the command went over, if it did.
@@ -114,9 +141,11 @@ impl Groups {
             }
         }
         let group = self.processes.as_ref()?;
-        let refused = kernel_file::counter(&group.folder.join("pids.events"), "max");
-        let limit = limits.processes;
-        (refused > Some(0)).then_some(Why::ProcessLimit { limit, used: limit.saturating_add(1) })
+        let members = kernel_file::read(&group.folder.join("cgroup.procs")).unwrap_or_default();
+        let refused = kernel_file::counter(&group.folder.join("pids.events"), "max") > Some(0);
+        let (limit, count) = (limits.processes, members.lines().count() as u64);
+        let used = if refused { count.max(limit.saturating_add(1)) } else { count };
+        (used > limit).then_some(Why::ProcessLimit { limit, used })
     }
 
     /// Whether anything has to be asked now and then.
@@ -183,7 +212,9 @@ impl Group {
     }
 
     fn limit_processes(&self, limits: &ProcessLimits) -> io::Result<()> {
-        self.set("pids.max", &limits.processes.to_string())
+        let tasks = limits.processes.saturating_mul(TASKS_PER_PROCESS);
+        let tasks = if tasks < TASKS_MAX { tasks.to_string() } else { "max".to_owned() };
+        self.set("pids.max", &tasks)
     }
 }
 
@@ -259,6 +290,39 @@ impl std::fmt::Display for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where no group can be made, there is nothing to sweep, and this says just that.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a process to be left behind")]
+    fn only_what_nobody_keeps_is_swept() {
+        let places = Places::find();
+        let kept = Groups::make(&places, &ProcessLimits::default());
+        let own = Name::own().unwrap();
+        let stale = Name { started: own.started + 1, ..own }.to_string();
+        let mut left = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        for parent in places.parents() {
+            rustix::fs::mkdir(parent.join(&stale), rustix::fs::Mode::RWXU).unwrap();
+            let joined = parent.join(&stale).join("cgroup.procs");
+            kernel_file::write(&joined, &left.id().to_string()).unwrap();
+        }
+        // Its end is noticed meanwhile, as the reaper of orphans does it.
+        std::thread::scope(|scope| {
+            scope.spawn(|| sweep(&places));
+            if places.parents().is_empty() {
+                left.kill().unwrap();
+            }
+            left.wait().unwrap();
+        });
+        for parent in places.parents() {
+            assert!(rustix::fs::stat(parent.join(&stale)).is_err(), "{parent:?} has {stale}");
+        }
+        for folder in &kept.made {
+            assert!(rustix::fs::stat(folder).is_ok(), "{folder:?} is kept");
+        }
+        let made = kept.made.clone();
+        drop(kept);
+        assert!(made.iter().all(|folder| rustix::fs::stat(folder).is_err()), "{made:?}");
+    }
 
     #[test]
     fn a_name_tells_who_keeps_the_group() {

@@ -41,6 +41,12 @@ pub(crate) fn open_to_write(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
+/// Opens a folder of control files.
+pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
 /// Tells a control file something, in one write as the kernel wants it.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     rustix::io::write(open_to_write(path)?, text.as_bytes())?;
@@ -49,8 +55,7 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
 
 /// What a folder holds.
 pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(path, flags, Mode::empty())?;
+    let folder = open_folder(path)?;
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::new(folder)?.take(NAMES_MAX) {
         // A process that ends while the folder is read ends the reading of its tasks only.

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use super::message::{Failure, Step};
 use super::raw::{self, CStrings, Forked};
 use super::standin::Prepared;
+use crate::cgroup::Entries;
 
 /// What is needed to start a program.
 pub(super) struct Launch<'a> {
@@ -20,8 +21,8 @@ pub(super) struct Launch<'a> {
     pub(super) folder: &'a Path,
     /// Three streams, or one terminal.
     pub(super) stdio: &'a [OwnedFd],
-    /// Files of control groups through which the child joins them.
-    pub(super) groups: &'a [OwnedFd],
+    /// How the child gets into its control groups.
+    pub(super) groups: &'a Entries,
 }
 
 impl Launch<'_> {
@@ -34,9 +35,10 @@ impl Launch<'_> {
         let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|errno| fork_failure(errno.into()))?;
         let keeper = rustix::process::getpid();
-        match raw::fork().map_err(fork_failure)? {
+        let (forked, joins) = self.fork().map_err(fork_failure)?;
+        match forked {
             Forked::Child => {
-                let (step, errno) = match self.become_ready(keeper, &folder) {
+                let (step, errno) = match self.become_ready(keeper, &folder, joins) {
                     Ok(()) => (Step::Execute, raw::execute(self.prepared.program(), &argv, &envp)),
                     Err(failure) => failure,
                 };
@@ -61,11 +63,20 @@ impl Launch<'_> {
         }
     }
 
+    /// Forks, and says through which files the child has to join groups.
+    fn fork(&self) -> std::io::Result<(Forked, &[OwnedFd])> {
+        let Entries { folder, files } = self.groups;
+        // An old kernel cannot begin a process in a group, or something holds it from doing so.
+        let begun = folder.as_ref().and_then(|folder| raw::fork_into(folder).ok());
+        begun.map_or_else(|| Ok((raw::fork()?, files.as_slice())), |forked| Ok((forked, &[])))
+    }
+
     /// In the child: all that comes before the program.
     fn become_ready(
         &self,
         keeper: rustix::process::Pid,
         folder: &CString,
+        joins: &[OwnedFd],
     ) -> Result<(), (Step, i32)> {
         let at = |step: Step| move |errno: rustix::io::Errno| (step, errno.raw_os_error());
         rustix::process::setsid().map_err(at(Step::Stdio))?;
@@ -75,7 +86,7 @@ impl Launch<'_> {
         if rustix::process::getppid() != Some(keeper) {
             raw::exit(127);
         }
-        for group in self.groups {
+        for group in joins {
             rustix::io::write(group, b"0").map_err(at(Step::Cgroup))?;
         }
         if let [terminal] = self.stdio {

@@ -31,6 +31,43 @@ pub(super) fn fork() -> io::Result<Forked> {
     }
 }
 
+/// Makes a second process of this one, which begins in a control group of version 2.
+///
+/// Going into a group later makes the kernel wait for every processor, some ten milliseconds; to
+/// begin there costs nothing.
+pub(super) fn fork_into(group: &OwnedFd) -> io::Result<Forked> {
+    /// The kernel's record, in its second version.
+    #[repr(C)]
+    #[derive(Default)]
+    struct CloneArgs {
+        flags: u64,
+        pidfd: u64,
+        child_tid: u64,
+        parent_tid: u64,
+        exit_signal: u64,
+        stack: u64,
+        stack_size: u64,
+        tls: u64,
+        set_tid: u64,
+        set_tid_size: u64,
+        cgroup: u64,
+    }
+    const INTO_CGROUP: u64 = 0x2_0000_0000;
+    let args = CloneArgs {
+        flags: INTO_CGROUP,
+        exit_signal: u64::try_from(libc::SIGCHLD).unwrap_or_default(),
+        cgroup: u64::try_from(group.as_raw_fd()).unwrap_or_default(),
+        ..CloneArgs::default()
+    };
+    // SAFETY: as for `fork`: one thread, and without a stack of its own the child goes on with a
+    // copy of ours. The record is as long as is said and lives during the call.
+    match unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        pid => i32::try_from(pid).map(Forked::Parent).map_err(io::Error::other),
+    }
+}
+
 /// Ends this process at once: no destructor of the process it was forked from runs.
 pub(super) fn exit(code: i32) -> ! {
     // SAFETY: `_exit` has no precondition.
@@ -257,4 +294,43 @@ pub(super) fn keep_only(given: RawFd) -> io::Result<OwnedFd> {
 fn last_errno() -> i32 {
     // SAFETY: the pointer leads to the error number of this thread.
     unsafe { *libc::__errno_location() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The top of the second version's groups, if this machine has them and lets us make some.
+    fn group() -> Option<std::path::PathBuf> {
+        let mounts = kernel_file::read(Path::new("/proc/self/mountinfo")).unwrap();
+        let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+        let folder =
+            Path::new(line.split(' ').nth(4)?).join(format!("zero-test-{}", std::process::id()));
+        rustix::fs::mkdir(&folder, rustix::fs::Mode::RWXU).ok().map(|()| folder)
+    }
+
+    #[test]
+    fn a_process_begins_in_its_group() {
+        let no_group = kernel_file::open_folder(&std::env::temp_dir()).unwrap();
+        assert!(fork_into(&no_group).is_err());
+        let Some(folder) = group() else { return };
+        let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let pid = match fork_into(&kernel_file::open_folder(&folder).unwrap()) {
+            Ok(Forked::Child) => {
+                close_in_child(&go);
+                let _ = rustix::io::read(&wait, &mut [0]);
+                exit(0)
+            }
+            Ok(Forked::Parent(pid)) => Some(pid),
+            // A kernel before 5.7.
+            Err(_) => None,
+        };
+        let members = kernel_file::read(&folder.join("cgroup.procs")).unwrap();
+        drop(go);
+        if let Some(pid) = pid {
+            wait_for(pid);
+            assert_eq!(members.trim(), pid.to_string());
+        }
+        rustix::fs::rmdir(&folder).unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 
 use zero_sandbox::warden::Warden;
 
-use crate::bench::sh;
+use crate::bench::program;
 
 pub(crate) const ARGV0: &str = "zero-test-client";
 
@@ -14,7 +14,7 @@ pub(crate) fn main() -> i32 {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let script = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
     let warden = Warden::start().unwrap();
-    let running = warden.spawn(sh(&String::from_utf8_lossy(script))).unwrap();
+    let running = warden.spawn(program("bash", &["-c", &String::from_utf8_lossy(script)])).unwrap();
     running.wait(std::time::Duration::from_secs(60));
     0
 }

@@ -115,7 +115,7 @@ fn one_who_was_stopped_by_somebody_else_stays_so() {
     let name = mark("halted");
     let script = format!(
         "(exec -a {name} sleep 60) & \
-        until grep -q {name} /proc/$!/cmdline; do sleep 0.01; done; kill -STOP $!; while :; do :; done"
+        until grep -q sleep /proc/$!/comm; do sleep 0.01; done; kill -STOP $!; while :; do :; done"
     );
     let mut order = program("bash", &["-c", &script]);
     order.profile.limits.cpu_percent = 20;
@@ -152,4 +152,17 @@ fn what_enforces_limits_is_said_and_goes_away() {
     }
     assert_eq!(watchdog.limits_report(&limits).memory, LimitedBy::Watchdog);
     assert_eq!(groups_of(&std::process::id().to_string()), [""; 0]);
+}
+
+#[test]
+fn threads_are_no_processes() {
+    let script = "import threading, time\n\
+        ts = [threading.Thread(target=time.sleep, args=(0.4,)) for _ in range(40)]\n\
+        [t.start() for t in ts]\n[t.join() for t in ts]\nprint('done')";
+    for warden in both() {
+        let mut order = program("python3", &["-c", script]);
+        order.profile.limits.processes = 10;
+        let (output, how) = run(&warden, order);
+        assert_eq!((output.as_str(), how.why), ("done\n", Why::Finished));
+    }
 }

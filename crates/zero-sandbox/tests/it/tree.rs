@@ -19,7 +19,13 @@ fn stubborn(mark: &str) -> Vec<(&'static str, String)> {
         ("new session", format!("setsid bash -c '{sleep}' & setsid bash -c '{sleep}' & wait")),
         ("daemon", format!("(setsid bash -c '({sleep}) & ({sleep}) &' &) ; sleep 60")),
         ("ignores", format!("trap '' TERM INT HUP QUIT; ({sleep}) & ({sleep}) & wait")),
-        ("stopped", format!("({sleep}) & ({sleep}) & kill -STOP $!; kill -STOP $$; wait")),
+        (
+            "stopped",
+            format!(
+                "({sleep}) & ({sleep}) & until grep -q sleep /proc/$!/comm; do :; done; \
+                 kill -STOP $!; kill -STOP $$; wait"
+            ),
+        ),
     ]
 }
 
@@ -76,8 +82,10 @@ fn so_does_dropping_it_or_the_warden() {
 fn what_is_left_after_the_main_process_is_killed_and_counted() {
     let warden = warden();
     let name = mark("left");
-    let script = format!("(setsid bash -c '(exec -a {name} sleep 60) & (exec -a {name} sleep 60) &' &)
-        while [ $(grep -l {name} /proc/[0-9]*/cmdline 2>/dev/null | wc -l) -lt 3 ]; do :; done; exit 3");
+    let script = format!(
+        "(setsid bash -c '(exec -a {name} sleep 60) & (exec -a {name} sleep 60) &' &)
+        until [ $(pgrep -fxc '{name} 60') = 2 ]; do :; done; exit 3"
+    );
     let running = warden.spawn(bash(&script)).unwrap();
     let how = ended(&running);
     assert_eq!((how.exit_code, how.why, how.leftover_processes), (Some(3), Why::Finished, 2));
@@ -106,7 +114,7 @@ fn two_commands_do_not_end_each_other() {
 #[test]
 fn nothing_survives_the_death_of_zero() {
     for (name, script) in stubborn(&mark("zero")) {
-        let mut client = client::start(&format!("exec bash -c \"{script}\""));
+        let mut client = client::start(&script);
         wait_for_marked(&mark("zero"), 2, LONG);
         let client_pid = client.id();
         let wardens = children(client_pid);
