@@ -12,7 +12,9 @@ pub mod beneath;
 pub mod canonical;
 #[cfg(target_os = "linux")]
 mod cgroup;
+pub mod child;
 pub mod config_file;
+pub mod confine;
 #[cfg(target_os = "linux")]
 pub mod drain;
 mod facts;
@@ -27,8 +29,10 @@ mod located;
 mod lock;
 pub mod locked_line;
 pub mod metadata;
+pub mod probe;
 #[cfg(target_os = "linux")]
 mod process_tree;
+pub mod profile;
 mod replace;
 #[cfg(target_os = "linux")]
 pub mod running;
@@ -40,9 +44,12 @@ pub mod workspace;
 
 pub use canonical::LastLink;
 pub use config_file::{ConfigFile, ConfigFileError};
+pub use confine::{ConfineError, Gap, Prepared};
 pub use facts::{FileFacts, FileType};
 pub use folder::{DirEntry, Folder, Named};
 pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Snapshot};
 pub use located::Located;
+pub use probe::{LayerReport, Layers};
+pub use profile::{CommandSpec, Network, ProcessLimits, Profile, Property, Weakness};
 pub use state_dir::StateDir;
 pub use workspace::Workspace;

@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    zero_sandbox::child::from_argv0();
     zero::run(std::env::args_os())
 }

@@ -1,4 +1,4 @@
-//! Commands under the warden, attacked from inside and from outside.
+//! Commands under the warden and behind its walls, attacked from inside and from outside.
 //!
 //! The warden is the running program under another name, which here is the test program: what runs
 //! before its tests sends it there.
@@ -11,12 +11,16 @@
 )]
 #![cfg(target_os = "linux")]
 
+mod attacks;
 mod bench;
 mod client;
+mod lab;
 mod limits;
 mod output;
+mod promises;
 mod start;
 mod tree;
+mod work;
 
 /// Runs before the test harness, as `main` of the binary does it first of all.
 #[expect(unsafe_code, reason = "the harness owns `main`, so this has to come before it")]

@@ -1,0 +1,303 @@
+//! Tries to do what a confined command must not, and says what the kernel answered.
+//!
+//! `attack confine PLAN` runs a command under a profile; `attack try NAME ARGS…` is such a command.
+//! The tests start both; the second also without the first, to see that it does harm then.
+
+#![expect(
+    unsafe_code,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a program for tests, which does what zero does not"
+)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use zero_sandbox::{CommandSpec, Layers, Prepared, Profile};
+
+#[derive(Deserialize)]
+struct Plan {
+    profile: Profile,
+    command: CommandSpec,
+    bubblewrap: bool,
+    times: u32,
+}
+
+fn main() -> ExitCode {
+    zero_sandbox::child::from_argv0();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["confine", plan] => confine(plan),
+        ["try", name, rest @ ..] => {
+            let answer = attempt(name, rest).unwrap_or_else(|error| word(&error));
+            println!("{answer}");
+            ExitCode::SUCCESS
+        }
+        _ => ExitCode::from(2),
+    }
+}
+
+fn confine(plan: &str) -> ExitCode {
+    let plan: Plan = serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
+    let layers = Layers::probe();
+    let layers = if plan.bubblewrap { layers } else { layers.without_bubblewrap() };
+    let mut code = 0;
+    let start = Instant::now();
+    for _ in 0..plan.times {
+        let prepared = match Prepared::new(&plan.profile, &layers, &plan.command) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                println!("refused: {error}");
+                return ExitCode::from(3);
+            }
+        };
+        code = start_and_wait(prepared);
+    }
+    if plan.times > 1 {
+        println!("{} us each", start.elapsed().as_micros() / u128::from(plan.times));
+    }
+    ExitCode::from(code)
+}
+
+fn start_and_wait(prepared: Prepared) -> u8 {
+    let text = |word: &std::ffi::CString| std::ffi::OsStr::from_bytes(word.as_bytes()).to_owned();
+    let program = std::ffi::OsStr::from_bytes(prepared.program().to_bytes());
+    let mut command = Command::new(program);
+    let mut argv = prepared.argv().iter().map(text);
+    command.arg0(argv.next().unwrap()).args(argv).env_clear();
+    for variable in prepared.envp().iter().map(text) {
+        let bytes = variable.as_bytes();
+        let at = bytes.iter().position(|byte| *byte == b'=').unwrap();
+        let part = |bytes| std::ffi::OsStr::from_bytes(bytes).to_owned();
+        command.env(part(&bytes[..at]), part(&bytes[at + 1..]));
+    }
+    let status = {
+        let shared = std::sync::Arc::new(prepared);
+        let inner = std::sync::Arc::clone(&shared);
+        // SAFETY: runs in the forked child right before exec, and only makes system calls.
+        unsafe { command.pre_exec(move || Ok(inner.restrict_self()?)) };
+        let status = command.status();
+        drop(command);
+        std::sync::Arc::into_inner(shared).unwrap().cleanup();
+        status
+    };
+    match status {
+        Ok(status) => match status.signal() {
+            Some(signal) => 128 + u8::try_from(signal).unwrap(),
+            None => u8::try_from(status.code().unwrap()).unwrap(),
+        },
+        Err(error) => {
+            println!("cannot start: {}", word(&error));
+            4
+        }
+    }
+}
+
+fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
+    let ok = |()| "ok".to_owned();
+    match (name, args) {
+        ("read", [path]) => {
+            let mut text = String::new();
+            File::open(path)?.read_to_string(&mut text)?;
+            Ok(if text.is_empty() { "empty".to_owned() } else { "ok".to_owned() })
+        }
+        ("list", [path]) => {
+            let count = fs::read_dir(path)?.count();
+            Ok(if count == 0 { "empty".to_owned() } else { "ok".to_owned() })
+        }
+        ("write", [path]) => fs::write(path, "attacked").map(ok),
+        ("append", [path]) => OpenOptions::new().append(true).open(path).map(drop).map(ok),
+        ("truncate", [path]) => {
+            let path = std::ffi::CString::new(*path)?;
+            number(unsafe { libc::truncate(path.as_ptr(), 0) }.into())
+        }
+        ("chmod", [path]) => {
+            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).map(ok)
+        }
+        ("mkdir", [path]) => fs::create_dir(path).map(ok),
+        ("remove", [path]) => fs::remove_file(path).or_else(|_| fs::remove_dir_all(path)).map(ok),
+        ("rename", [from, to]) => fs::rename(from, to).map(ok),
+        ("hardlink", [from, to]) => fs::hard_link(from, to).map(ok),
+        ("read-through-link", [path, link]) => {
+            std::os::unix::fs::symlink(path, link)?;
+            attempt("read", &[link])
+        }
+        ("read-through-hardlink", [path, link]) => {
+            fs::hard_link(path, link)?;
+            attempt("read", &[link])
+        }
+        ("environ-of", [pid]) => attempt("read", &[&format!("/proc/{pid}/environ")]),
+        ("handles", []) => {
+            // One of them is the listing itself.
+            let open = fs::read_dir("/proc/self/fd")?.count();
+            Ok(format!("{}", open - 4))
+        }
+        ("tcp", [address]) => {
+            let address = address.parse().map_err(io::Error::other)?;
+            TcpStream::connect_timeout(&address, Duration::from_secs(2)).map(drop).map(ok)
+        }
+        ("tcp-says", [address]) => {
+            let mut stream = TcpStream::connect(address)?;
+            stream.write_all(b"hello")?;
+            stream.shutdown(std::net::Shutdown::Write)?;
+            let mut text = String::new();
+            stream.read_to_string(&mut text)?;
+            Ok(text)
+        }
+        ("own-loopback", []) => {
+            let port = TcpListener::bind("127.0.0.1:0")?;
+            TcpStream::connect(port.local_addr()?).map(drop).map(ok)
+        }
+        ("udp", [address]) => UdpSocket::bind("0.0.0.0:0")?.send_to(b"x", address).map(|_| ok(())),
+        ("socket", [family, kind]) => {
+            let family = family.parse().map_err(io::Error::other)?;
+            let kind = kind.parse().map_err(io::Error::other)?;
+            number(unsafe { libc::socket(family, kind, 0) }.into())
+        }
+        ("pair", []) => UnixStream::pair().map(drop).map(ok),
+        ("own-unix", [path]) => {
+            let _door = UnixListener::bind(path)?;
+            UnixStream::connect(path).map(drop).map(ok)
+        }
+        ("unix", [path]) => UnixStream::connect(path).map(drop).map(ok),
+        ("abstract", [name]) => {
+            let address = SocketAddr::from_abstract_name(name)?;
+            UnixStream::connect_addr(&address).map(drop).map(ok)
+        }
+        ("kill", [pid]) => {
+            let pid = pid.parse().map_err(io::Error::other)?;
+            number(unsafe { libc::kill(pid, libc::SIGCONT) }.into())
+        }
+        ("ptrace", [pid]) => {
+            let pid: libc::pid_t = pid.parse().map_err(io::Error::other)?;
+            number(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) })
+        }
+        ("call", [call]) => call_with_nothing(call),
+        ("new-user-namespace", []) => number(unsafe { libc::unshare(libc::CLONE_NEWUSER) }.into()),
+        ("new-namespace-by-clone", []) => {
+            let flags = libc::CLONE_NEWUSER | libc::SIGCHLD;
+            match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
+                0 => unsafe { libc::_exit(0) },
+                answer => number(answer),
+            }
+        }
+        ("type-into-terminal", []) => {
+            // Refused by the filter before the kernel sees that it is no terminal.
+            let key = b"x";
+            // High bits are no way around it: the kernel does not look at them.
+            let request = libc::TIOCSTI | 1 << 40;
+            number(unsafe { libc::syscall(libc::SYS_ioctl, 0, request, key.as_ptr()) })
+        }
+        ("x32", []) => number(unsafe { libc::syscall(0x4000_0000 + libc::SYS_getpid) }),
+        ("threads", []) => {
+            let answer = std::thread::spawn(|| "ok".to_owned()).join();
+            answer.map_err(|_| io::Error::other("no thread"))
+        }
+        ("capabilities", []) => {
+            let status = fs::read_to_string("/proc/self/status")?;
+            let sum = |name: &str| {
+                let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+                line.rsplit('\t').next().unwrap().trim_start_matches('0').to_owned()
+            };
+            let (held, more) = (sum("CapPrm:") + &sum("CapEff:"), sum("NoNewPrivs:"));
+            Ok(format!("{}{more}", if held.is_empty() { "none" } else { "some" }))
+        }
+        ("euid-of", [program]) => {
+            let output = Command::new(program).args(["try", "euid"]).output()?;
+            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        }
+        ("euid", []) => Ok(unsafe { libc::geteuid() }.to_string()),
+        ("sparse", [path, size]) => {
+            unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+            File::create(path)?.set_len(size.parse().map_err(io::Error::other)?).map(ok)
+        }
+        ("open-many", [most]) => {
+            let most: usize = most.parse().map_err(io::Error::other)?;
+            let mut open = Vec::new();
+            while open.len() < most {
+                match File::open("/dev/null") {
+                    Ok(file) => open.push(file),
+                    Err(error) => return Ok(word(&error)),
+                }
+            }
+            Ok("ok".to_owned())
+        }
+        ("core", []) => {
+            let mut limit = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+            unsafe { libc::getrlimit(libc::RLIMIT_CORE, &raw mut limit) };
+            Ok(limit.rlim_max.to_string())
+        }
+        ("processes", []) => {
+            let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+            let entries = fs::read_dir("/proc")?.flatten();
+            let seen = entries.filter(|entry| is_process(&entry.file_name().to_string_lossy()));
+            Ok(if seen.count() <= 3 { "few".to_owned() } else { "ok".to_owned() })
+        }
+        ("wait", []) => {
+            std::thread::sleep(Duration::from_secs(60));
+            Ok("ok".to_owned())
+        }
+        _ => Ok(format!("no such attempt: {name} {args:?}")),
+    }
+}
+
+/// A call that fails for want of arguments when it is allowed, and with `EPERM` when it is not.
+fn call_with_nothing(call: &str) -> io::Result<String> {
+    let call = match call {
+        "bpf" => libc::SYS_bpf,
+        "keyctl" => libc::SYS_keyctl,
+        "io_uring_setup" => libc::SYS_io_uring_setup,
+        "open_tree" => libc::SYS_open_tree,
+        "userfaultfd" => return number(unsafe { libc::syscall(libc::SYS_userfaultfd, 0xffff) }),
+        "setns" => libc::SYS_setns,
+        "clone3" => libc::SYS_clone3,
+        "process_vm_readv" => {
+            return number(unsafe { libc::syscall(libc::SYS_process_vm_readv, 0) });
+        }
+        "pidfd_getfd" => return number(unsafe { libc::syscall(libc::SYS_pidfd_getfd, -1, 0, 0) }),
+        "perf_event_open" => libc::SYS_perf_event_open,
+        "mount" => libc::SYS_mount,
+        _ => return Ok(format!("no such call: {call}")),
+    };
+    number(unsafe { libc::syscall(call, -1, 0, 0, 0, 0, 0) })
+}
+
+fn number(answer: libc::c_long) -> io::Result<String> {
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok("ok".to_owned()) }
+}
+
+fn word(error: &io::Error) -> String {
+    let known = [
+        (libc::EPERM, "EPERM"),
+        (libc::ENOENT, "ENOENT"),
+        (libc::EACCES, "EACCES"),
+        (libc::EROFS, "EROFS"),
+        (libc::EBUSY, "EBUSY"),
+        (libc::EXDEV, "EXDEV"),
+        (libc::EFBIG, "EFBIG"),
+        (libc::ESRCH, "ESRCH"),
+        (libc::EMFILE, "EMFILE"),
+        (libc::EINVAL, "EINVAL"),
+        (libc::ENOSYS, "ENOSYS"),
+        (libc::EEXIST, "EEXIST"),
+        (libc::EISDIR, "EISDIR"),
+        (libc::ENOTDIR, "ENOTDIR"),
+        (libc::EBADF, "EBADF"),
+        (libc::EFAULT, "EFAULT"),
+        (libc::ENETUNREACH, "ENETUNREACH"),
+        (libc::ECONNREFUSED, "ECONNREFUSED"),
+    ];
+    let code = error.raw_os_error();
+    let named = known.iter().find(|(known, _)| Some(*known) == code);
+    named.map_or_else(|| error.to_string(), |(_, name)| (*name).to_owned())
+}

@@ -1,0 +1,39 @@
+//! The other lives of the binary: helper processes that are this program again under another name.
+//!
+//! zero is one binary. Where it needs a process of its own kind, it starts itself, and the name it
+//! is started under, which no command line of a person has, says as what.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::confine;
+
+/// The name of the last step before a confined command.
+const CONFINED: &str = "zero-confined";
+
+/// Whether this program looks at its name first, and so can be started as a helper.
+static LOOKED: AtomicBool = AtomicBool::new(false);
+
+/// Does a helper's work and ends the process, if the process was started as one. Must come before
+/// anything else in `main`: the command's start waits for it, and it counts on one thread.
+pub fn from_argv0() {
+    LOOKED.store(true, Ordering::Relaxed);
+    let mut args = std::env::args_os();
+    let name = args.next().unwrap_or_default();
+    if let Some(code) = helper(&name, args) {
+        std::process::exit(i32::from(code));
+    }
+}
+
+fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<u8> {
+    match Path::new(name).file_name()?.to_str()? {
+        CONFINED => Some(confine::stage::run(args.next())),
+        _ => None,
+    }
+}
+
+/// Whether this program can be started again as a helper.
+pub(crate) fn can_be_helper() -> bool {
+    LOOKED.load(Ordering::Relaxed)
+}

@@ -1,0 +1,252 @@
+//! The system calls that a child may not make.
+//!
+//! Everything is allowed but a list: calls that reach into other processes, change what the kernel
+//! is, or open the large and seldom used doors through which it was broken before. What builds,
+//! tests and version control need stays. A refused call answers `EPERM`, as in a container, so that
+//! programs take the path they have for that.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+use serde::{Deserialize, Serialize};
+
+/// Which sockets a child may open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Sockets {
+    /// None but connected pairs.
+    Pairs,
+    /// Unix sockets.
+    Unix,
+    /// Internet sockets.
+    Internet,
+    /// Both.
+    UnixAndInternet,
+}
+
+/// The filter could not be made for this processor.
+#[derive(Debug, thiserror::Error)]
+#[error("no system call filter can be made for this processor")]
+pub struct FilterError(#[source] Option<seccompiler::BackendError>);
+
+impl From<seccompiler::BackendError> for FilterError {
+    fn from(error: seccompiler::BackendError) -> Self {
+        Self(Some(error))
+    }
+}
+
+/// Calls refused whatever their arguments.
+const REFUSED: &[libc::c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    // The kernel's own machines.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_fanotify_init,
+    libc::SYS_lookup_dcookie,
+    // Keys of the person, which belong to no file.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // Mounts and roots.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_open_by_handle_at,
+    // The machine.
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_nfsservctl,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_uselib,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ustat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_sysfs,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS__sysctl,
+];
+
+/// Bits of `clone` and `unshare` that make a namespace.
+const NEW_NAMESPACES: &[libc::c_int] = &[
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// Makes a namespace for time; in `clone` the bit belongs to the exit signal.
+const CLONE_NEWTIME: libc::c_int = 0x80;
+
+/// Types into the terminal as if a person had.
+const TYPES_INTO_TERMINALS: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
+
+/// The filter, ready for the kernel.
+pub(crate) fn program(sockets: Sockets) -> Result<BpfProgram, FilterError> {
+    let filter = SeccompFilter::new(
+        rules(sockets)?,
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+        target()?,
+    )?;
+    let body: BpfProgram = filter.try_into()?;
+    Ok(preamble().into_iter().chain(body).collect())
+}
+
+fn target() -> Result<TargetArch, FilterError> {
+    std::env::consts::ARCH.try_into().map_err(|_| FilterError(None))
+}
+
+fn rules(sockets: Sockets) -> Result<BTreeMap<i64, Vec<SeccompRule>>, FilterError> {
+    // No rules for a call: it is refused whatever its arguments.
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut namespaces = Vec::new();
+    for bit in NEW_NAMESPACES {
+        namespaces.push(has_bit(0, bit.unsigned_abs())?);
+    }
+    rules.insert(libc::SYS_clone, namespaces.clone());
+    namespaces.push(has_bit(0, CLONE_NEWTIME.unsigned_abs())?);
+    rules.insert(libc::SYS_unshare, namespaces);
+    let mut typing = Vec::new();
+    for request in TYPES_INTO_TERMINALS {
+        // The kernel looks at the low half of the number only, and so do we.
+        typing.push(SeccompRule::new(vec![argument(1, SeccompCmpOp::Eq, *request)?])?);
+    }
+    rules.insert(libc::SYS_ioctl, typing);
+    rules.insert(libc::SYS_socket, refused_sockets(sockets)?);
+    let pairs = none_of(&[libc::AF_UNIX])?;
+    rules.insert(libc::SYS_socketpair, vec![pairs]);
+    Ok(rules)
+}
+
+fn refused_sockets(sockets: Sockets) -> Result<Vec<SeccompRule>, FilterError> {
+    let internet = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let both = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let families: &[libc::c_int] = match sockets {
+        Sockets::Pairs => return Ok(Vec::new()),
+        Sockets::Unix => &[libc::AF_UNIX],
+        Sockets::Internet => &internet,
+        Sockets::UnixAndInternet => &both,
+    };
+    // Resolvers ask for the machine's addresses over netlink; its other services are for the root
+    // of the machine.
+    let other_netlink = SeccompRule::new(vec![
+        argument(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.unsigned_abs()))?,
+        argument(2, SeccompCmpOp::Ne, u64::from(libc::NETLINK_ROUTE.unsigned_abs()))?,
+    ])?;
+    Ok(vec![none_of(families)?, other_netlink])
+}
+
+fn none_of(families: &[libc::c_int]) -> Result<SeccompRule, FilterError> {
+    let mut conditions = Vec::new();
+    for family in families {
+        conditions.push(argument(0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs()))?);
+    }
+    Ok(SeccompRule::new(conditions)?)
+}
+
+fn has_bit(at: u8, bit: u32) -> Result<SeccompRule, FilterError> {
+    let bit = u64::from(bit);
+    Ok(SeccompRule::new(vec![argument(at, SeccompCmpOp::MaskedEq(bit), bit)?])?)
+}
+
+fn argument(at: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, FilterError> {
+    Ok(SeccompCondition::new(at, SeccompCmpArgLen::Dword, op, value)?)
+}
+
+#[cfg(target_arch = "x86_64")]
+const AUDIT_ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const AUDIT_ARCH: u32 = 0xc000_00b7;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const AUDIT_ARCH: u32 = 0;
+
+/// Numbers from here on are calls of the x32 interface. They pass for x86-64 and have numbers of
+/// their own, so a list of numbers does not see them.
+const X32_CALLS: u32 = 0x4000_0000;
+
+/// What the list cannot say: calls of other interfaces end the process, and `clone3`, whose flags
+/// lie in memory where no filter sees them, does not exist; libraries then fall back to `clone`.
+fn preamble() -> Vec<sock_filter> {
+    const LOAD: u16 = 0x20;
+    const JUMP_EQUAL: u16 = 0x15;
+    const JUMP_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const KILL_PROCESS: u32 = 0x8000_0000;
+    const ERRNO: u32 = 0x0005_0000;
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    let clone3 = u32::try_from(libc::SYS_clone3).unwrap_or(u32::MAX);
+    vec![
+        step(LOAD, 0, 0, 4),
+        step(JUMP_EQUAL, 1, 0, AUDIT_ARCH),
+        step(RETURN, 0, 0, KILL_PROCESS),
+        step(LOAD, 0, 0, 0),
+        step(JUMP_AT_LEAST, 0, 1, X32_CALLS),
+        step(RETURN, 0, 0, KILL_PROCESS),
+        step(JUMP_EQUAL, 0, 1, clone3),
+        step(RETURN, 0, 0, ERRNO | libc::ENOSYS.unsigned_abs()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_filter_fits_the_kernel() {
+        for sockets in [Sockets::Pairs, Sockets::Unix, Sockets::Internet, Sockets::UnixAndInternet]
+        {
+            let length = program(sockets).unwrap().len();
+            assert!((100..4096).contains(&length), "{sockets:?}: {length}");
+        }
+    }
+}

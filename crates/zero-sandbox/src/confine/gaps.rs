@@ -1,0 +1,138 @@
+//! What a profile asks for and the layers at hand cannot give.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::landlock::{ABI_SCOPE, ABI_TRUNCATE};
+use super::layout::{Layout, Said};
+use crate::probe::{Absent, Layers};
+use crate::profile::{Network, Profile, Property};
+
+/// A property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    /// Which one.
+    pub property: Property,
+    /// Why not.
+    pub why: String,
+    /// What would make it hold.
+    pub fix: Option<String>,
+}
+
+/// Whether one of `gaps` is about `property`.
+pub(super) fn has(gaps: &[Gap], property: Property) -> bool {
+    gaps.iter().any(|gap| gap.property == property)
+}
+
+/// All of them in one sentence each.
+pub(super) fn listed(gaps: &[Gap]) -> String {
+    let each = gaps.iter().map(|Gap { property, why, fix }| {
+        let fix = fix.as_ref().map(|fix| format!("; to fix it: {fix}")).unwrap_or_default();
+        format!("`{property}` cannot be enforced here: {why}{fix}")
+    });
+    each.collect::<Vec<_>>().join("\n")
+}
+
+/// Finds what does not hold. `readable` says whether everything but what is masked could be put
+/// into rules.
+pub(super) fn find(
+    profile: &Profile,
+    layers: &Layers,
+    layout: &Layout,
+    readable: bool,
+) -> Vec<Gap> {
+    let mut gaps = Gaps(Vec::new());
+    match &layers.bubblewrap {
+        Ok(_) => with_mounts(&mut gaps, profile, layers, layout),
+        Err(absent) => without_mounts(&mut gaps, profile, layers, layout, readable, absent),
+    }
+    if let Err(absent) = &layers.seccomp {
+        gaps.absent(Property::SystemCalls, absent);
+    }
+    gaps.0
+}
+
+struct Gaps(Vec<Gap>);
+
+impl Gaps {
+    fn absent(&mut self, property: Property, absent: &Absent) {
+        let Absent { why, fix } = absent.clone();
+        self.0.push(Gap { property, why, fix });
+    }
+
+    fn push(&mut self, property: Property, why: impl Into<String>, fix: Option<String>) {
+        self.0.push(Gap { property, why: why.into(), fix });
+    }
+}
+
+fn with_mounts(gaps: &mut Gaps, profile: &Profile, layers: &Layers, layout: &Layout) {
+    if let Some(link) = layout.links.first() {
+        let why = format!("`{}` is a link, and could be replaced", link.display());
+        let fix = "protect what it points at, or put a real file in its place";
+        gaps.push(Property::Protected, why, Some(fix.to_owned()));
+    }
+    // A network of one's own has no abstract sockets but one's own.
+    if profile.network == Network::Host && version(layers) < ABI_SCOPE {
+        let why = "abstract unix sockets of the host belong to its network";
+        gaps.push(Property::HostSockets, why, Some("use Linux 6.12 or later".to_owned()));
+    }
+}
+
+fn without_mounts(
+    gaps: &mut Gaps,
+    profile: &Profile,
+    layers: &Layers,
+    layout: &Layout,
+    readable: bool,
+    bubblewrap: &Absent,
+) {
+    let fix = || bubblewrap.fix.clone();
+    let because = |what: &str| format!("{what}; {}", bubblewrap.why);
+    let version = version(layers);
+
+    if version < ABI_TRUNCATE {
+        let why = because("Landlock before version 3 cannot keep files from being cut short");
+        gaps.push(Property::Writes, why, fix());
+    }
+    let in_writable = |path: &Path| layout.writable_above(path).is_some();
+    let protected = layout.of(Said::Protected).chain(layout.missing.iter().map(AsRef::as_ref));
+    if let Some(path) = protected.into_iter().find(|path| in_writable(path)) {
+        let what = format!("`{}` lies in a folder that is granted as a whole", path.display());
+        gaps.push(Property::Protected, because(&what), fix());
+    }
+    let masked_inside = layout.of(Said::Masked).find(|path| in_writable(path));
+    if let Some(path) = masked_inside {
+        let what = format!("`{}` lies in a folder that is granted as a whole", path.display());
+        gaps.push(Property::Masked, because(&what), fix());
+    } else if !readable || (version == 0 && layout.of(Said::Masked).next().is_some()) {
+        let why = because("there are more files beside the masked ones than can be granted");
+        let none = because("the kernel has no Landlock");
+        gaps.push(Property::Masked, if version == 0 { none } else { why }, fix());
+    }
+    match profile.network {
+        Network::Host => {}
+        Network::Nothing => {
+            if let Err(absent) = &layers.seccomp {
+                gaps.absent(Property::Network, absent);
+            }
+        }
+        Network::Loopback | Network::Proxy { .. } => {
+            let why = because("a network of its own needs a namespace");
+            gaps.push(Property::Network, why, fix());
+        }
+    }
+    if let Err(absent) = &layers.seccomp {
+        gaps.absent(Property::HostSockets, absent);
+    }
+    if version < ABI_SCOPE {
+        let why = because("Landlock before version 6 cannot keep signals inside");
+        gaps.push(Property::Processes, why, fix());
+    }
+    gaps.push(Property::PrivateTmp, because("`/tmp` is the host's, for reading"), fix());
+}
+
+/// The version of Landlock, zero for none.
+fn version(layers: &Layers) -> i32 {
+    layers.landlock.as_ref().copied().unwrap_or(0)
+}

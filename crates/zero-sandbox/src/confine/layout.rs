@@ -1,0 +1,160 @@
+//! A profile's paths as they really are on this machine, now.
+//!
+//! Links are followed once, here. What is writable, protected and masked may nest: the innermost
+//! word about a path counts.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::profile::Profile;
+
+/// A profile's paths, resolved.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// The last word on each path that is named.
+    said: BTreeMap<PathBuf, Said>,
+    /// Protected paths that do not exist: the first part of each that is missing.
+    pub(crate) missing: Vec<PathBuf>,
+    /// Links on the way to protected paths, which no mount can hold in place.
+    pub(crate) links: Vec<PathBuf>,
+}
+
+/// What a profile says about a path. The strictest comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Said {
+    Writable,
+    Protected,
+    Masked,
+}
+
+impl Layout {
+    /// Resolves the paths of `profile`. Folders to write to and files to mask that do not exist
+    /// need nothing.
+    pub(crate) fn new(profile: &Profile) -> Self {
+        let mut layout = Self { said: BTreeMap::new(), missing: Vec::new(), links: Vec::new() };
+        for path in &profile.writable {
+            layout.say(path, Said::Writable);
+        }
+        for path in &profile.masked {
+            layout.say(path, Said::Masked);
+        }
+        for path in &profile.protected {
+            layout.protect(path, &profile.writable);
+        }
+        layout.missing.sort();
+        layout.missing.dedup();
+        layout
+    }
+
+    fn say(&mut self, path: &Path, what: Said) {
+        if let Ok(real) = path.canonicalize() {
+            self.insert(real, what);
+        }
+    }
+
+    fn insert(&mut self, real: PathBuf, what: Said) {
+        let said = self.said.entry(real).or_insert(what);
+        *said = (*said).max(what);
+    }
+
+    /// Follows a protected path down from the folder that would let it be changed.
+    fn protect(&mut self, path: &Path, writable: &[PathBuf]) {
+        for root in writable {
+            let Ok(real) = root.canonicalize() else { continue };
+            let Ok(rest) = path.strip_prefix(root).or_else(|_| path.strip_prefix(&real)) else {
+                continue;
+            };
+            self.protect_beneath(real, rest);
+        }
+    }
+
+    fn protect_beneath(&mut self, root: PathBuf, rest: &Path) {
+        let mut at = root;
+        for part in rest.components() {
+            at.push(part);
+            match at.symlink_metadata() {
+                Ok(facts) if facts.is_symlink() => {
+                    self.links.push(at.clone());
+                    // What it points at can be held; the link itself cannot.
+                    match at.canonicalize() {
+                        Ok(real) => at = real,
+                        Err(_) => return,
+                    }
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.missing.push(at);
+                    return;
+                }
+                Err(_) => break,
+            }
+        }
+        self.insert(at, Said::Protected);
+    }
+
+    /// Every path that is named, those above before those beneath.
+    pub(crate) fn said(&self) -> impl Iterator<Item = (&Path, Said)> {
+        self.said.iter().map(|(path, said)| (path.as_path(), *said))
+    }
+
+    /// The paths of which this is said.
+    pub(crate) fn of(&self, what: Said) -> impl Iterator<Item = &Path> {
+        self.said().filter(move |(_, said)| *said == what).map(|(path, _)| path)
+    }
+
+    /// The innermost word about the folders above `path`, and the folder it is about.
+    pub(crate) fn above(&self, path: &Path) -> Option<(&Path, Said)> {
+        path.ancestors().skip(1).find_map(|folder| {
+            self.said.get_key_value(folder).map(|(folder, said)| (folder.as_path(), *said))
+        })
+    }
+
+    /// The writable folder in which `path` lies, when nothing in between says otherwise.
+    pub(crate) fn writable_above(&self, path: &Path) -> Option<&Path> {
+        self.above(path).filter(|(_, said)| *said == Said::Writable).map(|(folder, _)| folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Network, ProcessLimits};
+
+    fn profile(root: &Path, writable: &[&str], protected: &[&str]) -> Profile {
+        let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect();
+        let limits = ProcessLimits {
+            memory_bytes: 0,
+            cpu_percent: 0,
+            processes: 0,
+            open_files: 0,
+            file_bytes: 0,
+        };
+        Profile {
+            writable: paths(writable),
+            protected: paths(protected),
+            masked: Vec::new(),
+            network: Network::Nothing,
+            limits,
+            tmp: root.to_owned(),
+            weaknesses: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn protected_paths_are_followed_from_the_writable_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("ws/.git/hooks")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("ws/link")).unwrap();
+        std::fs::create_dir(root.join("ws/real")).unwrap();
+        let protected = ["ws/.git/hooks", "ws/.vscode/a", "ws/.vscode/b", "ws/link", "other"];
+        let layout = Layout::new(&profile(&root, &["ws"], &protected));
+        let held: Vec<_> = layout.of(Said::Protected).collect();
+        assert_eq!(held, [root.join("ws/.git/hooks"), root.join("ws/real")]);
+        assert_eq!(layout.missing, [root.join("ws/.vscode")]);
+        assert_eq!(layout.links, [root.join("ws/link")]);
+        assert_eq!(layout.writable_above(&root.join("ws/.git/x")), Some(&*root.join("ws")));
+        assert_eq!(layout.writable_above(&root.join("ws/.git/hooks/x")), None);
+    }
+}

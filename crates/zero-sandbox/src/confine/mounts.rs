@@ -1,0 +1,216 @@
+//! A layout as a tree of mounts: the arguments for bubblewrap.
+//!
+//! The whole tree read-only first, then what is the child's own, then the profile's paths from the
+//! top down, so that what lies further in is mounted on what lies above it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::host_sockets;
+use super::layout::{Layout, Said};
+use super::placeholders::Placeholders;
+use crate::profile::{Network, Profile};
+
+/// Where the proxy's socket is for the child's side of it.
+pub(crate) const PROXY_DOOR: &str = "/dev/zero-proxy";
+
+/// The child's own `/tmp`.
+pub(crate) const TMP: &str = "/tmp";
+
+/// Where services of the host listen. Nothing of it is the child's business but the few below.
+const RUN: &str = "/run";
+
+/// Parts of [`RUN`] that hold files and not services: what systems keep there that programs need
+/// to find libraries and name servers, and people's disks.
+const RUN_KEPT: &[&str] = &[
+    "/run/current-system",
+    "/run/opengl-driver",
+    "/run/booted-system",
+    "/run/media",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/systemd/resolve/stub-resolv.conf",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+];
+
+/// More files than this cannot be hidden one by one.
+pub(crate) const HIDDEN_MAX: usize = 512;
+
+/// Arguments for bubblewrap and what they refer to.
+#[derive(Debug)]
+pub(crate) struct Mounts {
+    pub(crate) args: Vec<OsString>,
+    /// Empty files that are mounted over hidden ones, by number.
+    pub(crate) empty_files: Vec<OwnedFd>,
+}
+
+/// What is mounted at a path. The strictest comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mount {
+    Open,
+    ReadOnly,
+    HiddenFile,
+    HiddenFolder,
+}
+
+impl Mounts {
+    /// Says `layout` in mounts. Folders that stand in for what is missing are made here.
+    pub(crate) fn new(
+        profile: &Profile,
+        folder: &Path,
+        layout: &Layout,
+        placeholders: &mut Placeholders,
+    ) -> io::Result<Self> {
+        let mut tree = Tree { layout, mounts: BTreeMap::new() };
+        tree.said();
+        for path in layout.of(Said::Protected).filter(|path| path.is_dir()) {
+            placeholders.share(path)?;
+        }
+        for path in &layout.missing {
+            if layout.writable_above(path).is_some() {
+                placeholders.stand_in(path)?;
+                tree.hold(path, Mount::ReadOnly);
+            }
+        }
+        for socket in host_sockets::listening() {
+            if !tree.is_out_of_sight(&socket) {
+                tree.hold(&socket, Mount::HiddenFile);
+            }
+        }
+        if tree.is_out_of_sight(folder) && layout.writable_above(folder).is_none() {
+            tree.put(folder, Mount::ReadOnly);
+        }
+        let mut mounts = Self { args: Vec::new(), empty_files: Vec::new() };
+        mounts.own(profile);
+        mounts.tree(&tree.mounts)?;
+        Ok(mounts)
+    }
+
+    fn push<const N: usize>(&mut self, args: [&dyn AsArg; N]) {
+        self.args.extend(args.iter().map(|arg| arg.as_arg()));
+    }
+
+    /// What is the child's own.
+    fn own(&mut self, profile: &Profile) {
+        self.push([&"--perms", &"0755", &"--tmpfs", &RUN]);
+        for kept in RUN_KEPT {
+            self.push([&"--ro-bind-try", kept, kept]);
+        }
+        self.push([&"--bind", &profile.tmp.as_path(), &TMP]);
+        if profile.network != Network::Host {
+            self.push([&"--unshare-net"]);
+        }
+        if let Network::Proxy { socket } = &profile.network {
+            self.push([&"--bind", &socket.as_path(), &PROXY_DOOR]);
+        }
+    }
+
+    fn tree(&mut self, mounts: &BTreeMap<PathBuf, Mount>) -> io::Result<()> {
+        for (path, mount) in mounts {
+            let path = &path.as_path();
+            match mount {
+                Mount::Open => self.push([&"--bind", path, path]),
+                Mount::ReadOnly => self.push([&"--ro-bind", path, path]),
+                Mount::HiddenFolder => {
+                    // Where something further in is shown, the way there must be open.
+                    let inner = mounts.keys().any(|other| other != path && other.starts_with(path));
+                    let mode = if inner { "0111" } else { "0000" };
+                    self.push([&"--perms", &mode, &"--tmpfs", path]);
+                }
+                Mount::HiddenFile => {
+                    let number = self.empty_file()?.to_string();
+                    let number = &number.as_str();
+                    self.push([&"--perms", &"0000", &"--ro-bind-data", number, path]);
+                }
+            }
+        }
+        // Only now, because what lies further in had to be put there.
+        let hidden = mounts.iter().filter(|(_, mount)| **mount == Mount::HiddenFolder);
+        for (path, _) in hidden {
+            self.push([&"--remount-ro", &path.as_path()]);
+        }
+        self.push([&"--remount-ro", &RUN]);
+        Ok(())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the empty device is no person's file")]
+    fn empty_file(&mut self) -> io::Result<i32> {
+        if self.empty_files.len() >= HIDDEN_MAX {
+            let why = format!("more than {HIDDEN_MAX} files would have to be hidden one by one");
+            return Err(io::Error::other(why));
+        }
+        let file = OwnedFd::from(File::open("/dev/null")?);
+        let number = file.as_raw_fd();
+        self.empty_files.push(file);
+        Ok(number)
+    }
+}
+
+/// Something that can be an argument.
+trait AsArg {
+    fn as_arg(&self) -> OsString;
+}
+
+impl AsArg for &str {
+    fn as_arg(&self) -> OsString {
+        (*self).into()
+    }
+}
+
+impl AsArg for &Path {
+    fn as_arg(&self) -> OsString {
+        (*self).into()
+    }
+}
+
+/// The mounts, by path: those above before those beneath.
+struct Tree<'a> {
+    layout: &'a Layout,
+    mounts: BTreeMap<PathBuf, Mount>,
+}
+
+impl Tree<'_> {
+    fn said(&mut self) {
+        for (path, said) in self.layout.said() {
+            let above = self.layout.above(path).map(|(_, said)| said);
+            match said {
+                Said::Writable => self.put(path, Mount::Open),
+                // What nobody may write to, or even see, is protected already.
+                Said::Protected if above != Some(Said::Writable) => {}
+                Said::Protected => self.hold(path, Mount::ReadOnly),
+                Said::Masked if above == Some(Said::Masked) => {}
+                Said::Masked if above.is_none() && self.is_out_of_sight(path) => {}
+                Said::Masked if path.is_dir() => self.hold(path, Mount::HiddenFolder),
+                Said::Masked => self.hold(path, Mount::HiddenFile),
+            }
+        }
+    }
+
+    /// Mounts at `path`, and holds every folder between it and the writable one in place.
+    ///
+    /// A folder can be renamed although something is mounted further in, and everything moves
+    /// along. One on which something is mounted itself cannot.
+    fn hold(&mut self, path: &Path, mount: Mount) {
+        if let Some(root) = self.layout.writable_above(path) {
+            for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
+                self.put(folder, Mount::Open);
+            }
+        }
+        self.put(path, mount);
+    }
+
+    fn put(&mut self, path: &Path, mount: Mount) {
+        let there = self.mounts.entry(path.to_owned()).or_insert(mount);
+        *there = (*there).max(mount);
+    }
+
+    /// Whether the host's folder is replaced by the child's own.
+    fn is_out_of_sight(&self, path: &Path) -> bool {
+        let replaced = [TMP, RUN, "/dev", "/proc"].iter().any(|own| path.starts_with(own));
+        replaced && self.layout.above(path).is_none()
+    }
+}

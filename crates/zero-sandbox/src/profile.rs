@@ -1,0 +1,207 @@
+//! What a child process may do, said as intent: which folders it may change, what it may not read,
+//! whom it may reach.
+//!
+//! A profile names no mechanism. [`crate::probe::Layers`] says what this machine can enforce and
+//! [`crate::confine::Prepared`] brings the two together; what cannot be enforced is an error, never
+//! a silent gap, unless the profile itself lists it under [`Profile::weaknesses`].
+//!
+//! Both types cross a socket to the process that starts children, so both are plain data.
+
+pub(crate) mod wire;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a child finds zero's proxy under [`Network::Proxy`]: `127.0.0.1`, this port.
+pub const PROXY_PORT: u16 = 3128;
+
+/// What a child may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Folders it may change. Ones that do not exist stay that way.
+    #[serde(with = "wire::paths")]
+    pub writable: Vec<PathBuf>,
+    /// Paths inside them that stay as they are, also those that do not exist yet.
+    #[serde(with = "wire::paths")]
+    pub protected: Vec<PathBuf>,
+    /// Files and folders it may not read.
+    #[serde(with = "wire::paths")]
+    pub masked: Vec<PathBuf>,
+    /// Whom it may reach.
+    pub network: Network,
+    /// How much it may use.
+    pub limits: ProcessLimits,
+    /// The host's folder that is the child's own `/tmp` and `TMPDIR`.
+    #[serde(with = "wire::path")]
+    pub tmp: PathBuf,
+    /// Properties that may be missing when this machine cannot enforce them.
+    pub weaknesses: Vec<Weakness>,
+}
+
+/// Whom a child may reach.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Nobody, not even itself over loopback.
+    Nothing,
+    /// Itself: a loopback device of its own, where nothing of the host listens.
+    Loopback,
+    /// Zero's proxy, at `127.0.0.1` and [`PROXY_PORT`], and itself.
+    Proxy {
+        /// The unix socket on which the proxy listens.
+        #[serde(with = "wire::path")]
+        socket: PathBuf,
+    },
+    /// Whomever the host reaches.
+    Host,
+}
+
+/// How much a child and its descendants may use.
+///
+/// Files and handles are limited here, by the kernel and for each process; memory, processor time
+/// and the number of processes belong to the whole tree and to whoever watches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessLimits {
+    /// Memory of the whole tree.
+    pub memory_bytes: u64,
+    /// Processor time of the whole tree, in percent of one processor.
+    pub cpu_percent: u32,
+    /// Processes of the whole tree.
+    pub processes: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// The largest file a process may write.
+    pub file_bytes: u64,
+}
+
+/// Something a profile promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Property {
+    /// Nothing changes but what lies in writable folders and the private `/tmp`.
+    Writes,
+    /// Protected paths inside writable folders stay as they are.
+    Protected,
+    /// Masked files and folders cannot be read.
+    Masked,
+    /// The network is as stated.
+    Network,
+    /// Services of the host that listen on unix sockets cannot be reached.
+    HostSockets,
+    /// Processes outside cannot be signalled, traced, or read through `/proc`.
+    Processes,
+    /// `/tmp` is the child's own, and the host's cannot be seen.
+    PrivateTmp,
+    /// System calls that reach for the kernel or for other processes are refused.
+    SystemCalls,
+    /// No privilege is held and none can be gained.
+    Privileges,
+}
+
+/// A property that may be missing, or is.
+pub type Weakness = Property;
+
+impl Property {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Writes,
+        Self::Protected,
+        Self::Masked,
+        Self::Network,
+        Self::HostSockets,
+        Self::Processes,
+        Self::PrivateTmp,
+        Self::SystemCalls,
+        Self::Privileges,
+    ];
+
+    /// Its stable word, for settings and records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Writes => "writes",
+            Self::Protected => "protected",
+            Self::Masked => "masked",
+            Self::Network => "network",
+            Self::HostSockets => "host_sockets",
+            Self::Processes => "processes",
+            Self::PrivateTmp => "private_tmp",
+            Self::SystemCalls => "system_calls",
+            Self::Privileges => "privileges",
+        }
+    }
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// A command to run: what to start, where, and with which environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandSpec {
+    /// A path, or a name to be found along `PATH` of `environment`.
+    #[serde(with = "wire::text")]
+    pub program: OsString,
+    /// Its arguments, without its name.
+    #[serde(with = "wire::texts")]
+    pub args: Vec<OsString>,
+    /// Where it starts.
+    #[serde(with = "wire::path")]
+    pub folder: PathBuf,
+    /// All of its environment, but for `TMPDIR`, which the profile settles.
+    #[serde(with = "wire::pairs")]
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    #[test]
+    fn a_profile_survives_the_wire_whatever_its_bytes() {
+        let odd = PathBuf::from(OsString::from_vec(b"/w\xff\n".to_vec()));
+        let profile = Profile {
+            writable: vec![odd.clone(), "/plain".into()],
+            protected: vec![odd.clone()],
+            masked: vec![],
+            network: Network::Proxy { socket: odd.clone() },
+            limits: ProcessLimits {
+                memory_bytes: u64::MAX,
+                cpu_percent: 1,
+                processes: 2,
+                open_files: 3,
+                file_bytes: 4,
+            },
+            tmp: odd.clone(),
+            weaknesses: vec![Property::Protected],
+        };
+        let text = serde_json::to_string(&profile).unwrap();
+        assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile);
+
+        let command = CommandSpec {
+            program: "sh".into(),
+            args: vec![odd.clone().into()],
+            folder: odd.clone(),
+            environment: vec![("A".into(), odd.into())],
+        };
+        let text = serde_json::to_string(&command).unwrap();
+        assert_eq!(serde_json::from_str::<CommandSpec>(&text).unwrap(), command);
+    }
+
+    #[test]
+    fn the_word_of_a_property_is_the_one_on_the_wire() {
+        for property in Property::ALL {
+            let wire = serde_json::to_string(&property).unwrap();
+            assert_eq!(wire, format!("\"{property}\""));
+        }
+    }
+}

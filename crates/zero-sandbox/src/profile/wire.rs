@@ -1,0 +1,113 @@
+//! Paths and arguments in JSON, byte for byte: text where they are text, a list of bytes where not.
+//!
+//! Serde refuses a path that is not UTF-8, but a person's folder may well have such a name.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use serde::{Deserialize, Serialize};
+
+/// One name as it travels.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Wire<'a> {
+    Text(Cow<'a, str>),
+    Bytes(Cow<'a, [u8]>),
+}
+
+impl<'a> Wire<'a> {
+    fn new(name: &'a OsStr) -> Self {
+        match name.to_str() {
+            Some(text) => Self::Text(text.into()),
+            None => Self::Bytes(name.as_bytes().into()),
+        }
+    }
+
+    fn into_name(self) -> OsString {
+        match self {
+            Self::Text(text) => text.into_owned().into(),
+            Self::Bytes(bytes) => OsString::from_vec(bytes.into_owned()),
+        }
+    }
+}
+
+/// One argument.
+pub(crate) mod text {
+    use super::*;
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(text: &OsStr, to: S) -> Result<S::Ok, S::Error> {
+        Wire::new(text).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OsString, D::Error> {
+        Ok(Wire::deserialize(from)?.into_name())
+    }
+}
+
+/// A list of arguments.
+pub(crate) mod texts {
+    use super::*;
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(texts: &[OsString], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(texts.iter().map(|text| Wire::new(text)))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<OsString>, D::Error> {
+        Ok(Vec::<Wire<'_>>::deserialize(from)?.into_iter().map(Wire::into_name).collect())
+    }
+}
+
+/// One path.
+pub(crate) mod path {
+    use super::*;
+    use serde::{Deserializer, Serializer};
+    use std::path::{Path, PathBuf};
+
+    pub(crate) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        Wire::new(path.as_os_str()).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Ok(Wire::deserialize(from)?.into_name().into())
+    }
+}
+
+/// A list of paths.
+pub(crate) mod paths {
+    use super::*;
+    use serde::{Deserializer, Serializer};
+    use std::path::PathBuf;
+
+    pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(paths.iter().map(|path| Wire::new(path.as_os_str())))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
+        let wires = Vec::<Wire<'_>>::deserialize(from)?;
+        Ok(wires.into_iter().map(|wire| wire.into_name().into()).collect())
+    }
+}
+
+/// Names with values: an environment.
+pub(crate) mod pairs {
+    use super::*;
+    use serde::{Deserializer, Serializer};
+
+    type Pair = (OsString, OsString);
+
+    pub(crate) fn serialize<S: Serializer>(pairs: &[Pair], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(pairs.iter().map(|(name, value)| (Wire::new(name), Wire::new(value))))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Pair>, D::Error> {
+        let pairs = Vec::<(Wire<'_>, Wire<'_>)>::deserialize(from)?;
+        Ok(pairs.into_iter().map(|(name, value)| (name.into_name(), value.into_name())).collect())
+    }
+}

@@ -1,0 +1,227 @@
+//! A folder full of things worth attacking, and ways to run an attack in it.
+
+use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+use zero_sandbox::{CommandSpec, Network, ProcessLimits, Profile, Property};
+
+/// Who attacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Whoever runs the tests.
+    Me,
+    /// A user without any rights; only root can become one.
+    Nobody,
+}
+
+const NOBODY: u32 = 65534;
+
+impl Who {
+    /// Everybody we can be.
+    pub(crate) fn all() -> &'static [Self] {
+        if is_root() { &[Self::Me, Self::Nobody] } else { &[Self::Me] }
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// What stands around the attack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Walls {
+    /// Nothing.
+    Bare,
+    /// Every layer.
+    Full,
+    /// Landlock, the filter of system calls and limits.
+    Direct,
+}
+
+pub(crate) struct Lab {
+    folder: tempfile::TempDir,
+    who: Who,
+    victim: Child,
+    _door: UnixListener,
+    _abstract_door: UnixListener,
+}
+
+impl Lab {
+    /// Sets it up outside `/tmp`, which the attacker has to itself.
+    pub(crate) fn new(who: Who) -> Self {
+        let folder = tempfile::Builder::new().prefix("zero-lab-").tempdir_in("/var/tmp").unwrap();
+        let root = folder.path();
+        for name in ["ws/.git/hooks", "ws/.git/info", "ws/sub", "ws/keys", "outside", "secret"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        fs::create_dir(root.join("tmp")).unwrap();
+        let files =
+            ["ws/file", "ws/.git/config", "ws/.env", "ws/keys/key", "outside/file", "secret/key"];
+        for name in files {
+            fs::write(root.join(name), "worth something").unwrap();
+        }
+        fs::copy(attack_program(), root.join("attack")).unwrap();
+        let door = UnixListener::bind(root.join("door")).unwrap();
+        fs::set_permissions(root.join("door"), PermissionsExt::from_mode(0o777)).unwrap();
+        let name = SocketAddr::from_abstract_name(root.as_os_str().as_encoded_bytes()).unwrap();
+        let abstract_door = UnixListener::bind_addr(&name).unwrap();
+        if who == Who::Nobody {
+            give_away(root);
+        }
+        fs::set_permissions(root.join("attack"), PermissionsExt::from_mode(0o755)).unwrap();
+        let victim = start(who, &root.join("attack"), &["try", "wait"], root).spawn().unwrap();
+        Self { folder, who, victim, _door: door, _abstract_door: abstract_door }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn profile(&self, walls: Walls) -> Profile {
+        let paths = |names: &[&str]| names.iter().map(|name| self.path(name)).collect();
+        let inside = walls == Walls::Full;
+        let protected = [
+            "ws/.git/hooks",
+            "ws/.git/config",
+            "ws/.git/config.worktree",
+            "ws/.git/info/attributes",
+            "ws/.vscode",
+            "ws/.npmrc",
+        ];
+        let masked: &[&str] = if inside { &["secret", "ws/.env", "ws/keys"] } else { &["secret"] };
+        Profile {
+            writable: paths(&["ws"]),
+            protected: if inside { paths(&protected) } else { Vec::new() },
+            masked: paths(masked),
+            network: Network::Nothing,
+            limits: ProcessLimits {
+                memory_bytes: 1 << 30,
+                cpu_percent: 100,
+                processes: 100,
+                open_files: 64,
+                file_bytes: 1 << 20,
+            },
+            tmp: self.path("tmp"),
+            weaknesses: if inside { Vec::new() } else { vec![Property::PrivateTmp] },
+        }
+    }
+
+    /// Runs one attempt and gives back what it printed. `$` in an argument is the lab's folder,
+    /// `%` the process that is to be attacked.
+    pub(crate) fn attempt(&self, walls: Walls, words: &[&str]) -> String {
+        self.attempt_under(walls, &self.profile(walls), words)
+    }
+
+    pub(crate) fn attempt_under(&self, walls: Walls, profile: &Profile, words: &[&str]) -> String {
+        let words: Vec<String> = words.iter().map(|word| self.filled(word)).collect();
+        let words: Vec<&str> = std::iter::once("try").chain(words.iter().map(|w| &**w)).collect();
+        self.run(walls, profile, self.path("attack").to_str().unwrap(), &words, 1)
+    }
+
+    /// Runs a script of the shell in the workspace.
+    pub(crate) fn shell(&self, profile: &Profile, script: &str) -> String {
+        self.run(Walls::Full, profile, "sh", &["-c", script], 1)
+    }
+
+    pub(crate) fn run(
+        &self,
+        walls: Walls,
+        profile: &Profile,
+        program: &str,
+        args: &[&str],
+        times: u32,
+    ) -> String {
+        let mut command = match walls {
+            Walls::Bare => start(self.who, Path::new(program), args, &self.path("ws")),
+            Walls::Full | Walls::Direct => {
+                let command = CommandSpec {
+                    program: program.into(),
+                    args: args.iter().map(Into::into).collect(),
+                    folder: self.path("ws"),
+                    environment: vec![
+                        ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+                        ("HOME".into(), self.path("ws").into()),
+                    ],
+                };
+                let plan = json!({
+                    "profile": profile,
+                    "command": command,
+                    "bubblewrap": walls == Walls::Full,
+                    "times": times,
+                });
+                fs::write(self.path("plan"), plan.to_string()).unwrap();
+                let args = ["confine", self.path("plan").to_str().unwrap()].map(str::to_owned);
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                start(self.who, &self.path("attack"), &args, self.folder.path())
+            }
+        };
+        let output = command.stderr(Stdio::piped()).output().unwrap();
+        let mut text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if !errors.is_empty() {
+            text = format!("{text}\nstderr: {}", errors.trim_end());
+        }
+        match output.status.code() {
+            Some(0) => text,
+            code => format!("{text}\nexit {code:?}").trim_start().to_owned(),
+        }
+    }
+
+    fn filled(&self, word: &str) -> String {
+        let root = self.folder.path().to_str().unwrap();
+        word.replace('$', root).replace('%', &self.victim.id().to_string())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.victim.kill().unwrap();
+        self.victim.wait().unwrap();
+    }
+}
+
+/// A command with an environment that holds a secret, and a handle that it should not pass on.
+fn start(who: Who, program: &Path, args: &[&str], folder: &Path) -> Command {
+    let mut command = match who {
+        Who::Me => Command::new("sh"),
+        Who::Nobody => {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh"]);
+            command
+        }
+    };
+    command
+        .args(["-c", "exec \"$0\" \"$@\" 7</etc/passwd"])
+        .arg(program)
+        .args(args)
+        .current_dir(folder)
+        .env("SECRET", "worth something")
+        .stdin(Stdio::null());
+    command
+}
+
+fn give_away(path: &Path) {
+    std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            give_away(&entry.unwrap().path());
+        }
+    }
+}
+
+/// The program that attacks: an example, which `cargo test` builds beside the tests.
+fn attack_program() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let program = tests.parent().unwrap().parent().unwrap().join("examples/attack");
+    assert!(
+        program.exists(),
+        "`{}` is missing: build it with `cargo build -p zero-sandbox --example attack`",
+        program.display()
+    );
+    program
+}

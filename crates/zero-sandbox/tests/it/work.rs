@@ -1,0 +1,136 @@
+//! What people do all day still works.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+
+use zero_sandbox::Network;
+
+use crate::lab::{Lab, Walls, Who};
+
+#[track_caller]
+fn check(script: &str, expected: &str) {
+    for who in Who::all() {
+        let lab = Lab::new(*who);
+        let answer = lab.shell(&lab.profile(Walls::Full), script);
+        assert_eq!(answer, expected, "{script} by {who:?}");
+    }
+}
+
+fn names(lab: &Lab, folder: &str) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(lab.path(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn git_commits_and_sees_no_ghosts() {
+    for who in Who::all() {
+        let lab = Lab::new(*who);
+        let mut profile = lab.profile(Walls::Full);
+        profile.limits.open_files = 1024;
+        std::fs::remove_dir_all(lab.path("ws/.git")).unwrap();
+        std::fs::remove_file(lab.path("ws/.env")).unwrap();
+        std::fs::remove_dir_all(lab.path("ws/keys")).unwrap();
+        let made = lab.run(Walls::Bare, &profile, "git", &["init", "-q"], 1);
+        assert_eq!(made, "");
+        let script = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a \
+             GIT_COMMITTER_EMAIL=a; git add -A && git commit -qm one && echo more >> file && \
+             git stash -q && git stash pop -q && git commit -qam two && git checkout -qb other && \
+             git rebase -q HEAD~1 && git gc -q && git status --short && git log --format=%s && \
+             git ls-files";
+        assert_eq!(lab.shell(&profile, script), "two\none\nfile", "{who:?}");
+        let refused = lab.shell(&profile, "git config core.pager evil 2>/dev/null || echo no");
+        assert_eq!(refused, "no");
+        assert_eq!(names(&lab, "ws"), [".git", "file", "sub"], "ghosts are gone");
+        let left: Vec<_> =
+            names(&lab, "").into_iter().filter(|name| name.contains("placeholders")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn the_private_tmp_is_shown_as_tmp() {
+    check(
+        "echo $TMPDIR; mktemp | sed 's/tmp\\.[A-Za-z0-9]*$/X/'; pwd | sed 's,.*/,,'",
+        "/tmp\n/tmp/X\nws",
+    );
+}
+
+#[test]
+fn a_loopback_of_its_own_reaches_only_itself() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap().to_string();
+    for who in Who::all() {
+        let lab = Lab::new(*who);
+        let mut profile = lab.profile(Walls::Full);
+        profile.network = Network::Loopback;
+        let attempt = |words: &[&str]| lab.attempt_under(Walls::Full, &profile, words);
+        assert_eq!(attempt(&["own-loopback"]), "ok");
+        assert_eq!(attempt(&["tcp", &address]), "ECONNREFUSED");
+        assert_eq!(attempt(&["tcp", "192.0.2.1:80"]), "ENETUNREACH");
+        assert_eq!(attempt(&["abstract", "$"]), "ECONNREFUSED");
+    }
+}
+
+#[test]
+fn the_network_of_the_host_has_no_services_of_the_host() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap().to_string();
+    for who in Who::all() {
+        for walls in [Walls::Full, Walls::Direct] {
+            let lab = Lab::new(*who);
+            let mut profile = lab.profile(walls);
+            profile.network = Network::Host;
+            let attempt = |words: &[&str]| lab.attempt_under(walls, &profile, words);
+            assert_eq!(attempt(&["tcp", &address]), "ok", "{walls:?}");
+            assert_eq!(attempt(&["abstract", "$"]), "EPERM", "{walls:?}");
+            let raw = libc::AF_PACKET.to_string();
+            assert_eq!(attempt(&["socket", &raw, "3"]), "EPERM", "{walls:?}");
+            let expected = if walls == Walls::Full { "EACCES" } else { "EPERM" };
+            assert_eq!(attempt(&["unix", "$/door"]), expected);
+        }
+    }
+}
+
+#[test]
+fn the_proxy_is_reached_through_its_port() {
+    for who in Who::all() {
+        let lab = Lab::new(*who);
+        let socket = lab.path("proxy");
+        let proxy = UnixListener::bind(&socket).unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(&socket, open).unwrap();
+        let served = std::thread::spawn(move || {
+            let (mut connection, _) = proxy.accept().unwrap();
+            let mut text = String::new();
+            connection.read_to_string(&mut text).unwrap();
+            connection.write_all(format!("{text} yourself").as_bytes()).unwrap();
+        });
+        let mut profile = lab.profile(Walls::Full);
+        profile.network = Network::Proxy { socket };
+        let answer = lab.attempt_under(Walls::Full, &profile, &["tcp-says", "127.0.0.1:3128"]);
+        assert_eq!(answer, "hello yourself", "{who:?}");
+        served.join().unwrap();
+    }
+}
+
+#[test]
+fn a_command_that_is_not_there_says_so() {
+    check("no-such-program 2>/dev/null; echo $?", "127");
+    let lab = Lab::new(Who::Me);
+    for walls in [Walls::Full, Walls::Direct] {
+        let answer = lab.run(walls, &lab.profile(walls), "no-such-program", &[], 1);
+        let expected = if walls == Walls::Full { "exit Some(127)" } else { "ENOENT" };
+        assert!(answer.contains(expected), "{answer}");
+    }
+}
+
+#[test]
+fn the_environment_of_the_command_is_not_that_of_its_walls() {
+    let lab = Lab::new(Who::Me);
+    let answer = lab.shell(&lab.profile(Walls::Full), "echo ${SECRET:-nothing}");
+    assert_eq!(answer, "nothing");
+}
