@@ -30,6 +30,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 
@@ -109,7 +110,12 @@ pub struct Prepared {
 #[derive(Debug)]
 enum Way {
     /// Through bubblewrap and the last step inside it.
-    Bubblewrap { kept: Vec<OwnedFd>, kept_numbers: Vec<RawFd>, placeholders: Placeholders },
+    Bubblewrap {
+        kept: Vec<OwnedFd>,
+        kept_numbers: Vec<RawFd>,
+        started: OwnedFd,
+        placeholders: Placeholders,
+    },
     /// The process gives everything up by itself.
     Direct(Ready),
 }
@@ -170,7 +176,9 @@ impl Prepared {
     /// Handles that must be open, under these numbers, until the program has started.
     pub fn kept_fds(&self) -> Vec<BorrowedFd<'_>> {
         match &self.way {
-            Way::Bubblewrap { kept, .. } => kept.iter().map(AsFd::as_fd).collect(),
+            Way::Bubblewrap { kept, started, .. } => {
+                kept.iter().chain([started]).map(AsFd::as_fd).collect()
+            }
             Way::Direct(_) => Vec::new(),
         }
     }
@@ -194,6 +202,17 @@ impl Prepared {
                 restrict::close_on_exec(kept_numbers)
             }
             Way::Direct(ready) => ready.apply(),
+        }
+    }
+
+    /// Whether the command itself was reached, once the process has ended. If not, how it ended says
+    /// nothing about the command: its walls could not be put up. Something on the host may have
+    /// changed in between; preparing it anew and trying once more is sound.
+    pub fn has_started(&self) -> bool {
+        match &self.way {
+            Way::Bubblewrap { started, .. } => rustix::io::read(started, &mut [0; 8]).is_ok(),
+            // This way a failure is the answer of `restrict_self`.
+            Way::Direct(_) => true,
         }
     }
 
@@ -293,7 +312,14 @@ fn through(
         Network::Proxy { .. } => Forward::Proxy,
         _ => Forward::Nothing,
     };
-    let plan = Plan { command: with_tmp(command, Path::new(mounts::TMP)), restrictions, forward };
+    let started = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(|error| ConfineError::HandOver(error.into()))?;
+    let plan = Plan {
+        command: with_tmp(command, Path::new(mounts::TMP)),
+        restrictions,
+        forward,
+        started: started.as_raw_fd(),
+    };
     let plan = serde_json::to_vec(&plan).map_err(|error| ConfineError::HandOver(error.into()))?;
     let plan = in_memory(&plan).map_err(ConfineError::HandOver)?;
     let binary = this_binary().map_err(ConfineError::HandOver)?;
@@ -316,10 +342,10 @@ fn through(
         words.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
     let program = CString::new(bubblewrap.path().as_os_str().as_bytes())?;
     let kept: Vec<OwnedFd> = mounts.empty_files.into_iter().chain([args, plan, binary]).collect();
-    let kept_numbers = kept.iter().map(AsRawFd::as_raw_fd).collect();
+    let kept_numbers = kept.iter().chain([&started]).map(AsRawFd::as_raw_fd).collect();
     // An empty environment: bubblewrap must not load what the command's variables name.
     let image = Image { program, argv, envp: Vec::new() };
-    Ok((image, Way::Bubblewrap { kept, kept_numbers, placeholders }))
+    Ok((image, Way::Bubblewrap { kept, kept_numbers, started, placeholders }))
 }
 
 fn with_tmp(command: &CommandSpec, tmp: &Path) -> CommandSpec {

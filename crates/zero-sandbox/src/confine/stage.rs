@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) command: CommandSpec,
     pub(crate) restrictions: Restrictions,
     pub(crate) forward: Forward,
+    /// The number of the handle on which to say that everything else went well.
+    pub(crate) started: RawFd,
 }
 
 /// Whether connections to the proxy's port are passed on.
@@ -64,7 +66,7 @@ fn become_command(number: Option<OsString>) -> Result<Never, (u8, String)> {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
         (FAILED, format!("{what}: {error}{cause}"))
     };
-    let Plan { command, restrictions, forward } =
+    let Plan { command, restrictions, forward, started } =
         read_plan(number).map_err(|error| failed("no plan to follow", &error))?;
     remove_door();
     if forward == Forward::Proxy {
@@ -74,6 +76,7 @@ fn become_command(number: Option<OsString>) -> Result<Never, (u8, String)> {
     let ready = Ready::new(&restrictions, &command.folder)
         .map_err(|error| failed("cannot confine", &error))?;
     ready.apply().map_err(|error| failed("cannot confine", &error))?;
+    say_started(started).map_err(|error| failed("cannot say so", &error))?;
     let error = image.exec();
     let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN };
     Err((code, format!("cannot run `{}`: {error}", command.program.display())))
@@ -93,6 +96,14 @@ fn read_plan(number: Option<OsString>) -> io::Result<Plan> {
     let mut text = Vec::new();
     file.read_to_end(&mut text)?;
     Ok(serde_json::from_slice(&text)?)
+}
+
+#[expect(unsafe_code, reason = "the handle comes as a number, from whoever started us")]
+fn say_started(number: RawFd) -> io::Result<()> {
+    let one = 1_u64.to_ne_bytes();
+    // SAFETY: writes eight live bytes to a handle, whatever it is.
+    let written = unsafe { libc::write(number, one.as_ptr().cast(), one.len()) };
+    if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a link in the child's own /dev, made for this step")]

@@ -3,7 +3,7 @@
 //! The first column is what makes the others worth something: it shows that the attack works when
 //! nothing stands in its way.
 
-use crate::lab::{Lab, Walls, Who, is_root};
+use crate::lab::{Lab, Walls, Who, copy, is_root};
 
 /// Not promised without bubblewrap, so not looked at.
 const UNCLAIMED: &str = "-";
@@ -34,7 +34,7 @@ fn nothing_outside_is_written() {
     check(&["remove", "$/outside/file"], ["ok", "EROFS", "EACCES"]);
     check(&["rename", "$/ws/file", "$/outside/file"], ["ok", "EXDEV", "EACCES"]);
     check(&["write", "/proc/self/root$/outside/file"], ["ok", "EROFS", "EACCES"]);
-    check(&["write", "/var/tmp/zero-attack-made-this"], ["ok", "EROFS", "EACCES"]);
+    check(&["write", "/var/tmp/zero-attack-made-this"], [UNCLAIMED, "EROFS", "EACCES"]);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn the_workspace_is_written() {
     check(&["write", "$/ws/file"], ["ok", "ok", "ok"]);
     check(&["rename", "$/ws/file", "$/ws/sub/file"], ["ok", "ok", "ok"]);
     check(&["read", "$/outside/file"], ["ok", "ok", "ok"]);
-    check(&["write", "/tmp/zero-attack-made-this"], ["ok", "ok", "EACCES"]);
+    check(&["write", "/tmp/zero-attack-made-this"], [UNCLAIMED, "ok", "EACCES"]);
     check(&["write", "/dev/null"], ["ok", "ok", "ok"]);
     check(&["threads"], ["ok", "ok", "ok"]);
 }
@@ -52,14 +52,14 @@ fn what_is_masked_is_not_read() {
     check(&["read", "$/secret/key"], ["ok", "EACCES", "EACCES"]);
     check(&["read", "/proc/self/root$/secret/key"], ["ok", "EACCES", "EACCES"]);
     check(&["read-through-link", "$/secret/key", "$/ws/link"], ["ok", "EACCES", "EACCES"]);
-    check(&["read-through-hardlink", "$/secret/key", "$/ws/link"], ["ok", "EACCES", "EACCES"]);
+    check(&["read-through-hardlink", "$/secret/key", "$/ws/link"], ["ok", "EACCES", "EXDEV"]);
     check(&["read", "$/ws/.env"], ["ok", "EACCES", UNCLAIMED]);
     check(&["read", "$/ws/keys/key"], ["ok", "EACCES", UNCLAIMED]);
     check(&["list", "$/ws/keys"], ["ok", "EACCES", UNCLAIMED]);
     check(&["chmod", "$/ws/keys"], ["ok", "EROFS", UNCLAIMED]);
     check(&["chmod", "$/ws/.env"], ["ok", "EROFS", UNCLAIMED]);
     check(&["rename", "$/ws/keys", "$/ws/sub/keys"], ["ok", "EBUSY", UNCLAIMED]);
-    check(&["remove", "$/ws/.env"], ["ok", UNCLAIMED, UNCLAIMED]);
+    check(&["remove", "$/ws/.env"], ["ok", "EBUSY", UNCLAIMED]);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn what_is_protected_stays() {
     check(&["rename", "$/ws/.git", "$/ws/moved"], ["ok", "EBUSY", UNCLAIMED]);
     check(&["rename", "$/ws/.git/info", "$/ws/.git/moved"], ["ok", "EBUSY", UNCLAIMED]);
     check(&["rename", "$/ws/.git/hooks", "$/ws/.git/moved"], ["ok", "EBUSY", UNCLAIMED]);
-    check(&["rename", "$/ws", "$/moved"], ["ok", "EBUSY", UNCLAIMED]);
+    check(&["rename", "$/ws", "$/moved"], ["ok", "EROFS", UNCLAIMED]);
 }
 
 #[test]
@@ -127,14 +127,14 @@ fn processes_outside_are_left_alone() {
 
 #[test]
 fn handles_are_not_inherited() {
-    check(&["handles"], ["1", "0", "0"]);
+    check(&["handles"], ["some", "none", "none"]);
 }
 
 #[test]
 fn the_kernel_refuses_calls() {
     check(&["new-user-namespace"], ["ok", "EPERM", "EPERM"]);
     check(&["new-namespace-by-clone"], ["ok", "EPERM", "EPERM"]);
-    check(&["call", "keyctl"], ["EINVAL", "EPERM", "EPERM"]);
+    check(&["call", "keyctl"], ["EOPNOTSUPP", "EPERM", "EPERM"]);
     check(&["call", "io_uring_setup"], ["EFAULT", "EPERM", "EPERM"]);
     check(&["call", "setns"], ["EBADF", "EPERM", "EPERM"]);
     check(&["call", "pidfd_getfd"], ["EBADF", "EPERM", "EPERM"]);
@@ -167,7 +167,7 @@ fn no_privilege_is_held_or_gained() {
     {
         let lab = Lab::new(Who::Nobody);
         let program = lab.path("as-root");
-        std::fs::copy(lab.path("attack"), &program).unwrap();
+        copy(&lab.path("attack"), &program);
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
         std::fs::set_permissions(&program, mode).unwrap();
         assert_eq!(lab.attempt(walls, &["euid-of", "$/as-root"]), expected, "{walls:?}");

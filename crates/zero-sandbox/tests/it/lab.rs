@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 use zero_sandbox::{CommandSpec, Network, ProcessLimits, Profile, Property};
@@ -47,6 +48,7 @@ pub(crate) struct Lab {
     folder: tempfile::TempDir,
     who: Who,
     victim: Child,
+    plans: AtomicU32,
     _door: UnixListener,
     _abstract_door: UnixListener,
 }
@@ -65,7 +67,7 @@ impl Lab {
         for name in files {
             fs::write(root.join(name), "worth something").unwrap();
         }
-        fs::copy(attack_program(), root.join("attack")).unwrap();
+        copy(&attack_program(), &root.join("attack"));
         let door = UnixListener::bind(root.join("door")).unwrap();
         fs::set_permissions(root.join("door"), PermissionsExt::from_mode(0o777)).unwrap();
         let name = SocketAddr::from_abstract_name(root.as_os_str().as_encoded_bytes()).unwrap();
@@ -75,7 +77,14 @@ impl Lab {
         }
         fs::set_permissions(root.join("attack"), PermissionsExt::from_mode(0o755)).unwrap();
         let victim = start(who, &root.join("attack"), &["try", "wait"], root).spawn().unwrap();
-        Self { folder, who, victim, _door: door, _abstract_door: abstract_door }
+        Self {
+            folder,
+            who,
+            victim,
+            plans: AtomicU32::new(0),
+            _door: door,
+            _abstract_door: abstract_door,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -119,13 +128,25 @@ impl Lab {
 
     pub(crate) fn attempt_under(&self, walls: Walls, profile: &Profile, words: &[&str]) -> String {
         let words: Vec<String> = words.iter().map(|word| self.filled(word)).collect();
-        let words: Vec<&str> = std::iter::once("try").chain(words.iter().map(|w| &**w)).collect();
-        self.run(walls, profile, self.path("attack").to_str().unwrap(), &words, 1)
+        let words: Vec<&str> =
+            std::iter::once("try").chain(words.iter().map(String::as_str)).collect();
+        self.run(walls, profile, self.path("attack").to_str().unwrap(), &words)
     }
 
     /// Runs a script of the shell in the workspace.
     pub(crate) fn shell(&self, profile: &Profile, script: &str) -> String {
-        self.run(Walls::Full, profile, "sh", &["-c", script], 1)
+        self.run(Walls::Full, profile, "sh", &["-c", script])
+    }
+
+    /// Starts a program and leaves it running.
+    pub(crate) fn start(
+        &self,
+        walls: Walls,
+        profile: &Profile,
+        program: &str,
+        args: &[&str],
+    ) -> Child {
+        self.command(walls, profile, program, args).spawn().unwrap()
     }
 
     pub(crate) fn run(
@@ -134,42 +155,34 @@ impl Lab {
         profile: &Profile,
         program: &str,
         args: &[&str],
-        times: u32,
     ) -> String {
-        let mut command = match walls {
-            Walls::Bare => start(self.who, Path::new(program), args, &self.path("ws")),
-            Walls::Full | Walls::Direct => {
-                let command = CommandSpec {
-                    program: program.into(),
-                    args: args.iter().map(Into::into).collect(),
-                    folder: self.path("ws"),
-                    environment: vec![
-                        ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
-                        ("HOME".into(), self.path("ws").into()),
-                    ],
-                };
-                let plan = json!({
-                    "profile": profile,
-                    "command": command,
-                    "bubblewrap": walls == Walls::Full,
-                    "times": times,
-                });
-                fs::write(self.path("plan"), plan.to_string()).unwrap();
-                let args = ["confine", self.path("plan").to_str().unwrap()].map(str::to_owned);
-                let args: Vec<&str> = args.iter().map(String::as_str).collect();
-                start(self.who, &self.path("attack"), &args, self.folder.path())
-            }
+        said(self.command(walls, profile, program, args))
+    }
+
+    fn command(&self, walls: Walls, profile: &Profile, program: &str, args: &[&str]) -> Command {
+        if walls == Walls::Bare {
+            return start(self.who, Path::new(program), args, &self.path("ws"));
+        }
+        let command = CommandSpec {
+            program: program.into(),
+            args: args.iter().map(Into::into).collect(),
+            folder: self.path("ws"),
+            environment: vec![
+                ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+                ("HOME".into(), self.path("ws").into()),
+            ],
         };
-        let output = command.stderr(Stdio::piped()).output().unwrap();
-        let mut text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        if !errors.is_empty() {
-            text = format!("{text}\nstderr: {}", errors.trim_end());
-        }
-        match output.status.code() {
-            Some(0) => text,
-            code => format!("{text}\nexit {code:?}").trim_start().to_owned(),
-        }
+        let plan = json!({
+            "profile": profile,
+            "command": command,
+            "bubblewrap": walls == Walls::Full,
+            "times": 1,
+        });
+        let number = self.plans.fetch_add(1, Ordering::Relaxed);
+        let path = self.path(&format!("plan{number}"));
+        fs::write(&path, plan.to_string()).unwrap();
+        let args = ["confine", path.to_str().unwrap()];
+        start(self.who, &self.path("attack"), &args, self.folder.path())
     }
 
     fn filled(&self, word: &str) -> String {
@@ -182,6 +195,20 @@ impl Drop for Lab {
     fn drop(&mut self) {
         self.victim.kill().unwrap();
         self.victim.wait().unwrap();
+    }
+}
+
+/// What a command printed, and how it ended if not well.
+fn said(mut command: Command) -> String {
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    let mut text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if !errors.is_empty() {
+        text = format!("{text}\nstderr: {}", errors.trim_end());
+    }
+    match output.status.code() {
+        Some(0) => text,
+        code => format!("{text}\nexit {code:?}").trim_start().to_owned(),
     }
 }
 
@@ -203,6 +230,12 @@ fn start(who: Who, program: &Path, args: &[&str], folder: &Path) -> Command {
         .env("SECRET", "worth something")
         .stdin(Stdio::null());
     command
+}
+
+/// Copies a program in a process of its own: what another thread forks meanwhile would hold a
+/// handle for writing, and a file that is being written to cannot be run.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").args([from, to]).status().unwrap().success());
 }
 
 fn give_away(path: &Path) {

@@ -34,7 +34,7 @@ fn git_commits_and_sees_no_ghosts() {
         std::fs::remove_dir_all(lab.path("ws/.git")).unwrap();
         std::fs::remove_file(lab.path("ws/.env")).unwrap();
         std::fs::remove_dir_all(lab.path("ws/keys")).unwrap();
-        let made = lab.run(Walls::Bare, &profile, "git", &["init", "-q"], 1);
+        let made = lab.run(Walls::Bare, &profile, "git", &["init", "-q"]);
         assert_eq!(made, "");
         let script = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a \
              GIT_COMMITTER_EMAIL=a; git add -A && git commit -qm one && echo more >> file && \
@@ -122,7 +122,7 @@ fn a_command_that_is_not_there_says_so() {
     check("no-such-program 2>/dev/null; echo $?", "127");
     let lab = Lab::new(Who::Me);
     for walls in [Walls::Full, Walls::Direct] {
-        let answer = lab.run(walls, &lab.profile(walls), "no-such-program", &[], 1);
+        let answer = lab.run(walls, &lab.profile(walls), "no-such-program", &[]);
         let expected = if walls == Walls::Full { "exit Some(127)" } else { "ENOENT" };
         assert!(answer.contains(expected), "{answer}");
     }
@@ -133,4 +133,77 @@ fn the_environment_of_the_command_is_not_that_of_its_walls() {
     let lab = Lab::new(Who::Me);
     let answer = lab.shell(&lab.profile(Walls::Full), "echo ${SECRET:-nothing}");
     assert_eq!(answer, "nothing");
+}
+
+#[test]
+fn an_empty_folder_that_stands_in_is_shared_and_goes_with_the_last() {
+    let lab = Lab::new(Who::Me);
+    let mut longer = lab.profile(Walls::Full);
+    longer.tmp = lab.path("tmp-of-another");
+    std::fs::create_dir(&longer.tmp).unwrap();
+    std::thread::scope(|scope| {
+        let (lab, longer) = (&lab, &longer);
+        let script = "while ! test -e go; do sleep 0.01; done; \
+             mkdir .vscode/x 2>&1 | grep -o Read-only";
+        let other = scope.spawn(move || lab.shell(longer, script));
+        while !lab.path("ws/.vscode").exists() {
+            std::thread::yield_now();
+        }
+        // Comes later and leaves earlier.
+        assert_eq!(lab.attempt(Walls::Full, &["mkdir", "$/ws/.vscode/x"]), "EROFS");
+        assert!(lab.path("ws/.vscode").exists(), "somebody still relies on it");
+        std::fs::write(lab.path("ws/go"), "").unwrap();
+        assert_eq!(other.join().unwrap(), "Read-only");
+    });
+    assert_eq!(names(&lab, "ws"), [".env", ".git", "file", "go", "keys", "sub"]);
+}
+
+#[test]
+fn what_a_killed_process_left_is_taken_away() {
+    let lab = Lab::new(Who::Me);
+    let profile = lab.profile(Walls::Full);
+    let mut child = lab.start(Walls::Full, &profile, "sleep", &["60"]);
+    while !(lab.path("ws/.vscode").exists() && lab.path("ws/.npmrc").exists()) {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(lab.path("ws/.vscode").exists(), "nobody was left to take it away");
+    // The command dies with its parent, and only then are the locks free.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while lab.path("ws/.vscode").exists() || lab.path("ws/.npmrc").exists() {
+        assert!(std::time::Instant::now() < deadline, "it stays");
+        zero_sandbox::confine::sweep(&profile.tmp);
+    }
+}
+
+#[track_caller]
+fn check_program(program: &str, script: &str, expected: &str) {
+    for who in Who::all() {
+        let lab = Lab::new(*who);
+        let mut profile = lab.profile(Walls::Full);
+        profile.limits.open_files = 1024;
+        profile.limits.file_bytes = 1 << 28;
+        profile.network = Network::Loopback;
+        let missing = lab.shell(&profile, &format!("command -v {program} >/dev/null || echo no"));
+        assert_eq!(missing, "", "this test needs `{program}`");
+        assert_eq!(lab.shell(&profile, script), expected, "{script} by {who:?}");
+    }
+}
+
+#[test]
+fn compilers_and_languages_work() {
+    let c = "echo 'int main(void){return 7;}' > a.c && gcc a.c -o a; ./a; echo $?";
+    check_program("gcc", c, "7");
+    check_program("make", "printf 'a:\\n\\techo made\\n' > Makefile && make -s", "made");
+    let python = "cat > p.py <<'END'
+import multiprocessing as m, socket, subprocess, tempfile
+if __name__ == '__main__':
+    with m.Pool(2) as pool: print(pool.map(abs, [-1, -2]))
+    with m.Manager() as manager: print(list(manager.list([3])))
+    s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname())
+    print(tempfile.gettempdir(), subprocess.check_output(['echo', 'x']).decode().strip())
+END
+python3 p.py";
+    check_program("python3", python, "[1, 2]\n[3]\n/tmp x");
 }
