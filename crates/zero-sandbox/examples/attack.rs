@@ -270,6 +270,7 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
 fn call_with_nothing(call: &str) -> io::Result<String> {
     let call = match call {
         "bpf" => libc::SYS_bpf,
+        "shmget" => libc::SYS_shmget,
         "keyctl" => libc::SYS_keyctl,
         "io_uring_setup" => libc::SYS_io_uring_setup,
         "open_tree" => libc::SYS_open_tree,

@@ -52,17 +52,9 @@ use crate::profile::{CommandSpec, Network, Profile, Property, Weakness};
 /// Rules about files that one command may need.
 const RULES_MAX: usize = 8192;
 
-/// Devices that hold nothing of anybody's.
-const DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-];
+/// Devices that hold nothing of anybody's. Not the terminals: those of the person are among them.
+const DEVICES: &[&str] =
+    &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// Why a command cannot be confined as its profile says.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +62,12 @@ pub enum ConfineError {
     /// This machine cannot enforce part of the profile.
     #[error("{}", gaps::listed(.0))]
     Unenforceable(Vec<Gap>),
+    /// A path depends on where somebody stands.
+    #[error("`{}` is not an absolute path", path.display())]
+    NotAbsolute {
+        /// The path.
+        path: PathBuf,
+    },
     /// A profile that lets everything be written to confines nothing.
     #[error("`/` cannot be a writable folder")]
     WritableRoot,
@@ -127,6 +125,12 @@ impl Prepared {
         layers: &Layers,
         command: &CommandSpec,
     ) -> Result<Self, ConfineError> {
+        let Profile { writable, protected, masked, tmp, .. } = profile;
+        let mut paths =
+            writable.iter().chain(protected).chain(masked).chain([tmp, &command.folder]);
+        if let Some(path) = paths.find(|path| !path.is_absolute()) {
+            return Err(ConfineError::NotAbsolute { path: path.clone() });
+        }
         if !profile.tmp.is_dir() {
             return Err(ConfineError::NoTmp { path: profile.tmp.clone() });
         }
@@ -196,9 +200,10 @@ impl Prepared {
     /// allocates nothing.
     #[expect(unsafe_code, reason = "a promise only the caller can make")]
     pub unsafe fn restrict_self(&self) -> Result<(), Errno> {
+        restrict::lead_session();
         match &self.way {
             Way::Bubblewrap { kept_numbers, .. } => {
-                restrict::become_leader()?;
+                restrict::take_defaults()?;
                 restrict::close_on_exec(kept_numbers)
             }
             Way::Direct(ready) => ready.apply(),

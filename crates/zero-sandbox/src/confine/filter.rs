@@ -13,7 +13,7 @@ use seccompiler::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Which sockets a child may open.
+/// Which sockets a child may open. Unix sockets, which can be the host's, only come with namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Sockets {
     /// None but connected pairs.
@@ -112,6 +112,10 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS__sysctl,
 ];
 
+/// Memory and messages that belong to the machine, refused where there is no namespace for them.
+const SHARED_WITH_HOST: &[libc::c_long] =
+    &[libc::SYS_shmget, libc::SYS_shmat, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
+
 /// Bits of `clone` and `unshare` that make a namespace.
 const NEW_NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNS,
@@ -149,6 +153,9 @@ fn rules(sockets: Sockets) -> Result<BTreeMap<i64, Vec<SeccompRule>>, FilterErro
     // No rules for a call: it is refused whatever its arguments.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    if matches!(sockets, Sockets::Pairs | Sockets::Internet) {
+        rules.extend(SHARED_WITH_HOST.iter().map(|call| (*call, Vec::new())));
+    }
     let mut namespaces = Vec::new();
     for bit in NEW_NAMESPACES {
         namespaces.push(has_bit(0, bit.unsigned_abs())?);

@@ -253,6 +253,7 @@ pub(crate) fn readable_except(masked: &[PathBuf], rules_max: usize) -> Option<Ve
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
 mod tests {
     use super::*;
 

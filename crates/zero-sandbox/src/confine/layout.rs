@@ -117,6 +117,7 @@ impl Layout {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
 mod tests {
     use super::*;
     use crate::profile::{Network, ProcessLimits};

@@ -81,7 +81,7 @@ impl Mounts {
                 tree.hold(&socket, Mount::HiddenFile);
             }
         }
-        if tree.is_out_of_sight(folder) && layout.writable_above(folder).is_none() {
+        if tree.is_out_of_sight(folder) && layout.above(folder).is_none() {
             tree.put(folder, Mount::ReadOnly);
         }
         let mut mounts = Self { args: Vec::new(), empty_files: Vec::new() };
@@ -208,9 +208,11 @@ impl Tree<'_> {
         *there = (*there).max(mount);
     }
 
-    /// Whether the host's folder is replaced by the child's own.
+    /// Whether it lies in a folder of the host that the child does not see.
     fn is_out_of_sight(&self, path: &Path) -> bool {
-        let replaced = [TMP, RUN, "/dev", "/proc"].iter().any(|own| path.starts_with(own));
-        replaced && self.layout.above(path).is_none()
+        match self.layout.above(path) {
+            Some((_, said)) => said == Said::Masked,
+            None => [TMP, RUN, "/dev", "/proc"].iter().any(|own| path.starts_with(own)),
+        }
     }
 }

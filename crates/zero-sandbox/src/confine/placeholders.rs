@@ -9,13 +9,13 @@
 //! on it: removing a folder takes away the mounts that lie on it in other namespaces, so only the
 //! last to leave may.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::wire;
@@ -77,7 +77,10 @@ impl Placeholders {
 
     /// Shares the folder at `path` when it is one of ours, made for another command.
     pub(crate) fn share(&mut self, path: &Path) -> io::Result<()> {
-        let empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        let folder = open_folder(path)?;
+        let mut entries = rustix::fs::Dir::read_from(&folder)?;
+        // Two entries are itself and the folder above.
+        let empty = entries.by_ref().take(3).count() < 3;
         if empty && self.is_on_record(path) { self.stand_in(path) } else { Ok(()) }
     }
 
@@ -195,7 +198,7 @@ fn list(folder: &Path) -> Vec<PathBuf> {
 
 /// Opens a record, if it is one of ours: a file that only we can write to.
 fn open_record(path: &Path) -> Option<File> {
-    let record = open(OpenOptions::new().read(true), path).ok()?;
+    let record = open(path, OFlags::RDONLY).ok()?;
     let facts = record.metadata().ok()?;
     let ours = facts.uid() == rustix::process::geteuid().as_raw();
     (facts.is_file() && ours && facts.mode() & 0o077 == 0).then_some(record)
@@ -203,8 +206,7 @@ fn open_record(path: &Path) -> Option<File> {
 
 fn create_record(path: &Path) -> io::Result<File> {
     for _ in 0..TRIES_MAX {
-        let record =
-            open(OpenOptions::new().read(true).append(true).create(true).mode(0o600), path)?;
+        let record = open(path, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE)?;
         // Whoever sweeps may just be taking it away.
         let locked = rustix::fs::flock(&record, FlockOperation::NonBlockingLockExclusive).is_ok();
         if locked && is_still(path, &record) {
@@ -216,13 +218,13 @@ fn create_record(path: &Path) -> io::Result<File> {
 }
 
 fn open_folder(path: &Path) -> io::Result<File> {
-    let flags = OFlags::DIRECTORY.bits().cast_signed();
-    open(OpenOptions::new().read(true).custom_flags(flags), path)
+    open(path, OFlags::RDONLY | OFlags::DIRECTORY)
 }
 
-#[expect(clippy::disallowed_methods, reason = "zero's own files, never a path someone else named")]
-fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    options.open(path)
+/// Opens something of ours. A link is not ours.
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 #[expect(clippy::disallowed_methods, reason = "zero's own files, never a path someone else named")]
@@ -242,6 +244,7 @@ fn lines(record: &File) -> Vec<Line> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
 mod tests {
     use super::*;
 

@@ -71,7 +71,7 @@ impl Ready {
 
     /// Goes to the folder and gives everything up. Only exec should follow.
     pub(crate) fn apply(&self) -> Result<(), Errno> {
-        become_leader()?;
+        take_defaults()?;
         change_folder(&self.folder)?;
         limit(libc::RLIMIT_NOFILE, self.open_files)?;
         limit(libc::RLIMIT_FSIZE, self.file_bytes)?;
@@ -87,15 +87,19 @@ impl Ready {
     }
 }
 
-/// Leaves the terminal, so that nothing can be typed into it, and takes harmless defaults.
+/// Leaves the terminal, so that nothing can be typed into it. A process that leads a session of its
+/// own already keeps it, and with it the terminal that it was given.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
-pub(crate) fn become_leader() -> Result<(), Errno> {
-    // SAFETY: neither call touches memory of ours. A process that leads already is refused, and
-    // leads.
-    unsafe {
-        libc::setsid();
-        libc::umask(0o022);
-    }
+pub(crate) fn lead_session() {
+    // SAFETY: touches no memory of ours. Refused to a process that leads already.
+    unsafe { libc::setsid() };
+}
+
+/// Takes harmless defaults for what is inherited.
+#[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
+pub(crate) fn take_defaults() -> Result<(), Errno> {
+    // SAFETY: touches no memory of ours, and cannot fail.
+    unsafe { libc::umask(0o022) };
     limit(libc::RLIMIT_CORE, 0)
 }
 

@@ -212,6 +212,7 @@ fn reason(words: &str, knobs: &Knobs) -> (String, Option<String>) {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
 mod tests {
     use super::*;
 

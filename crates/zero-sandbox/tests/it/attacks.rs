@@ -45,6 +45,9 @@ fn the_workspace_is_written() {
     check(&["write", "/tmp/zero-attack-made-this"], [UNCLAIMED, "ok", "EACCES"]);
     check(&["write", "/dev/null"], ["ok", "ok", "ok"]);
     check(&["threads"], ["ok", "ok", "ok"]);
+    // Without a namespace the terminals are the host's.
+    check(&["append", "/dev/ptmx"], ["ok", "ok", "EACCES"]);
+    check(&["call", "shmget"], ["ENOENT", "ENOENT", "EPERM"]);
 }
 
 #[test]

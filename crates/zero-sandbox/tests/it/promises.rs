@@ -49,3 +49,28 @@ fn the_root_is_no_workspace() {
     let answer = lab.attempt_under(Walls::Full, &profile, &["threads"]);
     assert!(answer.contains("`/` cannot be a writable folder"), "{answer}");
 }
+
+#[test]
+fn the_innermost_word_counts() {
+    for who in Who::all() {
+        let lab = Lab::new(*who);
+        let mut profile = lab.profile(Walls::Full);
+        profile.masked = vec![lab.path("ws"), lab.path("ws/keys/key")];
+        profile.writable = vec![lab.path("ws/sub"), lab.path("ws/keys")];
+        let attempt = |words: &[&str]| lab.attempt_under(Walls::Full, &profile, words);
+        assert_eq!(attempt(&["list", "$/ws"]), "EACCES");
+        assert_eq!(attempt(&["read", "$/ws/file"]), "ENOENT");
+        assert_eq!(attempt(&["write", "$/ws/file"]), "EROFS");
+        assert_eq!(attempt(&["write", "$/ws/sub/file"]), "ok");
+        assert_eq!(attempt(&["read", "$/ws/keys/key"]), "EACCES");
+    }
+}
+
+#[test]
+fn a_path_must_be_absolute() {
+    let lab = Lab::new(Who::Me);
+    let mut profile = lab.profile(Walls::Full);
+    profile.protected.push("hooks".into());
+    let answer = lab.attempt_under(Walls::Full, &profile, &["threads"]);
+    assert!(answer.contains("`hooks` is not an absolute path"), "{answer}");
+}
