@@ -29,6 +29,7 @@ struct Plan {
     profile: Profile,
     command: CommandSpec,
     bubblewrap: bool,
+    landlock: bool,
     times: u32,
 }
 
@@ -51,11 +52,13 @@ fn confine(plan: &str) -> ExitCode {
     let plan: Plan = serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
     let layers = Layers::probe();
     let layers = if plan.bubblewrap { layers } else { layers.without_bubblewrap() };
+    let layers = if plan.landlock { layers } else { layers.without_landlock() };
     let (mut code, mut not_started) = (0, 0);
-    let start = Instant::now();
+    let (start, mut preparing) = (Instant::now(), Duration::ZERO);
     for _ in 0..plan.times {
         // Sockets of other tests come and go while walls are put up.
         for _ in 0..20 {
+            let began = Instant::now();
             let prepared = match Prepared::new(&plan.profile, &layers, &plan.command) {
                 Ok(prepared) => prepared,
                 Err(error) => {
@@ -63,6 +66,7 @@ fn confine(plan: &str) -> ExitCode {
                     return ExitCode::from(3);
                 }
             };
+            preparing += began.elapsed();
             let started;
             (code, started) = start_and_wait(prepared);
             if started {
@@ -75,7 +79,8 @@ fn confine(plan: &str) -> ExitCode {
         println!("not started");
     }
     if plan.times > 1 {
-        println!("{} us each", start.elapsed().as_micros() / u128::from(plan.times));
+        let each = |time: Duration| time.as_micros() / u128::from(plan.times);
+        println!("{} us each, {} to prepare", each(start.elapsed()), each(preparing));
     }
     ExitCode::from(code)
 }

@@ -134,6 +134,8 @@ impl Mounts {
             self.push([&"--remount-ro", &path.as_path()]);
         }
         self.push([&"--remount-ro", &RUN]);
+        // Root owns the kernel's settings in it, and needs no capability to write to them.
+        self.push([&"--remount-ro", &"/proc"]);
         Ok(())
     }
 

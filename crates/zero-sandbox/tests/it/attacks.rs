@@ -185,3 +185,41 @@ fn limits_hold() {
     check(&["open-many", "50"], ["ok", "ok", "ok"]);
     check(&["core"], [UNCLAIMED, "0", "0"]);
 }
+
+/// The mounts hold by themselves, where the kernel has no Landlock.
+#[test]
+fn mounts_need_no_second_wall() {
+    let rows: &[(&[&str], &str)] = &[
+        (&["write", "$/outside/file"], "EROFS"),
+        (&["read", "$/secret/key"], "EACCES"),
+        (&["write", "$/ws/.git/hooks/x"], "EROFS"),
+        (&["kill", "%"], "ESRCH"),
+        (&["unix", "$/door"], "EACCES"),
+        (&["abstract", "$"], "ECONNREFUSED"),
+    ];
+    for who in Who::all() {
+        for (words, expected) in rows {
+            let lab = Lab::new(*who);
+            assert_eq!(lab.attempt(Walls::Mounts, words), *expected, "{words:?} by {who:?}");
+        }
+    }
+}
+
+/// Only opened, never written to: if this fails, the machine that runs the tests should survive.
+#[test]
+fn the_settings_of_the_kernel_are_not_roots() {
+    check(&["append", "/proc/self/oom_score_adj"], ["ok", "EROFS", "EACCES"]);
+    if !is_root() {
+        return;
+    }
+    let answers = [
+        (Walls::Bare, "ok"),
+        (Walls::Mounts, "EROFS"),
+        (Walls::Full, "EROFS"),
+        (Walls::Direct, "EACCES"),
+    ];
+    for (walls, expected) in answers {
+        let answer = Lab::new(Who::Me).attempt(walls, &["append", "/proc/sys/kernel/core_pattern"]);
+        assert_eq!(answer, expected, "behind {walls:?}");
+    }
+}

@@ -40,6 +40,8 @@ pub(crate) enum Walls {
     Bare,
     /// Every layer.
     Full,
+    /// Every layer but Landlock.
+    Mounts,
     /// Landlock, the filter of system calls and limits.
     Direct,
 }
@@ -93,7 +95,7 @@ impl Lab {
 
     pub(crate) fn profile(&self, walls: Walls) -> Profile {
         let paths = |names: &[&str]| names.iter().map(|name| self.path(name)).collect();
-        let inside = walls == Walls::Full;
+        let inside = walls != Walls::Direct;
         let protected = [
             "ws/.git/hooks",
             "ws/.git/config",
@@ -175,7 +177,8 @@ impl Lab {
         let plan = json!({
             "profile": profile,
             "command": command,
-            "bubblewrap": walls == Walls::Full,
+            "bubblewrap": walls != Walls::Direct,
+            "landlock": walls != Walls::Mounts,
             "times": 1,
         });
         let number = self.plans.fetch_add(1, Ordering::Relaxed);
