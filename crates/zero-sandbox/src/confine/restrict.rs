@@ -162,9 +162,11 @@ fn drop_privileges() -> Result<(), Errno> {
     // SAFETY: takes numbers only.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_u64, 0_u64, 0_u64, 0_u64) })?;
     for capability in 0..CAPABILITIES_MAX {
-        // Refused to those who hold nothing, who have nothing to lose.
+        // Refused past the last one, and to those who hold nothing and have nothing to lose.
         // SAFETY: takes numbers only.
-        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0_u64, 0_u64, 0_u64) };
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0_u64, 0_u64, 0_u64) } != 0 {
+            break;
+        }
     }
     let header = CapHeader { version: VERSION_3, pid: 0 };
     let nothing = [CapData { effective: 0, permitted: 0, inheritable: 0 }; 2];
