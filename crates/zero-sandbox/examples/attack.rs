@@ -14,23 +14,22 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::ops::ControlFlow;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use serde::Deserialize;
-use zero_sandbox::{CommandSpec, Layers, Prepared, Profile};
+use zero_sandbox::drain::Collector;
+use zero_sandbox::warden::{Order, Settings, Stdio, Use, Warden};
+use zero_sandbox::{CommandSpec, Profile};
 
 #[derive(Deserialize)]
 struct Plan {
     profile: Profile,
     command: CommandSpec,
-    bubblewrap: bool,
-    landlock: bool,
-    times: u32,
+    layers: Use,
 }
 
 fn main() -> ExitCode {
@@ -49,78 +48,25 @@ fn main() -> ExitCode {
 }
 
 fn confine(plan: &str) -> ExitCode {
-    let plan: Plan = serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
-    let layers = Layers::probe();
-    let layers = if plan.bubblewrap { layers } else { layers.without_bubblewrap() };
-    let layers = if plan.landlock { layers } else { layers.without_landlock() };
-    let (mut code, mut not_started) = (0, 0);
-    let (start, mut preparing) = (Instant::now(), Duration::ZERO);
-    for _ in 0..plan.times {
-        // Sockets of other tests come and go while walls are put up.
-        for _ in 0..20 {
-            let began = Instant::now();
-            let prepared = match Prepared::new(&plan.profile, &layers, &plan.command) {
-                Ok(prepared) => prepared,
-                Err(error) => {
-                    println!("refused: {error}");
-                    return ExitCode::from(3);
-                }
-            };
-            preparing += began.elapsed();
-            let started;
-            (code, started) = start_and_wait(prepared);
-            if started {
-                break;
-            }
-            not_started += 1;
-        }
-    }
-    if not_started >= 20 {
-        println!("not started");
-    }
-    if plan.times > 1 {
-        let each = |time: Duration| time.as_micros() / u128::from(plan.times);
-        println!("{} us each, {} to prepare", each(start.elapsed()), each(preparing));
-    }
-    ExitCode::from(code)
-}
-
-fn start_and_wait(prepared: Prepared) -> (u8, bool) {
-    let text = |word: &std::ffi::CString| std::ffi::OsStr::from_bytes(word.as_bytes()).to_owned();
-    let program = std::ffi::OsStr::from_bytes(prepared.program().to_bytes());
-    let mut command = Command::new(program);
-    let mut argv = prepared.argv().iter().map(text);
-    command.arg0(argv.next().unwrap()).args(argv).env_clear();
-    for variable in prepared.envp().iter().map(text) {
-        let bytes = variable.as_bytes();
-        let at = bytes.iter().position(|byte| *byte == b'=').unwrap();
-        let part = |bytes| std::ffi::OsStr::from_bytes(bytes).to_owned();
-        command.env(part(&bytes[..at]), part(&bytes[at + 1..]));
-    }
-    let prepared = std::sync::Arc::new(prepared);
-    let inner = std::sync::Arc::clone(&prepared);
-    // SAFETY: runs in the forked child right before exec, and only makes system calls.
-    unsafe { command.pre_exec(move || Ok(inner.restrict_self()?)) };
-    let output = command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).output();
-    drop(command);
-    let prepared = std::sync::Arc::into_inner(prepared).unwrap();
-    let started = prepared.has_started();
-    prepared.cleanup();
-    let output = match output {
-        Ok(output) => output,
+    let Plan { profile, command, layers } = serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
+    let warden = Warden::start_with(Settings { layers, ..Settings::default() }).unwrap();
+    let order = Order { command, profile, stdio: Stdio::Pipes, timeout: None };
+    let mut running = match warden.spawn(order) {
+        Ok(running) => running,
         Err(error) => {
-            println!("cannot start: {}", word(&error));
-            return (4, true);
+            println!("refused: {error}");
+            return ExitCode::from(3);
         }
     };
-    if started {
-        io::stderr().write_all(&output.stderr).unwrap();
+    drop(running.stdin.take());
+    let said = Collector::default().collect(&mut running, |_| ControlFlow::Continue(()));
+    let (said, ended) = said.unwrap();
+    io::stdout().write_all(said.stdout.head()).unwrap();
+    io::stderr().write_all(said.stderr.head()).unwrap();
+    match ended.signal {
+        Some(signal) => ExitCode::from(128 + u8::try_from(signal).unwrap()),
+        None => ExitCode::from(u8::try_from(ended.exit_code.unwrap()).unwrap()),
     }
-    let code = match output.status.signal() {
-        Some(signal) => 128 + u8::try_from(signal).unwrap(),
-        None => u8::try_from(output.status.code().unwrap()).unwrap(),
-    };
-    (code, started)
 }
 
 fn attempt(name: &str, args: &[&str]) -> io::Result<String> {

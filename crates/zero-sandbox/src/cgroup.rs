@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crate::kernel_file;
 use crate::process_tree::Process;
+use crate::profile::ProcessLimits;
 use crate::running::{LimitedBy, LimitsReport, Why};
-use crate::warden::standin::ProcessLimits;
 pub(crate) use place::{Places, Version};
 
 /// How often a group is tried to be removed: its last process may just be going.
@@ -60,7 +60,7 @@ impl Groups {
     /// Makes groups for a command this process keeps. What cannot be had is not there.
     pub(crate) fn make(places: &Places, limits: &ProcessLimits) -> Self {
         let mut groups = Self::default();
-        groups.limits = Some(limits.clone());
+        groups.limits = Some(*limits);
         let Some(name) = Name::own().map(|name| name.to_string()) else { return groups };
         groups.memory =
             groups.one(places.memory(limits), &name, |group| group.limit_memory(limits));

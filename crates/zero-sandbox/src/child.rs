@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::confine;
+use crate::{confine, warden};
 
 /// The name of the last step before a confined command.
 const CONFINED: &str = "zero-confined";
@@ -22,13 +22,14 @@ pub fn from_argv0() {
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
     if let Some(code) = helper(&name, args) {
-        std::process::exit(i32::from(code));
+        std::process::exit(code);
     }
 }
 
-fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<u8> {
+fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<i32> {
     match Path::new(name).file_name()?.to_str()? {
         CONFINED => Some(confine::stage::run(args.next())),
+        warden::ARGV0 => Some(warden::main(0)),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@
 //! filter of system calls and the limits come last, right before exec.
 //!
 //! What no layer can enforce is an error that names it. A profile may say that it can do without;
-//! then [`Prepared::missing`] says that it does.
+//! then [`Confinement::missing`] says that it does.
 //!
 //! What cannot be had at all, and is true of every such confinement: another name for a masked file
 //! that exists already (a hard link) reads it; and a file of the host that somebody outside replaces
@@ -22,35 +22,37 @@ mod mounts;
 mod placeholders;
 mod restrict;
 pub(crate) mod stage;
+pub(crate) mod word;
 
 use std::ffi::{CStr, CString, NulError, OsString};
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
 
-pub use self::filter::FilterError;
 pub use self::gaps::Gap;
-pub use self::restrict::RestrictError;
 
 use self::filter::Sockets;
 use self::landlock::{Grant, Rule, Tcp};
 use self::layout::{Layout, Said};
 use self::mounts::Mounts;
 use self::placeholders::Placeholders;
-use self::restrict::{Ready, Restrictions};
+use self::restrict::{Ready, RestrictError, Restrictions};
 use self::stage::{DOOR, Forward, Image, Plan};
 use crate::child;
 use crate::probe::{Bubblewrap, Layers};
-use crate::profile::{CommandSpec, Network, Profile, Property, Weakness};
+use crate::profile::{CommandSpec, Network, Profile, Property};
+use crate::running::Confinement;
 
 /// Rules about files that one command may need.
 const RULES_MAX: usize = 8192;
+
+/// How much of what bubblewrap says about a failure is read.
+const COMPLAINT_BYTES_MAX: usize = 4096;
 
 /// Devices that hold nothing of anybody's. Not the terminals: those of the person are among them.
 const DEVICES: &[&str] =
@@ -58,7 +60,7 @@ const DEVICES: &[&str] =
 
 /// Why a command cannot be confined as its profile says.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfineError {
+pub(crate) enum ConfineError {
     /// This machine cannot enforce part of the profile.
     #[error("{}", gaps::listed(.0))]
     Unenforceable(Vec<Gap>),
@@ -96,34 +98,44 @@ pub enum ConfineError {
 
 /// A command that is ready to start, confined.
 #[derive(Debug)]
-pub struct Prepared {
+pub(crate) struct Prepared {
     image: Image,
     way: Way,
-    holds: Vec<Property>,
-    missing: Vec<Weakness>,
-    gaps: Vec<Gap>,
+    confinement: Confinement,
 }
 
 /// How the command gets under its walls.
 #[derive(Debug)]
 enum Way {
     /// Through bubblewrap and the last step inside it.
-    Bubblewrap {
-        kept: Vec<OwnedFd>,
-        kept_numbers: Vec<RawFd>,
-        started: OwnedFd,
-        placeholders: Placeholders,
-    },
+    Bubblewrap(Box<Inside>),
     /// The process gives everything up by itself.
     Direct(Ready),
 }
 
+/// What belongs to a command behind mounts.
+#[derive(Debug)]
+struct Inside {
+    /// Handles that the program needs until it has started.
+    kept: Vec<OwnedFd>,
+    kept_numbers: Vec<RawFd>,
+    /// Where the last step says what becomes of the command.
+    word: OwnedFd,
+    /// Stands for input and output of bubblewrap, which has none.
+    nothing: OwnedFd,
+    /// What bubblewrap says when the walls cannot be put up.
+    complaints: OwnedFd,
+    processes: u64,
+    _placeholders: Placeholders,
+}
+
 impl Prepared {
-    /// Prepares `command` to run under `profile` by means of `layers`.
-    pub fn new(
+    /// Prepares `command` to run under `profile` by means of `layers`, with these `streams`.
+    pub(crate) fn new(
         profile: &Profile,
         layers: &Layers,
         command: &CommandSpec,
+        streams: [RawFd; 3],
     ) -> Result<Self, ConfineError> {
         let Profile { writable, protected, masked, tmp, .. } = profile;
         let mut paths =
@@ -152,46 +164,46 @@ impl Prepared {
         let readable = readable.unwrap_or_else(|| vec![Rule::new("/", Grant::Read)]);
         let restrictions = restrictions(profile, layers, &layout, readable);
         let (image, way) = match &layers.bubblewrap {
-            Ok(bubblewrap) => through(bubblewrap, profile, &layout, restrictions, command)?,
+            Ok(bubblewrap) => {
+                through(bubblewrap, profile, &layout, restrictions, command, streams)?
+            },
             Err(_) => direct(profile, &restrictions, command)?,
         };
-        let missing: Vec<_> =
-            Property::ALL.into_iter().filter(|property| gaps::has(&gaps, *property)).collect();
-        let holds =
-            Property::ALL.into_iter().filter(|property| !missing.contains(property)).collect();
-        Ok(Self { image, way, holds, missing, gaps })
+        let holds = Property::ALL.into_iter().filter(|property| !gaps::has(&gaps, *property));
+        let confinement = Confinement { holds: holds.collect(), missing: gaps };
+        Ok(Self { image, way, confinement })
     }
 
     /// The program to execute.
-    pub fn program(&self) -> &CStr {
+    pub(crate) fn program(&self) -> &CStr {
         &self.image.program
     }
 
     /// Its arguments, its name first.
-    pub fn argv(&self) -> &[CString] {
+    pub(crate) fn argv(&self) -> &[CString] {
         &self.image.argv
     }
 
     /// Its environment.
-    pub fn envp(&self) -> &[CString] {
+    pub(crate) fn envp(&self) -> &[CString] {
         &self.image.envp
     }
 
-    /// Handles that must be open, under these numbers, until the program has started.
-    pub fn kept_fds(&self) -> Vec<BorrowedFd<'_>> {
+    /// The streams of the program, where they are not those of the command.
+    pub(crate) fn own_streams(&self) -> Option<[RawFd; 3]> {
         match &self.way {
-            Way::Bubblewrap { kept, started, .. } => {
-                kept.iter().chain([started]).map(AsFd::as_fd).collect()
+            Way::Bubblewrap(inside) => {
+                let Inside { nothing, complaints, .. } = &**inside;
+                Some([nothing.as_raw_fd(), nothing.as_raw_fd(), complaints.as_raw_fd()])
             }
-            Way::Direct(_) => Vec::new(),
+            Way::Direct(_) => None,
         }
     }
 
     /// Gives up what the profile does not grant. Afterwards this process can do nothing sensible
     /// but execute [`Prepared::program`].
     ///
-    /// Every open handle but the first three is closed by that, but for those of
-    /// [`Prepared::kept_fds`].
+    /// Every open handle but the first three is closed by that, but for those it needs.
     ///
     /// # Safety
     ///
@@ -199,49 +211,60 @@ impl Prepared {
     /// given up belongs to the process and part to the thread. Makes system calls only, and
     /// allocates nothing.
     #[expect(unsafe_code, reason = "a promise only the caller can make")]
-    pub unsafe fn restrict_self(&self) -> Result<(), Errno> {
+    pub(crate) unsafe fn restrict_self(&self) -> Result<(), Errno> {
         restrict::lead_session();
         match &self.way {
-            Way::Bubblewrap { kept_numbers, .. } => {
+            Way::Bubblewrap(inside) => {
                 restrict::take_defaults()?;
-                restrict::close_on_exec(kept_numbers)
+                restrict::close_on_exec(&inside.kept_numbers)
             }
-            Way::Direct(ready) => ready.apply(),
+            Way::Direct(ready) => Ok(ready.apply()?),
         }
     }
 
-    /// Whether the command itself was reached, once the process has ended. If not, how it ended says
-    /// nothing about the command: its walls could not be put up. Something on the host may have
-    /// changed in between; preparing it anew and trying once more is sound.
-    pub fn has_started(&self) -> bool {
+    /// Lets go of what only the program needs. To be called when it runs: what is said inside has
+    /// an end only when nobody out here could say anything.
+    pub(crate) fn launched(&mut self) {
+        if let Way::Bubblewrap(inside) = &mut self.way {
+            inside.kept.clear();
+        }
+    }
+
+    /// Where the last step says what becomes of the command: see [`word::Word`]. None where the
+    /// program is the command itself.
+    pub(crate) fn word(&self) -> Option<&OwnedFd> {
         match &self.way {
-            Way::Bubblewrap { started, .. } => rustix::io::read(started, &mut [0; 8]).is_ok(),
-            // This way a failure is the answer of `restrict_self`.
-            Way::Direct(_) => true,
+            Way::Bubblewrap(inside) => Some(&inside.word),
+            Way::Direct(_) => None,
         }
     }
 
-    /// What is enforced.
-    pub fn holds(&self) -> &[Property] {
-        &self.holds
+    /// What was said about walls that could not be put up.
+    pub(crate) fn complaints(&self) -> String {
+        let Way::Bubblewrap(inside) = &self.way else { return String::new() };
+        let mut bytes = vec![0; COMPLAINT_BYTES_MAX];
+        let count = rustix::io::pread(&inside.complaints, &mut bytes, 0).unwrap_or(0);
+        bytes.truncate(count);
+        String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
-    /// What is not, by leave of the profile.
-    pub fn missing(&self) -> &[Weakness] {
-        &self.missing
+    /// Processes of the tree that belong to the walls and not to the command.
+    pub(crate) fn own_processes(&self) -> u64 {
+        match &self.way {
+            Way::Bubblewrap(inside) => inside.processes,
+            Way::Direct(_) => 0,
+        }
     }
 
-    /// What is not enforced, why, and what would help.
-    pub fn gaps(&self) -> &[Gap] {
-        &self.gaps
+    /// What is enforced, and what is not, by leave of the profile.
+    pub(crate) fn confinement(&self) -> &Confinement {
+        &self.confinement
     }
 
     /// Takes away what had to be made on the host. To be called when the command has ended;
     /// dropping does the same.
-    pub fn cleanup(self) {
-        if let Way::Bubblewrap { placeholders, .. } = self.way {
-            drop(placeholders);
-        }
+    pub(crate) fn cleanup(self) {
+        drop(self);
     }
 }
 
@@ -305,6 +328,7 @@ fn through(
     layout: &Layout,
     restrictions: Restrictions,
     command: &CommandSpec,
+    streams: [RawFd; 3],
 ) -> Result<(Image, Way), ConfineError> {
     if !child::can_be_helper() {
         return Err(ConfineError::NoHelper);
@@ -317,13 +341,16 @@ fn through(
         Network::Proxy { .. } => Forward::Proxy,
         _ => Forward::Nothing,
     };
-    let started = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-        .map_err(|error| ConfineError::HandOver(error.into()))?;
+    let hand_over = |errno: Errno| ConfineError::HandOver(errno.into());
+    let (word, inner_word) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(hand_over)?;
+    rustix::fs::fcntl_setfl(&word, OFlags::NONBLOCK).map_err(hand_over)?;
     let plan = Plan {
         command: with_tmp(command, Path::new(mounts::TMP)),
         restrictions,
         forward,
-        started: started.as_raw_fd(),
+        word: inner_word.as_raw_fd(),
+        streams,
     };
     let plan = serde_json::to_vec(&plan).map_err(|error| ConfineError::HandOver(error.into()))?;
     let plan = in_memory(&plan).map_err(ConfineError::HandOver)?;
@@ -346,11 +373,22 @@ fn through(
     let argv: Vec<CString> =
         words.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
     let program = CString::new(bubblewrap.path().as_os_str().as_bytes())?;
-    let kept: Vec<OwnedFd> = mounts.empty_files.into_iter().chain([args, plan, binary]).collect();
-    let kept_numbers = kept.iter().chain([&started]).map(AsRawFd::as_raw_fd).collect();
+    let kept: Vec<OwnedFd> =
+        mounts.empty_files.into_iter().chain([args, plan, binary, inner_word]).collect();
+    let kept_numbers = kept.iter().map(AsRawFd::as_raw_fd).chain(streams).collect();
     // An empty environment: bubblewrap must not load what the command's variables name.
     let image = Image { program, argv, envp: Vec::new() };
-    Ok((image, Way::Bubblewrap { kept, kept_numbers, started, placeholders }))
+    let inside = Inside {
+        kept,
+        kept_numbers,
+        word,
+        nothing: nothing().map_err(ConfineError::HandOver)?,
+        complaints: in_memory(&[]).map_err(ConfineError::HandOver)?,
+        // Bubblewrap, the last step, and the way to the proxy.
+        processes: if forward == Forward::Proxy { 3 } else { 2 },
+        _placeholders: placeholders,
+    };
+    Ok((image, Way::Bubblewrap(Box::new(inside))))
 }
 
 fn with_tmp(command: &CommandSpec, tmp: &Path) -> CommandSpec {
@@ -369,6 +407,12 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())
+}
+
+/// A stream that leads nowhere.
+fn nothing() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?)
 }
 
 /// This binary, also when another one has taken its path since.

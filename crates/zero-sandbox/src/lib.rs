@@ -44,7 +44,7 @@ pub mod workspace;
 
 pub use canonical::LastLink;
 pub use config_file::{ConfigFile, ConfigFileError};
-pub use confine::{ConfineError, Gap, Prepared};
+pub use confine::Gap;
 pub use facts::{FileFacts, FileType};
 pub use folder::{DirEntry, Folder, Named};
 pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Snapshot};

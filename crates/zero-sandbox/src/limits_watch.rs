@@ -12,9 +12,9 @@ use rustix::process::Signal;
 
 use crate::kernel_file;
 use crate::process_tree::{self, Process};
+use crate::profile::ProcessLimits;
 use crate::running::{LimitedBy, LimitsReport, Why};
 use crate::warden::raw;
-use crate::warden::standin::ProcessLimits;
 
 /// Between two looks.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ impl Watch {
     pub(crate) fn new(root: i32, limits: &ProcessLimits, by: LimitsReport) -> Self {
         Self {
             root,
-            limits: limits.clone(),
+            limits: *limits,
             by,
             budget: Budget::new(limits.cpu_percent, Instant::now()),
             stopped: BTreeMap::new(),

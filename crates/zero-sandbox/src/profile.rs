@@ -2,7 +2,7 @@
 //! whom it may reach.
 //!
 //! A profile names no mechanism. [`crate::probe::Layers`] says what this machine can enforce and
-//! [`crate::confine::Prepared`] brings the two together; what cannot be enforced is an error, never
+//! the warden brings the two together; what cannot be enforced is an error, never
 //! a silent gap, unless the profile itself lists it under [`Profile::weaknesses`].
 //!
 //! Both types cross a socket to the process that starts children, so both are plain data.
@@ -77,6 +77,19 @@ pub struct ProcessLimits {
     pub open_files: u64,
     /// The largest file a process may write.
     pub file_bytes: u64,
+}
+
+impl Default for ProcessLimits {
+    /// Room for a build of a project of usual size.
+    fn default() -> Self {
+        Self {
+            memory_bytes: 500 * 1024 * 1024,
+            cpu_percent: 50,
+            processes: 512,
+            open_files: 1024,
+            file_bytes: 10 * 1024 * 1024 * 1024,
+        }
+    }
 }
 
 /// Something a profile promises.

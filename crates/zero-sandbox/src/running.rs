@@ -12,13 +12,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};
 
+use crate::confine::Gap;
+use crate::profile::Property;
 use crate::warden::message::{self, Asked, Told};
 
 /// A command that runs. Dropping it kills every process that came of it.
 #[derive(Debug)]
 pub struct Running {
-    /// The number of its main process, as this process sees it.
+    /// The number of the process at the top of its tree, as this process sees it: the command's
+    /// own, or the one that holds its namespaces.
     pub pid: i32,
+    /// What it is kept from.
+    pub confinement: Confinement,
     /// What enforces its limits.
     pub limits: LimitsReport,
     /// Where its input is written to; dropping it ends the input. None with a terminal.
@@ -90,6 +95,15 @@ pub enum KillReason {
     OutputLimit,
 }
 
+/// Which promises of its profile hold for a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// Those the kernel keeps.
+    pub holds: Vec<Property>,
+    /// Those it does not, by leave of the profile: why, and what would help.
+    pub missing: Vec<Gap>,
+}
+
 /// What enforces a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -114,9 +128,16 @@ pub struct LimitsReport {
 }
 
 impl Running {
-    pub(crate) fn new(pid: i32, limits: LimitsReport, channel: OwnedFd, ends: Ends) -> Self {
+    pub(crate) fn new(
+        pid: i32,
+        limits: LimitsReport,
+        confinement: Confinement,
+        channel: OwnedFd,
+        ends: Ends,
+    ) -> Self {
         let Ends { stdin, stdout, stderr } = ends;
-        Self { pid, limits, stdin, stdout, stderr, channel, ended: Mutex::new(None) }
+        let ended = Mutex::new(None);
+        Self { pid, confinement, limits, stdin, stdout, stderr, channel, ended }
     }
 
     /// Readable as soon as the command has ended, and from then on.

@@ -17,9 +17,7 @@ mod lookup;
 pub(crate) mod message;
 pub(crate) mod raw;
 mod serve;
-pub(crate) mod standin;
 pub(crate) mod stdio;
-mod text;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -32,13 +30,16 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{Groups, Places};
+use crate::confine::Gap;
+use crate::profile::{CommandSpec, ProcessLimits, Profile};
 use crate::running::{Ends, LimitsReport, Running};
 use message::{Failure, OrderText, Step, Told};
 pub use serve::main;
-pub use standin::{CommandSpec, ProcessLimits, Profile};
 
 /// The name under which this program is a warden.
 pub const ARGV0: &str = "zero-warden";
+/// What is left of a command may take this long to end after its main process.
+pub(crate) const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 /// How long a command may take to start.
 const START_MAX: Duration = Duration::from_secs(30);
 /// How long the end of a warden is waited for.
@@ -49,7 +50,7 @@ const WARDEN_END_MAX: Duration = Duration::from_secs(2);
 /// Dropping it ends every command it started.
 #[derive(Debug)]
 pub struct Warden {
-    limits_by: LimitsBy,
+    settings: Settings,
     process: Mutex<Option<Arc<Process>>>,
 }
 
@@ -89,6 +90,28 @@ pub enum LimitsBy {
     Best,
     /// The watchdog, for all of them.
     Watchdog,
+}
+
+/// Which layers of confinement are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Use {
+    /// All that work here.
+    #[default]
+    All,
+    /// All but bubblewrap: no namespaces.
+    WithoutBubblewrap,
+    /// All but Landlock.
+    WithoutLandlock,
+}
+
+/// How a warden works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// What enforces limits.
+    pub limits_by: LimitsBy,
+    /// Which layers of confinement are used.
+    pub layers: Use,
 }
 
 /// Why a command did not start. Nothing of it runs.
@@ -131,8 +154,10 @@ pub enum SpawnError {
     /// It cannot be confined as its profile says.
     #[error("the command cannot be confined: {why}")]
     Refused {
-        /// What cannot be enforced.
+        /// What stands in the way, and what would help.
         why: String,
+        /// The promises of the profile that cannot be kept here.
+        gaps: Vec<Gap>,
     },
     /// The system did not start it.
     #[error("could not start the command: {step}")]
@@ -175,13 +200,13 @@ impl Warden {
 
     /// Starts a warden. When it dies, the next command starts another.
     pub fn start() -> io::Result<Self> {
-        Self::start_with(LimitsBy::Best)
+        Self::start_with(Settings::default())
     }
 
-    /// Starts a warden that has limits enforced in a certain way.
-    pub fn start_with(limits_by: LimitsBy) -> io::Result<Self> {
+    /// Starts a warden that works in a certain way.
+    pub fn start_with(settings: Settings) -> io::Result<Self> {
         let process = Mutex::new(Some(Arc::new(Process::start()?)));
-        Ok(Self { limits_by, process })
+        Ok(Self { settings, process })
     }
 
     /// Starts a command.
@@ -192,7 +217,8 @@ impl Warden {
             |step: &'static str| move |source: io::Error| SpawnError::System { step, source };
         let (ends, child_ends) = stdio::open(stdio).map_err(system("opening its streams"))?;
         let (channel, keeper_channel) = message::channel().map_err(system("a channel to it"))?;
-        let text = OrderText { command, profile, timeout, limits_by: self.limits_by };
+        let Settings { limits_by, layers } = self.settings;
+        let text = OrderText { command, profile, timeout, limits_by, layers };
         let memory = text.to_memory().map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => SpawnError::TooLarge,
             _ => system("writing the order")(error),
@@ -208,7 +234,7 @@ impl Warden {
     /// What enforces limits here, for commands like those with this profile.
     #[must_use]
     pub fn limits_report(&self, limits: &ProcessLimits) -> LimitsReport {
-        match self.limits_by {
+        match self.settings.limits_by {
             LimitsBy::Watchdog => Groups::default().report(),
             // The groups are made, which proves that they can be, and go away again.
             LimitsBy::Best => Groups::make(&Places::find(), limits).report(),
@@ -311,8 +337,8 @@ fn started(channel: OwnedFd, ends: Ends, command: &CommandSpec) -> Result<Runnin
     let until = Instant::now() + START_MAX;
     loop {
         match message::receive_now::<Told>(&channel) {
-            Ok(Some(Told::Started { pid, limits })) => {
-                return Ok(Running::new(pid, limits, channel, ends));
+            Ok(Some(Told::Started { pid, limits, confinement })) => {
+                return Ok(Running::new(pid, limits, confinement, channel, ends));
             }
             Ok(Some(Told::Failed(failure))) => return Err(explained(failure, command)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -330,13 +356,14 @@ fn started(channel: OwnedFd, ends: Ends, command: &CommandSpec) -> Result<Runnin
 
 /// What a failure on the other side means here.
 fn explained(failure: Failure, command: &CommandSpec) -> SpawnError {
-    let Failure { step, errno, text } = failure;
+    let Failure { step, errno, text, gaps } = failure;
     let source = errno.map_or_else(|| io::Error::other(text.clone()), io::Error::from_raw_os_error);
     let path = || PathBuf::from(&command.program);
     let not_executable = |why| SpawnError::NotExecutable { path: path(), why };
     match (step, errno) {
-        (Step::Confine, _) => SpawnError::Refused { why: text },
+        (Step::Confine, _) => SpawnError::Refused { why: text, gaps },
         (Step::Folder, _) => SpawnError::BadFolder { folder: command.folder.clone(), source },
+        (Step::Find, _) => not_executable("what confines the command hides it"),
         (Step::Execute, Some(libc::E2BIG)) => SpawnError::TooLarge,
         // It was there when it was looked up: what is missing is what its first line names.
         (Step::Execute, Some(libc::ENOENT)) => not_executable("its interpreter does not exist"),

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::kernel_file;
-use crate::warden::standin::ProcessLimits;
+use crate::profile::ProcessLimits;
 
 /// Levels looked at above our own group.
 const LEVELS_MAX: usize = 8;

@@ -29,7 +29,7 @@ pub(crate) enum Sockets {
 /// The filter could not be made for this processor.
 #[derive(Debug, thiserror::Error)]
 #[error("no system call filter can be made for this processor")]
-pub struct FilterError(#[source] Option<seccompiler::BackendError>);
+pub(crate) struct FilterError(#[source] Option<seccompiler::BackendError>);
 
 impl From<seccompiler::BackendError> for FilterError {
     fn from(error: seccompiler::BackendError) -> Self {

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::mounts::PROXY_DOOR;
 use super::restrict::{Ready, RestrictError, Restrictions};
 use crate::profile::PROXY_PORT;
+use crate::warden::raw;
 
 /// Connections at a time; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 256;
@@ -34,21 +35,28 @@ pub(crate) enum ForwardError {
     Restrict(#[from] RestrictError),
 }
 
-/// Starts a process that passes connections on. The port is open when this returns.
+/// Starts a process that passes connections on, and gives its number. The port is open when this
+/// returns. It lets go of the command's `streams`.
 #[expect(unsafe_code, reason = "a process of one thread forks")]
-pub(crate) fn start(restrictions: &Restrictions) -> Result<(), ForwardError> {
+pub(crate) fn start(
+    restrictions: &Restrictions,
+    streams: &[RawFd],
+) -> Result<i32, ForwardError> {
     let port =
         TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT)).map_err(ForwardError::Listen)?;
     let ready = Ready::new(restrictions, Path::new("/"))?;
     // SAFETY: this process has one thread, so the copy is whole.
     match unsafe { libc::fork() } {
         0 => {
+            for stream in streams {
+                raw::close_number(*stream);
+            }
             serve(&port, &ready);
             // SAFETY: ends the copy without running what the original has yet to run.
             unsafe { libc::_exit(0) }
         }
         -1 => Err(ForwardError::Fork(io::Error::last_os_error())),
-        _ => Ok(()),
+        pid => Ok(pid),
     }
 }
 

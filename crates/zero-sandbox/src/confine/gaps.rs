@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::landlock::{ABI_SCOPE, ABI_TRUNCATE};
 use super::layout::{Layout, Said};
@@ -10,7 +10,7 @@ use crate::probe::{Absent, Layers};
 use crate::profile::{Network, Profile, Property};
 
 /// A property that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Which one.
     pub property: Property,

@@ -31,7 +31,7 @@ pub(crate) struct Restrictions {
 
 /// Why restrictions could not be made ready.
 #[derive(Debug, thiserror::Error)]
-pub enum RestrictError {
+pub(crate) enum RestrictError {
     /// The kernel took no Landlock rules.
     #[error("the kernel refused the rules about files")]
     Landlock(#[source] io::Error),
@@ -69,10 +69,10 @@ impl Ready {
         Ok(Self { ruleset, filter, open_files, file_bytes, folder })
     }
 
-    /// Goes to the folder and gives everything up. Only exec should follow.
-    pub(crate) fn apply(&self) -> Result<(), Errno> {
+    /// Goes to the folder and gives everything up.
+    pub(crate) fn apply(&self) -> Result<(), ApplyError> {
         take_defaults()?;
-        change_folder(&self.folder)?;
+        change_folder(&self.folder).map_err(ApplyError::Folder)?;
         limit(libc::RLIMIT_NOFILE, self.open_files)?;
         limit(libc::RLIMIT_FSIZE, self.file_bytes)?;
         close_on_exec(&[])?;
@@ -81,8 +81,31 @@ impl Ready {
             landlock::restrict(ruleset.as_raw_fd()).map_err(Errno::from_raw_os_error)?;
         }
         match &self.filter {
-            Some(filter) => install(filter),
+            Some(filter) => Ok(install(filter)?),
             None => Ok(()),
+        }
+    }
+}
+
+/// What could not be given up, as the system says it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ApplyError {
+    /// The folder to be in cannot be entered.
+    Folder(Errno),
+    /// Something else.
+    Other(Errno),
+}
+
+impl From<Errno> for ApplyError {
+    fn from(errno: Errno) -> Self {
+        Self::Other(errno)
+    }
+}
+
+impl From<ApplyError> for Errno {
+    fn from(error: ApplyError) -> Self {
+        match error {
+            ApplyError::Folder(errno) | ApplyError::Other(errno) => errno,
         }
     }
 }

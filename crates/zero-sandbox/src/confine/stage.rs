@@ -2,8 +2,11 @@
 //!
 //! Landlock forbids mounts, so it can only come after them, and by then bubblewrap has made its
 //! namespaces and knows nothing of Landlock. So bubblewrap starts us, and we give up the rest and
-//! become the command. The command's environment comes along as data: bubblewrap and this step run
+//! start the command. The command's environment comes along as data: bubblewrap and this step run
 //! outside of part of the walls and must not load a library that a variable names.
+//!
+//! We stay, behind the same walls, as the first process of the namespace: to take in what the
+//! command leaves, to say exactly how it ended, and to end with it, which ends everything inside.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -11,23 +14,27 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::forward;
-use super::restrict::{Ready, Restrictions};
+use super::restrict::{ApplyError, Ready, Restrictions};
+use super::word::Word;
+use crate::kernel_file;
 use crate::profile::CommandSpec;
+use crate::warden::message::Step;
+use crate::warden::raw::{self, CStrings, Forked, Reap, Reaped};
+use crate::warden::LEFTOVER_GRACE;
 
 /// Where bubblewrap finds us: a link in the child's own `/dev`, so that our name is the last part
 /// of it whatever the binary is called and wherever it lies.
 pub(crate) const DOOR: &str = "/dev/zero-confined";
 
 /// Exit code of a step that failed before the command could start.
-const FAILED: u8 = 125;
-/// Exit code for a command that cannot be run, as shells have it.
-const CANNOT_RUN: u8 = 126;
-/// Exit code for a command that is not there, as shells have it.
-const NOT_FOUND: u8 = 127;
+const FAILED: i32 = 125;
+/// Between two looks at what the command left.
+const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 
 /// What the last step has to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -35,8 +42,10 @@ pub(crate) struct Plan {
     pub(crate) command: CommandSpec,
     pub(crate) restrictions: Restrictions,
     pub(crate) forward: Forward,
-    /// The number of the handle on which to say that everything else went well.
-    pub(crate) started: RawFd,
+    /// The handle on which to say what becomes of the command.
+    pub(crate) word: RawFd,
+    /// The command's streams. Ours are others, so that nobody but the command holds its own.
+    pub(crate) streams: [RawFd; 3],
 }
 
 /// Whether connections to the proxy's port are passed on.
@@ -46,40 +55,145 @@ pub(crate) enum Forward {
     Proxy,
 }
 
-/// Becomes the command that the plan behind the handle `number` asks for.
-/// Comes back only when that failed, with an exit code.
-pub(crate) fn run(number: Option<OsString>) -> u8 {
-    match become_command(number) {
-        Ok(never) => match never {},
-        Err((code, words)) => {
+/// Runs the command that the plan behind the handle `number` asks for, and gives the code to exit
+/// with.
+pub(crate) fn run(number: Option<OsString>) -> i32 {
+    match keep_inside(number) {
+        Ok(()) => 0,
+        Err(words) => {
             let said = writeln!(io::stderr(), "zero: {words}");
             drop(said);
-            code
+            FAILED
         }
     }
 }
 
-enum Never {}
-
-fn become_command(number: Option<OsString>) -> Result<Never, (u8, String)> {
+fn keep_inside(number: Option<OsString>) -> Result<(), String> {
     let failed = |what: &str, error: &dyn std::error::Error| {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-        (FAILED, format!("{what}: {error}{cause}"))
+        format!("{what}: {error}{cause}")
     };
-    let Plan { command, restrictions, forward, started } =
+    let Plan { command, restrictions, forward, word, streams } =
         read_plan(number).map_err(|error| failed("no plan to follow", &error))?;
     remove_door();
+    let mut own = vec![i32::try_from(std::process::id()).unwrap_or(1)];
     if forward == Forward::Proxy {
-        forward::start(&restrictions).map_err(|error| failed("no way to the proxy", &error))?;
+        let forwarder = forward::start(&restrictions, &streams);
+        own.push(forwarder.map_err(|error| failed("no way to the proxy", &error))?);
     }
     let image = Image::new(&command).map_err(|error| failed("cannot start", &error))?;
     let ready = Ready::new(&restrictions, &command.folder)
         .map_err(|error| failed("cannot confine", &error))?;
-    ready.apply().map_err(|error| failed("cannot confine", &error))?;
-    say_started(started).map_err(|error| failed("cannot say so", &error))?;
-    let error = image.exec();
-    let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN };
-    Err((code, format!("cannot run `{}`: {error}", command.program.display())))
+    match ready.apply() {
+        Ok(()) => {}
+        Err(ApplyError::Folder(errno)) => {
+            let step = Step::Folder as u8;
+            return say(word, Word::NotRun { step, errno: errno.raw_os_error() })
+                .map_err(|error| failed("cannot say so", &error));
+        }
+        Err(ApplyError::Other(errno)) => return Err(failed("cannot confine", &errno)),
+    }
+    let main = match start(&image, &streams).map_err(|error| failed("cannot start", &error))? {
+        Ok(pid) => pid,
+        Err((step, errno)) => {
+            return say(word, Word::NotRun { step: step as u8, errno })
+                .map_err(|error| failed("cannot say so", &error));
+        }
+    };
+    say(word, Word::Started).map_err(|error| failed("cannot say so", &error))?;
+    let ended = wait_for(main);
+    let leftover = linger(&own);
+    let last = match ended {
+        Reaped { signal: Some(signal), .. } => Word::Signalled { signal, leftover },
+        Reaped { exit_code, .. } => Word::Returned { code: exit_code.unwrap_or(0), leftover },
+    };
+    // Whoever listens may be gone, and then nobody wants to know.
+    let said = say(word, last);
+    drop(said);
+    Ok(())
+}
+
+/// Starts the program; the inner error is what kept it from running.
+#[expect(clippy::type_complexity, reason = "an error of ours, or the answer about the program")]
+fn start(image: &Image, streams: &[RawFd; 3]) -> io::Result<Result<i32, (Step, i32)>> {
+    let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (argv, envp) = (CStrings::new(&image.argv), CStrings::new(&image.envp));
+    match raw::fork()? {
+        Forked::Child => {
+            let (step, errno) = match take_streams(streams) {
+                Ok(()) => {
+                    raw::reset_signals();
+                    let errno = raw::execute(&image.program, &argv, &envp);
+                    let is_there = rustix::fs::access(&*image.program, rustix::fs::Access::EXISTS);
+                    (if is_there.is_ok() { Step::Execute } else { Step::Find }, errno)
+                }
+                Err(errno) => (Step::Stdio, errno),
+            };
+            let [a, b, c, d] = errno.to_ne_bytes();
+            let _ = rustix::io::write(&child_report, &[step as u8, a, b, c, d]);
+            raw::exit(127)
+        }
+        Forked::Parent(pid) => {
+            drop(child_report);
+            for stream in streams {
+                raw::close_number(*stream);
+            }
+            let mut bytes = [0; 5];
+            match rustix::io::retry_on_intr(|| rustix::io::read(&report, &mut bytes))? {
+                0 => Ok(Ok(pid)),
+                _ => {
+                    let [step, a, b, c, d] = bytes;
+                    Ok(Err((Step::from_byte(step), i32::from_ne_bytes([a, b, c, d]))))
+                }
+            }
+        }
+    }
+}
+
+/// In the child: a session of its own, which owns the terminal if there is one.
+fn take_streams(streams: &[RawFd; 3]) -> Result<(), i32> {
+    rustix::process::setsid().map_err(|errno| errno.raw_os_error())?;
+    for (number, from) in (0..).zip(streams) {
+        raw::dup_onto_number(*from, number)?;
+    }
+    let stdin = rustix::stdio::stdin();
+    if rustix::termios::isatty(stdin) {
+        rustix::process::ioctl_tiocsctty(stdin).map_err(|errno| errno.raw_os_error())?;
+    }
+    Ok(())
+}
+
+/// Waits for the end of the program, taking in others that end before it.
+fn wait_for(main: i32) -> Reaped {
+    loop {
+        match raw::wait() {
+            Reap::One(reaped) if reaped.pid == main => return reaped,
+            Reap::One(_) | Reap::NotYet => {}
+            // Cannot be: it has not been waited for. No code, no signal.
+            Reap::NoChildren => return Reaped { pid: main, exit_code: None, signal: None },
+        }
+    }
+}
+
+/// Gives what the program left a moment to end by itself, and counts what does not.
+fn linger(own: &[i32]) -> u32 {
+    let until = Instant::now() + LEFTOVER_GRACE;
+    loop {
+        loop {
+            match raw::reap() {
+                Reap::One(_) => {}
+                Reap::NotYet => break,
+                Reap::NoChildren => return 0,
+            }
+        }
+        let names = kernel_file::names(Path::new("/proc")).unwrap_or_default();
+        let pids = names.iter().filter_map(|name| name.parse::<i32>().ok());
+        let count = pids.filter(|pid| !own.contains(pid)).count();
+        if count == 0 || Instant::now() >= until {
+            return u32::try_from(count).unwrap_or(u32::MAX);
+        }
+        std::thread::sleep(LEFTOVER_PAUSE);
+    }
 }
 
 #[expect(unsafe_code, reason = "the handle comes as a number, from whoever started us")]
@@ -99,10 +213,10 @@ fn read_plan(number: Option<OsString>) -> io::Result<Plan> {
 }
 
 #[expect(unsafe_code, reason = "the handle comes as a number, from whoever started us")]
-fn say_started(number: RawFd) -> io::Result<()> {
-    let one = 1_u64.to_ne_bytes();
-    // SAFETY: writes eight live bytes to a handle, whatever it is.
-    let written = unsafe { libc::write(number, one.as_ptr().cast(), one.len()) };
+fn say(number: RawFd, word: Word) -> io::Result<()> {
+    let bytes = word.to_bytes();
+    // SAFETY: writes live bytes to a handle, whatever it is.
+    let written = unsafe { libc::write(number, bytes.as_ptr().cast(), bytes.len()) };
     if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -137,20 +251,6 @@ impl Image {
             envp: envp.collect::<Result<_, _>>()?,
         })
     }
-
-    /// Becomes the program; comes back only with the reason why not.
-    #[expect(unsafe_code, reason = "the standard library cannot exec with a given environment")]
-    fn exec(&self) -> io::Error {
-        let argv = pointers(&self.argv);
-        let envp = pointers(&self.envp);
-        // SAFETY: both lists end with a null, and what they point at lives in `self`.
-        unsafe { libc::execve(self.program.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
-        io::Error::last_os_error()
-    }
-}
-
-fn pointers(words: &[CString]) -> Vec<*const libc::c_char> {
-    words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
 /// Looks a bare name up along `PATH`. Parts that depend on where one stands are left out: a file in

@@ -52,7 +52,7 @@ impl Bubblewrap {
             Users::Own => &["--unshare-user"][..],
             Users::Shared => &[],
         };
-        let rest = &["--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"];
+        let rest = &["--as-pid-1", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"];
         let fresh = &["--dev", "/dev", "--proc", "/proc"];
         users.iter().chain(NAMESPACES).chain(rest).chain(fresh).copied()
     }

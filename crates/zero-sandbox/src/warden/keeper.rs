@@ -16,18 +16,21 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
-use super::LimitsBy;
-use super::launch::Launch;
+use super::launch::{self, Launch};
 use super::message::{self, Asked, Failure, OrderText, Step, Told};
 use super::raw::{self, Reap, Reaped};
-use super::standin::{Layers, Prepared};
+use super::{LEFTOVER_GRACE, LimitsBy, Use};
 use crate::cgroup::{Groups, Places};
+use crate::confine::word::Word;
+use crate::confine::{ConfineError, Prepared};
 use crate::limits_watch::{self, Watch};
+use crate::probe::Layers;
 use crate::process_tree;
+use crate::profile::ProcessLimits;
 use crate::running::{Ended, Why};
 
-/// What is left of a command may take this long to end after its main process.
-const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
+/// How often walls are put up that could not be: what changed on the host meanwhile has changed.
+const WALLS_TRIES_MAX: u32 = 3;
 /// Between two looks at what the kernel says of limits it keeps.
 const EVENTS_TICK: Duration = Duration::from_millis(100);
 /// How long a tree is killed at most: only a process stuck in the kernel lasts longer.
@@ -45,14 +48,19 @@ pub(super) fn keep(
 ) {
     let told = match Keeper::start(order, channel, stdio, places, layers) {
         Err(failure) => Told::Failed(failure),
-        Ok((mut keeper, mut prepared)) => {
-            let started = Told::Started { pid: keeper.main, limits: keeper.groups.report() };
+        Ok(mut keeper) => {
+            let started = Told::Started {
+                pid: keeper.main,
+                limits: keeper.groups.report(),
+                confinement: keeper.prepared.confinement().clone(),
+            };
             // Nobody to tell is seen as a closed channel below.
             let _ = message::send(channel, &started, &[]);
             let ended = keeper.run();
-            prepared.cleanup();
-            // The groups are removed before the end is told: then nothing is left.
-            drop(keeper);
+            // The groups and all that was made for the command are removed before its end is
+            // told: then nothing is left.
+            keeper.prepared.cleanup();
+            drop(keeper.groups);
             Told::Ended(ended)
         }
     };
@@ -63,6 +71,7 @@ struct Keeper<'a> {
     channel: &'a OwnedFd,
     signals: OwnedFd,
     main: i32,
+    prepared: Prepared,
     groups: Groups,
     watch: Watch,
     deadline: Option<Instant>,
@@ -83,48 +92,27 @@ impl<'a> Keeper<'a> {
         stdio: Vec<OwnedFd>,
         places: &Places,
         layers: &Layers,
-    ) -> Result<(Self, Prepared), Failure> {
+    ) -> Result<Self, Failure> {
         let at = |step: Step| move |error: io::Error| Failure::of_system(step, &error);
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|errno| at(Step::Fork)(errno.into()))?;
         let signals =
             raw::signals_as_fd(&[libc::SIGCHLD, libc::SIGTERM]).map_err(at(Step::Fork))?;
         let order = OrderText::from_memory(order).map_err(at(Step::Order))?;
-        let OrderText { command, profile, timeout, limits_by } = order;
-        let mut prepared = Prepared::new(&profile, layers, &command).map_err(|error| Failure {
-            step: Step::Confine,
-            errno: None,
-            text: error.to_string(),
-        })?;
-        let mut groups = match limits_by {
-            LimitsBy::Best => Groups::make(places, &profile.limits),
-            LimitsBy::Watchdog => Groups::default(),
+        let layers = match order.layers {
+            Use::All => layers.clone(),
+            Use::WithoutBubblewrap => layers.clone().without_bubblewrap(),
+            Use::WithoutLandlock => layers.clone().without_landlock(),
         };
-        let launch = |groups: &Groups| {
-            let entries = groups.entries().map_err(at(Step::Cgroup))?;
-            let folder = &command.folder;
-            Launch { prepared: &prepared, folder, stdio: &stdio, groups: &entries }.start()
-        };
-        let mut launched = launch(&groups);
-        if launched.as_ref().is_err_and(|failure| failure.step == Step::Cgroup) {
-            // Groups one can make and not join: the watchdog has to do.
-            groups = Groups::default();
-            launched = launch(&groups);
-        }
-        let main = match launched {
-            Ok(main) => main,
-            Err(failure) => {
-                prepared.cleanup();
-                return Err(failure);
-            }
-        };
+        let start = Start { order: &order, channel, signals: &signals, stdio: &stdio, layers };
+        let (main, prepared, groups) = start.with_walls(places)?;
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let watch = Watch::new(own, &start.limits_with(&prepared), groups.report());
         // The streams belong to the command alone: its end has to be seen on them.
         drop(stdio);
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        let watch = Watch::new(own, &profile.limits, groups.report());
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let keeper = Self { channel, signals, main, groups, watch, deadline, main_ended: None };
-        Ok((keeper, prepared))
+        let deadline = order.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let main_ended = None;
+        Ok(Self { channel, signals, main, prepared, groups, watch, deadline, main_ended })
     }
 
     fn run(&mut self) -> Ended {
@@ -135,15 +123,17 @@ impl<'a> Keeper<'a> {
                 why
             }
             None => {
+                leftover_processes = self.hear_the_end();
                 let left = self.linger();
                 // Asked before the killing, which makes the tree run into its limits.
                 let why = self.groups.exceeded().unwrap_or(Why::Finished);
                 if left == Children::Some {
-                    leftover_processes = self.kill_all();
+                    leftover_processes += self.kill_all();
                 }
                 why
             }
         };
+        let why = self.without_walls(why);
         let used = raw::used_by_children();
         let main = self.main_ended.as_ref();
         Ended {
@@ -153,6 +143,37 @@ impl<'a> Keeper<'a> {
             cpu_time: used.cpu_time,
             max_memory_bytes: used.largest_bytes.max(self.watch.peak_bytes),
             leftover_processes,
+        }
+    }
+
+    /// After the end of the process that holds the namespaces: what was said inside about the end
+    /// of the command, which is another. Gives the number of processes it left.
+    fn hear_the_end(&mut self) -> u32 {
+        let Some(word) = self.prepared.word() else { return 0 };
+        let pid = self.main;
+        let (reaped, leftover) = match Word::read(word) {
+            Ok(Some(Word::Returned { code, leftover })) => {
+                (Reaped { pid, exit_code: Some(code), signal: None }, leftover)
+            }
+            Ok(Some(Word::Signalled { signal, leftover })) => {
+                (Reaped { pid, exit_code: None, signal: Some(signal) }, leftover)
+            }
+            // Killed from outside before it could say anything, and all inside with it.
+            _ => (Reaped { pid, exit_code: None, signal: Some(libc::SIGKILL) }, 0),
+        };
+        self.main_ended = Some(reaped);
+        leftover
+    }
+
+    /// The processes of the walls are not the command's.
+    fn without_walls(&self, why: Why) -> Why {
+        let own = self.prepared.own_processes();
+        match why {
+            Why::ProcessLimit { limit, used } => Why::ProcessLimit {
+                limit: limit.saturating_sub(own),
+                used: used.saturating_sub(own),
+            },
+            why => why,
         }
     }
 
@@ -166,6 +187,11 @@ impl<'a> Keeper<'a> {
         };
         let mut next_tick = tick.map(|tick| Instant::now() + tick);
         loop {
+            // First of all: the signal that says so may have come before anybody listened.
+            self.reap();
+            if self.main_ended.is_some() {
+                return None;
+            }
             let wake = self.deadline.into_iter().chain(next_tick).min();
             if let Some(why) = self.sleep(wake) {
                 return Some(why);
@@ -240,6 +266,126 @@ impl<'a> Keeper<'a> {
     fn kill_all(&mut self) -> u32 {
         self.groups.kill();
         kill_below(&BTreeSet::new(), KILL_MAX, || self.reap() == Children::None)
+    }
+}
+
+/// What is needed to start a command.
+struct Start<'a> {
+    order: &'a OrderText,
+    channel: &'a OwnedFd,
+    signals: &'a OwnedFd,
+    stdio: &'a [OwnedFd],
+    layers: Layers,
+}
+
+/// Why a command is not behind its walls.
+enum NotUp {
+    /// It cannot be started.
+    Failed(Failure),
+    /// Something on the host is not as it was a moment ago.
+    Walls(String),
+}
+
+impl Start<'_> {
+    /// Puts up walls and starts the command behind them.
+    fn with_walls(&self, places: &Places) -> Result<(i32, Prepared, Groups), Failure> {
+        let OrderText { command, profile, limits_by, .. } = self.order;
+        let mut said = String::new();
+        for _ in 0..WALLS_TRIES_MAX {
+            let streams = launch::streams(self.stdio);
+            let mut prepared = Prepared::new(profile, &self.layers, command, streams)
+                .map_err(Failure::of_confinement)?;
+            let mut groups = match limits_by {
+                LimitsBy::Best => Groups::make(places, &self.limits_with(&prepared)),
+                LimitsBy::Watchdog => Groups::default(),
+            };
+            let main = self.launch(&prepared, &mut groups)?;
+            prepared.launched();
+            match self.until_up(&prepared) {
+                Ok(()) => return Ok((main, prepared, groups)),
+                Err(NotUp::Failed(failure)) => return Err(failure),
+                Err(NotUp::Walls(words)) => said = words,
+            }
+        }
+        let text = format!("its walls could not be put up: {said}");
+        Err(Failure { step: Step::Confine, errno: None, text, gaps: Vec::new() })
+    }
+
+    /// The limits of the tree: the command's, and room for its walls.
+    fn limits_with(&self, prepared: &Prepared) -> ProcessLimits {
+        let limits = self.order.profile.limits;
+        let processes = limits.processes.saturating_add(prepared.own_processes());
+        ProcessLimits { processes, ..limits }
+    }
+
+    fn launch(&self, prepared: &Prepared, groups: &mut Groups) -> Result<i32, Failure> {
+        let launch = |groups: &Groups| {
+            let entries = groups.entries();
+            let entries = entries.map_err(|error| Failure::of_system(Step::Cgroup, &error))?;
+            let folder = &self.order.command.folder;
+            Launch { prepared, folder, stdio: self.stdio, groups: &entries }.start()
+        };
+        let launched = launch(groups);
+        if launched.as_ref().is_err_and(|failure| failure.step == Step::Cgroup) {
+            // Groups one can make and not join: the watchdog has to do.
+            *groups = Groups::default();
+            return launch(groups);
+        }
+        launched
+    }
+
+    /// Waits until the command runs behind its walls.
+    fn until_up(&self, prepared: &Prepared) -> Result<(), NotUp> {
+        let Some(word) = prepared.word() else { return Ok(()) };
+        let failure = |step: Step, errno: i32| {
+            let error = io::Error::from_raw_os_error(errno);
+            NotUp::Failed(Failure::of_system(step, &error))
+        };
+        loop {
+            let not_up = match Word::read(word) {
+                Ok(Some(Word::Started)) => return Ok(()),
+                Ok(Some(Word::NotRun { step, errno })) => failure(Step::from_byte(step), errno),
+                Ok(_) => NotUp::Walls(prepared.complaints()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.is_unwanted(word) {
+                        continue;
+                    }
+                    failure(Step::Order, libc::ECANCELED)
+                }
+                Err(error) => NotUp::Failed(Failure::of_system(Step::Confine, &error)),
+            };
+            // Nothing of a command runs that did not start.
+            kill_below(&BTreeSet::new(), KILL_MAX, || {
+                while let Reap::One(_) = raw::reap() {}
+                matches!(raw::reap(), Reap::NoChildren)
+            });
+            return Err(not_up);
+        }
+    }
+
+    /// Sleeps until there is news, and says whether it is that nobody wants the command any more.
+    fn is_unwanted(&self, word: &OwnedFd) -> bool {
+        let mut fds = [
+            PollFd::new(word, PollFlags::IN),
+            PollFd::new(self.channel, PollFlags::IN),
+            PollFd::new(self.signals, PollFlags::IN),
+        ];
+        let _ = rustix::event::poll(&mut fds, None);
+        let [_, channel, signals] = fds.map(|fd| !fd.revents().is_empty());
+        // Nothing is asked before it has started, but the end of the channel is an end.
+        channel || (signals && raw::signals_that_came(self.signals).contains(&libc::SIGTERM))
+    }
+}
+
+impl Failure {
+    fn of_confinement(error: ConfineError) -> Self {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        let text = format!("{error}{}", cause.unwrap_or_default());
+        let gaps = match error {
+            ConfineError::Unenforceable(gaps) => gaps,
+            _ => Vec::new(),
+        };
+        Self { step: Step::Confine, errno: None, text, gaps }
     }
 }
 

@@ -4,7 +4,7 @@
 //! before. What fails there is told through a pipe that closes by itself when the program runs.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use rustix::process::Signal;
 
 use super::message::{Failure, Step};
 use super::raw::{self, CStrings, Forked};
-use super::standin::Prepared;
 use crate::cgroup::Entries;
+use crate::confine::Prepared;
 
 /// What is needed to start a program.
 pub(super) struct Launch<'a> {
@@ -89,27 +89,31 @@ impl Launch<'_> {
         for group in joins {
             rustix::io::write(group, b"0").map_err(at(Step::Cgroup))?;
         }
-        if let [terminal] = self.stdio {
+        // Who gets streams of its own passes the command's on, and its terminal.
+        let streams = self.prepared.own_streams().unwrap_or_else(|| streams(self.stdio));
+        if let ([terminal], None) = (self.stdio, self.prepared.own_streams()) {
             rustix::process::ioctl_tiocsctty(terminal).map_err(at(Step::Stdio))?;
         }
-        for stream in 0..3 {
-            let from = self.stdio.get(stream).or(self.stdio.first());
-            let from = from.ok_or((Step::Stdio, libc::EBADF))?;
-            let number = i32::try_from(stream).unwrap_or_default();
-            raw::dup_onto(from, number).map_err(|errno| (Step::Stdio, errno))?;
+        for (number, from) in (0..).zip(streams) {
+            raw::dup_onto_number(from, number).map_err(|errno| (Step::Stdio, errno))?;
         }
         rustix::process::chdir(folder.as_c_str()).map_err(at(Step::Folder))?;
         raw::reset_signals();
-        raw::close_on_execute(3, self.prepared.kept_fds());
         #[expect(unsafe_code, reason = "the interface of confinement")]
         // SAFETY: this is the forked child, right before it executes its program.
         unsafe { self.prepared.restrict_self() }.map_err(at(Step::Confine))
     }
 }
 
+/// The three streams of a command by number, of which a terminal is all.
+pub(super) fn streams(stdio: &[OwnedFd]) -> [RawFd; 3] {
+    let number = |at: usize| stdio.get(at).or(stdio.first()).map_or(-1, |fd| fd.as_raw_fd());
+    [number(0), number(1), number(2)]
+}
+
 impl Failure {
     pub(super) fn of_system(step: Step, error: &std::io::Error) -> Self {
-        Self { step, errno: error.raw_os_error(), text: error.to_string() }
+        Self { step, errno: error.raw_os_error(), text: error.to_string(), gaps: Vec::new() }
     }
 }
 

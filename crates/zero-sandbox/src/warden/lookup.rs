@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, FileType};
 
-use super::{CommandSpec, SpawnError};
+use super::SpawnError;
+use crate::profile::CommandSpec;
 
 /// Bytes of one argument or variable: the kernel takes no more.
 const ONE_BYTES_MAX: usize = 128 * 1024;

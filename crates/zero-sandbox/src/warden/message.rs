@@ -17,12 +17,13 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::standin::{CommandSpec, Profile};
-use super::text;
-use crate::running::{Ended, KillReason, LimitsReport};
+use super::{LimitsBy, Use};
+use crate::confine::Gap;
+use crate::profile::{CommandSpec, Profile};
+use crate::running::{Confinement, Ended, KillReason, LimitsReport};
 
 /// Bytes of a packet.
-const PACKET_BYTES_MAX: usize = 16 * 1024;
+const PACKET_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of an order: more than what the kernel takes of arguments and environment needs here.
 const ORDER_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Descriptors of a message: an order, its channel, and three streams.
@@ -31,11 +32,11 @@ const FDS_MAX: usize = 5;
 /// An order as it travels.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct OrderText {
-    #[serde(with = "text")]
     pub(super) command: CommandSpec,
     pub(super) profile: Profile,
     pub(super) timeout: Option<Duration>,
-    pub(super) limits_by: super::LimitsBy,
+    pub(super) limits_by: LimitsBy,
+    pub(super) layers: Use,
 }
 
 /// What a keeper says of its command.
@@ -43,7 +44,7 @@ pub(super) struct OrderText {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
     /// Its program runs.
-    Started { pid: i32, limits: LimitsReport },
+    Started { pid: i32, limits: LimitsReport, confinement: Confinement },
     /// It does not, and nothing is left of it.
     Failed(Failure),
     /// It has ended, and nothing is left of it.
@@ -64,6 +65,8 @@ pub(crate) struct Failure {
     /// The system's error number, where there is one.
     pub(crate) errno: Option<i32>,
     pub(crate) text: String,
+    /// What of the profile cannot be enforced here.
+    pub(crate) gaps: Vec<Gap>,
 }
 
 /// On the way to a running program, what failed.
@@ -83,17 +86,18 @@ pub(crate) enum Step {
     Stdio,
     /// Going to the folder.
     Folder,
+    /// Finding the program, where the command is.
+    Find,
     /// The program itself.
     Execute,
 }
 
 impl Step {
     /// The step a byte stands for, as a forked child writes it.
-    pub(super) fn from_byte(byte: u8) -> Self {
-        [Self::Order, Self::Confine, Self::Fork, Self::Cgroup, Self::Stdio, Self::Folder]
-            .into_iter()
-            .find(|step| *step as u8 == byte)
-            .unwrap_or(Self::Execute)
+    pub(crate) fn from_byte(byte: u8) -> Self {
+        let steps = [Self::Order, Self::Confine, Self::Fork, Self::Cgroup, Self::Stdio];
+        let mut steps = steps.into_iter().chain([Self::Folder, Self::Find]);
+        steps.find(|step| *step as u8 == byte).unwrap_or(Self::Execute)
     }
 }
 

@@ -5,16 +5,16 @@
 
 #![expect(unsafe_code, reason = "the one place of the warden that calls the C library")]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::kernel_file;
 
 /// Who one is after a fork.
-pub(super) enum Forked {
+pub(crate) enum Forked {
     /// The new process.
     Child,
     /// The old one; with the number of the new one.
@@ -22,7 +22,7 @@ pub(super) enum Forked {
 }
 
 /// Makes a second process of this one. The child must leave through [`exit`] or [`execute`].
-pub(super) fn fork() -> io::Result<Forked> {
+pub(crate) fn fork() -> io::Result<Forked> {
     // SAFETY: the process has one thread, so the child may do whatever the parent may.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -69,26 +69,26 @@ pub(super) fn fork_into(group: &OwnedFd) -> io::Result<Forked> {
 }
 
 /// Ends this process at once: no destructor of the process it was forked from runs.
-pub(super) fn exit(code: i32) -> ! {
+pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: `_exit` has no precondition.
     unsafe { libc::_exit(code) }
 }
 
 /// Strings in the form the kernel wants: pointers to them, and a null at the end.
-pub(super) struct CStrings<'a> {
+pub(crate) struct CStrings<'a> {
     pointers: Vec<*const libc::c_char>,
     _strings: &'a [CString],
 }
 
 impl<'a> CStrings<'a> {
-    pub(super) fn new(strings: &'a [CString]) -> Self {
+    pub(crate) fn new(strings: &'a [CString]) -> Self {
         let pointers = strings.iter().map(|string| string.as_ptr());
         Self { pointers: pointers.chain([std::ptr::null()]).collect(), _strings: strings }
     }
 }
 
 /// Becomes another program. Comes back only with the error number.
-pub(super) fn execute(program: &CString, argv: &CStrings<'_>, envp: &CStrings<'_>) -> i32 {
+pub(crate) fn execute(program: &CStr, argv: &CStrings<'_>, envp: &CStrings<'_>) -> i32 {
     // SAFETY: all pointers lead to strings that end with a null and live as long as the arguments;
     // both arrays end with a null pointer.
     unsafe { libc::execve(program.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr()) };
@@ -96,7 +96,7 @@ pub(super) fn execute(program: &CString, argv: &CStrings<'_>, envp: &CStrings<'_
 }
 
 /// Gives every signal its usual meaning and lets all of them through, as a new program expects.
-pub(super) fn reset_signals() {
+pub(crate) fn reset_signals() {
     // All zeros: the usual meaning, no flags, nothing held back. The C library would leave out two
     // signals it uses itself, which then stay ignored if they were when zero was started.
     let usual = [0_u64; 4];
@@ -157,14 +157,14 @@ pub(super) fn signals_that_came(fd: &OwnedFd) -> Vec<i32> {
 }
 
 /// A child that ended.
-pub(super) struct Reaped {
-    pub(super) pid: i32,
-    pub(super) exit_code: Option<i32>,
-    pub(super) signal: Option<i32>,
+pub(crate) struct Reaped {
+    pub(crate) pid: i32,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
 }
 
 /// What there is of children.
-pub(super) enum Reap {
+pub(crate) enum Reap {
     /// One ended.
     One(Reaped),
     /// None ended, but some are there.
@@ -174,11 +174,20 @@ pub(super) enum Reap {
 }
 
 /// Takes note of one child that ended.
-pub(super) fn reap() -> Reap {
+pub(crate) fn reap() -> Reap {
+    reap_with(libc::WNOHANG)
+}
+
+/// Waits until a child ended, and takes note of it.
+pub(crate) fn wait() -> Reap {
+    reap_with(0)
+}
+
+fn reap_with(flags: libc::c_int) -> Reap {
     let mut status = 0;
     loop {
         // SAFETY: `status` is storage for the status.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
         match pid {
             -1 if last_errno() == libc::EINTR => {}
             -1 => return Reap::NoChildren,
@@ -195,7 +204,7 @@ pub(super) fn reap() -> Reap {
 }
 
 /// Waits for a child that is about to end.
-pub(super) fn wait_for(pid: i32) {
+pub(crate) fn wait_for(pid: i32) {
     // SAFETY: the status is not asked for.
     while unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } == -1
         && last_errno() == libc::EINTR
@@ -228,8 +237,7 @@ pub(crate) fn used_by_children() -> Used {
 }
 
 /// Makes `to` another number for what `from` is, which survives the execution of a program.
-pub(super) fn dup_onto(from: impl AsFd, to: RawFd) -> Result<(), i32> {
-    let from = from.as_fd().as_raw_fd();
+pub(crate) fn dup_onto_number(from: RawFd, to: RawFd) -> Result<(), i32> {
     // SAFETY: the numbers that are overwritten are those of streams; in a forked child or in a
     // warden that has just started, nobody owns them.
     match unsafe { libc::dup2(from, to) } {
@@ -238,23 +246,17 @@ pub(super) fn dup_onto(from: impl AsFd, to: RawFd) -> Result<(), i32> {
     }
 }
 
-/// Makes every descriptor from `first` on vanish when a program is executed, except these.
-pub(super) fn close_on_execute(first: u32, kept: &[RawFd]) {
-    const CLOEXEC: libc::c_uint = 4;
-    // SAFETY: only flags of descriptors change. A kernel that does not know the call refuses it;
-    // then the flag every descriptor was opened with has to do.
-    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, CLOEXEC) };
-    for fd in kept {
-        // SAFETY: as above.
-        unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) };
-    }
-}
-
 /// Closes a descriptor in a forked child that its owner, who is the parent, never drops there:
 /// the child leaves through [`exit`].
 pub(super) fn close_in_child(fd: &OwnedFd) {
     // SAFETY: nothing in the child uses the descriptor or its owner after this.
     unsafe { libc::close(fd.as_raw_fd()) };
+}
+
+/// Closes a descriptor that came as a number and that nobody owns.
+pub(crate) fn close_number(fd: RawFd) {
+    // SAFETY: whoever passes a number says that no owner of it is left in this process.
+    unsafe { libc::close(fd) };
 }
 
 /// In a process that has just started: keeps one descriptor it was given, and closes every other

@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal};
 use super::keeper;
 use super::message::{self, Failure, Step, Told};
 use super::raw::{self, Forked, Reap};
-use super::standin::Layers;
 use crate::cgroup::{self, Places};
+use crate::probe::Layers;
 
 /// How long keepers may take to end their trees before the warden does it itself.
 const KEEPERS_MAX: Duration = Duration::from_millis(700);

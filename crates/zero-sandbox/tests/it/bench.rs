@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use zero_sandbox::running::{Ended, Running};
-use zero_sandbox::warden::{CommandSpec, LimitsBy, Order, ProcessLimits, Profile, Stdio, Warden};
+use zero_sandbox::warden::{LimitsBy, Order, Settings, Stdio, Use, Warden};
+use zero_sandbox::{CommandSpec, Network, ProcessLimits, Profile, Property};
 
 /// Longer than anything here takes, on a machine with a lot to do.
 pub(crate) const LONG: Duration = Duration::from_secs(15);
@@ -27,9 +28,24 @@ pub(crate) fn program(program: &str, args: &[&str]) -> Order {
             folder: "/".into(),
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
         },
-        profile: Profile { limits },
+        profile: profile(limits),
         stdio: Stdio::Pipes,
         timeout: None,
+    }
+}
+
+/// As wide as a profile can be: everything can be read, and one folder written to.
+fn profile(limits: ProcessLimits) -> Profile {
+    let tmp = std::env::temp_dir().join("zero-sandbox-tests");
+    std::fs::create_dir_all(&tmp).unwrap();
+    Profile {
+        writable: vec![tmp.clone()],
+        protected: Vec::new(),
+        masked: Vec::new(),
+        network: Network::Host,
+        limits,
+        tmp,
+        weaknesses: vec![Property::PrivateTmp],
     }
 }
 
@@ -37,9 +53,22 @@ pub(crate) fn warden() -> Warden {
     Warden::start().unwrap()
 }
 
-/// Both ways to enforce limits.
-pub(crate) fn both() -> [Warden; 2] {
-    [LimitsBy::Best, LimitsBy::Watchdog].map(|by| Warden::start_with(by).unwrap())
+/// Both ways to be confined, with and without namespaces: one is told from the other by what
+/// becomes of its processes.
+pub(crate) fn both_walls() -> [Warden; 2] {
+    [Use::All, Use::WithoutBubblewrap]
+        .map(|layers| Warden::start_with(Settings { layers, ..Settings::default() }).unwrap())
+}
+
+/// Every way to enforce limits and to be confined.
+pub(crate) fn all() -> Vec<Warden> {
+    let mut wardens = Vec::new();
+    for limits_by in [LimitsBy::Best, LimitsBy::Watchdog] {
+        for layers in [Use::All, Use::WithoutBubblewrap] {
+            wardens.push(Warden::start_with(Settings { limits_by, layers }).unwrap());
+        }
+    }
+    wardens
 }
 
 /// Waits for the end of a command that ends.

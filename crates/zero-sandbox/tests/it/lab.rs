@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
+use zero_sandbox::warden::Use;
 use zero_sandbox::{CommandSpec, Network, ProcessLimits, Profile, Property};
 
 /// Who attacks.
@@ -177,9 +178,11 @@ impl Lab {
         let plan = json!({
             "profile": profile,
             "command": command,
-            "bubblewrap": walls != Walls::Direct,
-            "landlock": walls != Walls::Mounts,
-            "times": 1,
+            "layers": match walls {
+                Walls::Bare | Walls::Full => Use::All,
+                Walls::Mounts => Use::WithoutLandlock,
+                Walls::Direct => Use::WithoutBubblewrap,
+            },
         });
         let number = self.plans.fetch_add(1, Ordering::Relaxed);
         let path = self.path(&format!("plan{number}"));

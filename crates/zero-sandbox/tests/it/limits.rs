@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use zero_sandbox::running::{KillReason, LimitedBy, Why};
-use zero_sandbox::warden::{LimitsBy, Warden};
+use zero_sandbox::warden::{LimitsBy, Settings, Use, Warden};
 
 use crate::bench::{
-    GONE_MAX, LONG, both, ended, groups_of, mark, marked, parent, program, run, sh,
+    GONE_MAX, LONG, all, ended, groups_of, mark, marked, parent, program, run, sh,
     wait_for_marked, wait_until,
 };
 
@@ -14,7 +14,7 @@ const MB: u64 = 1024 * 1024;
 
 #[test]
 fn too_much_memory_ends_the_tree() {
-    for warden in both() {
+    for warden in all() {
         // One process, or several that are each within the limit.
         for script in [
             "head -c 200M /dev/zero | tail; sleep 60",
@@ -42,7 +42,7 @@ fn too_much_memory_ends_the_tree() {
 
 #[test]
 fn too_many_processes_end_the_tree() {
-    for warden in both() {
+    for warden in all() {
         let name = mark("many");
         let mut order = program(
             "bash",
@@ -67,7 +67,7 @@ fn a_fork_bomb_comes_to_nothing() {
     order.profile.limits.cpu_percent = 100;
     order.timeout = Some(LONG);
     let mut probe = sh("true");
-    probe.profile.limits = order.profile.limits.clone();
+    probe.profile.limits = order.profile.limits;
     if warden.spawn(probe).unwrap().limits.processes == LimitedBy::Watchdog {
         order.command.args[1] = "for i in {1..500}; do sleep 60 & done; wait".into();
     }
@@ -81,7 +81,7 @@ fn a_fork_bomb_comes_to_nothing() {
 /// Runs, forks and ends all the time: whoever looks for it finds only where it was.
 #[test]
 fn a_process_that_is_never_the_same_ends_too() {
-    for warden in both() {
+    for warden in all() {
         let name = mark("comet");
         let mut order = program("perl", &["-e", "while (1) { fork and exit }", &name]);
         order.profile.limits.cpu_percent = 100;
@@ -97,7 +97,7 @@ fn a_process_that_is_never_the_same_ends_too() {
 
 #[test]
 fn processor_time_is_shared_out_not_ended() {
-    for warden in both() {
+    for warden in all() {
         let mut order = sh("while :; do :; done & while :; do :; done");
         order.profile.limits.cpu_percent = 40;
         order.timeout = Some(Duration::from_millis(1500));
@@ -110,7 +110,8 @@ fn processor_time_is_shared_out_not_ended() {
 
 #[test]
 fn one_who_was_stopped_by_somebody_else_stays_so() {
-    let warden = Warden::start_with(LimitsBy::Watchdog).unwrap();
+    let settings = Settings { limits_by: LimitsBy::Watchdog, layers: Use::All };
+    let warden = Warden::start_with(settings).unwrap();
     let name = mark("halted");
     let script = format!(
         "(exec -a {name} sleep 60) & \
@@ -133,9 +134,10 @@ fn one_who_was_stopped_by_somebody_else_stays_so() {
 
 #[test]
 fn what_enforces_limits_is_said_and_goes_away() {
-    let [best, watchdog] = both();
+    let [best, watchdog] = [LimitsBy::Best, LimitsBy::Watchdog]
+        .map(|limits_by| Warden::start_with(Settings { limits_by, layers: Use::All }).unwrap());
     let order = sh("sleep 60");
-    let limits = order.profile.limits.clone();
+    let limits = order.profile.limits;
     for warden in [&best, &watchdog] {
         let running = warden.spawn(order.clone()).unwrap();
         let report = warden.limits_report(&limits);
@@ -158,7 +160,7 @@ fn threads_are_no_processes() {
     let script = "import threading, time\n\
         ts = [threading.Thread(target=time.sleep, args=(0.4,)) for _ in range(40)]\n\
         [t.start() for t in ts]\n[t.join() for t in ts]\nprint('done')";
-    for warden in both() {
+    for warden in all() {
         let mut order = program("python3", &["-c", script]);
         order.profile.limits.processes = 10;
         let (output, how) = run(&warden, order);

@@ -29,13 +29,8 @@ mod work;
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn before_main() {
-        let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-        let mut args = line.split(|byte| *byte == 0);
-        let argv0 = args.next().unwrap_or_default();
-        if argv0 == zero_sandbox::warden::ARGV0.as_bytes() {
-            std::process::exit(zero_sandbox::warden::main(0));
-        }
-        if argv0 == client::ARGV0.as_bytes() {
+        zero_sandbox::child::from_argv0();
+        if std::env::args_os().next().is_some_and(|name| name == client::ARGV0) {
             std::process::exit(client::main());
         }
     }

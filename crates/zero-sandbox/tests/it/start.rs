@@ -5,12 +5,12 @@ use std::io::Write as _;
 use zero_sandbox::running::Why;
 use zero_sandbox::warden::{Order, Stdio};
 
-use crate::bench::{ended, program, run, sh, text, warden};
+use crate::bench::{both_walls, ended, program, run, sh, text, warden};
 
 #[test]
 fn a_command_that_cannot_start_says_why() {
     let warden = warden();
-    let temp = tempfile::tempdir().unwrap();
+    let temp = tempfile::tempdir_in("/var/tmp").unwrap();
     let file = |name: &str, content: &str| {
         use std::os::unix::fs::PermissionsExt as _;
         let path = temp.path().join(name);

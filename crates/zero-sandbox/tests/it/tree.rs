@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use zero_sandbox::running::{KillReason, Why};
 
 use crate::bench::{
-    GONE_MAX, LONG, both, children, ended, fds, groups_of, kill, mark, marked, parent, program,
+    GONE_MAX, LONG, all, both_walls, children, ended, fds, groups_of, kill, mark, marked, parent, program,
     run, sh, wait_for_marked, wait_until, warden,
 };
 use crate::client;
@@ -35,21 +35,22 @@ fn bash(script: &str) -> zero_sandbox::warden::Order {
 
 #[test]
 fn a_kill_gets_everything_below() {
-    let warden = warden();
-    for (name, script) in stubborn(&mark("kill")) {
-        let running = warden.spawn(bash(&script)).unwrap();
-        wait_for_marked(&mark("kill"), 2, LONG);
-        let start = Instant::now();
-        running.kill(KillReason::Asked);
-        assert_eq!(ended(&running).why, Why::Killed, "{name}");
-        assert!(start.elapsed() < GONE_MAX, "{name}: {:?}", start.elapsed());
-        assert_eq!(marked(&mark("kill")), [0; 0], "{name}");
+    for warden in both_walls() {
+        for (name, script) in stubborn(&mark("kill")) {
+            let running = warden.spawn(bash(&script)).unwrap();
+            wait_for_marked(&mark("kill"), 2, LONG);
+            let start = Instant::now();
+            running.kill(KillReason::Asked);
+            assert_eq!(ended(&running).why, Why::Killed, "{name}");
+            assert!(start.elapsed() < GONE_MAX, "{name}: {:?}", start.elapsed());
+            assert_eq!(marked(&mark("kill")), [0; 0], "{name}");
+        }
     }
 }
 
 #[test]
 fn so_does_a_timeout_with_or_without_groups() {
-    for warden in both() {
+    for warden in all() {
         for (name, script) in stubborn(&mark("timeout")) {
             let mut order = bash(&script);
             order.timeout = Some(Duration::from_millis(150));
