@@ -48,7 +48,8 @@ fn main() -> ExitCode {
 }
 
 fn confine(plan: &str) -> ExitCode {
-    let Plan { profile, command, layers } = serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
+    let Plan { profile, command, layers } =
+        serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
     let warden = Warden::start_with(Settings { layers, ..Settings::default() }).unwrap();
     let order = Order { command, profile, stdio: Stdio::Pipes, timeout: None };
     let mut running = match warden.spawn(order) {

@@ -166,7 +166,7 @@ impl Prepared {
         let (image, way) = match &layers.bubblewrap {
             Ok(bubblewrap) => {
                 through(bubblewrap, profile, &layout, restrictions, command, streams)?
-            },
+            }
             Err(_) => direct(profile, &restrictions, command)?,
         };
         let holds = Property::ALL.into_iter().filter(|property| !gaps::has(&gaps, *property));

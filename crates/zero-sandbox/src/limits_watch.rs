@@ -75,11 +75,7 @@ impl Watch {
     }
 
     fn throttle(&mut self, tree: &[Process]) {
-        let ticks: u64 = tree.iter().map(|process| process.cpu_ticks).sum();
-        let per_second = rustix::param::clock_ticks_per_second().max(1);
-        let running = Duration::from_millis(ticks.saturating_mul(1000) / per_second);
-        let used = running + raw::used_by_children().cpu_time;
-        match self.budget.at(Instant::now(), used) {
+        match self.budget.at(Instant::now(), cpu_time(tree)) {
             Budgeted::Over => {
                 // One that somebody else stopped is not ours to continue.
                 let to_stop: Vec<&Process> = tree
@@ -101,6 +97,14 @@ impl Watch {
             }
         }
     }
+}
+
+/// Processor time of a tree below this process, and of what ended of it.
+pub(crate) fn cpu_time(tree: &[Process]) -> Duration {
+    let ticks: u64 = tree.iter().map(|process| process.cpu_ticks).sum();
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let running = Duration::from_millis(ticks.saturating_mul(1000) / per_second);
+    running + raw::used_by_children().cpu_time
 }
 
 /// How much memory a tree holds, in bytes.

@@ -38,10 +38,7 @@ pub(crate) enum ForwardError {
 /// Starts a process that passes connections on, and gives its number. The port is open when this
 /// returns. It lets go of the command's `streams`.
 #[expect(unsafe_code, reason = "a process of one thread forks")]
-pub(crate) fn start(
-    restrictions: &Restrictions,
-    streams: &[RawFd],
-) -> Result<i32, ForwardError> {
+pub(crate) fn start(restrictions: &Restrictions, streams: &[RawFd]) -> Result<i32, ForwardError> {
     let port =
         TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT)).map_err(ForwardError::Listen)?;
     let ready = Ready::new(restrictions, Path::new("/"))?;

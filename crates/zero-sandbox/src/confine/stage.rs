@@ -23,9 +23,9 @@ use super::restrict::{ApplyError, Ready, Restrictions};
 use super::word::Word;
 use crate::kernel_file;
 use crate::profile::CommandSpec;
+use crate::warden::LEFTOVER_GRACE;
 use crate::warden::message::Step;
 use crate::warden::raw::{self, CStrings, Forked, Reap, Reaped};
-use crate::warden::LEFTOVER_GRACE;
 
 /// Where bubblewrap finds us: a link in the child's own `/dev`, so that our name is the last part
 /// of it whatever the binary is called and wherever it lies.

@@ -76,6 +76,8 @@ struct Keeper<'a> {
     watch: Watch,
     deadline: Option<Instant>,
     main_ended: Option<Reaped>,
+    /// What was used before anything was killed.
+    cpu_time: Duration,
 }
 
 /// Whether there are children, ended or not.
@@ -111,8 +113,17 @@ impl<'a> Keeper<'a> {
         // The streams belong to the command alone: its end has to be seen on them.
         drop(stdio);
         let deadline = order.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let main_ended = None;
-        Ok(Self { channel, signals, main, prepared, groups, watch, deadline, main_ended })
+        Ok(Self {
+            channel,
+            signals,
+            main,
+            prepared,
+            groups,
+            watch,
+            deadline,
+            main_ended: None,
+            cpu_time: Duration::ZERO,
+        })
     }
 
     fn run(&mut self) -> Ended {
@@ -140,7 +151,7 @@ impl<'a> Keeper<'a> {
             exit_code: main.and_then(|main| main.exit_code),
             signal: main.and_then(|main| main.signal),
             why,
-            cpu_time: used.cpu_time,
+            cpu_time: used.cpu_time.max(self.cpu_time),
             max_memory_bytes: used.largest_bytes.max(self.watch.peak_bytes),
             leftover_processes,
         }
@@ -264,6 +275,10 @@ impl<'a> Keeper<'a> {
 
     /// Kills everything below until nothing is left, and says how many that were.
     fn kill_all(&mut self) -> u32 {
+        // A namespace that ends takes the accounts of its processes along.
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let tree = process_tree::below(own, &BTreeSet::new());
+        self.cpu_time = self.cpu_time.max(limits_watch::cpu_time(&tree));
         self.groups.kill();
         kill_below(&BTreeSet::new(), KILL_MAX, || self.reap() == Children::None)
     }

@@ -6,8 +6,8 @@ use zero_sandbox::running::{KillReason, LimitedBy, Why};
 use zero_sandbox::warden::{LimitsBy, Settings, Use, Warden};
 
 use crate::bench::{
-    GONE_MAX, LONG, all, ended, groups_of, mark, marked, parent, program, run, sh,
-    wait_for_marked, wait_until,
+    GONE_MAX, LONG, all, ended, groups_of, mark, marked, parent, program, run, sh, wait_for_marked,
+    wait_until,
 };
 
 const MB: u64 = 1024 * 1024;

@@ -58,7 +58,7 @@ fn a_command_that_cannot_start_says_why() {
 
 #[test]
 fn codes_and_signals_arrive() {
-    let warden = warden();
+    let wardens = both_walls();
     for (script, code, signal) in [
         ("exit 0", Some(0), None),
         ("exit 42", Some(42), None),
@@ -67,28 +67,35 @@ fn codes_and_signals_arrive() {
         ("kill -SEGV $$", None, Some(11)),
         ("kill -KILL $$", None, Some(9)),
     ] {
-        let (_, how) = run(&warden, sh(script));
-        assert_eq!((how.exit_code, how.signal, how.why), (code, signal, Why::Finished), "{script}");
+        for warden in &wardens {
+            let (_, how) = run(warden, sh(script));
+            let seen = (how.exit_code, how.signal, how.why);
+            assert_eq!(seen, (code, signal, Why::Finished), "{script}");
+        }
     }
 }
 
 #[test]
 fn a_command_gets_its_own_and_nothing_else() {
-    let warden = warden();
-    let mut order =
-        sh("pwd; env | grep -v '^\\(PWD\\|_\\|SHLVL\\|OLDPWD\\)=' | sort; ls /proc/self/fd; \
-        awk '/^Sig(Blk|Ign)/ {print $1, $2}' /proc/self/status; \
-        [ $(ps -o sid= -p $$) = $$ ] && echo own session");
-    order.command.folder = "/usr".into();
-    order.command.environment.push(("GREETING".into(), "hello\nworld".into()));
-    let _inherited =
-        rustix::fs::open("/", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
-    let (output, _) = run(&warden, order);
-    assert_eq!(
-        output,
-        "/usr\nGREETING=hello\nPATH=/usr/local/bin:/usr/bin:/bin\nworld\n0\n1\n2\n3\n\
-         SigBlk: 0000000000000000\nSigIgn: 0000000000000000\nown session\n"
-    );
+    for (warden, inside) in both_walls().iter().zip([true, false]) {
+        let mut order =
+            sh("pwd; env | grep -v '^\\(PWD\\|_\\|SHLVL\\|OLDPWD\\)=' | sort; ls /proc/self/fd; \
+            awk '/^Sig(Blk|Ign)/ {print $1, $2}' /proc/self/status; \
+            [ $(ps -o sid= -p $$) = $$ ] && echo own session");
+        order.command.folder = "/usr".into();
+        order.command.environment.push(("GREETING".into(), "hello\nworld".into()));
+        let tmp = if inside { "/tmp".to_owned() } else { order.profile.tmp.display().to_string() };
+        let _inherited =
+            rustix::fs::open("/", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
+        let (output, _) = run(warden, order);
+        assert_eq!(
+            output,
+            format!(
+                "/usr\nGREETING=hello\nPATH=/usr/local/bin:/usr/bin:/bin\nTMPDIR={tmp}\nworld\n\
+                 0\n1\n2\n3\nSigBlk: 0000000000000000\nSigIgn: 0000000000000000\nown session\n"
+            )
+        );
+    }
 }
 
 #[test]
