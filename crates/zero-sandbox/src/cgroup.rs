@@ -4,6 +4,11 @@
 //! somebody set for us. Where a group cannot be made or a limit not set, that limit is left to the
 //! watchdog. The name of a group says which process keeps it, so that what a crash left behind can
 //! be told from what is in use.
+//!
+//! With version 2 a process begins in its group, which costs nothing. With version 1 it has to join,
+//! and the kernel then waits for every processor, some ten milliseconds. So a keeper goes into the
+//! groups ahead of its command, while nobody waits, and what it starts begins there too. It leaves
+//! when the command has lived for a while; where it has not, the warden removes the groups.
 
 mod place;
 
@@ -39,6 +44,10 @@ pub(crate) struct Groups {
     limits: Option<ProcessLimits>,
     /// What was made, each folder once.
     made: Vec<PathBuf>,
+    /// Those of them in which this process is itself.
+    inside: Vec<PathBuf>,
+    /// Those in which what it starts begins.
+    joined: Vec<PathBuf>,
 }
 
 /// How a process gets into its groups.
@@ -60,14 +69,62 @@ impl Groups {
     /// Makes groups for a command this process keeps. What cannot be had is not there.
     pub(crate) fn make(places: &Places, limits: &ProcessLimits) -> Self {
         let mut groups = Self::default();
-        groups.limits = Some(*limits);
-        let Some(name) = Name::own().map(|name| name.to_string()) else { return groups };
-        groups.memory =
-            groups.one(places.memory(limits), &name, |group| group.limit_memory(limits));
-        groups.cpu = groups.one(places.cpu(limits), &name, |group| group.limit_cpu(limits));
-        groups.processes =
-            groups.one(places.processes(limits), &name, |group| group.limit_processes(limits));
+        groups.limit(places, limits);
         groups
+    }
+
+    /// Goes into groups of version 1, without limits yet, ahead of a command that this process
+    /// will start.
+    pub(crate) fn ahead(places: &Places) -> Self {
+        let mut groups = Self::default();
+        let Some(name) = Name::own().map(|name| name.to_string()) else { return groups };
+        for folder in places.version_1().map(|parent| parent.join(&name)) {
+            if !groups.has_made(&folder) {
+                continue;
+            }
+            if kernel_file::write(&folder.join("cgroup.procs"), "0").is_ok() {
+                groups.inside.push(folder.clone());
+                groups.joined.push(folder);
+            }
+        }
+        groups
+    }
+
+    /// Sets limits, on groups made ahead or now.
+    pub(crate) fn limit(&mut self, places: &Places, limits: &ProcessLimits) {
+        self.limits = Some(*limits);
+        let Some(name) = Name::own().map(|name| name.to_string()) else { return };
+        self.memory = self.one(places.memory(limits), &name, |group| group.limit_memory(limits));
+        self.cpu = self.one(places.cpu(limits), &name, |group| group.limit_cpu(limits));
+        self.processes =
+            self.one(places.processes(limits), &name, |group| group.limit_processes(limits));
+    }
+
+    /// Whether this process is in groups itself, and could leave.
+    pub(crate) fn is_inside(&self) -> bool {
+        !self.inside.is_empty()
+    }
+
+    /// Leaves the groups to the command, so that its limits are not this process's.
+    pub(crate) fn leave(&mut self) {
+        self.inside.retain(|folder| {
+            let above = folder.parent().map(|parent| parent.join("cgroup.procs"));
+            above.is_none_or(|above| kernel_file::write(&above, "0").is_err())
+        });
+    }
+
+    fn has_made(&mut self, folder: &Path) -> bool {
+        if self.made.iter().any(|made| made == folder) {
+            return true;
+        }
+        match rustix::fs::mkdir(folder, rustix::fs::Mode::from_raw_mode(0o755)) {
+            // Nobody but this process makes that name, so it is one of ours from before.
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {
+                self.made.push(folder.to_owned());
+                true
+            }
+            Err(_) => false,
+        }
     }
 
     fn one(
@@ -78,14 +135,7 @@ impl Groups {
     ) -> Option<Group> {
         let (version, parent) = place?;
         let group = Group { version, folder: parent.join(name) };
-        if !self.made.contains(&group.folder) {
-            match rustix::fs::mkdir(&group.folder, rustix::fs::Mode::from_raw_mode(0o755)) {
-                // Nobody but this process makes that name, so it is one of ours from before.
-                Ok(()) | Err(rustix::io::Errno::EXIST) => self.made.push(group.folder.clone()),
-                Err(_) => return None,
-            }
-        }
-        limit(&group).ok().map(|()| group)
+        (self.has_made(&group.folder) && limit(&group).is_ok()).then_some(group)
     }
 
     /// What enforces which limit.
@@ -105,10 +155,11 @@ impl Groups {
     /// How a process gets into the groups.
     pub(crate) fn entries(&self) -> io::Result<Entries> {
         let in_use = |folder: &&PathBuf| {
-            [&self.memory, &self.cpu, &self.processes]
-                .into_iter()
-                .flatten()
-                .any(|group| group.folder == **folder)
+            !self.joined.contains(folder)
+                && [&self.memory, &self.cpu, &self.processes]
+                    .into_iter()
+                    .flatten()
+                    .any(|group| group.folder == **folder)
         };
         let entry = |folder: &PathBuf| kernel_file::open_to_write(&folder.join("cgroup.procs"));
         let used: Vec<&PathBuf> = self.made.iter().filter(in_use).collect();
@@ -143,7 +194,8 @@ impl Groups {
         let group = self.processes.as_ref()?;
         let members = kernel_file::read(&group.folder.join("cgroup.procs")).unwrap_or_default();
         let refused = kernel_file::counter(&group.folder.join("pids.events"), "max") > Some(0);
-        let (limit, count) = (limits.processes, members.lines().count() as u64);
+        let own = u64::from(self.inside.contains(&group.folder));
+        let (limit, count) = (limits.processes, members.lines().count() as u64 - own);
         let used = if refused { count.max(limit.saturating_add(1)) } else { count };
         (used > limit).then_some(Why::ProcessLimit { limit, used })
     }
@@ -169,9 +221,21 @@ impl Groups {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        for folder in &self.made {
+        for folder in self.made.iter().filter(|folder| !self.inside.contains(folder)) {
             remove(folder);
         }
+    }
+}
+
+/// The name of the groups that a process keeps, to remove them when it is gone.
+pub(crate) fn name_of(keeper: i32) -> Option<String> {
+    Name::of(keeper).map(|name| name.to_string())
+}
+
+/// Removes the groups that a process went into and did not leave before it ended.
+pub(crate) fn remove_named(places: &Places, name: &str) {
+    for parent in places.version_1() {
+        remove(&parent.join(name));
     }
 }
 
@@ -260,7 +324,10 @@ struct Name {
 
 impl Name {
     fn own() -> Option<Self> {
-        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    fn of(pid: i32) -> Option<Self> {
         let namespace = rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino;
         Some(Self { namespace, pid, started: Process::read(pid)?.started })
     }

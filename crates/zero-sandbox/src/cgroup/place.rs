@@ -71,6 +71,16 @@ impl Places {
         self.processes.as_ref()?.unless_limited(tightest, limits.processes)
     }
 
+    /// Folders of version 1 in which groups may be made, each once.
+    pub(crate) fn version_1(&self) -> impl Iterator<Item = &Path> {
+        let places = [&self.memory, &self.cpu, &self.processes];
+        let is_v1 = |path: &&Path| {
+            let mut of = places.iter().filter_map(|place| place.as_ref());
+            of.any(|place| place.version == Version::V1 && place.parent == *path)
+        };
+        self.parents().into_iter().filter(move |path| is_v1(path)).collect::<Vec<_>>().into_iter()
+    }
+
     /// All folders in which groups may be made, each once.
     pub(crate) fn parents(&self) -> Vec<&Path> {
         let mut parents: Vec<&Path> = [&self.memory, &self.cpu, &self.processes]

@@ -35,6 +35,9 @@ const WALLS_TRIES_MAX: u32 = 3;
 const EVENTS_TICK: Duration = Duration::from_millis(100);
 /// How long a tree is killed at most: only a process stuck in the kernel lasts longer.
 const KILL_MAX: Duration = Duration::from_secs(5);
+/// A command that lives longer than this has its groups to itself. A shorter one is over before
+/// leaving them would be.
+const LEAVE_AFTER: Duration = Duration::from_millis(50);
 /// Between two rounds of killing.
 const KILL_PAUSE: Duration = Duration::from_millis(2);
 
@@ -43,10 +46,11 @@ pub(super) fn keep(
     order: OwnedFd,
     channel: &OwnedFd,
     stdio: Vec<OwnedFd>,
+    groups: Groups,
     places: &Places,
     layers: &Layers,
 ) {
-    let told = match Keeper::start(order, channel, stdio, places, layers) {
+    let told = match Keeper::start(order, channel, stdio, groups, places, layers) {
         Err(failure) => Told::Failed(failure),
         Ok(mut keeper) => {
             let started = Told::Started {
@@ -92,6 +96,7 @@ impl<'a> Keeper<'a> {
         order: OwnedFd,
         channel: &'a OwnedFd,
         stdio: Vec<OwnedFd>,
+        groups: Groups,
         places: &Places,
         layers: &Layers,
     ) -> Result<Self, Failure> {
@@ -107,7 +112,7 @@ impl<'a> Keeper<'a> {
             Use::WithoutLandlock => layers.clone().without_landlock(),
         };
         let start = Start { order: &order, channel, signals: &signals, stdio: &stdio, layers };
-        let (main, prepared, groups) = start.with_walls(places)?;
+        let (main, prepared, groups) = start.with_walls(groups, places)?;
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let watch = Watch::new(own, &start.limits_with(&prepared), groups.report());
         // The streams belong to the command alone: its end has to be seen on them.
@@ -197,13 +202,14 @@ impl<'a> Keeper<'a> {
             self.groups.is_any().then_some(EVENTS_TICK)
         };
         let mut next_tick = tick.map(|tick| Instant::now() + tick);
+        let mut leave_at = self.groups.is_inside().then(|| Instant::now() + LEAVE_AFTER);
         loop {
             // First of all: the signal that says so may have come before anybody listened.
             self.reap();
             if self.main_ended.is_some() {
                 return None;
             }
-            let wake = self.deadline.into_iter().chain(next_tick).min();
+            let wake = self.deadline.into_iter().chain(next_tick).chain(leave_at).min();
             if let Some(why) = self.sleep(wake) {
                 return Some(why);
             }
@@ -214,6 +220,10 @@ impl<'a> Keeper<'a> {
             let now = Instant::now();
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 return Some(Why::TimedOut);
+            }
+            if leave_at.is_some_and(|at| now >= at) {
+                self.groups.leave();
+                leave_at = None;
             }
             if next_tick.is_some_and(|at| now >= at) {
                 let over = self.groups.exceeded();
@@ -303,17 +313,20 @@ enum NotUp {
 
 impl Start<'_> {
     /// Puts up walls and starts the command behind them.
-    fn with_walls(&self, places: &Places) -> Result<(i32, Prepared, Groups), Failure> {
+    fn with_walls(
+        &self,
+        mut groups: Groups,
+        places: &Places,
+    ) -> Result<(i32, Prepared, Groups), Failure> {
         let OrderText { command, profile, limits_by, .. } = self.order;
         let mut said = String::new();
         for _ in 0..WALLS_TRIES_MAX {
             let streams = launch::streams(self.stdio);
             let mut prepared = Prepared::new(profile, &self.layers, command, streams)
                 .map_err(Failure::of_confinement)?;
-            let mut groups = match limits_by {
-                LimitsBy::Best => Groups::make(places, &self.limits_with(&prepared)),
-                LimitsBy::Watchdog => Groups::default(),
-            };
+            if *limits_by == LimitsBy::Best {
+                groups.limit(places, &self.limits_with(&prepared));
+            }
             let main = self.launch(&prepared, &mut groups)?;
             prepared.launched();
             match self.until_up(&prepared) {

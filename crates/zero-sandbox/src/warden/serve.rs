@@ -3,8 +3,8 @@
 //! It reads no order and starts no program, so there is little that could go wrong in it. It ends
 //! when the process it works for does, and takes every keeper and everything below with it.
 
-use std::collections::BTreeSet;
-use std::os::fd::{OwnedFd, RawFd};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -13,11 +13,13 @@ use rustix::process::{Pid, Signal};
 use super::keeper;
 use super::message::{self, Failure, Step, Told};
 use super::raw::{self, Forked, Reap};
-use crate::cgroup::{self, Places};
+use crate::cgroup::{self, Groups, Places};
 use crate::probe::Layers;
 
 /// How long keepers may take to end their trees before the warden does it itself.
 const KEEPERS_MAX: Duration = Duration::from_millis(700);
+/// How often an order is offered to a keeper: to the one that is ready, or to one made for it.
+const READY_TRIES_MAX: u32 = 2;
 /// How long the warden kills then.
 const KILL_MAX: Duration = Duration::from_secs(5);
 
@@ -39,6 +41,10 @@ struct Server {
     orders: OwnedFd,
     signals: OwnedFd,
     keepers: BTreeSet<i32>,
+    /// The names of the groups they are in.
+    groups: BTreeMap<i32, String>,
+    /// Where the keeper that has no command yet takes its order.
+    ready: Option<OwnedFd>,
     places: Places,
     layers: Layers,
 }
@@ -48,6 +54,8 @@ impl Server {
         // Not in the terminal's group: what ends zero by a key must not end the warden before it.
         let _ = rustix::process::setsid();
         let orders = raw::keep_only(socket)?;
+        // Tried before signals are held back and children counted: it starts some.
+        let layers = Layers::probe();
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let signals = raw::signals_as_fd(&[
             libc::SIGCHLD,
@@ -58,12 +66,24 @@ impl Server {
         ])?;
         let places = Places::find();
         cgroup::sweep(&places);
-        Ok(Self { orders, signals, keepers: BTreeSet::new(), places, layers: Layers::probe() })
+        Ok(Self {
+            orders,
+            signals,
+            keepers: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            ready: None,
+            places,
+            layers,
+        })
     }
 
     /// Takes orders until there can be no more.
     fn serve(&mut self) {
         loop {
+            if self.ready.is_none() {
+                // Tried again when there is an order, and told then.
+                let _ = self.make_ready();
+            }
             let mut fds = [
                 PollFd::new(&self.orders, PollFlags::IN),
                 PollFd::new(&self.signals, PollFlags::IN),
@@ -79,41 +99,76 @@ impl Server {
             }
             if order {
                 match message::receive::<String>(&self.orders) {
-                    Ok(Some((_, fds))) => self.take(fds),
+                    Ok(Some((_, fds))) => self.take(&fds),
                     Ok(None) | Err(_) => return,
                 }
             }
         }
     }
 
-    /// Gives an order to a keeper.
-    fn take(&mut self, fds: Vec<OwnedFd>) {
-        let mut fds = fds.into_iter();
-        let (Some(order), Some(channel)) = (fds.next(), fds.next()) else { return };
-        let stdio: Vec<OwnedFd> = fds.collect();
-        let warden = rustix::process::getpid();
-        match raw::fork() {
-            Ok(Forked::Parent(pid)) => {
-                self.keepers.insert(pid);
+    /// Gives an order to the keeper that stands ready.
+    fn take(&mut self, fds: &[OwnedFd]) {
+        let [_, channel, ..] = fds else { return };
+        let passed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        let mut failed = None;
+        for _ in 0..READY_TRIES_MAX {
+            if self.ready.is_none()
+                && let Err(error) = self.make_ready()
+            {
+                failed = Some(error);
             }
-            Ok(Forked::Child) => {
+            match self.ready.take().map(|ready| message::send(ready, &"order", &passed)) {
+                Some(Ok(())) => return,
+                // Somebody killed it; there are others.
+                Some(Err(error)) => failed = Some(error),
+                None => {}
+            }
+        }
+        if let Some(error) = failed {
+            let failed = Told::Failed(Failure::of_system(Step::Fork, &error));
+            let _ = message::send(channel, &failed, &[]);
+        }
+    }
+
+    /// Forks a keeper that stands ready for the next command, in groups of its own where joining
+    /// them takes time.
+    fn make_ready(&mut self) -> std::io::Result<()> {
+        let (ready, orders) = message::channel()?;
+        let warden = rustix::process::getpid();
+        match raw::fork()? {
+            Forked::Parent(pid) => {
+                self.keepers.insert(pid);
+                if let Some(name) = cgroup::name_of(pid) {
+                    self.groups.insert(pid, name);
+                }
+                self.ready = Some(ready);
+            }
+            Forked::Child => {
                 let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+                drop(ready);
                 if rustix::process::getppid() == Some(warden) {
                     self.leave_to_warden();
-                    keeper::keep(order, &channel, stdio, &self.places, &self.layers);
+                    self.keep_next(&orders);
                 }
                 raw::exit(0)
             }
-            Err(error) => {
-                let failed = Told::Failed(Failure::of_system(Step::Fork, &error));
-                let _ = message::send(&channel, &failed, &[]);
-            }
         }
+        Ok(())
+    }
+
+    /// In a keeper: waits for an order and keeps its command.
+    fn keep_next(&self, orders: &OwnedFd) {
+        let groups = Groups::ahead(&self.places);
+        let Ok(Some((_, fds))) = message::receive::<String>(orders) else { return };
+        let mut fds = fds.into_iter();
+        let (Some(order), Some(channel)) = (fds.next(), fds.next()) else { return };
+        keeper::keep(order, &channel, fds.collect(), groups, &self.places, &self.layers);
     }
 
     /// In a keeper: lets go of what is the warden's.
     fn leave_to_warden(&mut self) {
         self.keepers.clear();
+        self.groups.clear();
         raw::close_in_child(&self.orders);
         raw::close_in_child(&self.signals);
     }
@@ -122,7 +177,13 @@ impl Server {
     fn reap(&mut self) {
         let mut lost = false;
         while let Reap::One(reaped) = raw::reap() {
-            lost |= self.keepers.remove(&reaped.pid) && reaped.exit_code != Some(0);
+            let was_kept = self.keepers.remove(&reaped.pid);
+            let name = self.groups.remove(&reaped.pid);
+            match name {
+                _ if was_kept && reaped.exit_code != Some(0) => lost = true,
+                Some(name) => cgroup::remove_named(&self.places, &name),
+                None => {}
+            }
         }
         if lost {
             let keepers = &mut self.keepers;
@@ -139,17 +200,20 @@ impl Server {
 
     /// Ends every keeper and everything below.
     fn end(&mut self) {
+        self.ready = None;
         for keeper in self.keepers.iter().filter_map(|pid| Pid::from_raw(*pid)) {
             let _ = rustix::process::kill_process(keeper, Signal::TERM);
         }
         let until = Instant::now() + KEEPERS_MAX;
         while Instant::now() < until {
             if has_no_children() {
-                return;
+                break;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        keeper::kill_below(&BTreeSet::new(), KILL_MAX, has_no_children);
+        if !has_no_children() {
+            keeper::kill_below(&BTreeSet::new(), KILL_MAX, has_no_children);
+        }
         cgroup::sweep(&self.places);
     }
 }

@@ -149,7 +149,8 @@ fn what_enforces_limits_is_said_and_goes_away() {
         assert_eq!(!groups_of(&keeper.to_string()).is_empty(), has_groups);
         running.kill(KillReason::Asked);
         ended(&running);
-        assert_eq!(groups_of(&keeper.to_string()), [""; 0]);
+        let left = || groups_of(&keeper.to_string());
+        wait_until(GONE_MAX, || left().is_empty(), || format!("{:?}", left()));
     }
     assert_eq!(watchdog.limits_report(&limits).memory, LimitedBy::Watchdog);
     assert_eq!(groups_of(&std::process::id().to_string()), [""; 0]);
