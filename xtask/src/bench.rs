@@ -9,6 +9,7 @@ mod peak;
 mod policy;
 mod rows;
 mod same_results;
+mod sandbox;
 mod stopwatch;
 mod table;
 mod tree;
@@ -36,6 +37,7 @@ struct Bench {
     zero: PathBuf,
     noop: PathBuf,
     decide: PathBuf,
+    spawn_cost: PathBuf,
     tree: PathBuf,
     large_file: PathBuf,
     /// zero's own state during the measurements, so that nobody's audit log is touched.
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     let mut table = Table::default();
     rows::measure(&bench, &mut table)?;
     policy::measure(&bench, &mut table)?;
+    sandbox::measure(&bench, &mut table)?;
     print!("{}", table.for_terminal());
     if write {
         table.write_into(&repository::root().join("docs/performance.md"), &machine::facts()?)?;
@@ -80,6 +83,7 @@ impl Bench {
         build(&["build", "--release", "--package", "zero"])?;
         build(&["build", "--release", "--package", "zero-runtime", "--example", "noop_path"])?;
         build(&["build", "--release", "--package", "zero-policy", "--example", "decide"])?;
+        build(&["build", "--release", "--package", "zero-sandbox", "--example", "spawn_cost"])?;
         let target = Metadata::load()?.target_directory;
         let tree = target.join("bench-tree");
         let large_file = target.join("bench-large").join("lines.txt");
@@ -93,7 +97,8 @@ impl Bench {
         let release = target.join("release");
         let (zero, noop) = (release.join("zero"), release.join("examples/noop_path"));
         let decide = release.join("examples/decide");
-        Ok(Self { zero, noop, decide, tree, large_file, state, runs })
+        let spawn_cost = release.join("examples/spawn_cost");
+        Ok(Self { zero, noop, decide, spawn_cost, tree, large_file, state, runs })
     }
 
     /// A call of one of zero's tools on the tree.

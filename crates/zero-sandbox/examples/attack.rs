@@ -145,6 +145,19 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
             let pid = pid.parse().map_err(io::Error::other)?;
             number(unsafe { libc::kill(pid, libc::SIGCONT) }.into())
         }
+        ("kill-above", []) => {
+            // Who keeps it, the warden, and whom that works for; in a namespace, whoever is there.
+            let mut answers = Vec::new();
+            let mut pid = unsafe { libc::getppid() };
+            while pid > 0 && answers.len() < 3 {
+                let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+                let sent = number(unsafe { libc::kill(pid, libc::SIGCONT) }.into());
+                answers.push(sent.unwrap_or_else(|error| word(&error)));
+                let above = stat.rsplit(')').next().and_then(|rest| rest.split(' ').nth(2));
+                pid = above.and_then(|pid| pid.parse().ok()).unwrap_or(0);
+            }
+            Ok(answers.join(" "))
+        }
         ("ptrace", [pid]) => {
             let pid: libc::pid_t = pid.parse().map_err(io::Error::other)?;
             number(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) })

@@ -12,7 +12,7 @@
 //! that exists already (a hard link) reads it; and a file of the host that somebody outside replaces
 //! while the command runs loses the mount that lay on it.
 
-mod filter;
+pub(crate) mod filter;
 mod forward;
 mod gaps;
 mod host_sockets;
@@ -308,6 +308,7 @@ fn restrictions(
     Restrictions {
         landlock: layers.landlock.as_ref().ok().map(|abi| (*abi, rules, tcp)),
         sockets: layers.seccomp.is_ok().then_some(sockets),
+        filter: Vec::new(),
         open_files: profile.limits.open_files,
         file_bytes: profile.limits.file_bytes,
     }
@@ -326,12 +327,17 @@ fn through(
     bubblewrap: &Bubblewrap,
     profile: &Profile,
     layout: &Layout,
-    restrictions: Restrictions,
+    mut restrictions: Restrictions,
     command: &CommandSpec,
     streams: [RawFd; 3],
 ) -> Result<(Image, Way), ConfineError> {
     if !child::can_be_helper() {
         return Err(ConfineError::NoHelper);
+    }
+    if let Some(sockets) = restrictions.sockets {
+        // Made here, where it was made before; the last step would begin from nothing.
+        let filter = filter::program(sockets).map_err(RestrictError::from)?;
+        restrictions.filter = filter::to_numbers(&filter);
     }
     placeholders::sweep(&profile.tmp);
     let mut placeholders = Placeholders::beside(&profile.tmp);

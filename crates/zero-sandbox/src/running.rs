@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};
 
 use crate::confine::Gap;
+use crate::probe::LayerReport;
 use crate::profile::Property;
 use crate::warden::message::{self, Asked, Told};
 
@@ -127,6 +128,47 @@ pub struct LimitsReport {
     pub processes: LimitedBy,
 }
 
+impl LimitsReport {
+    /// Each limit, for people.
+    #[must_use]
+    pub fn report(&self) -> Vec<LayerReport> {
+        let rows = [
+            ("memory limit", self.memory, "memory"),
+            ("processor limit", self.cpu, "cpu"),
+            ("process limit", self.processes, "pids"),
+        ];
+        rows.into_iter().map(|(name, by, controller)| by.report(name, controller)).collect()
+    }
+}
+
+impl LimitedBy {
+    fn report(self, name: &'static str, controller: &str) -> LayerReport {
+        let by_kernel = |version: &str| LayerReport {
+            name,
+            holds: true,
+            why: format!("the kernel keeps it, by a control group of {version}"),
+            fix: None,
+        };
+        match self {
+            Self::CgroupV2 => by_kernel("version 2"),
+            Self::CgroupV1 => by_kernel("version 1"),
+            // It is kept, though a tree can be over it for a moment.
+            Self::Watchdog => LayerReport {
+                name,
+                holds: true,
+                why: format!(
+                    "a watchdog keeps it, looking twenty times a second: no control group with \
+                     `{controller}` can be made here"
+                ),
+                fix: Some(format!(
+                    "delegate the controller `{controller}`, as `systemd-run --user --scope -p \
+                     Delegate=yes` does"
+                )),
+            },
+        }
+    }
+}
+
 impl Running {
     pub(crate) fn new(
         pid: i32,
@@ -222,4 +264,24 @@ pub(crate) struct Ends {
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_says_who_keeps_it_and_what_would_help() {
+        let by = LimitsReport {
+            memory: LimitedBy::CgroupV2,
+            cpu: LimitedBy::CgroupV1,
+            processes: LimitedBy::Watchdog,
+        };
+        let said: Vec<_> = by.report().into_iter().map(|row| (row.why, row.fix)).collect();
+        let [(memory, None), (cpu, None), (processes, Some(fix))] = said.as_slice() else {
+            panic!("{said:?}")
+        };
+        assert!(memory.contains("version 2") && cpu.contains("version 1"), "{said:?}");
+        assert!(processes.contains("watchdog") && fix.contains("`pids`"), "{said:?}");
+    }
 }

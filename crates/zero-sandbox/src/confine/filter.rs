@@ -6,6 +6,7 @@
 //! programs take the path they have for that.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -133,8 +134,49 @@ const CLONE_NEWTIME: libc::c_int = 0x80;
 /// Types into the terminal as if a person had.
 const TYPES_INTO_TERMINALS: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
 
+/// Every filter there is, made once: what is forked afterwards has them.
+static MADE: [OnceLock<BpfProgram>; 4] = [const { OnceLock::new() }; 4];
+
 /// The filter, ready for the kernel.
 pub(crate) fn program(sockets: Sockets) -> Result<BpfProgram, FilterError> {
+    let Some(made) = MADE.get(sockets as usize) else { return made_for(sockets) };
+    if let Some(program) = made.get() {
+        return Ok(program.clone());
+    }
+    let program = made_for(sockets)?;
+    Ok(made.get_or_init(|| program).clone())
+}
+
+/// Makes every filter ahead of its use, so that no command waits for it.
+pub(crate) fn make_all() {
+    for sockets in [Sockets::Pairs, Sockets::Unix, Sockets::Internet, Sockets::UnixAndInternet] {
+        // One that cannot be made is told to the command that needs it.
+        let made = program(sockets);
+        drop(made);
+    }
+}
+
+/// A filter as numbers, to hand it to another process.
+pub(crate) fn to_numbers(program: &BpfProgram) -> Vec<u64> {
+    let number = |step: &sock_filter| {
+        let [a, b] = step.code.to_ne_bytes();
+        let [c, d, e, f] = step.k.to_ne_bytes();
+        u64::from_ne_bytes([a, b, step.jt, step.jf, c, d, e, f])
+    };
+    program.iter().map(number).collect()
+}
+
+/// A filter out of its numbers.
+pub(crate) fn from_numbers(numbers: &[u64]) -> BpfProgram {
+    let step = |number: &u64| {
+        let [a, b, jt, jf, c, d, e, f] = number.to_ne_bytes();
+        let (code, k) = (u16::from_ne_bytes([a, b]), u32::from_ne_bytes([c, d, e, f]));
+        sock_filter { code, jt, jf, k }
+    };
+    numbers.iter().map(step).collect()
+}
+
+fn made_for(sockets: Sockets) -> Result<BpfProgram, FilterError> {
     let filter = SeccompFilter::new(
         rules(sockets)?,
         SeccompAction::Allow,
@@ -247,6 +289,12 @@ fn preamble() -> Vec<sock_filter> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_arrives_as_it_was() {
+        let filter = program(Sockets::Unix).unwrap();
+        assert_eq!(from_numbers(&to_numbers(&filter)), filter);
+    }
 
     #[test]
     fn every_filter_fits_the_kernel() {

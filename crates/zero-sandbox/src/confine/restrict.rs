@@ -23,6 +23,8 @@ pub(crate) struct Restrictions {
     pub(crate) landlock: Option<(i32, Vec<Rule>, Tcp)>,
     /// The sockets it may open, when system calls can be filtered.
     pub(crate) sockets: Option<Sockets>,
+    /// The filter that says so, where it was made beforehand.
+    pub(crate) filter: Vec<u64>,
     /// Open files of one process.
     pub(crate) open_files: u64,
     /// The largest file it may write.
@@ -62,7 +64,11 @@ impl Ready {
             }
             None => None,
         };
-        let filter = restrictions.sockets.map(filter::program).transpose()?;
+        let filter = match restrictions.sockets {
+            None => None,
+            Some(sockets) if restrictions.filter.is_empty() => Some(filter::program(sockets)?),
+            Some(_) => Some(filter::from_numbers(&restrictions.filter)),
+        };
         let folder =
             CString::new(folder.as_os_str().as_bytes()).map_err(|_| RestrictError::FolderName)?;
         let Restrictions { open_files, file_bytes, .. } = *restrictions;

@@ -114,7 +114,6 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
 }
 
 /// Starts the program; the inner error is what kept it from running.
-#[expect(clippy::type_complexity, reason = "an error of ours, or the answer about the program")]
 fn start(image: &Image, streams: &[RawFd; 3]) -> io::Result<Result<i32, (Step, i32)>> {
     let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (argv, envp) = (CStrings::new(&image.argv), CStrings::new(&image.envp));

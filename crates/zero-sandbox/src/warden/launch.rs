@@ -98,7 +98,7 @@ impl Launch<'_> {
             raw::dup_onto_number(from, number).map_err(|errno| (Step::Stdio, errno))?;
         }
         rustix::process::chdir(folder.as_c_str()).map_err(at(Step::Folder))?;
-        raw::reset_signals();
+        raw::let_signals_through();
         #[expect(unsafe_code, reason = "the interface of confinement")]
         // SAFETY: this is the forked child, right before it executes its program.
         unsafe { self.prepared.restrict_self() }.map_err(at(Step::Confine))

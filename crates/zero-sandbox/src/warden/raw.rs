@@ -108,6 +108,11 @@ pub(crate) fn reset_signals() {
             libc::syscall(libc::SYS_rt_sigaction, signal, usual.as_ptr(), old, size_of::<u64>());
         }
     }
+    let_signals_through();
+}
+
+/// Holds no signal back.
+pub(crate) fn let_signals_through() {
     // SAFETY: a zeroed set is valid storage; `sigemptyset` makes it a set; the old one is not asked.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();

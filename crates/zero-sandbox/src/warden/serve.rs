@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 
 use super::keeper;
@@ -18,6 +18,9 @@ use crate::probe::Layers;
 
 /// How long keepers may take to end their trees before the warden does it itself.
 const KEEPERS_MAX: Duration = Duration::from_millis(700);
+/// How long there has to be nothing to do before a keeper is made ready for the next command: who
+/// joins a group holds up whoever starts or ends a process meanwhile, the last command among them.
+const READY_AFTER: Duration = Duration::from_millis(5);
 /// How often an order is offered to a keeper: to the one that is ready, or to one made for it.
 const READY_TRIES_MAX: u32 = 2;
 /// How long the warden kills then.
@@ -56,6 +59,9 @@ impl Server {
         let orders = raw::keep_only(socket)?;
         // Tried before signals are held back and children counted: it starts some.
         let layers = Layers::probe();
+        crate::confine::filter::make_all();
+        // Inherited by everything that is started: nothing is ignored that zero ignores.
+        raw::reset_signals();
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let signals = raw::signals_as_fd(&[
             libc::SIGCHLD,
@@ -80,16 +86,17 @@ impl Server {
     /// Takes orders until there can be no more.
     fn serve(&mut self) {
         loop {
-            if self.ready.is_none() {
-                // Tried again when there is an order, and told then.
-                let _ = self.make_ready();
-            }
             let mut fds = [
                 PollFd::new(&self.orders, PollFlags::IN),
                 PollFd::new(&self.signals, PollFlags::IN),
             ];
-            let _ = rustix::event::poll(&mut fds, None);
+            let timeout = self.ready.is_none().then(|| Timespec::try_from(READY_AFTER).ok());
+            let _ = rustix::event::poll(&mut fds, timeout.flatten().as_ref());
             let [order, signal] = fds.map(|fd| !fd.revents().is_empty());
+            if !order && !signal && self.ready.is_none() {
+                // Tried again when there is an order, and told then.
+                let _ = self.make_ready();
+            }
             if signal {
                 let came = raw::signals_that_came(&self.signals);
                 if came.contains(&libc::SIGTERM) {

@@ -121,6 +121,10 @@ fn raw_sockets_stay_closed() {
 #[test]
 fn processes_outside_are_left_alone() {
     check(&["kill", "%"], ["ok", "ESRCH", "EPERM"]);
+    // Behind mounts there is nobody above but the first process of the namespace.
+    check(&["kill-above"], [UNCLAIMED, "ok", "EPERM EPERM EPERM"]);
+    let bare = Lab::new(Who::Me).attempt(Walls::Bare, &["kill-above"]);
+    assert!(bare.starts_with("ok ok"), "{bare}");
     check(&["ptrace", "%"], [UNCLAIMED, "EPERM", "EPERM"]);
     check(&["environ-of", "%"], ["ok", "ENOENT", "EACCES"]);
     check(&["read", "/proc/%/root$/outside/file"], ["ok", "ENOENT", "EACCES"]);

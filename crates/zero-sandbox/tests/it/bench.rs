@@ -49,19 +49,33 @@ fn profile(limits: ProcessLimits) -> Profile {
     }
 }
 
+/// Half of what is tested is not there without it.
+#[track_caller]
+pub(crate) fn need_bubblewrap() {
+    let bubblewrap = zero_sandbox::Layers::probe().report().into_iter().next().unwrap();
+    assert!(
+        Path::new("/usr/bin/bwrap").exists() || bubblewrap.holds,
+        "bubblewrap is missing: apt-get install bubblewrap"
+    );
+    assert!(bubblewrap.holds, "bubblewrap does not work here: {bubblewrap:?}");
+}
+
 pub(crate) fn warden() -> Warden {
+    need_bubblewrap();
     Warden::start().unwrap()
 }
 
 /// Both ways to be confined, with and without namespaces: one is told from the other by what
 /// becomes of its processes.
 pub(crate) fn both_walls() -> [Warden; 2] {
+    need_bubblewrap();
     [Use::All, Use::WithoutBubblewrap]
         .map(|layers| Warden::start_with(Settings { layers, ..Settings::default() }).unwrap())
 }
 
 /// Every way to enforce limits and to be confined.
 pub(crate) fn all() -> Vec<Warden> {
+    need_bubblewrap();
     let mut wardens = Vec::new();
     for limits_by in [LimitsBy::Best, LimitsBy::Watchdog] {
         for layers in [Use::All, Use::WithoutBubblewrap] {

@@ -59,6 +59,7 @@ pub(crate) struct Lab {
 impl Lab {
     /// Sets it up outside `/tmp`, which the attacker has to itself.
     pub(crate) fn new(who: Who) -> Self {
+        crate::bench::need_bubblewrap();
         let folder = tempfile::Builder::new().prefix("zero-lab-").tempdir_in("/var/tmp").unwrap();
         let root = folder.path();
         for name in ["ws/.git/hooks", "ws/.git/info", "ws/sub", "ws/keys", "outside", "secret"] {

@@ -146,7 +146,8 @@ fn what_enforces_limits_is_said_and_goes_away() {
         let has_groups = [report.memory, report.cpu, report.processes]
             .iter()
             .any(|by| *by != LimitedBy::Watchdog);
-        assert_eq!(!groups_of(&keeper.to_string()).is_empty(), has_groups);
+        // Made ahead they are there for the watchdog too, without limits.
+        assert!(!has_groups || !groups_of(&keeper.to_string()).is_empty());
         running.kill(KillReason::Asked);
         ended(&running);
         let left = || groups_of(&keeper.to_string());

@@ -184,6 +184,8 @@ fn many_commands_leave_nothing() {
         assert_eq!(run(warden, sh("echo 0")).0, "0\n");
         let pid = warden.pid().unwrap();
         let held = || (children(pid).len(), fds(pid));
+        // One keeper stands ready for the next command.
+        wait_until(GONE_MAX, || held().0 == 1, || format!("{:?}", held()));
         let before = held();
         for _ in 0..count {
             let how = ended(&warden.spawn(program("true", &[])).unwrap());

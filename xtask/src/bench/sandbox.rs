@@ -1,0 +1,74 @@
+//! What it costs to start a command behind walls, and to read what it writes.
+//!
+//! The example takes turns with its peers itself: a plain start, and bubblewrap with the same
+//! namespaces and nothing else.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::table::{Row, Table};
+use super::{Bench, output_of};
+
+/// Landlock and the filter of system calls, against a plain start.
+const LANDLOCK_RATIO_MAX: f64 = 3.0;
+/// Every wall, against bubblewrap alone.
+const WALLS_RATIO_MAX: f64 = 1.2;
+/// Reading a gigabyte under the cap, against `cmd | cat > /dev/null`.
+const DRAIN_RATIO_MAX: f64 = 1.5;
+
+/// What the example that starts commands prints.
+#[derive(Deserialize)]
+struct Figures {
+    plain_ns: u64,
+    bwrap_ns: u64,
+    landlock_ns: u64,
+    walls_ns: u64,
+    drained_ns: u64,
+    piped_ns: u64,
+    left: u64,
+}
+
+/// Measures commands behind walls.
+pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
+    let mut example = Command::new(&bench.spawn_cost);
+    example.arg(bench.runs.start.to_string());
+    let figures: Figures = serde_json::from_slice(&output_of(example)?)
+        .context("could not read what the example printed")?;
+    let Figures { plain_ns, bwrap_ns, landlock_ns, walls_ns, drained_ns, piped_ns, left } = figures;
+    let rows = [
+        ("sandbox, `true` by Landlock, to a plain one", landlock_ns, plain_ns, LANDLOCK_RATIO_MAX),
+        ("sandbox, `true` behind all walls, to bwrap", walls_ns, bwrap_ns, WALLS_RATIO_MAX),
+        ("sandbox, 1 GB drained, to `| cat`", drained_ns, piped_ns, DRAIN_RATIO_MAX),
+    ];
+    for (what, ours, peer, budget) in rows {
+        table.add(row(what, Duration::from_nanos(ours), Duration::from_nanos(peer), budget));
+    }
+    table.add(Row {
+        what: "sandbox, left by 1,000 commands".to_owned(),
+        ours: left.to_string(),
+        peer: "–".to_owned(),
+        ratio: "–".to_owned(),
+        budget: "0".to_owned(),
+        met: left == 0,
+    });
+    Ok(())
+}
+
+fn row(what: &str, ours: Duration, peer: Duration, budget: f64) -> Row {
+    let ratio = ours.as_secs_f64() / peer.as_secs_f64();
+    Row {
+        what: what.to_owned(),
+        ours: shown(ours),
+        peer: shown(peer),
+        ratio: format!("{ratio:.2}"),
+        budget: format!("≤ {budget}×"),
+        met: ratio <= budget,
+    }
+}
+
+fn shown(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
