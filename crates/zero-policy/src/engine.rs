@@ -124,6 +124,13 @@ impl Engine {
         self.rules.guards_paths() || self.places.roots.iter().any(holds_home)
     }
 
+    /// Where files may lie, outside the workspace, that a rule denies to be read: from the machine's
+    /// root or the home folder on, as far as the rule names folders without a wildcard.
+    pub fn denied_starts(&self) -> Vec<PathBuf> {
+        let deny = self.rules.iter().filter(|rule| rule.verdict == Verdict::Deny);
+        deny.filter_map(|rule| rule.path_start(self.places.home.as_deref())).collect()
+    }
+
     fn judge(&self, request: Request<'_>) -> Judgement {
         let case = Case { engine: self, request };
         let mut judged = Vec::new();

@@ -13,6 +13,7 @@ mod target;
 mod tool;
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 pub use error::RuleError;
 pub use tool::canonical_tool;
@@ -72,6 +73,23 @@ impl Rule {
         let text = text.trim();
         let target = Target::parse(text)?;
         Ok(Self { text: text.to_owned(), verdict, source, target })
+    }
+
+    /// Where the paths start whose reading it is about, when it says so itself: `//etc/x`, `~/x`.
+    pub(crate) fn path_start(&self, home: Option<&Path>) -> Option<PathBuf> {
+        let Target::Tool { tool, pattern: Some(Pattern::Path(pattern)) } = &self.target else {
+            return None;
+        };
+        if matches!(*tool, "Edit" | "Write" | "Delete") {
+            return None;
+        }
+        let base = match pattern.base {
+            Base::Machine => Path::new("/"),
+            Base::Home => home?,
+            Base::Workspace | Base::AnyFolder | Base::AnyFolderUnlessAllow => return None,
+        };
+        let names = pattern.parts.iter().map_while(|part| literal(part)).map(PathBuf::from);
+        Some(base.iter().map(PathBuf::from).chain(names).collect())
     }
 
     /// Whether it names one thing: it has a pattern, and no wildcard is in it.

@@ -8,6 +8,7 @@ use zero_core::{CallId, Limits, Reason, ToolError, ToolName};
 use zero_sandbox::{ChangeNote, Journal, Workspace};
 
 use crate::admission::Permit;
+use crate::commands::CallCommands;
 use crate::observer::{CallEvent, Observer};
 use crate::policy::Policy;
 use crate::seen_files::SeenFiles;
@@ -29,6 +30,7 @@ struct Inner {
     seen: Option<Arc<SeenFiles>>,
     observer: Option<Arc<dyn Observer>>,
     permit: Option<Permit>,
+    commands: CallCommands,
 }
 
 /// The parts of a [`CallContext`].
@@ -43,6 +45,7 @@ pub(crate) struct Parts {
     pub(crate) seen: Option<Arc<SeenFiles>>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) permit: Option<Permit>,
+    pub(crate) commands: CallCommands,
 }
 
 impl CallContext {
@@ -58,6 +61,7 @@ impl CallContext {
             seen,
             observer,
             permit,
+            commands,
         } = parts;
         let inner = Inner {
             call,
@@ -70,8 +74,13 @@ impl CallContext {
             seen,
             observer,
             permit,
+            commands,
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    pub(crate) fn commands(&self) -> &CallCommands {
+        &self.inner.commands
     }
 
     /// The call being made.

@@ -75,8 +75,17 @@ async fn once(
     match tokio::time::timeout(terms.stop_grace, work).await {
         Ok(Ok(Ok(result))) => Ok(result),
         Ok(Err(panic)) => Err(panicked(&*panic)),
-        Ok(Ok(Err(_))) | Err(_) => Err(verdict),
+        Ok(Ok(Err(last_words))) => Err(with_facts_of(verdict, last_words)),
+        Err(_) => Err(verdict),
     }
+}
+
+/// A verdict with the facts that the tool gave when it was told to stop, such as its output so far.
+fn with_facts_of(mut verdict: ToolError, last_words: ToolError) -> ToolError {
+    for (key, value) in last_words.details {
+        verdict.details.entry(key).or_insert(value);
+    }
+    verdict
 }
 
 /// Calls into a tool's own code that must not take the host down.

@@ -9,6 +9,7 @@ use crate::admission::Admission;
 use crate::approver::Approver;
 use crate::audit::Audit;
 use crate::breaker::Breakers;
+use crate::commands::{CommandSettings, Commands};
 use crate::metrics::Metrics;
 use crate::observer::Observer;
 use crate::policy::{Policy, RiskPolicy};
@@ -31,6 +32,8 @@ pub struct HostConfig {
     pub observer: Option<Arc<dyn Observer>>,
     /// How a person would allow what was denied for want of an approver, for the message.
     pub how_to_allow: String,
+    /// What holds for its commands.
+    pub commands: CommandSettings,
 }
 
 impl HostConfig {
@@ -44,6 +47,7 @@ impl HostConfig {
             approver: None,
             observer: None,
             how_to_allow: "run it where somebody can be asked".to_owned(),
+            commands: CommandSettings::default(),
         }
     }
 }
@@ -60,6 +64,7 @@ pub struct ToolHost {
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) how_to_allow: String,
+    pub(crate) commands: Arc<Commands>,
     pub(crate) admission: Admission,
     pub(crate) breakers: Breakers,
     pub(crate) audit: Audit,
@@ -70,8 +75,16 @@ pub struct ToolHost {
 impl ToolHost {
     /// A host without tools.
     pub fn new(config: HostConfig) -> Self {
-        let HostConfig { workspace, state, limits, policy, approver, observer, how_to_allow } =
-            config;
+        let HostConfig {
+            workspace,
+            state,
+            limits,
+            policy,
+            approver,
+            observer,
+            how_to_allow,
+            commands,
+        } = config;
         Self {
             registry: Registry::default(),
             journal: Journal::new(&state, workspace.clone(), limits.file_bytes_max),
@@ -80,6 +93,7 @@ impl ToolHost {
             audit: Audit::new(&state),
             metrics: Metrics::default(),
             recovered: OnceLock::new(),
+            commands: Arc::new(Commands::new(commands, &state)),
             limits: Arc::new(limits),
             workspace,
             state,

@@ -13,11 +13,13 @@ pub mod audit;
 mod authorize;
 pub mod bound;
 pub mod breaker;
+pub mod commands;
 pub mod context;
 pub mod dialect;
 pub mod execute;
 pub mod grants;
 pub mod host;
+pub mod jobs;
 mod ledger;
 pub mod machine;
 pub mod metrics;
@@ -35,6 +37,7 @@ pub mod tool;
 pub mod unsettled;
 
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
+pub use commands::{CommandOutcome, CommandRequest, CommandSettings, EndFolder, Streams};
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};
 pub use grants::StandingAnswer;
@@ -42,7 +45,9 @@ pub use host::{HostConfig, ToolHost};
 pub use machine::Machine;
 pub use observer::{CallEvent, Observer};
 pub use pipeline::{Outcome, Report};
-pub use policy::{Decision, Grant, JudgedEffect, Policy, PolicyRequest, RiskPolicy, Verdict};
+pub use policy::{
+    Decision, DeniedFiles, Grant, JudgedEffect, Policy, PolicyRequest, RiskPolicy, Verdict,
+};
 pub use registry::{Registry, RegistryChange};
 pub use rule_policy::RulePolicy;
 pub use session::Session;

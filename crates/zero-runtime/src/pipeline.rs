@@ -10,12 +10,16 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use zero_core::{ByteSize, Effect, Reason, ToolCall, ToolError, ToolName, ToolResult};
+use zero_core::{
+    ByteSize, Effect, ErrorType, Execution, Reason, TimeoutClass, ToolCall, ToolError, ToolName,
+    ToolResult, ToolSpec,
+};
 
 use crate::audit;
 use crate::authorize::Asked;
 use crate::bound::{bound, json_len};
 use crate::breaker::Health;
+use crate::commands::CallCommands;
 use crate::context::{CallContext, Parts};
 use crate::dialect::{Dialect, Rendered};
 use crate::execute::{self, Terms, guarded};
@@ -154,7 +158,9 @@ impl ToolHost {
         self.breakers.check(&spec.name)?;
         let mut probe = Probe { host: self, tool: &spec.name, health: Health::Unknown };
         let written = unsettled::written(&input);
-        let planned = guarded(|| tool.tool.plan(input, session.workspace()));
+        let folder = session.commands.folder();
+        let planned =
+            guarded(|| tool.tool.plan_in(input, session.workspace(), folder.as_deref()));
         let plan = planned.or_else(|error| {
             probe.learn(&error);
             let written = written.as_deref();
@@ -166,6 +172,13 @@ impl ToolHost {
         ledger.described(tool, &description, &effects);
         let effects_change_files =
             effects.iter().any(|effect| matches!(effect, Effect::Write(_) | Effect::Delete(_)));
+        let commands = CallCommands {
+            host: Arc::clone(&self.commands),
+            session: Arc::clone(&session.commands),
+            judged: executions(&effects),
+            policy: Arc::clone(&self.policy),
+            spill: session.spill().clone(),
+        };
         let stop = cancel.child_token();
         let context = |permit| {
             CallContext::new(Parts {
@@ -179,12 +192,14 @@ impl ToolHost {
                 seen: session.seen().cloned(),
                 observer: self.observer.clone(),
                 permit,
+                commands: commands.clone(),
             })
         };
         let asked = Asked { spec, plan: &*plan, title: &description.title, effects };
         self.authorize(session, asked, &context(None), cancel, ledger).await?;
         ledger.row.queue_depth = self.admission.waiting();
-        let longest = self.limits.timeout(spec.timeout_class);
+        let usual = self.limits.timeout(spec.timeout_class);
+        let longest = plan.deadline().unwrap_or(usual);
         let permit = self.admission.admit(&session.lane, cancel, longest).await?;
         ledger.started();
         let terms = Terms {
@@ -200,10 +215,25 @@ impl ToolHost {
         ledger.row.attempts = (attempts > 1).then_some(attempts);
         match &outcome {
             Ok(_) => probe.health = Health::Well,
+            // A command that takes long says nothing about the tool.
+            Err(error) if is_slow_command(spec, error) => {}
             Err(error) => probe.learn(error),
         }
         outcome
     }
+}
+
+/// The commands among the effects of a call: the only ones it may run.
+fn executions(effects: &[Effect]) -> Arc<[Execution]> {
+    let execution = |effect: &Effect| match effect {
+        Effect::Exec(execution) => Some(execution.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(execution).collect()
+}
+
+fn is_slow_command(spec: &ToolSpec, error: &ToolError) -> bool {
+    spec.timeout_class == TimeoutClass::Command && error.error_type == ErrorType::Timeout
 }
 
 /// A stand-in helps when the tool is unwell, not when its input is wrong.

@@ -1,6 +1,6 @@
 //! The port through which a call is judged, and the judge of a host without rules.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use zero_core::{Effect, Risk, ToolSpec};
 use zero_sandbox::Workspace;
@@ -36,6 +36,20 @@ pub trait Policy: Send + Sync {
     fn filters_reads(&self) -> bool {
         false
     }
+
+    /// The files and folders that commands must not be able to read, because a rule denies it.
+    fn denied_files(&self, _workspace: &Workspace, _most: usize) -> DeniedFiles {
+        DeniedFiles::All(Vec::new())
+    }
+}
+
+/// What a rule denies commands to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeniedFiles {
+    /// All of it, by canonical paths; a folder stands for what is in it.
+    All(Vec<PathBuf>),
+    /// There is more than was asked for, or it could not be found out in time.
+    TooMany,
 }
 
 /// Judges by risk alone: looking around inside the workspace is allowed, anything more is asked.

@@ -1,11 +1,17 @@
 //! The judge of a host with rules.
 
+mod denied_files;
+
 use std::path::{Path, PathBuf};
 
 use zero_policy::{Decision, Engine, Request};
+use zero_sandbox::{Workspace, survey};
 
 use crate::machine::Machine;
-use crate::policy::{Policy, PolicyRequest};
+use crate::policy::{DeniedFiles, Policy, PolicyRequest};
+
+/// The tool that runs commands.
+const COMMANDS: &str = "Bash";
 
 /// Judges by rules, mode and risk, on this machine.
 #[derive(Debug)]
@@ -39,5 +45,16 @@ impl Policy for RulePolicy {
 
     fn filters_reads(&self) -> bool {
         self.engine.filters_reads()
+    }
+
+    fn denied_files(&self, workspace: &Workspace, most: usize) -> DeniedFiles {
+        if !self.filters_reads() {
+            return DeniedFiles::All(Vec::new());
+        }
+        let roots = workspace.roots().map(Path::to_owned);
+        let starts: Vec<PathBuf> = roots.chain(self.engine.denied_starts()).collect();
+        denied_files::find(starts, most, &|path| {
+            self.may_read(COMMANDS, path, &survey::canonical(path).unwrap_or_else(|| path.into()))
+        })
     }
 }

@@ -8,6 +8,7 @@ use zero_sandbox::journal::sha256;
 use zero_sandbox::{StateDir, Workspace, file_error};
 
 use crate::admission::Lane;
+use crate::commands::SessionCommands;
 use crate::grants::{Grants, Stand, StandingAnswer};
 use crate::seen_files::SeenFiles;
 
@@ -16,8 +17,11 @@ const ONE_SHOT_SPILL_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Folder of the oversized results of calls without a session, one folder a workspace. It stands
 /// apart from those of sessions, whose ids are chosen by others.
 const ONE_SHOT: &str = "spill-calls";
+/// Folder of what commands keep for the length of a session, one folder a session.
+const TMP: &str = "tmp";
 
-/// What a host remembers from one call to the next. Its oversized results go when it ends.
+/// What a host remembers from one call to the next. When it ends, its jobs end, and its oversized
+/// results go.
 pub struct Session {
     id: Option<SessionId>,
     seen: Option<Arc<SeenFiles>>,
@@ -25,6 +29,7 @@ pub struct Session {
     workspace: Workspace,
     pub(crate) grants: Grants,
     pub(crate) lane: Lane,
+    pub(crate) commands: Arc<SessionCommands>,
 }
 
 impl Session {
@@ -36,7 +41,9 @@ impl Session {
     ) -> Result<Self, ToolError> {
         let spill = state.child("spill").child(id.as_str());
         let seen = Some(Arc::new(SeenFiles::default()));
-        Self::with_spill(Some(id), seen, spill, workspace, lane)
+        let tmp = state.child(TMP).child(&format!("session-{id}"));
+        let commands = SessionCommands::new(tmp, true);
+        Self::with_spill(Some(id), seen, spill, workspace, lane, commands)
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.
@@ -47,7 +54,9 @@ impl Session {
     ) -> Result<Self, ToolError> {
         let key = sha256(workspace.cwd().as_os_str().as_encoded_bytes());
         let spill = state.child(ONE_SHOT).child(&key[..16]);
-        let session = Self::with_spill(None, None, spill, workspace, lane)?;
+        let tmp = state.child(TMP).child(&format!("calls-{:016x}", fastrand::u64(..)));
+        let commands = SessionCommands::new(tmp, false);
+        let session = Self::with_spill(None, None, spill, workspace, lane, commands)?;
         session.drop_old_results();
         Ok(session)
     }
@@ -58,13 +67,15 @@ impl Session {
         spill: StateDir,
         workspace: &Workspace,
         lane: Lane,
+        commands: SessionCommands,
     ) -> Result<Self, ToolError> {
         let shown = spill.path().display().to_string();
         spill
             .create()
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = workspace.with_spill(spill.path())?;
-        Ok(Self { id, seen, spill, workspace, grants: Grants::default(), lane })
+        let commands = Arc::new(commands);
+        Ok(Self { id, seen, spill, workspace, grants: Grants::default(), lane, commands })
     }
 
     /// Its id; `None` for single calls.
@@ -124,6 +135,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.commands.end();
         if self.id.is_some() {
             // What cannot be removed now stays private in zero's own folder.
             let _ = self.spill.remove_all();

@@ -5,8 +5,10 @@
 //! that plan. So what was judged is what runs: nothing is parsed or resolved a second time.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -85,6 +87,17 @@ pub trait Tool: Send + Sync + 'static {
     /// Settles the arguments: paths to handles, patterns to matchers. Changes nothing.
     fn plan(&self, args: Self::Args, workspace: &Workspace) -> Result<Self::Plan, ToolError>;
 
+    /// The same for a tool that goes on in the folder where the session's last command ended, where
+    /// that is not the workspace's first.
+    fn plan_in(
+        &self,
+        args: Self::Args,
+        workspace: &Workspace,
+        _folder: Option<&Path>,
+    ) -> Result<Self::Plan, ToolError> {
+        self.plan(args, workspace)
+    }
+
     /// What the call will do, for a person.
     fn describe(&self, plan: &Self::Plan) -> Description;
 
@@ -95,6 +108,11 @@ pub trait Tool: Send + Sync + 'static {
     /// anybody is told why: that says what stands there.
     fn touches(&self, path: TargetPath) -> Effects {
         vec![Effect::Read(path)]
+    }
+
+    /// How long it may take, where its input says so; the deadline of its class otherwise.
+    fn deadline(&self, _plan: &Self::Plan) -> Option<Duration> {
+        None
     }
 
     /// Fails when the call could only fail, such as on a file that is not there: asked after the
@@ -129,6 +147,16 @@ pub trait AnyTool: Send + Sync {
     fn touches(&self, path: TargetPath) -> Effects {
         vec![Effect::Read(path)]
     }
+
+    /// The same for a tool that goes on in the folder where the session's last command ended.
+    fn plan_in(
+        &self,
+        input: Value,
+        workspace: &Workspace,
+        _folder: Option<&Path>,
+    ) -> Result<Box<dyn AnyPlan>, ToolError> {
+        self.plan(input, workspace)
+    }
 }
 
 /// A planned call whose types are gone.
@@ -138,6 +166,11 @@ pub trait AnyPlan: Send + Sync {
 
     /// What the call will touch.
     fn effects(&self) -> Effects;
+
+    /// How long it may take, where its input says so.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
 
     /// Fails when the call could only fail; asked after it was judged.
     fn check(&self, _cx: &CallContext) -> Result<(), ToolError> {
@@ -194,10 +227,19 @@ impl<T: Tool> AnyTool for Erased<T> {
     }
 
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {
+        self.plan_in(input, workspace, None)
+    }
+
+    fn plan_in(
+        &self,
+        input: Value,
+        workspace: &Workspace,
+        folder: Option<&Path>,
+    ) -> Result<Box<dyn AnyPlan>, ToolError> {
         let args = serde_json::from_value(input).map_err(|error| {
             ToolError::invalid(Reason::SchemaViolation, format!("the input does not fit: {error}"))
         })?;
-        let plan = Arc::new(self.tool.plan(args, workspace)?);
+        let plan = Arc::new(self.tool.plan_in(args, workspace, folder)?);
         Ok(Box::new(ErasedPlan { tool: Arc::clone(&self.tool), plan }))
     }
 
@@ -213,6 +255,10 @@ impl<T: Tool> AnyPlan for ErasedPlan<T> {
 
     fn effects(&self) -> Effects {
         self.tool.effects(&self.plan)
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.tool.deadline(&self.plan)
     }
 
     fn check(&self, cx: &CallContext) -> Result<(), ToolError> {

@@ -28,6 +28,8 @@ pub fn from_argv0() {
 
 fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<i32> {
     match Path::new(name).file_name()?.to_str()? {
+        #[cfg(target_os = "linux")]
+        crate::warden::ARGV0 => Some(u8::try_from(crate::warden::main(0)).unwrap_or(1)),
         CONFINED => Some(confine::stage::run(args.next())),
         warden::ARGV0 => Some(warden::main(0)),
         _ => None,
@@ -35,6 +37,25 @@ fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<i32>
 }
 
 /// Whether this program can be started again as a helper.
-pub(crate) fn can_be_helper() -> bool {
+#[must_use]
+pub fn can_be_helper() -> bool {
     LOOKED.load(Ordering::Relaxed)
+}
+
+/// Has a test program look at its name before its tests run, as `main` of the binary does first of
+/// all: the harness owns `main`, so this comes before it.
+#[macro_export]
+macro_rules! look_at_name_before_main {
+    () => {
+        #[expect(unsafe_code, reason = "the harness owns `main`, so this has to come before it")]
+        #[used]
+        // SAFETY: the C library calls it once, with one thread, after its own set-up.
+        #[unsafe(link_section = ".init_array")]
+        static LOOK_AT_NAME_BEFORE_MAIN: extern "C" fn() = {
+            extern "C" fn look() {
+                $crate::child::from_argv0();
+            }
+            look
+        };
+    };
 }

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -33,8 +33,24 @@ pub struct Running {
     pub stdout: Option<OwnedFd>,
     /// Where its error output is read from. None with a terminal.
     pub stderr: Option<OwnedFd>,
-    channel: OwnedFd,
+    channel: Arc<OwnedFd>,
     ended: Mutex<Option<Ended>>,
+}
+
+/// Asks for the end of a command that somebody else watches. It keeps nothing alive: a command
+/// whose [`Running`] is gone has been ended by that.
+#[derive(Clone, Debug)]
+pub struct Killer {
+    channel: Weak<OwnedFd>,
+}
+
+impl Killer {
+    /// Asks for its end, as [`Running::kill`] does.
+    pub fn kill(&self, reason: KillReason) {
+        if let Some(channel) = self.channel.upgrade() {
+            let _ = message::send(&*channel, &Asked::Kill { reason }, &[]);
+        }
+    }
 }
 
 /// How a command ended.
@@ -179,6 +195,7 @@ impl Running {
     ) -> Self {
         let Ends { stdin, stdout, stderr } = ends;
         let ended = Mutex::new(None);
+        let channel = Arc::new(channel);
         Self { pid, confinement, limits, stdin, stdout, stderr, channel, ended }
     }
 
@@ -191,7 +208,7 @@ impl Running {
     pub fn try_ended(&self) -> Option<Ended> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if ended.is_none() {
-            *ended = match message::receive_now::<Told>(&self.channel) {
+            *ended = match message::receive_now::<Told>(&*self.channel) {
                 Ok(Some(Told::Ended(how))) => Some(how),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
                 Ok(_) | Err(_) => Some(Ended::lost()),
@@ -212,7 +229,7 @@ impl Running {
                 return None;
             }
             let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-            let mut fds = [PollFd::new(&self.channel, PollFlags::IN)];
+            let mut fds = [PollFd::new(&*self.channel, PollFlags::IN)];
             match rustix::event::poll(&mut fds, timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return None,
@@ -224,7 +241,13 @@ impl Running {
     /// Nothing happens when it has ended already.
     pub fn kill(&self, reason: KillReason) {
         // A channel that is closed on the other side belongs to a command that has ended.
-        let _ = message::send(&self.channel, &Asked::Kill { reason }, &[]);
+        let _ = message::send(&*self.channel, &Asked::Kill { reason }, &[]);
+    }
+
+    /// A way to ask for its end from elsewhere, while somebody reads its output.
+    #[must_use]
+    pub fn killer(&self) -> Killer {
+        Killer { channel: Arc::downgrade(&self.channel) }
     }
 
     /// Tells the command that its terminal has another size. Without a terminal, nothing happens.

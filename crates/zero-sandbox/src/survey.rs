@@ -78,6 +78,11 @@ pub fn small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     (content.len() as u64 <= bytes_max).then_some(content)
 }
 
+/// Whether the names in a folder may be listed.
+pub fn can_list(folder: &Path) -> bool {
+    rustix::fs::access(folder, Access::READ_OK | Access::EXEC_OK).is_ok()
+}
+
 /// What lies at a path, links followed.
 pub fn kind(path: &Path) -> Option<crate::FileType> {
     let stat = rustix::fs::stat(path).ok()?;

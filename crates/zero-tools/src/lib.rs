@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use zero_runtime::{AnyTool, erase};
 
+pub mod bash;
+pub mod bash_kill;
+pub mod bash_output;
 pub mod delete;
 pub mod diff;
 mod document;
@@ -42,5 +45,8 @@ pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
         erase(ls::Ls),
         erase(glob::Glob),
         erase(grep::Grep),
+        erase(bash::Bash),
+        erase(bash_output::BashOutput),
+        erase(bash_kill::BashKill),
     ]
 }

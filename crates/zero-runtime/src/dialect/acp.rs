@@ -1,6 +1,6 @@
 //! `read_file`, `write_file`, `edit_file`: the names of editors' agents.
 
-use super::table::Shape::{Count, Edits, Text};
+use super::table::Shape::{Count, Edits, Text, TextMap, Texts};
 use super::table::{Fixed, Line, optional, required};
 
 const PATH: &str = "Path to the file relative to workspace root";
@@ -75,6 +75,25 @@ pub(super) const LINES: &[Line] = &[
         canonical: "Delete",
         about: "Delete a file",
         fields: &[required("path", "file_path", Text, PATH)],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "run_command",
+        canonical: "Bash",
+        about: "Run a command in the workspace and return what it writes and its exit code",
+        fields: &[
+            required(
+                "command",
+                "command",
+                Text,
+                "The command: a line for a shell, or with args a program",
+            ),
+            optional("args", "args", Texts, "Arguments of the program; no shell looks at them"),
+            optional("cwd", "cwd", Text, "Folder to run it in, relative to workspace root"),
+            optional("env", "env", TextMap, "Environment variables to set for it"),
+            optional("timeout", "timeout", Count, "Milliseconds it may take, at most 600000"),
+        ],
         fixed: &[],
         done: None,
     },

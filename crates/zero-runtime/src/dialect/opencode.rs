@@ -1,6 +1,6 @@
 //! `read`, `edit`, `grep`: the names of OpenCode.
 
-use super::table::Shape::{Flag, Number, Text, Texts};
+use super::table::Shape::{Flag, Number, Text, TextMap, Texts};
 use super::table::{Fixed, Line, optional, required};
 
 const PATH: &str = "Path to the file";
@@ -90,6 +90,38 @@ pub(super) const LINES: &[Line] = &[
             optional("exclude", "exclude", Texts, "Leave out files that match any of these globs"),
         ],
         fixed: &[("output_mode", Fixed::Text("content")), ("-n", Fixed::Yes)],
+        done: None,
+    },
+    Line {
+        name: "bash",
+        canonical: "Bash",
+        about: "Run a shell command and return its output and exit code",
+        fields: &[
+            required("command", "command", Text, "The command to run"),
+            optional("timeout", "timeout", Number, "Milliseconds it may take, at most 600000"),
+            optional(
+                "workdir",
+                "cwd",
+                Text,
+                "The folder to run it in; the current one when absent",
+            ),
+            optional("description", "description", Text, "What the command does, in a few words"),
+        ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "run",
+        canonical: "Bash",
+        about: "Run a program with arguments, or a shell command when there are none, and return its output and exit code",
+        fields: &[
+            required("command", "command", Text, "The program, or without args a line for a shell"),
+            optional("args", "args", Texts, "Arguments of the program; no shell looks at them"),
+            optional("cwd", "cwd", Text, "The folder to run it in; the current one when absent"),
+            optional("env", "env", TextMap, "Environment variables to set for it"),
+            optional("timeout", "timeout", Number, "Milliseconds it may take, at most 600000"),
+        ],
+        fixed: &[],
         done: None,
     },
 ];

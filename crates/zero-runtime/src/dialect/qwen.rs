@@ -93,4 +93,23 @@ pub(super) const LINES: &[Line] = &[
         fixed: &[("output_mode", Fixed::Text("content")), ("-n", Fixed::Yes)],
         done: None,
     },
+    Line {
+        name: "run_shell_command",
+        canonical: "Bash",
+        about: "Runs a shell command by `bash -c` and returns its output and exit code. With is_background it goes on while you do other things",
+        fields: &[
+            required("command", "command", Text, "The exact bash command to run"),
+            optional("is_background", "run_in_background", Flag, "Run it in the background"),
+            optional("timeout", "timeout", Count, "Milliseconds it may take, at most 600000"),
+            optional("description", "description", Text, "What the command does, in a few words"),
+            optional(
+                "directory",
+                "cwd",
+                Text,
+                "The folder to run it in; the current one when absent",
+            ),
+        ],
+        fixed: &[],
+        done: None,
+    },
 ];

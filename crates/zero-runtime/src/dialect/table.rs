@@ -51,6 +51,8 @@ pub(super) enum Shape {
     /// A line number that the platform counts from zero.
     LineFromZero,
     Texts,
+    /// An object of texts.
+    TextMap,
     Edits,
 }
 
@@ -145,6 +147,9 @@ impl Shape {
             Self::Number => json!({"type": "number", "minimum": 1}),
             Self::LineFromZero => json!({"type": "integer", "minimum": 0}),
             Self::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Self::TextMap => {
+                json!({"type": "object", "additionalProperties": {"type": "string"}})
+            }
             Self::Edits => json!({"type": "array", "minItems": 1, "items": {
                 "type": "object",
                 "properties": {
@@ -164,9 +169,13 @@ impl Shape {
             Self::LineFromZero => {
                 value.as_u64().map_or(value, |line| line.saturating_add(1).into())
             }
-            Self::Text | Self::Flag | Self::Count | Self::Number | Self::Texts | Self::Edits => {
-                value
-            }
+            Self::Text
+            | Self::Flag
+            | Self::Count
+            | Self::Number
+            | Self::Texts
+            | Self::TextMap
+            | Self::Edits => value,
         }
     }
 }

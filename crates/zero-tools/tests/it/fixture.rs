@@ -9,7 +9,8 @@ use zero_core::{SessionId, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    Answer, Approver, Dialect, DialectName, HostConfig, Outcome, Question, Session, ToolHost,
+    Answer, Approver, CommandSettings, Dialect, DialectName, HostConfig, Outcome, Question,
+    Session, ToolHost,
 };
 use zero_sandbox::{Journal, StateDir, Workspace};
 
@@ -35,20 +36,40 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// Single calls without memory.
     pub(crate) fn one_shot() -> Self {
-        Self::build(|host| host.one_shot())
+        Self::build(CommandSettings::default(), |host| host.one_shot())
+    }
+
+    /// Single calls whose commands have these settings.
+    pub(crate) fn with_commands(settings: CommandSettings) -> Self {
+        Self::build(settings, |host| host.one_shot())
     }
 
     /// Calls of one session.
     pub(crate) fn session() -> Self {
-        Self::build(|host| host.open_session(SessionId::new("test").unwrap()))
+        Self::build(CommandSettings::default(), |host| {
+            host.open_session(SessionId::new("test").unwrap())
+        })
     }
 
-    fn build(open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>) -> Self {
+    fn build(
+        commands: CommandSettings,
+        open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
+    ) -> Self {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("work")).unwrap();
-        let host = host_in(temp.path());
+        let host = host_with(temp.path(), commands);
         let session = open(&host).unwrap();
         Self { temp, host, session }
+    }
+
+    /// Ends the session; its folder is left to look at.
+    pub(crate) fn end(self) -> tempfile::TempDir {
+        self.temp
+    }
+
+    /// The session of its calls.
+    pub(crate) fn open_session(&self) -> &Session {
+        &self.session
     }
 
     /// Where a file of the workspace is.
@@ -113,10 +134,15 @@ impl Fixture {
 
 /// A host with all tools, for `work` in `folder`, with its state beside it.
 pub(crate) fn host_in(folder: &Path) -> ToolHost {
+    host_with(folder, CommandSettings::default())
+}
+
+fn host_with(folder: &Path, commands: CommandSettings) -> ToolHost {
     let workspace = Workspace::open(&[folder.join("work")], None).unwrap();
     let state = StateDir::new(folder.join("state"));
     let host = ToolHost::new(HostConfig {
         approver: Some(Arc::new(Yes)),
+        commands,
         ..HostConfig::new(workspace, state)
     });
     host.registry().add("builtin", zero_tools::builtin()).unwrap();

@@ -5,8 +5,12 @@
 
 mod attacks;
 mod changes;
+mod commands;
 mod contracts;
 mod crash;
 mod fixture;
 mod properties;
 mod undo;
+
+// Commands are started by this program under another name.
+zero_sandbox::look_at_name_before_main!();

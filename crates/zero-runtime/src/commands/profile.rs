@@ -1,0 +1,153 @@
+//! What a command of this host may do, said to whoever confines it.
+
+use std::path::{Path, PathBuf};
+
+use zero_core::{ErrorType, Reason, ToolError};
+use zero_sandbox::{FileType, Profile, Workspace, survey};
+
+use super::CallCommands;
+use crate::policy::DeniedFiles;
+
+/// Files that rules may deny before commands are refused: a profile is no place for more.
+const DENIED_MAX: usize = 2_000;
+
+/// What runs code later, at the next prompt, commit or build, or says who may do what: from a
+/// folder of the workspace on, whether it exists or not.
+const PROTECTED: &[&str] = &[
+    ".zero",
+    ".vscode",
+    ".idea",
+    ".devcontainer",
+    ".husky",
+    ".githooks",
+    ".github/workflows",
+    ".gitmodules",
+    ".gitlab-ci.yml",
+    ".circleci",
+    ".envrc",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    ".mcp.json",
+    ".claude",
+    ".cursor",
+    ".gemini",
+    ".qwen",
+    ".codex",
+    ".opencode",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    ".cargo/config.toml",
+    ".cargo/config",
+    ".bazelrc",
+];
+/// The same in a repository, when there is one.
+const PROTECTED_IN_GIT: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
+/// What holds secrets, from the home folder on.
+const SECRETS: &[&str] = &[
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".oci",
+    ".fly",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/hub",
+    ".config/doctl",
+    ".config/op",
+    ".netrc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".docker/config.json",
+    ".npmrc",
+    ".pypirc",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".terraform.d/credentials.tfrc.json",
+    ".password-store",
+    ".gem/credentials",
+    ".config/containers/auth.json",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".config/keepassxc",
+    ".mozilla",
+    ".thunderbird",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".config/vivaldi",
+    ".config/opera",
+    "snap/firefox",
+    "snap/chromium",
+    ".config/zero",
+];
+
+/// What a command may do. Fails when what rules deny cannot be listed: then no command may run.
+pub(super) fn profile_for(
+    commands: &CallCommands,
+    workspace: &Workspace,
+) -> Result<Profile, ToolError> {
+    let settings = &commands.host.settings;
+    let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
+    let mut protected: Vec<PathBuf> = roots.iter().flat_map(|root| protected_in(root)).collect();
+    protected.extend(settings.protected.iter().cloned());
+    let secrets = settings.home.iter().flat_map(|home| SECRETS.iter().map(|name| home.join(name)));
+    let mut masked: Vec<PathBuf> = secrets.filter(|path| survey::exists(path)).collect();
+    masked.extend(settings.masked.iter().cloned());
+    masked.push(commands.host.state.clone());
+    match commands.policy.denied_files(workspace, DENIED_MAX) {
+        DeniedFiles::All(files) => masked.extend(files),
+        DeniedFiles::TooMany => return Err(too_many()),
+    }
+    masked.sort();
+    masked.dedup();
+    Ok(Profile {
+        writable: roots,
+        protected,
+        masked,
+        network: settings.network.clone(),
+        limits: settings.limits,
+        tmp: commands.session.tmp.path().to_owned(),
+        weaknesses: settings.weaknesses.clone(),
+    })
+}
+
+fn protected_in(root: &Path) -> Vec<PathBuf> {
+    let mut protected: Vec<PathBuf> = PROTECTED.iter().map(|name| root.join(name)).collect();
+    let git = root.join(".git");
+    // Where there is no repository yet, one may be made.
+    if survey::kind(&git) == Some(FileType::Directory) {
+        protected.extend(PROTECTED_IN_GIT.iter().map(|name| git.join(name)));
+    }
+    protected
+}
+
+fn too_many() -> ToolError {
+    let message = format!(
+        "no command can run here: the rules deny reading more files than can be hidden from it ({DENIED_MAX}), or the workspace is too large to find them; narrow the deny rules for `Read`, or work in a smaller folder"
+    );
+    ToolError::new(ErrorType::PermissionDenied, Reason::Denied, message)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+
+    #[test]
+    fn a_repository_is_protected_once_there_is_one() {
+        let temp = tempfile::tempdir().unwrap();
+        let hooks = temp.path().join(".git/hooks");
+        assert!(!protected_in(temp.path()).contains(&hooks));
+        std::fs::create_dir(temp.path().join(".git")).unwrap();
+        let protected = protected_in(temp.path());
+        assert!(protected.contains(&hooks) && protected.contains(&temp.path().join(".zero")));
+    }
+}

@@ -1,0 +1,67 @@
+//! Runs a line by a shell, and learns in which folder the shell ended.
+//!
+//! The line is evaluated by a shell that first sets a trap: when it ends, it writes its folder to a
+//! private file. The line sees none of that: no argument, no changed exit code, no output, and
+//! mistakes in it are told with its own line numbers. A line that sets its own trap, replaces the
+//! shell or is killed just leaves no note.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+use zero_sandbox::{FileType, StateDir, survey};
+
+/// What the shell is told, with its first argument for the line and its second for the note. The
+/// blank keeps a line that begins with `-` from being an option.
+const WRAPPER: &str = r#"_zero_line=$1 _zero_note=$TMPDIR/$2; set --; trap 'command pwd -P >|"$_zero_note" 2>/dev/null' EXIT; eval " $_zero_line""#;
+/// Bytes of a note: no path is longer.
+const NOTE_BYTES_MAX: u64 = 4_096;
+
+/// The program, its arguments and where it notes its last folder.
+pub(super) fn wrapped(
+    line: &str,
+    tmp: &StateDir,
+    environment: &mut [(OsString, OsString)],
+) -> (OsString, Vec<OsString>, EndNote) {
+    let shell = if has_bash(environment) { "bash" } else { "sh" };
+    let note = EndNote::new(tmp);
+    let args = ["-c", WRAPPER, shell, line, &note.name].map(OsString::from).to_vec();
+    (shell.into(), args, note)
+}
+
+fn has_bash(environment: &[(OsString, OsString)]) -> bool {
+    let path = environment.iter().find(|(name, _)| name == "PATH");
+    let folders = path.into_iter().flat_map(|(_, path)| std::env::split_paths(path));
+    folders.into_iter().any(|folder| survey::is_program(&folder.join("bash")))
+}
+
+/// Where a shell notes its last folder.
+#[derive(Debug)]
+pub(super) struct EndNote {
+    tmp: Option<StateDir>,
+    name: String,
+}
+
+impl EndNote {
+    fn new(tmp: &StateDir) -> Self {
+        Self { tmp: Some(tmp.clone()), name: format!(".folder-{:016x}", fastrand::u64(..)) }
+    }
+
+    /// For a program that notes nothing.
+    pub(super) fn none() -> Self {
+        Self { tmp: None, name: String::new() }
+    }
+
+    /// Takes the note away and says what stood in it, if it is a folder. Whatever the command made
+    /// of the file, nothing but the name of a folder comes of it.
+    pub(super) fn take(&self) -> Option<PathBuf> {
+        let tmp = self.tmp.as_ref()?;
+        let noted = survey::small_file(&tmp.path().join(&self.name), NOTE_BYTES_MAX);
+        let _ = tmp.remove(&self.name);
+        let mut noted = noted?;
+        noted.pop_if(|last| *last == b'\n');
+        let folder = PathBuf::from(OsString::from_vec(noted));
+        let folder = folder.is_absolute().then(|| survey::canonical(&folder)).flatten()?;
+        (survey::kind(&folder) == Some(FileType::Directory)).then_some(folder)
+    }
+}

@@ -1,0 +1,113 @@
+//! Commands that go on while others are called: they belong to a session and die with it.
+//!
+//! Each job has a thread that reads what it writes, so that it never waits for a reader. What was
+//! not read yet is kept up to a bound, and all of it in a file.
+
+mod job;
+mod unread;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use zero_core::{Reason, ToolError};
+
+pub(crate) use self::job::Start;
+pub use self::job::{Job, JobStatus};
+pub use self::unread::Piece;
+
+/// Jobs of a session, ended ones that were not read yet among them.
+const JOBS_MAX: usize = 16;
+/// How long the end of all jobs is waited for.
+const END_MAX: Duration = Duration::from_secs(2);
+
+/// The jobs of a session.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    known: Mutex<Vec<Arc<Job>>>,
+    /// Jobs that are about to start.
+    starting: AtomicUsize,
+    started: AtomicUsize,
+}
+
+impl Jobs {
+    /// The job with that id.
+    pub fn get(&self, id: &str) -> Result<Arc<Job>, ToolError> {
+        let known = self.lock();
+        known.iter().find(|job| job.id() == id).cloned().ok_or_else(|| {
+            let ids: Vec<&str> = known.iter().map(|job| job.id()).collect();
+            let shown: String = id.chars().take(40).flat_map(char::escape_debug).collect();
+            let hint = match &ids[..] {
+                [] => "there are no jobs".to_owned(),
+                ids => format!("the jobs are {}", ids.join(", ")),
+            };
+            ToolError::not_found(Reason::OutOfRange, format!("there is no job `{shown}`; {hint}"))
+                .with("job_id", shown)
+        })
+    }
+
+    /// All of them, oldest first.
+    pub fn list(&self) -> Vec<Arc<Job>> {
+        self.lock().clone()
+    }
+
+    /// Keeps a place for one more. An ended job makes room.
+    pub(crate) fn reserve(&self) -> Result<Place<'_>, ToolError> {
+        let mut known = self.lock();
+        if known.len() + self.starting.load(Ordering::Relaxed) >= JOBS_MAX
+            && let Some(ended) = known.iter().position(|job| job.status() != JobStatus::Running)
+        {
+            known.remove(ended);
+        }
+        if known.len() + self.starting.load(Ordering::Relaxed) >= JOBS_MAX {
+            let message = format!(
+                "{JOBS_MAX} jobs are running, and no more may; end one with BashKill, or wait for one to end"
+            );
+            return Err(ToolError::failed(Reason::ResourceExhausted, message)
+                .with("limit", "jobs")
+                .with("allowed", JOBS_MAX)
+                .with("used", JOBS_MAX));
+        }
+        self.starting.fetch_add(1, Ordering::Relaxed);
+        Ok(Place { jobs: self })
+    }
+
+    /// Ends all of them, and waits until they have.
+    pub(crate) fn end_all(&self) {
+        let jobs = std::mem::take(&mut *self.lock());
+        for job in &jobs {
+            job.kill();
+        }
+        let until = Instant::now() + END_MAX;
+        for job in &jobs {
+            job.wait(until.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Job>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place for a job that is about to start.
+pub(crate) struct Place<'a> {
+    jobs: &'a Jobs,
+}
+
+impl Place<'_> {
+    /// Lets a command that was started be a job.
+    pub(crate) fn start(self, start: Start) -> Result<Arc<Job>, ToolError> {
+        let number = self.jobs.started.fetch_add(1, Ordering::Relaxed) + 1;
+        let job = Job::watch(format!("job_{number}"), start).map_err(|error| {
+            ToolError::failed(Reason::Io, format!("the job cannot be watched: {error}"))
+        })?;
+        self.jobs.lock().push(Arc::clone(&job));
+        Ok(job)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.jobs.starting.fetch_sub(1, Ordering::Relaxed);
+    }
+}

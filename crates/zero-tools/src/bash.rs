@@ -1,0 +1,277 @@
+//! Bash: a command, run to its end or in the background.
+
+mod output;
+mod signal;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::{
+    Category, CommandLine, Content, Display, Effect, Effects, Execution, Kind, Location, Reason,
+    Risk, TimeoutClass, ToolError,
+};
+use zero_runtime::{About, CallContext, CommandRequest, Description, Streams, Tool, ToolReply};
+use zero_sandbox::{FileType, LastLink, Located, Workspace};
+
+use crate::missing;
+use crate::wording::one_line;
+use output::Told;
+pub(crate) use signal::signal_name;
+
+/// Characters of a title.
+const TITLE_CHARS_MAX: usize = 120;
+
+/// Runs a command and returns what it writes and its exit code. `command` is a line for bash; with
+/// `args` it is a program that gets them as they are. The folder is kept from call to call: after
+/// `cd src` the next command starts there, as long as it is inside the workspace. Nothing can be
+/// typed into it. Commands cannot reach the network or change files outside the workspace. To read,
+/// search or change files use Read, Grep, Glob and Edit instead of `cat`, `grep`, `find` and `sed`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BashArgs {
+    /// The command: a line for a shell, or with `args` a program.
+    #[schemars(length(min = 1))]
+    command: String,
+    /// Arguments of the program; no shell looks at them.
+    args: Option<Vec<String>>,
+    /// The folder to run it in. Where the last command ended when absent, which is the workspace
+    /// root at first.
+    cwd: Option<String>,
+    /// Environment variables to set for it.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// Milliseconds it may take; 120,000 when absent. A command that takes longer is killed.
+    #[schemars(range(min = 1, max = 600_000))]
+    timeout: Option<u64>,
+    /// Start it and return at once with a `job_id`; BashOutput tells what it writes, BashKill ends
+    /// it. It may take as long as the session lasts, unless `timeout` is given.
+    #[serde(default)]
+    run_in_background: bool,
+    /// Give it a terminal, for programs that behave differently without one.
+    #[serde(default)]
+    tty: bool,
+    /// What the command does, in five to ten words.
+    description: Option<String>,
+}
+
+/// What a command wrote and how it ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BashOutput {
+    /// What it wrote to its output, as plain text.
+    pub stdout: String,
+    /// What it wrote to its error output, as plain text.
+    pub stderr: String,
+    /// What it returned; 128 and the number of the signal when one ended it. Absent for a job that
+    /// still runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, such as `SIGSEGV`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// The folder where the next command starts, when this one changed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// True when output was left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
+    /// The file that holds all of the output, when some was left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spill_file: Option<String>,
+    /// The job that was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    /// What else is to be known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A command that is ready to be judged.
+#[derive(Debug)]
+pub struct BashPlan {
+    execution: Execution,
+    folder: Option<Located>,
+    streams: Streams,
+    timeout: Option<Duration>,
+    run_in_background: bool,
+    description: Option<String>,
+}
+
+impl BashPlan {
+    fn request(&self) -> CommandRequest {
+        CommandRequest { execution: self.execution.clone(), streams: self.streams }
+    }
+}
+
+/// Runs a command.
+pub struct Bash;
+
+impl Tool for Bash {
+    type Args = BashArgs;
+    type Output = BashOutput;
+    type Plan = BashPlan;
+    const NAME: &'static str = "Bash";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Run command",
+            category: Category::Development,
+            kind: Kind::Execute,
+            risk: Risk::High,
+            timeout_class: TimeoutClass::Command,
+            idempotent: false,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: BashArgs, workspace: &Workspace) -> Result<BashPlan, ToolError> {
+        self.plan_in(args, workspace, None)
+    }
+
+    fn plan_in(
+        &self,
+        args: BashArgs,
+        workspace: &Workspace,
+        folder: Option<&Path>,
+    ) -> Result<BashPlan, ToolError> {
+        if args.command.trim().is_empty() {
+            let message = "`command` is empty; say what to run";
+            return Err(ToolError::invalid(Reason::SchemaViolation, message));
+        }
+        let command = match args.args {
+            None => CommandLine::Shell(args.command),
+            Some(rest) => CommandLine::Program([vec![args.command], rest].concat()),
+        };
+        let folder = match (args.cwd, folder) {
+            (Some(cwd), _) => Some(workspace.locate(&cwd, LastLink::Follow)?),
+            (None, Some(folder)) => Some(workspace.locate_path(folder, LastLink::Follow)?),
+            (None, None) => None,
+        };
+        let execution = Execution {
+            command,
+            folder: folder.as_ref().map(|folder| folder.target().clone()),
+            variables: args.env.into_iter().collect(),
+        };
+        Ok(BashPlan {
+            execution,
+            folder,
+            streams: if args.tty { Streams::Terminal } else { Streams::Pipes },
+            timeout: args.timeout.map(Duration::from_millis),
+            run_in_background: args.run_in_background,
+            description: args.description,
+        })
+    }
+
+    fn describe(&self, plan: &BashPlan) -> Description {
+        let folder = plan.folder.as_ref();
+        Description {
+            title: title(plan.description.as_deref(), &plan.execution.to_string()),
+            locations: folder
+                .map(|f| Location { path: f.path().to_owned(), line: None })
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    fn effects(&self, plan: &BashPlan) -> Effects {
+        vec![Effect::Exec(plan.execution.clone())]
+    }
+
+    fn deadline(&self, plan: &BashPlan) -> Option<Duration> {
+        plan.timeout.filter(|_| !plan.run_in_background)
+    }
+
+    fn check(&self, plan: &BashPlan, cx: &CallContext) -> Result<(), ToolError> {
+        let Some(folder) = &plan.folder else { return Ok(()) };
+        match folder.facts()? {
+            Some(facts) if facts.file_type == FileType::Directory => Ok(()),
+            // Says what is there instead, or what is near.
+            _ => missing::open_folder(folder, cx).map(|_| ()),
+        }
+    }
+
+    fn preview(&self, plan: &BashPlan, cx: &CallContext) -> Option<Display> {
+        let folder = plan.folder.as_ref().map_or_else(
+            || cx.workspace().cwd().display().to_string(),
+            |folder| folder.path().display().to_string(),
+        );
+        let mut lines = vec![plan.execution.to_string(), String::new(), format!("in {folder}")];
+        lines.extend(
+            plan.execution.variables.iter().map(|(name, value)| format!("with {name}={value}")),
+        );
+        if plan.run_in_background {
+            lines.push("in the background".to_owned());
+        }
+        Some(Display::markdown(lines.join("\n")))
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<BashPlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<BashOutput>, ToolError> {
+        if plan.run_in_background {
+            let job = cx.start_job(plan.request(), plan.timeout).await?;
+            return Ok(started(job.id()));
+        }
+        let outcome = cx.run_command(plan.request()).await?;
+        Ok(Told::of(&outcome, cx.workspace()).reply())
+    }
+}
+
+fn started(job_id: &str) -> ToolReply<BashOutput> {
+    let text = format!(
+        "Started in the background as `{job_id}`; BashOutput tells what it writes, BashKill ends it"
+    );
+    ToolReply {
+        content: vec![Content::Text(text)],
+        display: Display::markdown(format!("Started `{job_id}`")),
+        output: BashOutput {
+            stdout: String::new(),
+            stderr: String::new(),
+            exit_code: None,
+            signal: None,
+            cwd: None,
+            truncated: None,
+            spill_file: None,
+            job_id: Some(job_id.to_owned()),
+            notes: Vec::new(),
+        },
+        locations: Vec::new(),
+    }
+}
+
+/// What a person reads first: what the model says it does, or the command's first line.
+fn title(description: Option<&str>, command: &str) -> String {
+    let said = description.map(str::trim).filter(|text| !text.is_empty());
+    let line = |text: &str| text.trim().lines().next().map(one_line).unwrap_or_default();
+    let full = said.map_or_else(|| format!("Run `{}`", line(command)), line);
+    match full.char_indices().nth(TITLE_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &full[..at]),
+        None => full,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_short_line() {
+        #[track_caller]
+        fn check(description: Option<&str>, command: &str, expected: &str) {
+            assert_eq!(title(description, command), expected);
+        }
+        check(None, "ls -l", "Run `ls -l`");
+        check(None, "\n  cd x\nmake", "Run `cd x`");
+        check(Some("Builds all"), "make", "Builds all");
+        check(Some("  "), "make", "Run `make`");
+        check(Some("a\nb"), "make", "a");
+        check(None, "echo \u{1b}[31m", "Run `echo \\u{1b}[31m`");
+        let long = title(None, &"x".repeat(500));
+        assert_eq!(long.chars().count(), TITLE_CHARS_MAX + 1);
+    }
+}

@@ -1,0 +1,127 @@
+//! How what a command wrote is told: in order for the model, apart for programs, in colour for
+//! people.
+
+use zero_core::{ByteSize, Content, Display};
+use zero_runtime::commands::plain;
+use zero_runtime::{CommandOutcome, EndFolder, ToolReply};
+use zero_sandbox::Workspace;
+use zero_sandbox::drain::{Kept, Mixed};
+
+use super::{BashOutput, signal_name};
+
+/// What a signal adds to its number to make an exit code, as shells do it.
+const SIGNAL_BASE: i32 = 128;
+
+/// A command's end, ready to be told.
+pub(super) struct Told {
+    text: String,
+    shown: String,
+    output: BashOutput,
+}
+
+impl Told {
+    pub(super) fn of(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
+        let CommandOutcome { output, ended, folder, spill_file } = outcome;
+        let omitted = output.mixed.omitted_bytes();
+        let code = ended.exit_code.or_else(|| Some(SIGNAL_BASE + ended.signal?)).unwrap_or(-1);
+        let signal = ended.signal.map(signal_name);
+        let (cwd, mut notes) = match folder {
+            EndFolder::Same => (None, Vec::new()),
+            EndFolder::Moved(folder) => (Some(workspace.shown(folder)), Vec::new()),
+            EndFolder::Outside(folder) => (
+                Some(".".to_owned()),
+                vec![format!(
+                    "the shell ended in `{}`, which is outside the workspace; the next command starts in the workspace root again",
+                    folder.display()
+                )],
+            ),
+        };
+        if output.spill_error.is_some() && omitted > 0 {
+            notes.push("the rest of the output could not be kept".to_owned());
+        }
+        let place = spill_file.as_deref();
+        let mut text = mixed_text(&output.mixed, place);
+        let mut last = Vec::new();
+        match &signal {
+            Some(signal) => last.push(format!("(ended by {signal}, exit code {code})")),
+            None if code != 0 => last.push(format!("(exit code {code})")),
+            None => {}
+        }
+        if let EndFolder::Moved(_) = folder {
+            last.push(format!("(now in `{}`)", cwd.as_deref().unwrap_or(".")));
+        }
+        last.extend(notes.iter().map(|note| format!("({note})")));
+        if text.is_empty() && last.is_empty() {
+            last.push("(no output)".to_owned());
+        }
+        for line in &last {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(line);
+        }
+        let raw: Vec<u8> = output
+            .mixed
+            .head()
+            .chain(output.mixed.tail())
+            .flat_map(|run| run.bytes)
+            .copied()
+            .collect();
+        let mut shown = String::from_utf8_lossy(&raw).into_owned();
+        if code != 0 {
+            shown.push_str(&format!("\n(exit code {code})"));
+        }
+        Self {
+            text,
+            shown,
+            output: BashOutput {
+                stdout: stream_text(&output.stdout, place),
+                stderr: stream_text(&output.stderr, place),
+                exit_code: Some(code),
+                signal,
+                cwd,
+                truncated: (omitted > 0).then_some(true),
+                spill_file: spill_file.clone(),
+                job_id: None,
+                notes,
+            },
+        }
+    }
+
+    pub(super) fn reply(self) -> ToolReply<BashOutput> {
+        ToolReply {
+            content: vec![Content::Text(self.text)],
+            display: Display::markdown(self.shown),
+            output: self.output,
+            locations: Vec::new(),
+        }
+    }
+}
+
+/// Both streams in the order they came.
+fn mixed_text(mixed: &Mixed, place: Option<&str>) -> String {
+    match mixed.omitted_bytes() {
+        0 => plain::text_of(mixed.head().chain(mixed.tail())),
+        omitted => {
+            let (head, tail) = (plain::text_of(mixed.head()), plain::text_of(mixed.tail()));
+            cut(&head, omitted, mixed.total_bytes(), &tail, place)
+        }
+    }
+}
+
+/// One stream.
+fn stream_text(kept: &Kept, place: Option<&str>) -> String {
+    match kept.omitted_bytes() {
+        0 => plain::text(&[kept.head(), kept.tail()].concat()),
+        omitted => {
+            let (head, tail) = (plain::text(kept.head()), plain::text(kept.tail()));
+            cut(&head, omitted, kept.total_bytes(), &tail, place)
+        }
+    }
+}
+
+fn cut(head: &str, omitted: u64, total: u64, tail: &str, place: Option<&str>) -> String {
+    let (omitted, total) = (ByteSize::bytes(omitted), ByteSize::bytes(total));
+    let rest = place.map_or_else(String::new, |place| format!("; all of it is in {place}"));
+    format!("{head}\n\n[… {omitted} of {total} left out{rest} …]\n\n{tail}")
+}

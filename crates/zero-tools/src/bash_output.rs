@@ -1,0 +1,277 @@
+//! BashOutput: what a job wrote since somebody last looked.
+
+use std::sync::Arc;
+
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::{
+    Category, Content, Display, Effect, Effects, Execution, Kind, Reason, Risk, TimeoutClass,
+    ToolError,
+};
+use zero_runtime::commands::plain;
+use zero_runtime::jobs::{Job, JobStatus, Piece};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::Workspace;
+use zero_sandbox::drain::Stream;
+
+use crate::bash::signal_name;
+use crate::wording::{counted, one_line};
+
+/// Bytes of a text for a job.
+const STDIN_BYTES_MAX: usize = 64 * 1024;
+
+/// Tells what a background job wrote since the last time, and whether it still runs. Without
+/// `job_id` it lists the jobs. With `stdin` it first sends the job a text to read; end it with a
+/// newline where the job reads lines. With `filter` only lines that match are told, and the others
+/// count as read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BashOutputArgs {
+    /// The job, as Bash named it. All jobs are listed when absent.
+    job_id: Option<String>,
+    /// A regular expression for the lines to tell.
+    filter: Option<String>,
+    /// A text to send to the job first.
+    stdin: Option<String>,
+}
+
+/// What a job wrote, or which jobs there are.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BashOutputOutput {
+    /// What it wrote to its output since the last time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// What it wrote to its error output since the last time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// The job, or all of them.
+    pub jobs: Vec<JobFacts>,
+}
+
+/// How a job is.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct JobFacts {
+    /// The job.
+    pub job_id: String,
+    /// What runs.
+    pub command: String,
+    /// Whether it runs.
+    pub status: Status,
+    /// What it returned, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// Bytes it wrote that nobody has read.
+    pub unread_bytes: u64,
+    /// The file that holds all of its output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spill_file: Option<String>,
+}
+
+/// Whether a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It does.
+    Running,
+    /// It ended.
+    Exited,
+}
+
+impl JobFacts {
+    fn of(job: &Job) -> Self {
+        let (status, end) = match job.status() {
+            JobStatus::Running => (Status::Running, None),
+            JobStatus::Ended(end) => (Status::Exited, end),
+        };
+        let signal = end.as_ref().and_then(|end| end.signal);
+        Self {
+            job_id: job.id().to_owned(),
+            command: job.command().to_owned(),
+            status,
+            exit_code: end.and_then(|end| end.exit_code).or_else(|| Some(128 + signal?)),
+            signal: signal.map(signal_name),
+            unread_bytes: job.unread_bytes() as u64,
+            spill_file: job.spill_file().map(str::to_owned),
+        }
+    }
+
+    fn shown(&self) -> String {
+        match (self.status, &self.signal, self.exit_code) {
+            (Status::Running, ..) => "running".to_owned(),
+            (_, Some(signal), _) => format!("ended by {signal}"),
+            (_, None, Some(code)) => format!("exited with code {code}"),
+            (_, None, None) => "ended".to_owned(),
+        }
+    }
+}
+
+/// What to tell.
+#[derive(Debug)]
+pub struct BashOutputPlan {
+    job_id: Option<String>,
+    filter: Option<RegexMatcher>,
+    stdin: Option<String>,
+}
+
+/// Tells what a job wrote.
+pub struct BashOutput;
+
+impl Tool for BashOutput {
+    type Args = BashOutputArgs;
+    type Output = BashOutputOutput;
+    type Plan = BashOutputPlan;
+    const NAME: &'static str = "BashOutput";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Read job",
+            category: Category::Development,
+            kind: Kind::Execute,
+            risk: Risk::Low,
+            timeout_class: TimeoutClass::File,
+            idempotent: false,
+            fallback: None,
+        }
+    }
+
+    fn plan(
+        &self,
+        args: BashOutputArgs,
+        _workspace: &Workspace,
+    ) -> Result<BashOutputPlan, ToolError> {
+        let BashOutputArgs { job_id, filter, stdin } = args;
+        if job_id.is_none() && (stdin.is_some() || filter.is_some()) {
+            let message = "`stdin` and `filter` need a `job_id`";
+            return Err(ToolError::invalid(Reason::SchemaViolation, message));
+        }
+        if stdin.as_ref().is_some_and(|text| text.len() > STDIN_BYTES_MAX) {
+            let message =
+                format!("`stdin` has more than {STDIN_BYTES_MAX} bytes; send it in parts");
+            return Err(ToolError::invalid(Reason::TooLarge, message));
+        }
+        let compiled = filter.as_deref().map(RegexMatcher::new).transpose();
+        let filter = compiled.map_err(|error| {
+            let message = format!("`filter` is not a regular expression: {error}");
+            ToolError::invalid(Reason::BadPattern, message)
+        })?;
+        Ok(BashOutputPlan { job_id, filter, stdin })
+    }
+
+    fn describe(&self, plan: &BashOutputPlan) -> Description {
+        let title = match (&plan.job_id, &plan.stdin) {
+            (None, _) => "List jobs".to_owned(),
+            (Some(id), None) => format!("Read output of `{}`", one_line(id)),
+            (Some(id), Some(_)) => format!("Send text to `{}`", one_line(id)),
+        };
+        Description { title, locations: Vec::new() }
+    }
+
+    /// A text for a job is judged as a command: it may be a shell that reads it.
+    fn effects(&self, plan: &BashOutputPlan) -> Effects {
+        plan.stdin.iter().map(|text| Effect::Exec(Execution::shell(text))).collect()
+    }
+
+    fn check(&self, plan: &BashOutputPlan, cx: &CallContext) -> Result<(), ToolError> {
+        plan.job_id.as_ref().map_or(Ok(()), |id| cx.jobs().get(id).map(|_| ()))
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<BashOutputPlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<BashOutputOutput>, ToolError> {
+        let Some(id) = &plan.job_id else { return Ok(listed(&cx.jobs().list())) };
+        let job = cx.jobs().get(id)?;
+        if let Some(text) = &plan.stdin {
+            job.send(text)?;
+        }
+        // Asked before its output is taken: of a job that has ended, nothing is left to come.
+        let facts = JobFacts::of(&job);
+        let (pieces, lost) = job.take_output();
+        Ok(told(&pieces, lost, plan.filter.as_ref(), JobFacts { unread_bytes: 0, ..facts }))
+    }
+}
+
+fn listed(jobs: &[Arc<Job>]) -> ToolReply<BashOutputOutput> {
+    let facts: Vec<JobFacts> = jobs.iter().map(|job| JobFacts::of(job)).collect();
+    let lines = facts.iter().map(|job| {
+        format!(
+            "{}: {}, {} unread: {}",
+            job.job_id,
+            job.shown(),
+            counted(job.unread_bytes, "byte", "bytes"),
+            one_line(&job.command)
+        )
+    });
+    let lines: Vec<String> = lines.collect();
+    let text = if lines.is_empty() { "(no jobs)".to_owned() } else { lines.join("\n") };
+    ToolReply {
+        content: vec![Content::Text(text.clone())],
+        display: Display::markdown(text),
+        output: BashOutputOutput { stdout: None, stderr: None, jobs: facts },
+        locations: Vec::new(),
+    }
+}
+
+fn told(
+    pieces: &[Piece],
+    lost: u64,
+    filter: Option<&RegexMatcher>,
+    facts: JobFacts,
+) -> ToolReply<BashOutputOutput> {
+    let of = |stream: Option<Stream>| {
+        let wanted = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
+        let bytes: Vec<u8> = wanted.flat_map(|piece| &piece.bytes).copied().collect();
+        matching(&plain::text(&bytes), filter)
+    };
+    let mut text = of(None);
+    if lost > 0 {
+        let all = facts
+            .spill_file
+            .as_ref()
+            .map_or_else(String::new, |file| format!("; all of it is in {file}"));
+        text.insert_str(
+            0,
+            &format!("[… {lost} bytes were written before and are left out{all} …]\n"),
+        );
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let last = format!("({} {})", facts.job_id, facts.shown());
+    text.push_str(&last);
+    ToolReply {
+        content: vec![Content::Text(text)],
+        display: Display::markdown(last),
+        output: BashOutputOutput {
+            stdout: Some(of(Some(Stream::Stdout))),
+            stderr: Some(of(Some(Stream::Stderr))),
+            jobs: vec![facts],
+        },
+        locations: Vec::new(),
+    }
+}
+
+fn matching(text: &str, filter: Option<&RegexMatcher>) -> String {
+    let Some(filter) = filter else { return text.to_owned() };
+    let matches =
+        |line: &&str| filter.is_match(line.trim_end_matches('\n').as_bytes()).unwrap_or(false);
+    text.split_inclusive('\n').filter(matches).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_keeps_whole_lines() {
+        let filter = RegexMatcher::new("^err").unwrap();
+        assert_eq!(matching("err 1\nok\nerr 2", Some(&filter)), "err 1\nerr 2");
+        assert_eq!(matching("a\nb", None), "a\nb");
+    }
+}

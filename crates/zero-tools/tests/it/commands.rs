@@ -1,0 +1,372 @@
+//! Commands through the whole path: what comes back, what is carried on, what is killed.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_core::{ErrorType, Reason, ToolCall};
+use zero_runtime::host::new_call_id;
+use zero_runtime::{CommandSettings, Dialect, DialectName};
+
+use crate::fixture::{Fixture, said};
+
+impl Fixture {
+    /// Runs a line in a shell; what the model reads.
+    async fn bash(&self, command: &str) -> String {
+        said(&self.call("Bash", json!({"command": command})).await.unwrap())
+    }
+
+    /// Runs a command; what programs get.
+    async fn facts(&self, input: Value) -> Value {
+        self.call("Bash", input).await.unwrap().result.structured
+    }
+}
+
+/// Waits for something that takes a moment.
+async fn until(what: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !what().await {
+        assert!(Instant::now() < deadline, "it does not happen");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether a process whose arguments hold this text is there.
+fn is_running(text: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let args: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        args.first() == Some(&b"sleep".as_slice()) && args.contains(&text.as_bytes())
+    })
+}
+
+#[tokio::test]
+async fn what_it_writes_and_how_it_ends() {
+    let f = Fixture::one_shot();
+    #[rustfmt::skip]
+    let rows = [
+        ("echo hi", "hi\n", "", 0, "hi\n"),
+        ("true", "", "", 0, "(no output)"),
+        ("exit 3", "", "", 3, "(exit code 3)"),
+        ("false", "", "", 1, "(exit code 1)"),
+        ("echo oops >&2; exit 2", "", "oops\n", 2, "oops\n(exit code 2)"),
+        ("printf a; sleep 0.1; printf b >&2; sleep 0.1; printf c", "ac", "b", 0, "abc"),
+        ("no-such-program-zero", "", "bash: line 1: no-such-program-zero: command not found\n", 127,
+         "bash: line 1: no-such-program-zero: command not found\n(exit code 127)"),
+        ("printf '\\033[31mred\\033[0m\\n'", "red\n", "", 0, "red\n"),
+        ("printf '1%%\\r2%%\\r100%%\\n'", "100%\n", "", 0, "100%\n"),
+        ("printf 'a\\377b'", "a\u{fffd}b", "", 0, "a\u{fffd}b"),
+        ("cat", "", "", 0, "(no output)"),
+        ("read x || echo closed", "closed\n", "", 0, "closed\n"),
+        ("trap 'echo mine' EXIT; exit 4", "mine\n", "", 4, "mine\n(exit code 4)"),
+        ("echo $# $0 $*", "0 bash\n", "", 0, "0 bash\n"),
+        ("set -eu; false; echo not here", "", "", 1, "(exit code 1)"),
+        ("-x", "", "bash: line 1: -x: command not found\n", 127,
+         "bash: line 1: -x: command not found\n(exit code 127)"),
+        ("cat <<E\nhere\nE", "here\n", "", 0, "here\n"),
+        ("echo \"$TERM $PAGER\"; tty >/dev/null && echo tty", "dumb cat\n", "", 1,
+         "dumb cat\n(exit code 1)"),
+    ];
+    for (command, stdout, stderr, code, text) in rows {
+        let outcome = f.call("Bash", json!({"command": command})).await.unwrap();
+        let expected = json!({"stdout": stdout, "stderr": stderr, "exit_code": code});
+        assert_eq!(outcome.result.structured, expected, "{command}");
+        assert_eq!(said(&outcome), text, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_mistake_is_told_in_the_words_of_the_command() {
+    let f = Fixture::one_shot();
+    let facts = f.facts(json!({"command": "echo a; | b"})).await;
+    let stderr = facts["stderr"].as_str().unwrap();
+    assert!(stderr.contains("syntax error") && !stderr.contains("_zero"), "{stderr}");
+    assert_ne!(facts["exit_code"], 0);
+}
+
+#[tokio::test]
+async fn a_signal_is_named() {
+    let f = Fixture::one_shot();
+    let facts = f.facts(json!({"command": "kill -SEGV $$"})).await;
+    assert_eq!((&facts["signal"], &facts["exit_code"]), (&json!("SIGSEGV"), &json!(139)));
+}
+
+#[tokio::test]
+async fn a_program_gets_its_arguments_as_they_are() {
+    let f = Fixture::one_shot();
+    let facts = f.facts(json!({"command": "printf", "args": ["%s|", "$HOME", "a b", "*"]})).await;
+    assert_eq!(facts["stdout"], "$HOME|a b|*|");
+    let error = f.call("Bash", json!({"command": "no-such-zero", "args": []})).await.unwrap_err();
+    assert_eq!(error.error_type, ErrorType::NotFound);
+    assert!(error.message.starts_with("program `no-such-zero` was not found"), "{error}");
+}
+
+#[tokio::test]
+async fn a_terminal_is_given_when_asked_for() {
+    let f = Fixture::one_shot();
+    let facts = f.facts(json!({"command": "tty >/dev/null && echo $TERM; cat", "tty": true})).await;
+    assert_eq!((&facts["stdout"], &facts["exit_code"]), (&json!("xterm-256color\n"), &json!(0)));
+}
+
+#[tokio::test]
+async fn people_see_colours_and_the_model_does_not() {
+    let f = Fixture::one_shot();
+    let input = json!({"command": "printf '\\033[31mred\\033[0m'"});
+    let outcome = f.call("Bash", input).await.unwrap();
+    assert_eq!(said(&outcome), "red");
+    assert_eq!(outcome.rendered.display["text"], "\u{1b}[31mred\u{1b}[0m");
+}
+
+#[tokio::test]
+async fn the_folder_is_carried_on_within_the_workspace() {
+    let f = Fixture::session();
+    f.put("src/deep/x", "").put("other/x", "");
+    let root = f.path("").canonicalize().unwrap();
+    let at = |name: &str| format!("{}\n", root.join(name).display());
+    assert_eq!(f.bash("cd src").await, "(now in `src`)");
+    assert_eq!(f.facts(json!({"command": "pwd"})).await["stdout"], at("src"));
+    // Whatever the exit code, and by its real name.
+    let facts = f.facts(json!({"command": "cd deep; exit 7"})).await;
+    assert_eq!((&facts["cwd"], &facts["exit_code"]), (&json!("src/deep"), &json!(7)));
+    // A subshell moves nobody, and a folder that is named counts for this call.
+    assert_eq!(f.bash("(cd /); exit 0").await, "(no output)");
+    let facts = f.facts(json!({"command": "pwd", "cwd": "other"})).await;
+    assert_eq!((&facts["stdout"], &facts["cwd"]), (&json!(at("other")), &Value::Null));
+    assert_eq!(f.bash("pwd").await, at("src/deep"));
+    let facts = f.facts(json!({"command": "cd /; echo out"})).await;
+    assert_eq!((&facts["stdout"], &facts["cwd"]), (&json!("out\n"), &json!(".")));
+    let note = facts["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("the shell ended in `/`, which is outside the workspace"), "{note}");
+    let root_line = format!("{}\n", root.display());
+    assert_eq!(f.facts(json!({"command": "pwd"})).await["stdout"], root_line);
+    // A folder that is gone is forgotten.
+    f.bash("cd other").await;
+    std::fs::remove_dir_all(f.path("other")).unwrap();
+    assert_eq!(f.facts(json!({"command": "pwd"})).await["stdout"], root_line);
+}
+
+#[tokio::test]
+async fn single_calls_remember_no_folder() {
+    let f = Fixture::one_shot();
+    f.put("src/x", "");
+    assert_eq!(f.bash("cd src").await, "(no output)");
+    let root = f.path("").canonicalize().unwrap();
+    assert_eq!(f.bash("pwd").await, format!("{}\n", root.display()));
+}
+
+#[tokio::test]
+async fn a_folder_must_be_one() {
+    let f = Fixture::one_shot();
+    f.put("file", "");
+    let said = f.fail("Bash", json!({"command": "pwd", "cwd": "file"})).await;
+    assert_eq!(said, "not_directory: `file` is a file; name a folder");
+    let said = f.fail("Bash", json!({"command": "pwd", "cwd": "none"})).await;
+    assert!(said.starts_with("io: `none` does not exist"), "{said}");
+    let said = f.fail("Bash", json!({"command": "  "})).await;
+    assert_eq!(said, "schema_violation: `command` is empty; say what to run");
+}
+
+#[tokio::test]
+async fn the_environment_has_no_secrets() {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let settings = CommandSettings {
+        environment: vec![
+            pair("PATH", "/usr/bin:/bin"),
+            pair("HOME", "/home/me"),
+            pair("OPENAI_API_KEY", "s3cret"),
+            pair("SSH_AUTH_SOCK", "/tmp/agent"),
+            pair("MY_FLAG", "1"),
+            pair("MY_TOKEN", "s3cret"),
+        ],
+        environment_allowed: vec!["MY_*".to_owned()],
+        ..CommandSettings::default()
+    };
+    let f = Fixture::with_commands(settings);
+    let facts = f.facts(json!({"command": "env", "env": {"MINE": "yes"}})).await;
+    let seen = facts["stdout"].as_str().unwrap();
+    let mut names: Vec<&str> = seen.lines().filter_map(|line| line.split('=').next()).collect();
+    names.sort_unstable();
+    let shell_own = ["OLDPWD", "PWD", "SHLVL", "_"];
+    names.retain(|name| !shell_own.contains(name));
+    let expected = ["GIT_PAGER", "GIT_TERMINAL_PROMPT", "HOME", "MINE", "MY_FLAG", "PAGER", "PATH"];
+    assert_eq!(names, [&expected[..], &["TERM", "TMPDIR"]].concat());
+    assert!(!seen.contains("s3cret") && seen.contains("MINE=yes"), "{seen}");
+}
+
+#[tokio::test]
+async fn temporary_files_last_as_long_as_the_session() {
+    let f = Fixture::session();
+    f.bash("echo kept >$TMPDIR/x").await;
+    assert_eq!(f.bash("cat $TMPDIR/x; ls -A $TMPDIR").await, "kept\nx\n");
+    let tmp = f.outside().join("state/tmp");
+    assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 1);
+    let _temp = f.end();
+    assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn long_output_keeps_its_ends_and_names_the_rest() {
+    let f = Fixture::session();
+    let outcome = f.call("Bash", json!({"command": "seq 1 100000"})).await.unwrap();
+    let facts = &outcome.result.structured;
+    let text = said(&outcome);
+    assert!(text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n"), "{}", text.len());
+    assert!(text.len() <= 50_000 && text.contains(" of 588.8 KB left out; all of it is in "));
+    assert_eq!(outcome.result.content.len(), 1, "it was not cut a second time");
+    assert_eq!(facts["truncated"], true);
+    let file = facts["spill_file"].as_str().unwrap();
+    assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 100_000);
+    let read = f.call("Read", json!({"file_path": file, "offset": 50_000, "limit": 1})).await;
+    assert_eq!(read.unwrap().result.structured["content"], " 50000\t50000");
+    f.bash("echo short").await;
+    let spilled = std::fs::read_dir(f.outside().join("state/spill/test")).unwrap().count();
+    assert_eq!(spilled, 1, "what is kept whole needs no file");
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
+    let f = Fixture::one_shot();
+    let begun = Instant::now();
+    let command = "echo begun; sleep 98711 & sleep 98711";
+    let error = f.call("Bash", json!({"command": command, "timeout": 400})).await.unwrap_err();
+    assert_eq!((error.error_type, error.reason()), (ErrorType::Timeout, Some(Reason::Deadline)));
+    assert_eq!(
+        (&error.details["limit_ms"], &error.details["output"]),
+        (&json!(400), &json!("begun\n"))
+    );
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    until(async || !is_running("98711")).await;
+    // However often that happens, the tool is well.
+    for _ in 0..6 {
+        f.call("Bash", json!({"command": "sleep 5", "timeout": 20})).await.unwrap_err();
+    }
+    assert_eq!(f.bash("echo well").await, "well\n");
+}
+
+#[tokio::test]
+async fn a_cancelled_call_leaves_nothing_behind() {
+    let f = Fixture::session();
+    let stop = CancellationToken::new();
+    let call = ToolCall {
+        id: new_call_id(),
+        session: None,
+        tool: "Bash".to_owned(),
+        input: json!({"command": "setsid sleep 98712 & sleep 98712"}),
+        timeout: None,
+    };
+    let dialect = Dialect::new(DialectName::Canonical);
+    let work = f.host.call(f.open_session(), &dialect, call, &stop);
+    let stopper = async {
+        until(async || is_running("98712")).await;
+        stop.cancel();
+    };
+    let (report, ()) = tokio::join!(work, stopper);
+    assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+    until(async || !is_running("98712")).await;
+}
+
+#[tokio::test]
+async fn who_holds_the_pipe_does_not_hold_the_call() {
+    let f = Fixture::one_shot();
+    let begun = Instant::now();
+    assert_eq!(f.bash("sleep 98713 & echo done").await, "done\n");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    until(async || !is_running("98713")).await;
+}
+
+#[tokio::test]
+async fn a_job_lives_beside_the_calls() {
+    let f = Fixture::session();
+    let command = "echo one; echo two >&2; while read line; do echo got $line; done; exit 5";
+    let started = f.facts(json!({"command": command, "run_in_background": true})).await;
+    assert_eq!(started["job_id"], "job_1");
+    assert!(started.get("exit_code").is_none());
+    let job = async |more: Value| {
+        let mut input = json!({"job_id": "job_1"});
+        input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        f.call("BashOutput", input).await.unwrap().result.structured
+    };
+    let unread = async || {
+        let all = f.call("BashOutput", json!({})).await.unwrap().result.structured;
+        all["jobs"][0]["unread_bytes"].as_u64().unwrap()
+    };
+    until(async || unread().await == 8).await;
+    let first = job(json!({})).await;
+    assert_eq!((&first["stdout"], &first["stderr"]), (&json!("one\n"), &json!("two\n")));
+    assert_eq!(first["jobs"][0]["status"], "running");
+    assert_eq!(job(json!({})).await["stdout"], "", "it was read");
+    job(json!({"stdin": "a\nb\n"})).await;
+    until(async || unread().await == 12).await;
+    assert_eq!(job(json!({"filter": "b$"})).await["stdout"], "got b\n");
+    let killed = f.call("BashKill", json!({"job_id": "job_1"})).await.unwrap();
+    assert_eq!(killed.result.structured, json!({"job_id": "job_1", "killed": true}));
+    let last = job(json!({})).await;
+    assert_eq!(last["jobs"][0]["status"], "exited");
+    let again = f.call("BashKill", json!({"job_id": "job_1"})).await.unwrap();
+    assert_eq!(again.result.structured["killed"], false);
+    let said = f.fail("BashOutput", json!({"job_id": "job_9"})).await;
+    assert_eq!(said, "out_of_range: there is no job `job_9`; the jobs are job_1");
+    let said = f.fail("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
+    assert!(said.contains("has ended"), "{said}");
+}
+
+#[tokio::test]
+async fn a_job_tells_how_it_ended() {
+    let f = Fixture::session();
+    f.facts(json!({"command": "echo x; exit 5", "run_in_background": true})).await;
+    let job = async || f.call("BashOutput", json!({})).await.unwrap().result.structured;
+    until(async || job().await["jobs"][0]["status"] == "exited").await;
+    assert_eq!(job().await["jobs"][0]["exit_code"], 5);
+    let outcome = f.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
+    assert_eq!(said(&outcome), "x\n(job_1 exited with code 5)");
+}
+
+#[tokio::test]
+async fn jobs_are_few_and_die_with_their_session() {
+    let f = Fixture::session();
+    let job = json!({"command": "sleep 98714", "run_in_background": true});
+    for _ in 0..16 {
+        f.facts(job.clone()).await;
+    }
+    let said = f.fail("Bash", job.clone()).await;
+    assert!(said.starts_with("resource_exhausted: 16 jobs are running"), "{said}");
+    f.call("BashKill", json!({"job_id": "job_3"})).await.unwrap();
+    assert_eq!(f.facts(job).await["job_id"], "job_17", "an ended job makes room");
+    assert!(is_running("98714"));
+    let _temp = f.end();
+    assert!(!is_running("98714"), "they are gone when the session is");
+    let f = Fixture::one_shot();
+    let said = f.fail("Bash", json!({"command": "sleep 1", "run_in_background": true})).await;
+    assert!(said.starts_with("schema_violation: there is no session"), "{said}");
+}
+
+#[tokio::test]
+async fn every_dialect_runs_commands_in_its_own_shape() {
+    let f = Fixture::session();
+    f.put("src/x", "");
+    let root = f.path("src").canonicalize().unwrap();
+    #[rustfmt::skip]
+    let rows = [
+        (DialectName::Acp, "run_command", json!({"command": "printf", "args": ["%s", "$A"], "cwd": "src", "env": {"A": "1"}}), json!([{"type": "text", "text": "$A"}])),
+        (DialectName::Acp, "run_command", json!({"command": "echo $A", "env": {"A": "1"}}), json!([{"type": "text", "text": "1\n"}])),
+        (DialectName::Qwen, "run_shell_command", json!({"command": "pwd", "directory": root, "is_background": false, "description": "Where"}), json!([{"text": format!("{}\n", root.display())}])),
+        (DialectName::Opencode, "bash", json!({"command": "exit 2", "workdir": ".", "description": "Fails"}), json!([{"type": "content", "content": {"type": "text", "text": "(exit code 2)"}}])),
+        (DialectName::Opencode, "run", json!({"command": "echo", "args": ["a", "b"], "timeout": 5000}), json!([{"type": "content", "content": {"type": "text", "text": "a b\n"}}])),
+    ];
+    for (dialect, tool, input, expected) in rows {
+        let outcome = f.speak(dialect, tool, input).await.unwrap();
+        assert_eq!(json!(outcome.rendered.content), expected, "{dialect} {tool}");
+        let again = f.speak(dialect, tool, json!({"command": 1})).await.unwrap_err();
+        assert_eq!(again.error_type, ErrorType::InvalidInput);
+    }
+}
+
+#[tokio::test]
+async fn calls_of_one_session_run_beside_each_other() {
+    let f = Fixture::session();
+    let begun = Instant::now();
+    let one = f.bash("sleep 0.5; echo one");
+    let (one, two) = tokio::join!(one, f.bash("sleep 0.5; echo two"));
+    assert_eq!((one.as_str(), two.as_str()), ("one\n", "two\n"));
+    assert!(begun.elapsed() < Duration::from_millis(950), "{:?}", begun.elapsed());
+}
