@@ -41,7 +41,7 @@ impl Jobs {
                 [] => "there are no jobs".to_owned(),
                 ids => format!("the jobs are {}", ids.join(", ")),
             };
-            ToolError::not_found(Reason::OutOfRange, format!("there is no job `{shown}`; {hint}"))
+            ToolError::not_found(Reason::Io, format!("there is no job `{shown}`; {hint}"))
                 .with("job_id", shown)
         })
     }

@@ -173,7 +173,8 @@ impl Tool for BashOutput {
 
     /// A text for a job is judged as a command: it may be a shell that reads it.
     fn effects(&self, plan: &BashOutputPlan) -> Effects {
-        plan.stdin.iter().map(|text| Effect::Exec(Execution::shell(text))).collect()
+        let sent = plan.stdin.iter().map(|text| Effect::Exec(Execution::shell(text)));
+        std::iter::once(Effect::State("a job".to_owned())).chain(sent).collect()
     }
 
     fn check(&self, plan: &BashOutputPlan, cx: &CallContext) -> Result<(), ToolError> {

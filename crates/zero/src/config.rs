@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
+use zero_runtime::CommandSettings;
 use zero_sandbox::StateDir;
 
 use crate::exit::UsageError;
@@ -20,6 +21,8 @@ pub(crate) struct Config {
     relative_search_path: Vec<PathBuf>,
     /// Variables that are set to a relative folder, and so count as unset.
     relative_variables: Vec<&'static str>,
+    /// All of it that is text: what commands get is picked from this.
+    environment: Vec<(String, String)>,
     /// Which events to log, in the syntax of `tracing`; nothing is logged when absent.
     pub(crate) log: Option<String>,
     /// What is known of the three standard streams.
@@ -63,6 +66,11 @@ impl Config {
             search_path,
             relative_search_path,
             relative_variables: folders.into_iter().filter(is_relative).collect(),
+            environment: std::env::vars_os()
+                .filter_map(|(name, value)| {
+                    Some((name.into_string().ok()?, value.into_string().ok()?))
+                })
+                .collect(),
             log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
             streams: Streams {
                 stdin_is_terminal: io::stdin().is_terminal(),
@@ -112,6 +120,18 @@ impl Config {
             return self.clone();
         }
         Self { home, xdg_config_home: None, xdg_state_home: None, ..self.clone() }
+    }
+
+    /// What holds for the commands of a host.
+    pub(crate) fn commands(&self) -> CommandSettings {
+        let settings = self.settings_file();
+        let own = settings.as_deref().and_then(Path::parent).map(Path::to_owned);
+        CommandSettings {
+            home: self.home.clone(),
+            masked: own.into_iter().collect(),
+            environment: self.environment.clone(),
+            ..CommandSettings::default()
+        }
     }
 
     /// Folders in which programs are found, in order.

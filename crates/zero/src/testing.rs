@@ -12,6 +12,9 @@ use zero_runtime::tool::{AnyPlan, BoxFuture};
 use zero_runtime::{AnyTool, CallContext, Description};
 use zero_sandbox::Workspace;
 
+// Commands are started by this program under another name.
+zero_sandbox::look_at_name_before_main!();
+
 /// `Echo` says what it is told, `Smash` has to be asked about, `Sleep` takes its time.
 pub(crate) fn tools() -> Vec<Arc<dyn AnyTool>> {
     let text = json!({"text": {"type": "string", "description": "What to say"}});

@@ -17,8 +17,9 @@ pub(super) fn of_start(error: &SpawnError) -> ToolError {
         }
         SpawnError::NotExecutable { path, .. } => ToolError::failed(Reason::AccessDenied, message)
             .with("program", path.display().to_string()),
-        SpawnError::BadFolder { folder, .. } => ToolError::not_found(Reason::BadPath, message)
-            .with("file", folder.display().to_string()),
+        SpawnError::BadFolder { folder, .. } => {
+            ToolError::not_found(Reason::Io, message).with("file", folder.display().to_string())
+        }
         SpawnError::TooLarge => ToolError::invalid(Reason::TooLarge, message),
         SpawnError::BadText { .. } => ToolError::invalid(Reason::SchemaViolation, message),
         // Fail closed: what cannot be confined does not run.

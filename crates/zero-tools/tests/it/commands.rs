@@ -305,7 +305,7 @@ async fn a_job_lives_beside_the_calls() {
     let again = f.call("BashKill", json!({"job_id": "job_1"})).await.unwrap();
     assert_eq!(again.result.structured["killed"], false);
     let said = f.fail("BashOutput", json!({"job_id": "job_9"})).await;
-    assert_eq!(said, "out_of_range: there is no job `job_9`; the jobs are job_1");
+    assert_eq!(said, "io: there is no job `job_9`; the jobs are job_1");
     let said = f.fail("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
     assert!(said.contains("has ended"), "{said}");
 }

@@ -91,6 +91,7 @@ impl Bench {
         lay_out(folder.path()).context("could not fill the temporary workspace")?;
         let workspace = Workspace::open(&[workspace_of(folder.path())], None)?;
         let mut config = HostConfig::new(workspace, StateDir::new(folder.path().join("state")));
+        config.commands = app.config.commands();
         config.approver = Some(Arc::new(AlwaysYes { name: "conformance" }));
         let host = app.host(config)?;
         let session = host.one_shot()?;

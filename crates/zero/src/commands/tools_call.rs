@@ -79,6 +79,7 @@ fn host(
     let mut config = HostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
     config.policy = policy;
+    config.commands = app.config.commands();
     config.approver = approver(app, args);
     config.how_to_allow = how_to_allow(args);
     config.observer = Some(Arc::new(Watcher {

@@ -212,6 +212,11 @@ mod tests {
                 let words = before.split(' ').chain([input]).chain(after.split_whitespace());
                 let words: Vec<String> = words.chain(["--yes"]).map(str::to_owned).collect();
                 let (exit, said) = run(&words);
+                // A single call has no jobs: these examples can only say so.
+                if said.contains("no jobs") {
+                    assert!(tool.name.starts_with("Bash"), "{line}\n{said}");
+                    continue;
+                }
                 assert_eq!(exit, Exit::Ok, "{line}\n{said}");
                 let found = said.contains("milk") || said.contains("notes.txt");
                 assert!(found || tool.registered.tool.spec().risk > Risk::Low, "{line}\n{said}");

@@ -152,7 +152,8 @@ fn the_list_has_one_order_whatever_the_tools_are_called() {
         tools.iter().map(|tool| tool["canonicalName"].as_str().unwrap().to_owned()).collect()
     };
     let order = names("canonical");
-    assert_eq!(order, ["Read", "ReadMany", "Write", "Edit", "Delete", "LS", "Glob", "Grep"]);
+    let files = ["Read", "ReadMany", "Write", "Edit", "Delete", "LS", "Glob", "Grep"];
+    assert_eq!(order, [&files[..], &["Bash", "BashOutput", "BashKill"]].concat());
     for dialect in ["acp", "qwen", "opencode"] {
         let names = names(dialect);
         let expected: Vec<_> = order.iter().filter(|name| names.contains(name)).cloned().collect();
@@ -298,6 +299,29 @@ fn conformance_fails_a_level_that_misses_a_tool() {
     let tools: std::collections::BTreeSet<&str> =
         checks.iter().map(|check| check["tool"].as_str().unwrap()).collect();
     assert_eq!(tools.len(), 11);
+}
+
+#[test]
+fn bash_conforms() {
+    let zero = Program::new();
+    let output =
+        zero.command(&["tools", "conformance", "--level", "1", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap().iter();
+    let checks: Vec<&Value> = checks.filter(|check| check["tool"] == "Bash").collect();
+    assert!(checks.len() > 5 && checks.iter().all(|check| check["result"] == "pass"), "{checks:?}");
+}
+
+#[test]
+fn a_command_sees_no_secret_of_zeros_environment() {
+    let zero = Program::new();
+    let input = r#"{"command": "env; cat /proc/$PPID/environ 2>/dev/null; exit 0"}"#;
+    let mut command = zero.command(&["tools", "call", "Bash", input, "--yes"]);
+    let command = command.env("OPENAI_API_KEY", "s3cret").env("SSH_AUTH_SOCK", "/s3cret");
+    let output = command.env("PATH", "/usr/bin:/bin").output().unwrap();
+    let seen = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && seen.contains("TERM=dumb"), "{seen}");
+    assert!(!seen.contains("s3cret"), "{seen}");
 }
 
 #[test]

@@ -425,6 +425,35 @@ fn tools_obey_deny_rules() {
 }
 
 #[test]
+fn commands_obey_deny_rules() {
+    let zero = Program::new();
+    let rules =
+        r#"{"permissions": {"deny": ["Bash(rm:*)", "Read(.env)"], "allow": ["Bash(echo:*)"]}}"#;
+    write(&zero, USER, rules);
+    write(&zero, "kept", "x");
+    write(&zero, ".env", "x");
+    let call = |command: &str| {
+        let input = json!({"command": command}).to_string();
+        json_of(&zero, &["tools", "call", "Bash", &input, "--json", "--yes"])
+    };
+    for (command, rule) in [
+        ("rm kept", "Bash(rm:*)"),
+        ("echo x && rm kept", "Bash(rm:*)"),
+        ("sh -c 'rm kept'", "Bash(rm:*)"),
+        ("cat .env", "Read(.env)"),
+    ] {
+        let (code, answer) = call(command);
+        assert_eq!(
+            (code, &answer["error"]["details"]["matched_rule"]),
+            (3, &json!(rule)),
+            "{command}"
+        );
+    }
+    assert!(zero.folder().join("kept").exists());
+    assert_eq!(call("echo fine").0, 0);
+}
+
+#[test]
 fn a_risky_rule_is_told_where_tools_are_called_and_not_where_scripts_ask() {
     let zero = Program::new();
     write(&zero, USER, r#"{"permissions": {"allow": ["Bash", "Bash(python3:*)"]}}"#);

@@ -28,6 +28,9 @@ const CANONICAL: &[(&str, &str)] = &[
     ("LS", r#"{"path": "."}"#),
     ("Glob", r#"{"pattern": "**/*.txt"}"#),
     ("Grep", r#"{"pattern": "milk", "output_mode": "content"}"#),
+    ("Bash", r#"{"command": "wc -l notes.txt"}"#),
+    ("BashOutput", "{}"),
+    ("BashKill", r#"{"job_id": "job_1"}"#),
 ];
 
 const ACP: &[(&str, &str)] = &[
@@ -40,6 +43,7 @@ const ACP: &[(&str, &str)] = &[
     ("delete_file", r#"{"path": "notes.txt"}"#),
     ("list_directory", r#"{"path": "."}"#),
     ("search_files", r#"{"query": "milk"}"#),
+    ("run_command", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
 ];
 
 const QWEN: &[(&str, &str)] = &[
@@ -50,6 +54,7 @@ const QWEN: &[(&str, &str)] = &[
     ("list_directory", r#"{"path": "."}"#),
     ("glob", r#"{"pattern": "**/*.txt"}"#),
     ("grep_search", r#"{"pattern": "milk"}"#),
+    ("run_shell_command", r#"{"command": "wc -l notes.txt"}"#),
 ];
 
 const OPENCODE: &[(&str, &str)] = &[
@@ -59,4 +64,6 @@ const OPENCODE: &[(&str, &str)] = &[
     ("list", r#"{"path": "."}"#),
     ("glob", r#"{"pattern": "**/*.txt"}"#),
     ("grep", r#"{"pattern": "milk"}"#),
+    ("bash", r#"{"command": "wc -l notes.txt"}"#),
+    ("run", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
 ];
