@@ -333,7 +333,7 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
             (words.next().unwrap_or_default(), words.collect(), EndNote::none())
         }
     };
-    let profile = profile::profile_for(&commands, cx.workspace())?;
+    let profile = profile::profile_for(commands, cx.workspace())?;
     let order = Order {
         command: warden::CommandSpec { program, args, folder: folder.to_owned(), environment },
         profile: for_warden(profile),

@@ -12,7 +12,8 @@ use crate::policy::DeniedFiles;
 const DENIED_MAX: usize = 2_000;
 
 /// What runs code later, at the next prompt, commit or build, or says who may do what: from a
-/// folder of the workspace on, whether it exists or not.
+/// folder of the workspace on, whether it exists or not. What is missing shows as an empty folder
+/// while a command runs, so only names are here for which that does no harm.
 const PROTECTED: &[&str] = &[
     ".zero",
     ".vscode",
@@ -21,29 +22,35 @@ const PROTECTED: &[&str] = &[
     ".husky",
     ".githooks",
     ".github/workflows",
-    ".gitmodules",
-    ".gitlab-ci.yml",
     ".circleci",
-    ".envrc",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pnpmfile.cjs",
-    ".mcp.json",
     ".claude",
     ".cursor",
     ".gemini",
     ".qwen",
     ".codex",
     ".opencode",
-    ".pre-commit-config.yaml",
+    ".envrc",
+    ".mcp.json",
+    ".gitlab-ci.yml",
     "lefthook.yml",
+];
+/// The same for files that a program would stumble over if they were folders: protected where they
+/// exist.
+const PROTECTED_FILES: &[&str] = &[
+    ".gitmodules",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    ".pre-commit-config.yaml",
     ".cargo/config.toml",
     ".cargo/config",
     ".bazelrc",
 ];
-/// The same in a repository, when there is one.
-const PROTECTED_IN_GIT: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
+/// Always protected in a repository, when there is one.
+const PROTECTED_IN_GIT: &[&str] = &["hooks", "config"];
+/// Protected in a repository where they exist.
+const PROTECTED_FILES_IN_GIT: &[&str] = &["config.worktree", "info/attributes"];
 /// What holds secrets, from the home folder on.
 const SECRETS: &[&str] = &[
     ".ssh",
@@ -120,11 +127,18 @@ pub(super) fn profile_for(
 }
 
 fn protected_in(root: &Path) -> Vec<PathBuf> {
-    let mut protected: Vec<PathBuf> = PROTECTED.iter().map(|name| root.join(name)).collect();
+    let always = |folder: &Path, names: &[&str]| -> Vec<PathBuf> {
+        names.iter().map(|name| folder.join(name)).collect()
+    };
+    let existing = |folder: &Path, names: &[&str]| -> Vec<PathBuf> {
+        names.iter().map(|name| folder.join(name)).filter(|path| survey::exists(path)).collect()
+    };
+    let mut protected = [always(root, PROTECTED), existing(root, PROTECTED_FILES)].concat();
     let git = root.join(".git");
     // Where there is no repository yet, one may be made.
     if survey::kind(&git) == Some(FileType::Directory) {
-        protected.extend(PROTECTED_IN_GIT.iter().map(|name| git.join(name)));
+        protected.extend(always(&git, PROTECTED_IN_GIT));
+        protected.extend(existing(&git, PROTECTED_FILES_IN_GIT));
     }
     protected
 }
@@ -149,5 +163,9 @@ mod tests {
         std::fs::create_dir(temp.path().join(".git")).unwrap();
         let protected = protected_in(temp.path());
         assert!(protected.contains(&hooks) && protected.contains(&temp.path().join(".zero")));
+        let npmrc = temp.path().join(".npmrc");
+        assert!(!protected.contains(&npmrc), "npm would stumble over a folder");
+        std::fs::write(&npmrc, "").unwrap();
+        assert!(protected_in(temp.path()).contains(&npmrc));
     }
 }

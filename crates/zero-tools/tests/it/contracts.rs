@@ -158,7 +158,15 @@ fn a_definition_is_what_an_editor_expects() {
     let names: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(
         names,
-        ["read_file", "write_file", "list_directory", "search_files", "edit_file", "delete_file", "run_command"]
+        [
+            "read_file",
+            "write_file",
+            "list_directory",
+            "search_files",
+            "edit_file",
+            "delete_file",
+            "run_command"
+        ]
     );
 }
 

@@ -155,7 +155,9 @@ fn the_list_has_one_order_whatever_the_tools_are_called() {
     let files = ["Read", "ReadMany", "Write", "Edit", "Delete", "LS", "Glob", "Grep"];
     assert_eq!(order, [&files[..], &["Bash", "BashOutput", "BashKill"]].concat());
     for dialect in ["acp", "qwen", "opencode"] {
-        let names = names(dialect);
+        let mut names = names(dialect);
+        // A tool may have two names.
+        names.dedup();
         let expected: Vec<_> = order.iter().filter(|name| names.contains(name)).cloned().collect();
         assert_eq!(names, expected, "{dialect}");
     }
