@@ -264,3 +264,21 @@ fn rules_that_allow_nearly_anything_are_told() {
     let deny = Rule::parse("*", Verdict::Deny, source()).unwrap();
     assert_eq!(deny.danger(), None);
 }
+
+#[test]
+fn a_rule_says_where_its_files_start_when_that_is_outside() {
+    #[track_caller]
+    fn check(text: &str, expected: Option<&str>) {
+        let start = rule(text).path_start(Some(Path::new("/home/me")));
+        assert_eq!(start.as_deref(), expected.map(Path::new), "{text}");
+    }
+    check("Read(//etc/secret)", Some("/etc/secret"));
+    check("Read(//etc/*/key)", Some("/etc"));
+    check("Read(//**)", Some("/"));
+    check("Read(~/.notes/**)", Some("/home/me/.notes"));
+    check("Grep(~/x)", Some("/home/me/x"));
+    check("Read(.env)", None);
+    check("Read(/src/x)", None);
+    check("Edit(//etc/**)", None);
+    check("Bash(cat:*)", None);
+}
