@@ -23,8 +23,10 @@ use std::time::Duration;
 use zero_core::{CommandLine, Execution, Reason, ToolError};
 use zero_sandbox::drain::{Collected, Collector, Spill};
 use zero_sandbox::running::{Ended, Running};
-use zero_sandbox::warden::{self, Order, Stdio, Warden};
-use zero_sandbox::{Network, ProcessLimits, Profile, StateDir, Weakness, Workspace, child, survey};
+use zero_sandbox::warden::{Order, Stdio, Warden};
+use zero_sandbox::{
+    CommandSpec, Network, ProcessLimits, StateDir, Weakness, Workspace, child, survey,
+};
 
 use crate::context::CallContext;
 use crate::jobs::{Job, Jobs, Start};
@@ -335,8 +337,8 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
     };
     let profile = profile::profile_for(commands, cx.workspace())?;
     let order = Order {
-        command: warden::CommandSpec { program, args, folder: folder.to_owned(), environment },
-        profile: for_warden(profile),
+        command: CommandSpec { program, args, folder: folder.to_owned(), environment },
+        profile,
         stdio: match request.streams {
             Streams::Pipes => Stdio::Pipes,
             Streams::Terminal => TERMINAL,
@@ -344,21 +346,6 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
         timeout: None,
     };
     Ok(Ready { order, folder: folder.to_owned(), end_note })
-}
-
-/// The seam: what the warden takes of a profile.
-fn for_warden(profile: Profile) -> warden::Profile {
-    let ProcessLimits { memory_bytes, cpu_percent, processes, open_files, file_bytes } =
-        profile.limits;
-    warden::Profile {
-        limits: warden::ProcessLimits {
-            memory_bytes,
-            cpu_percent,
-            processes,
-            open_files,
-            file_bytes,
-        },
-    }
 }
 
 /// Lets the command see at once that there is nothing to read.

@@ -159,8 +159,7 @@ impl ToolHost {
         let mut probe = Probe { host: self, tool: &spec.name, health: Health::Unknown };
         let written = unsettled::written(&input);
         let folder = session.commands.folder();
-        let planned =
-            guarded(|| tool.tool.plan_in(input, session.workspace(), folder.as_deref()));
+        let planned = guarded(|| tool.tool.plan_in(input, session.workspace(), folder.as_deref()));
         let plan = planned.or_else(|error| {
             probe.learn(&error);
             let written = written.as_deref();

@@ -28,8 +28,6 @@ pub fn from_argv0() {
 
 fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<i32> {
     match Path::new(name).file_name()?.to_str()? {
-        #[cfg(target_os = "linux")]
-        crate::warden::ARGV0 => Some(u8::try_from(crate::warden::main(0)).unwrap_or(1)),
         CONFINED => Some(confine::stage::run(args.next())),
         warden::ARGV0 => Some(warden::main(0)),
         _ => None,

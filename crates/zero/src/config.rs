@@ -125,7 +125,7 @@ impl Config {
     /// What holds for the commands of a host.
     pub(crate) fn commands(&self) -> CommandSettings {
         let settings = self.settings_file();
-        let own = settings.as_deref().and_then(Path::parent).map(Path::to_owned);
+        let own = settings.ok().and_then(|file| file.parent().map(Path::to_owned));
         CommandSettings {
             home: self.home.clone(),
             masked: own.into_iter().collect(),
