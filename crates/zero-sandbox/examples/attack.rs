@@ -11,6 +11,15 @@
     reason = "a program for tests, which does what zero does not"
 )]
 
+#[path = "attack/calls.rs"]
+mod calls;
+#[path = "attack/files.rs"]
+mod files;
+#[path = "attack/processes.rs"]
+mod processes;
+#[path = "attack/sockets.rs"]
+mod sockets;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -71,6 +80,10 @@ fn confine(plan: &str) -> ExitCode {
 }
 
 fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
+    let elsewhere = [calls::attempt, files::attempt, processes::attempt, sockets::attempt];
+    if let Some(answer) = elsewhere.iter().find_map(|attempt| attempt(name, args)) {
+        return answer;
+    }
     let ok = |()| "ok".to_owned();
     match (name, args) {
         ("read", [path]) => {
@@ -105,9 +118,14 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
         }
         ("environ-of", [pid]) => attempt("read", &[&format!("/proc/{pid}/environ")]),
         ("handles", []) => {
-            // One of them is the listing itself.
-            let open = fs::read_dir("/proc/self/fd")?.count();
-            Ok(if open > 4 { "some" } else { "none" }.to_owned())
+            let is_listing = |entry: &fs::DirEntry| {
+                fs::read_link(entry.path()).is_ok_and(|target| target.ends_with("fd"))
+            };
+            let open = fs::read_dir("/proc/self/fd")?.flatten().filter(|entry| !is_listing(entry));
+            let mut names: Vec<_> =
+                open.filter_map(|open| open.file_name().into_string().ok()).collect();
+            names.sort_unstable();
+            Ok(names.join(","))
         }
         ("tcp", [address]) => {
             let address = address.parse().map_err(io::Error::other)?;
@@ -145,40 +163,10 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
             let pid = pid.parse().map_err(io::Error::other)?;
             number(unsafe { libc::kill(pid, libc::SIGCONT) }.into())
         }
-        ("kill-above", []) => {
-            // Who keeps it, the warden, and whom that works for; in a namespace, whoever is there.
-            let mut answers = Vec::new();
-            let mut pid = unsafe { libc::getppid() };
-            while pid > 0 && answers.len() < 3 {
-                let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-                let sent = number(unsafe { libc::kill(pid, libc::SIGCONT) }.into());
-                answers.push(sent.unwrap_or_else(|error| word(&error)));
-                let above = stat.rsplit(')').next().and_then(|rest| rest.split(' ').nth(2));
-                pid = above.and_then(|pid| pid.parse().ok()).unwrap_or(0);
-            }
-            Ok(answers.join(" "))
-        }
         ("ptrace", [pid]) => {
             let pid: libc::pid_t = pid.parse().map_err(io::Error::other)?;
             number(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) })
         }
-        ("call", [call]) => call_with_nothing(call),
-        ("new-user-namespace", []) => number(unsafe { libc::unshare(libc::CLONE_NEWUSER) }.into()),
-        ("new-namespace-by-clone", []) => {
-            let flags = libc::CLONE_NEWUSER | libc::SIGCHLD;
-            match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
-                0 => unsafe { libc::_exit(0) },
-                answer => number(answer),
-            }
-        }
-        ("type-into-terminal", []) => {
-            // Refused by the filter before the kernel sees that it is no terminal.
-            let key = b"x";
-            // High bits are no way around it: the kernel does not look at them.
-            let request = libc::TIOCSTI | 1 << 40;
-            number(unsafe { libc::syscall(libc::SYS_ioctl, 0, request, key.as_ptr()) })
-        }
-        ("x32", []) => number(unsafe { libc::syscall(0x4000_0000 + libc::SYS_getpid) }),
         ("threads", []) => {
             let answer = std::thread::spawn(|| "ok".to_owned()).join();
             answer.map_err(|_| io::Error::other("no thread"))
@@ -231,28 +219,6 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
     }
 }
 
-/// A call that fails for want of arguments when it is allowed, and with `EPERM` when it is not.
-fn call_with_nothing(call: &str) -> io::Result<String> {
-    let call = match call {
-        "bpf" => libc::SYS_bpf,
-        "shmget" => libc::SYS_shmget,
-        "keyctl" => libc::SYS_keyctl,
-        "io_uring_setup" => libc::SYS_io_uring_setup,
-        "open_tree" => libc::SYS_open_tree,
-        "userfaultfd" => return number(unsafe { libc::syscall(libc::SYS_userfaultfd, 0xffff) }),
-        "setns" => libc::SYS_setns,
-        "clone3" => libc::SYS_clone3,
-        "process_vm_readv" => {
-            return number(unsafe { libc::syscall(libc::SYS_process_vm_readv, 0) });
-        }
-        "pidfd_getfd" => return number(unsafe { libc::syscall(libc::SYS_pidfd_getfd, -1, 0, 0) }),
-        "perf_event_open" => libc::SYS_perf_event_open,
-        "mount" => libc::SYS_mount,
-        _ => return Ok(format!("no such call: {call}")),
-    };
-    number(unsafe { libc::syscall(call, -1, 0, 0, 0, 0, 0) })
-}
-
 fn number(answer: libc::c_long) -> io::Result<String> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok("ok".to_owned()) }
 }
@@ -276,6 +242,10 @@ fn word(error: &io::Error) -> String {
         (libc::EBADF, "EBADF"),
         (libc::EFAULT, "EFAULT"),
         (libc::EOPNOTSUPP, "EOPNOTSUPP"),
+        (libc::ENOTTY, "ENOTTY"),
+        (libc::ENODEV, "ENODEV"),
+        (libc::ENOEXEC, "ENOEXEC"),
+        (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
         (libc::ENETUNREACH, "ENETUNREACH"),
         (libc::ECONNREFUSED, "ECONNREFUSED"),
     ];

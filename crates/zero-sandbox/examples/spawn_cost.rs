@@ -95,7 +95,11 @@ impl Place {
                 network: Network::Nothing,
                 limits: ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() },
                 tmp: path("tmp"),
-                weaknesses: if inside { Vec::new() } else { vec![Property::PrivateTmp] },
+                weaknesses: if inside {
+                    Vec::new()
+                } else {
+                    vec![Property::Attributes, Property::PrivateTmp]
+                },
             },
             stdio: Stdio::Pipes,
             timeout: None,

@@ -10,7 +10,8 @@
 //!
 //! What cannot be had at all, and is true of every such confinement: another name for a masked file
 //! that exists already (a hard link) reads it; and a file of the host that somebody outside replaces
-//! while the command runs loses the mount that lay on it.
+//! while the command runs loses the mount that lay on it. Without namespaces the names and
+//! arguments of the host's processes can be seen.
 
 pub(crate) mod filter;
 mod forward;

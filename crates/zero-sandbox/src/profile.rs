@@ -98,6 +98,8 @@ impl Default for ProcessLimits {
 pub enum Property {
     /// Nothing changes but what lies in writable folders and the private `/tmp`.
     Writes,
+    /// Modes, owners, times and attributes of files outside them stay as they are.
+    Attributes,
     /// Protected paths inside writable folders stay as they are.
     Protected,
     /// Masked files and folders cannot be read.
@@ -106,7 +108,8 @@ pub enum Property {
     Network,
     /// Services of the host that listen on unix sockets cannot be reached.
     HostSockets,
-    /// Processes outside cannot be signalled, traced, or read through `/proc`.
+    /// Processes outside cannot be signalled, traced, slowed down or limited, and their memory,
+    /// environment and files cannot be read. Their names may be seen.
     Processes,
     /// `/tmp` is the child's own, and the host's cannot be seen.
     PrivateTmp,
@@ -121,8 +124,9 @@ pub type Weakness = Property;
 
 impl Property {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Writes,
+        Self::Attributes,
         Self::Protected,
         Self::Masked,
         Self::Network,
@@ -137,6 +141,7 @@ impl Property {
     pub fn word(self) -> &'static str {
         match self {
             Self::Writes => "writes",
+            Self::Attributes => "attributes",
             Self::Protected => "protected",
             Self::Masked => "masked",
             Self::Network => "network",

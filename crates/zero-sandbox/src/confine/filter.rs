@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// Which sockets a child may open. Unix sockets, which can be the host's, only come with namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Sockets {
-    /// None but connected pairs.
+    /// None but pairs that stay connected.
     Pairs,
     /// Unix sockets.
     Unix,
@@ -25,6 +25,13 @@ pub(crate) enum Sockets {
     Internet,
     /// Both.
     UnixAndInternet,
+}
+
+impl Sockets {
+    /// Whether the child shares processes, memory and services with the host.
+    fn without_namespaces(self) -> bool {
+        matches!(self, Self::Pairs | Self::Internet)
+    }
 }
 
 /// The filter could not be made for this processor.
@@ -117,6 +124,25 @@ const REFUSED: &[libc::c_long] = &[
 const SHARED_WITH_HOST: &[libc::c_long] =
     &[libc::SYS_shmget, libc::SYS_shmat, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
 
+/// Calls that slow down, pin or limit the process that their first argument names, refused for
+/// anybody but the caller where there is no namespace of processes: zero is among the others.
+const ABOUT_A_PROCESS: &[libc::c_long] = &[
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+
+/// The same by their second argument, with the value of the first that means all of a user's.
+const ABOUT_PROCESSES: &[(libc::c_long, u64)] =
+    &[(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)];
+
+const IOPRIO_WHO_USER: u64 = 3;
+
+/// The kind of a socket without its flags.
+const SOCKET_KIND: u64 = 0xf;
+
 /// Bits of `clone` and `unshare` that make a namespace.
 const NEW_NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNS,
@@ -195,8 +221,23 @@ fn rules(sockets: Sockets) -> Result<BTreeMap<i64, Vec<SeccompRule>>, FilterErro
     // No rules for a call: it is refused whatever its arguments.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    if matches!(sockets, Sockets::Pairs | Sockets::Internet) {
+    let mut pairs = vec![none_of(&[libc::AF_UNIX])?];
+    if sockets.without_namespaces() {
         rules.extend(SHARED_WITH_HOST.iter().map(|call| (*call, Vec::new())));
+        for call in ABOUT_A_PROCESS {
+            rules.insert(*call, vec![SeccompRule::new(vec![argument(0, SeccompCmpOp::Ne, 0)?])?]);
+        }
+        for (call, everybody) in ABOUT_PROCESSES {
+            let another = SeccompRule::new(vec![argument(1, SeccompCmpOp::Ne, 0)?])?;
+            let all = SeccompRule::new(vec![argument(0, SeccompCmpOp::Eq, *everybody)?])?;
+            rules.insert(*call, vec![another, all]);
+        }
+        // One of a pair for datagrams can send to whomever it names.
+        for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+            let is_kind = SeccompCmpOp::MaskedEq(SOCKET_KIND);
+            let kind = u64::from(kind.unsigned_abs());
+            pairs.push(SeccompRule::new(vec![argument(1, is_kind, kind)?])?);
+        }
     }
     let mut namespaces = Vec::new();
     for bit in NEW_NAMESPACES {
@@ -212,8 +253,7 @@ fn rules(sockets: Sockets) -> Result<BTreeMap<i64, Vec<SeccompRule>>, FilterErro
     }
     rules.insert(libc::SYS_ioctl, typing);
     rules.insert(libc::SYS_socket, refused_sockets(sockets)?);
-    let pairs = none_of(&[libc::AF_UNIX])?;
-    rules.insert(libc::SYS_socketpair, vec![pairs]);
+    rules.insert(libc::SYS_socketpair, pairs);
     Ok(rules)
 }
 

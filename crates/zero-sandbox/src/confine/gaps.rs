@@ -95,6 +95,8 @@ fn without_mounts(
         let why = because("Landlock before version 3 cannot keep files from being cut short");
         gaps.push(Property::Writes, why, fix());
     }
+    let why = because("Landlock does not cover modes, owners, times and attributes of files");
+    gaps.push(Property::Attributes, why, fix());
     let in_writable = |path: &Path| layout.writable_above(path).is_some();
     let protected = layout.of(Said::Protected).chain(layout.missing.iter().map(AsRef::as_ref));
     if let Some(path) = protected.into_iter().find(|path| in_writable(path)) {

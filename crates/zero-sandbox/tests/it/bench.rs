@@ -45,7 +45,7 @@ fn profile(limits: ProcessLimits) -> Profile {
         network: Network::Host,
         limits,
         tmp,
-        weaknesses: vec![Property::PrivateTmp],
+        weaknesses: vec![Property::Attributes, Property::PrivateTmp],
     }
 }
 

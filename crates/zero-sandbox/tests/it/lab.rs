@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,8 +52,39 @@ pub(crate) struct Lab {
     who: Who,
     victim: Child,
     plans: AtomicU32,
-    _door: UnixListener,
-    _abstract_door: UnixListener,
+    doors: Doors,
+}
+
+/// Sockets of the host, made before any command starts.
+struct Doors {
+    /// In `/tmp`, where agents have theirs.
+    tmp: tempfile::NamedTempFile<UnixListener>,
+    /// Beside the workspace, in it, and one without a file.
+    _listeners: [UnixListener; 3],
+    /// For datagrams, as loggers have it, and one without a file.
+    _datagrams: [UnixDatagram; 2],
+}
+
+impl Doors {
+    fn new(root: &Path) -> Self {
+        let bind = |name: &str| UnixListener::bind(root.join(name)).unwrap();
+        let name = root.as_os_str().as_encoded_bytes();
+        let no_file = SocketAddr::from_abstract_name(name).unwrap();
+        let datagrams = SocketAddr::from_abstract_name([name, b"-log"].concat()).unwrap();
+        let doors = Self {
+            tmp: tempfile::Builder::new().make_in("/tmp", |path| UnixListener::bind(path)).unwrap(),
+            _listeners: [bind("door"), bind("ws/door"), UnixListener::bind_addr(&no_file).unwrap()],
+            _datagrams: [
+                UnixDatagram::bind(root.join("log")).unwrap(),
+                UnixDatagram::bind_addr(&datagrams).unwrap(),
+            ],
+        };
+        for door in [doors.tmp.path(), &root.join("door"), &root.join("ws/door"), &root.join("log")]
+        {
+            fs::set_permissions(door, PermissionsExt::from_mode(0o777)).unwrap();
+        }
+        doors
+    }
 }
 
 impl Lab {
@@ -62,7 +93,8 @@ impl Lab {
         crate::bench::need_bubblewrap();
         let folder = tempfile::Builder::new().prefix("zero-lab-").tempdir_in("/var/tmp").unwrap();
         let root = folder.path();
-        for name in ["ws/.git/hooks", "ws/.git/info", "ws/sub", "ws/keys", "outside", "secret"] {
+        let folders = ["ws/.git/hooks", "ws/.git/info", "ws/sub", "ws/keys", "secret"];
+        for name in folders.iter().chain(&["outside/empty", "outside/empty2"]) {
             fs::create_dir_all(root.join(name)).unwrap();
         }
         fs::create_dir(root.join("tmp")).unwrap();
@@ -72,23 +104,13 @@ impl Lab {
             fs::write(root.join(name), "worth something").unwrap();
         }
         copy(&attack_program(), &root.join("attack"));
-        let door = UnixListener::bind(root.join("door")).unwrap();
-        fs::set_permissions(root.join("door"), PermissionsExt::from_mode(0o777)).unwrap();
-        let name = SocketAddr::from_abstract_name(root.as_os_str().as_encoded_bytes()).unwrap();
-        let abstract_door = UnixListener::bind_addr(&name).unwrap();
+        let doors = Doors::new(root);
         if who == Who::Nobody {
             give_away(root);
         }
         fs::set_permissions(root.join("attack"), PermissionsExt::from_mode(0o755)).unwrap();
         let victim = start(who, &root.join("attack"), &["try", "wait"], root).spawn().unwrap();
-        Self {
-            folder,
-            who,
-            victim,
-            plans: AtomicU32::new(0),
-            _door: door,
-            _abstract_door: abstract_door,
-        }
+        Self { folder, who, victim, plans: AtomicU32::new(0), doors }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -120,12 +142,16 @@ impl Lab {
                 file_bytes: 1 << 20,
             },
             tmp: self.path("tmp"),
-            weaknesses: if inside { Vec::new() } else { vec![Property::PrivateTmp] },
+            weaknesses: if inside {
+                Vec::new()
+            } else {
+                vec![Property::Attributes, Property::PrivateTmp]
+            },
         }
     }
 
     /// Runs one attempt and gives back what it printed. `$` in an argument is the lab's folder,
-    /// `%` the process that is to be attacked.
+    /// `%` the process that is to be attacked, `^` a socket of the host in `/tmp`.
     pub(crate) fn attempt(&self, walls: Walls, words: &[&str]) -> String {
         self.attempt_under(walls, &self.profile(walls), words)
     }
@@ -135,6 +161,21 @@ impl Lab {
         let words: Vec<&str> =
             std::iter::once("try").chain(words.iter().map(String::as_str)).collect();
         self.run(walls, profile, self.path("attack").to_str().unwrap(), &words)
+    }
+
+    /// Runs many attempts behind the same walls, each in a process of its own, and gives back what
+    /// each printed, or how it was ended.
+    pub(crate) fn attempts(&self, walls: Walls, all: &[&str]) -> Vec<String> {
+        let attack = self.path("attack");
+        let line = |words: &&str| {
+            let words = self.filled(words);
+            format!("{} try {words} 2>/dev/null || echo exit $?\n", attack.display())
+        };
+        let script: String = all.iter().map(line).collect();
+        let said = self.run(walls, &self.profile(walls), "sh", &["-c", &script]);
+        // What the shell says about somebody who was killed is no answer.
+        let said = said.split("\nstderr: ").next().unwrap_or_default();
+        said.lines().map(str::to_owned).collect()
     }
 
     /// Runs a script of the shell in the workspace.
@@ -194,7 +235,8 @@ impl Lab {
 
     fn filled(&self, word: &str) -> String {
         let root = self.folder.path().to_str().unwrap();
-        word.replace('$', root).replace('%', &self.victim.id().to_string())
+        let door = self.doors.tmp.path().to_str().unwrap();
+        word.replace('$', root).replace('%', &self.victim.id().to_string()).replace('^', door)
     }
 }
 
@@ -219,7 +261,7 @@ fn said(mut command: Command) -> String {
     }
 }
 
-/// A command with an environment that holds a secret, and a handle that it should not pass on.
+/// A command with an environment that holds a secret, and handles that it should not pass on.
 fn start(who: Who, program: &Path, args: &[&str], folder: &Path) -> Command {
     let mut command = match who {
         Who::Me => Command::new("sh"),
@@ -230,7 +272,7 @@ fn start(who: Who, program: &Path, args: &[&str], folder: &Path) -> Command {
         }
     };
     command
-        .args(["-c", "exec \"$0\" \"$@\" 7</etc/passwd"])
+        .args(["-c", "exec \"$0\" \"$@\" 4</etc/passwd 5</etc 6>/dev/null 7</etc/passwd 9<&0"])
         .arg(program)
         .args(args)
         .current_dir(folder)

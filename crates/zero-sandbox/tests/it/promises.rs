@@ -9,11 +9,12 @@ fn protection_without_mounts_is_refused() {
     let lab = Lab::new(Who::Me);
     let mut profile = lab.profile(Walls::Full);
     let answer = lab.attempt_under(Walls::Direct, &profile, &["threads"]);
-    for property in ["protected", "masked", "private_tmp"] {
+    for property in ["attributes", "protected", "masked", "private_tmp"] {
         assert!(answer.contains(&format!("`{property}` cannot be enforced here")), "{answer}");
     }
     assert!(answer.contains("bubblewrap is switched off"), "{answer}");
-    profile.weaknesses = vec![Property::Protected, Property::Masked, Property::PrivateTmp];
+    use Property::{Attributes, Masked, PrivateTmp, Protected};
+    profile.weaknesses = vec![Attributes, Protected, Masked, PrivateTmp];
     assert_eq!(lab.attempt_under(Walls::Direct, &profile, &["threads"]), "ok");
     // What is not given up still holds.
     assert_eq!(lab.attempt_under(Walls::Direct, &profile, &["read", "$/secret/key"]), "EACCES");

@@ -16,10 +16,12 @@ fn check(script: &str, expected: &str) {
     }
 }
 
+/// What lies in a folder, but for the host's socket.
 fn names(lab: &Lab, folder: &str) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(lab.path(folder))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "door")
         .collect();
     names.sort();
     names

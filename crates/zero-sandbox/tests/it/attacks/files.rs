@@ -1,0 +1,149 @@
+//! Files: what is outside, what is masked, what is protected.
+
+use super::{UNCLAIMED, check, check_allowed};
+use crate::lab::{Lab, Walls, Who, is_root};
+
+#[test]
+fn nothing_outside_is_written() {
+    check(&[
+        ("append $/outside/file", "ok", "EROFS", "EACCES"),
+        ("write $/outside/file", "ok", "EROFS", "EACCES"),
+        ("write $/outside/new", "ok", "EROFS", "EACCES"),
+        ("truncate $/outside/file", "ok", "EROFS", "EACCES"),
+        ("open-trunc $/outside/file", "ok", "EROFS", "EACCES"),
+        ("mkdir $/outside/folder", "ok", "EROFS", "EACCES"),
+        ("rmdir $/outside/empty", "ok", "EROFS", "EACCES"),
+        ("symlink $/outside/link", "ok", "EROFS", "EACCES"),
+        ("mknod $/outside/node", "ok", "EROFS", "EACCES"),
+        ("mkfifo $/outside/fifo", "ok", "EROFS", "EACCES"),
+        ("own-unix $/outside/socket", "ok", "EROFS", "EPERM"),
+        ("hardlink $/ws/file $/outside/alias", "ok", "EROFS", "EACCES"),
+        ("write /proc/self/root$/outside/file", "ok", "EROFS", "EACCES"),
+        ("write /proc/self/cwd/../outside/file", "ok", "EROFS", "EACCES"),
+        ("write-through-link $/outside/file $/ws/link", "ok", "EROFS", "EACCES"),
+        ("write-through-hardlink $/outside/file $/ws/hardlink", "ok", "EXDEV", "EXDEV"),
+        ("write-through-handle $/outside/file", "ok", "EROFS", "EACCES"),
+        ("swap $/ws/sub $/outside/empty2", "ok", "EXDEV", "EACCES"),
+        ("rename $/ws/file $/outside/file", "ok", "EXDEV", "EACCES"),
+        ("remove $/outside/file", "ok", "EROFS", "EACCES"),
+    ]);
+    let answers = ["EROFS", "EACCES"];
+    for (walls, expected) in [Walls::Full, Walls::Direct].into_iter().zip(answers) {
+        let answer = Lab::new(Who::Me).attempt(walls, &["write", "/var/tmp/zero-attack-made-this"]);
+        assert_eq!(answer, expected, "where everybody may write, behind {walls:?}");
+    }
+}
+
+#[test]
+fn modes_owners_times_and_attributes_outside_stay() {
+    check(&[
+        ("chmod $/outside/file", "ok", "EROFS", UNCLAIMED),
+        ("fchmod $/outside/file", "ok", "EROFS", UNCLAIMED),
+        ("chown $/outside/file", "ok", "EROFS", UNCLAIMED),
+        ("touch $/outside/file", "ok", "EROFS", UNCLAIMED),
+        ("setxattr $/outside/file", "ok", "EROFS", UNCLAIMED),
+    ]);
+}
+
+#[test]
+fn the_workspace_is_written() {
+    check_allowed(&[
+        ("write $/ws/file", "ok", "ok", "ok"),
+        ("chmod $/ws/file", "ok", "ok", "ok"),
+        ("touch $/ws/file", "ok", "ok", "ok"),
+        ("mkfifo $/ws/fifo", "ok", "ok", "ok"),
+        ("symlink $/ws/link", "ok", "ok", "ok"),
+        ("hardlink $/ws/file $/ws/hardlink", "ok", "ok", "ok"),
+        ("rename $/ws/file $/ws/sub/file", "ok", "ok", "ok"),
+        ("read $/outside/file", "ok", "ok", "ok"),
+        ("write /tmp/zero-attack-made-this", UNCLAIMED, "ok", "EACCES"),
+        ("write /dev/null", "ok", "ok", "ok"),
+        ("threads", "ok", "ok", "ok"),
+        // Without a namespace the terminals are the host's.
+        ("append /dev/ptmx", "ok", "ok", "EACCES"),
+    ]);
+}
+
+#[test]
+fn what_is_masked_is_not_read() {
+    check(&[
+        ("read $/secret/key", "ok", "EACCES", "EACCES"),
+        ("read /proc/self/root$/secret/key", "ok", "EACCES", "EACCES"),
+        ("read /proc/thread-self/root$/secret/key", "ok", "EACCES", "EACCES"),
+        ("read /proc/self/cwd/../secret/key", "ok", "EACCES", "EACCES"),
+        ("read $/ws/sub/../../secret/key", "ok", "EACCES", "EACCES"),
+        ("read-through-link $/secret/key $/ws/link", "ok", "EACCES", "EACCES"),
+        ("read-through-hardlink $/secret/key $/ws/hardlink", "ok", "EACCES", "EXDEV"),
+        ("read-through-handle $/secret/key", "ok", "EACCES", "EACCES"),
+        ("read-through-folder-handle $/secret key", "ok", "EACCES", "EACCES"),
+        ("rename $/secret/key $/ws/taken", "ok", "EACCES", "EACCES"),
+        ("rename $/secret $/ws/taken-whole", "ok", "EXDEV", "EACCES"),
+    ]);
+    check(&[
+        ("read $/ws/.env", "ok", "EACCES", UNCLAIMED),
+        ("read-through-handle $/ws/.env", "ok", "EACCES", UNCLAIMED),
+        ("read-through-hardlink $/ws/.env $/ws/hardlink", "ok", "EXDEV", UNCLAIMED),
+        ("read $/ws/keys/key", "ok", "EACCES", UNCLAIMED),
+        ("list $/ws/keys", "ok", "EACCES", UNCLAIMED),
+        ("chmod $/ws/keys", "ok", "EROFS", UNCLAIMED),
+        ("chmod $/ws/.env", "ok", "EROFS", UNCLAIMED),
+        ("swap $/ws/file $/ws/.env", "ok", "EBUSY", UNCLAIMED),
+        ("rename $/ws/keys $/ws/sub/keys", "ok", "EBUSY", UNCLAIMED),
+        ("remove $/ws/.env", "ok", "EBUSY", UNCLAIMED),
+    ]);
+}
+
+#[test]
+fn what_is_protected_stays() {
+    check(&[
+        ("write $/ws/.git/hooks/pre-commit", "ok", "EROFS", UNCLAIMED),
+        ("write $/ws/.git/config", "ok", "EROFS", UNCLAIMED),
+        ("truncate $/ws/.git/config", "ok", "EROFS", UNCLAIMED),
+        ("chmod $/ws/.git/config", "ok", "EROFS", UNCLAIMED),
+        ("touch $/ws/.git/config", "ok", "EROFS", UNCLAIMED),
+        ("write-through-link $/ws/.git/config $/ws/link", "ok", "EROFS", UNCLAIMED),
+        ("write-through-hardlink $/ws/.git/config $/ws/alias", "ok", "EXDEV", UNCLAIMED),
+        ("write-through-handle $/ws/.git/config", "ok", "EROFS", UNCLAIMED),
+        ("swap $/ws/file $/ws/.git/config", "ok", "EXDEV", UNCLAIMED),
+        ("rename $/ws/file $/ws/.git/config", "ok", "EXDEV", UNCLAIMED),
+        ("rename $/ws/.git/config $/ws/taken", "ok", "EXDEV", UNCLAIMED),
+        ("rename $/ws/.git/hooks $/ws/.git/moved", "ok", "EBUSY", UNCLAIMED),
+        ("rename $/ws/.git/info $/ws/.git/moved-too", "ok", "EBUSY", UNCLAIMED),
+        ("rename $/ws/.git $/ws/moved", "ok", "EBUSY", UNCLAIMED),
+    ]);
+    check(&[("remove $/ws/.git/config", "ok", "EBUSY", UNCLAIMED)]);
+    check(&[("rename $/ws $/moved", "ok", "EROFS", UNCLAIMED)]);
+}
+
+#[test]
+fn what_is_protected_is_not_made() {
+    check(&[
+        ("mkdir $/ws/.vscode/inside", "ENOENT", "EROFS", UNCLAIMED),
+        ("write $/ws/.npmrc", "ok", "EISDIR", UNCLAIMED),
+        ("write $/ws/.git/config.worktree", "ok", "EISDIR", UNCLAIMED),
+        ("write $/ws/.git/info/attributes", "ok", "EISDIR", UNCLAIMED),
+        ("mkdir $/ws/.vscode", "ok", "EEXIST", UNCLAIMED),
+    ]);
+    check(&[("rename $/ws/sub $/ws/.vscode", "ok", "EBUSY", UNCLAIMED)]);
+    check(&[("rename $/ws/.git/info $/ws/.vscode", "ok", "EXDEV", UNCLAIMED)]);
+    check(&[("symlink $/ws/.vscode", "ok", "EEXIST", UNCLAIMED)]);
+}
+
+/// Only opened, never written to: if this fails, the machine that runs the tests should survive.
+#[test]
+fn the_settings_of_the_kernel_are_not_roots() {
+    check(&[("append /proc/self/oom_score_adj", "ok", "EROFS", "EACCES")]);
+    if !is_root() {
+        return;
+    }
+    let answers = [
+        (Walls::Bare, "ok"),
+        (Walls::Mounts, "EROFS"),
+        (Walls::Full, "EROFS"),
+        (Walls::Direct, "EACCES"),
+    ];
+    for (walls, expected) in answers {
+        let answer = Lab::new(Who::Me).attempt(walls, &["append", "/proc/sys/kernel/core_pattern"]);
+        assert_eq!(answer, expected, "behind {walls:?}");
+    }
+}

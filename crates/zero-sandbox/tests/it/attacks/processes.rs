@@ -1,0 +1,95 @@
+//! Other processes: an unrelated one of the same user, who keeps the command, the warden, zero.
+
+use super::{OTHER, UNCLAIMED, check, check_allowed};
+use crate::lab::{Lab, Walls, Who, copy, is_root};
+
+#[test]
+fn processes_outside_are_left_alone() {
+    check(&[
+        ("kill %", "ok", "ESRCH", "EPERM"),
+        ("kill-group %", "ok", "ESRCH", "EPERM"),
+        ("tgkill %", "ok", "ESRCH", "EPERM"),
+        ("pidfd-signal %", "ok", "ESRCH", "EPERM"),
+        ("environ-of %", "ok", "ENOENT", "EACCES"),
+        ("read /proc/%/maps", "ok", "ENOENT", "EACCES"),
+        ("append /proc/%/mem", "ok", "ENOENT", "EACCES"),
+        ("read /proc/%/fd/7", "ok", "ENOENT", "EACCES"),
+        ("list /proc/%/cwd/", "ok", "ENOENT", "EACCES"),
+        ("read /proc/%/root$/outside/file", "ok", "ENOENT", "EACCES"),
+        ("read-memory %", "EFAULT", "EPERM", "EPERM"),
+        ("limit %", "ok", "ESRCH", "EPERM"),
+        ("pin %", "ok", "ESRCH", "EPERM"),
+        ("idle %", "ok", "ESRCH", "EPERM"),
+        ("slow-disk %", "ok", "ESRCH", "EPERM"),
+        ("slow-down %", "ok", "ESRCH", "EPERM"),
+        ("processes", "ok", "few", UNCLAIMED),
+        ("read /proc/1/root$/secret/key", UNCLAIMED, "EACCES", "EACCES"),
+    ]);
+}
+
+/// Tried by the command itself, because it asks who its parent is.
+#[test]
+fn those_above_are_left_alone() {
+    // Behind mounts there is nobody above but the first process of the namespace, which is behind
+    // the same walls, and does not listen to signals.
+    let rows = [
+        ("signal", "ok ok", "ok", "EPERM EPERM EPERM"),
+        ("environ", "ok ok", "EACCES", "EACCES EACCES EACCES"),
+        ("maps", "ok ok", "EACCES", "EACCES EACCES EACCES"),
+        ("mem", "ok ok", "EACCES", "EACCES EACCES EACCES"),
+        ("fd/0", "ok ok", "EACCES", "EACCES EACCES EACCES"),
+        ("fdinfo", "ok ok", "EACCES", "EACCES EACCES EACCES"),
+        ("cwd", "ok ok", "EACCES", "EACCES EACCES EACCES"),
+        ("root", "ok ok", "EACCES", "EACCES EACCES EACCES"),
+        ("exe", "ok ok", "EACCES", "EACCES EACCES EACCES"),
+    ];
+    let bare = Lab::new(Who::Me);
+    for (what, expected, ..) in rows {
+        let answer = bare.attempt(Walls::Bare, &["above", what]);
+        assert!(answer.starts_with(expected), "{what}: {answer}");
+    }
+    for who in Who::all() {
+        let lab = Lab::new(*who);
+        for (what, _, full, direct) in rows {
+            for (walls, expected) in [(Walls::Full, full), (Walls::Direct, direct)] {
+                let answer = lab.attempt(walls, &["above", what]);
+                assert_eq!(answer, expected, "{what} by {who:?} behind {walls:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_command_may_still_do_all_that_with_its_own() {
+    check_allowed(&[
+        ("limit 0", "ok", "ok", "ok"),
+        ("pin 0", "ok", "ok", "ok"),
+        ("idle 0", "ok", "ok", "ok"),
+        ("slow-disk 0", "ok", "ok", "ok"),
+        ("slow-down 0", "ok", "ok", "ok"),
+    ]);
+}
+
+#[test]
+fn handles_are_not_inherited() {
+    check(&[("handles", OTHER, "0,1,2", "0,1,2")]);
+}
+
+#[test]
+fn no_privilege_is_held_or_gained() {
+    check(&[("capabilities", OTHER, "none1", "none1")]);
+    if !is_root() {
+        return;
+    }
+    let held = Lab::new(Who::Me).attempt(Walls::Bare, &["capabilities"]);
+    assert_eq!(held, "some");
+    for (walls, expected) in [(Walls::Bare, "0"), (Walls::Full, "65534"), (Walls::Direct, "65534")]
+    {
+        let lab = Lab::new(Who::Nobody);
+        let program = lab.path("as-root");
+        copy(&lab.path("attack"), &program);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        assert_eq!(lab.attempt(walls, &["euid-of", "$/as-root"]), expected, "{walls:?}");
+    }
+}

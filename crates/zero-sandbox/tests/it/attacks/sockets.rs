@@ -1,0 +1,33 @@
+//! Whom a command without a network could reach.
+
+use super::{OTHER, UNCLAIMED, check, check_allowed};
+
+#[test]
+fn nobody_is_reached() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let tcp = format!("tcp {}", port.local_addr().unwrap());
+    let udp = format!("udp {}", port.local_addr().unwrap());
+    check(&[
+        (&tcp, "ok", "EPERM", "EPERM"),
+        (&udp, "ok", "EPERM", "EPERM"),
+        ("tcp [::1]:1", OTHER, "EPERM", "EPERM"),
+        ("own-loopback", "ok", "EPERM", "EPERM"),
+        // Of all families, only files of its own namespace.
+        ("families", OTHER, "1", "none"),
+    ]);
+}
+
+#[test]
+fn services_of_the_host_are_not_reached() {
+    check(&[
+        ("unix $/door", "ok", "EACCES", "EPERM"),
+        ("unix $/ws/door", "ok", "EACCES", "EPERM"),
+        ("unix /proc/self/root$/door", "ok", "EACCES", "EPERM"),
+        ("unix ^", "ok", "ENOENT", "EPERM"),
+        ("abstract $", "ok", "ECONNREFUSED", "EPERM"),
+        ("datagram $/log", "ok", "EACCES", "EPERM"),
+        ("datagram-from-pair $/log", "ok", "EACCES", "EPERM"),
+        ("abstract-datagram-from-pair $-log", "ok", "ECONNREFUSED", "EPERM"),
+    ]);
+    check_allowed(&[("pair", "ok", "ok", "ok"), ("own-unix $/ws/s", "ok", "ok", UNCLAIMED)]);
+}
