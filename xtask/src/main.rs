@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod programs;
 mod repository;
 mod tests_run;
 mod tidy;

@@ -1,32 +1,19 @@
 //! The one command that says whether the repository is well: format, linter, every test.
 //!
-//! It runs on a fresh machine with only a Rust toolchain. What makes it faster or stricter is used
-//! where it is installed and named where it is not; nothing is skipped in silence.
+//! It runs on a fresh machine with only a Rust toolchain. Programs that tests run are installed where
+//! that is possible. What makes it faster or stricter is used where it is installed and named where
+//! it is not; nothing is skipped in silence.
 
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
+use crate::programs::{self, answers};
 use crate::repository::cargo;
-
-/// Programs some tests use: what needs them, and where they come from.
-const PROGRAMS: &[(&str, &str, &str)] = &[
-    ("git", "git", "tests that look at a real repository"),
-    #[cfg(target_os = "linux")]
-    ("unshare", "util-linux", "tests of full and read-only disks"),
-    #[cfg(target_os = "linux")]
-    ("mount", "mount", "tests of full and read-only disks"),
-    #[cfg(target_os = "linux")]
-    ("setpriv", "util-linux", "tests of what another person may do, when run as root"),
-    #[cfg(target_os = "linux")]
-    ("script", "bsdutils", "tests of questions on a terminal"),
-];
 
 /// Runs everything; `args` go to nextest.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
-    for note in missing_programs() {
-        eprintln!("note: {note}");
-    }
+    programs::ensure();
     let mut failed = Vec::new();
     let mut step = |name: &'static str, command: Command| -> Result<()> {
         if !succeeds(name, command)? {
@@ -62,18 +49,6 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-fn missing_programs() -> Vec<String> {
-    PROGRAMS
-        .iter()
-        .filter(|(program, ..)| !answers(Command::new(program).arg("--version")))
-        .map(|(program, package, what)| {
-            format!(
-                "`{program}` is missing: {what} cannot run in full; install the package `{package}`"
-            )
-        })
-        .collect()
-}
-
 fn cargo_has(args: &[&str], component: &str, consequence: &str) -> bool {
     let there = answers(&mut cargo(args));
     if !there {
@@ -86,12 +61,6 @@ fn cargo_has(args: &[&str], component: &str, consequence: &str) -> bool {
 
 fn has_nextest() -> bool {
     answers(&mut cargo(&["nextest", "--version"]))
-}
-
-/// True when the program is there and says so.
-fn answers(command: &mut Command) -> bool {
-    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    quiet.status().is_ok_and(|status| status.success())
 }
 
 fn succeeds(name: &str, mut command: Command) -> Result<bool> {

@@ -212,6 +212,7 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
             Ok(if seen.count() <= 3 { "few".to_owned() } else { "ok".to_owned() })
         }
         ("wait", []) => {
+            println!("waiting");
             std::thread::sleep(Duration::from_secs(60));
             Ok("ok".to_owned())
         }

@@ -27,13 +27,6 @@ pub(crate) enum Sockets {
     UnixAndInternet,
 }
 
-impl Sockets {
-    /// Whether the child shares processes, memory and services with the host.
-    fn without_namespaces(self) -> bool {
-        matches!(self, Self::Pairs | Self::Internet)
-    }
-}
-
 /// The filter could not be made for this processor.
 #[derive(Debug, thiserror::Error)]
 #[error("no system call filter can be made for this processor")]
@@ -221,23 +214,8 @@ fn rules(sockets: Sockets) -> Result<BTreeMap<i64, Vec<SeccompRule>>, FilterErro
     // No rules for a call: it is refused whatever its arguments.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    let mut pairs = vec![none_of(&[libc::AF_UNIX])?];
-    if sockets.without_namespaces() {
+    if matches!(sockets, Sockets::Pairs | Sockets::Internet) {
         rules.extend(SHARED_WITH_HOST.iter().map(|call| (*call, Vec::new())));
-        for call in ABOUT_A_PROCESS {
-            rules.insert(*call, vec![SeccompRule::new(vec![argument(0, SeccompCmpOp::Ne, 0)?])?]);
-        }
-        for (call, everybody) in ABOUT_PROCESSES {
-            let another = SeccompRule::new(vec![argument(1, SeccompCmpOp::Ne, 0)?])?;
-            let all = SeccompRule::new(vec![argument(0, SeccompCmpOp::Eq, *everybody)?])?;
-            rules.insert(*call, vec![another, all]);
-        }
-        // One of a pair for datagrams can send to whomever it names.
-        for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
-            let is_kind = SeccompCmpOp::MaskedEq(SOCKET_KIND);
-            let kind = u64::from(kind.unsigned_abs());
-            pairs.push(SeccompRule::new(vec![argument(1, is_kind, kind)?])?);
-        }
     }
     let mut namespaces = Vec::new();
     for bit in NEW_NAMESPACES {
@@ -253,8 +231,31 @@ fn rules(sockets: Sockets) -> Result<BTreeMap<i64, Vec<SeccompRule>>, FilterErro
     }
     rules.insert(libc::SYS_ioctl, typing);
     rules.insert(libc::SYS_socket, refused_sockets(sockets)?);
-    rules.insert(libc::SYS_socketpair, pairs);
+    let pairs = none_of(&[libc::AF_UNIX])?;
+    rules.insert(libc::SYS_socketpair, vec![pairs]);
+    if matches!(sockets, Sockets::Pairs | Sockets::Internet) {
+        leave_host_alone(&mut rules)?;
+    }
     Ok(rules)
+}
+
+/// Where processes and services of the host can be named, they cannot be reached.
+fn leave_host_alone(rules: &mut BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), FilterError> {
+    for call in ABOUT_A_PROCESS {
+        rules.insert(*call, vec![SeccompRule::new(vec![argument(0, SeccompCmpOp::Ne, 0)?])?]);
+    }
+    for (call, everybody) in ABOUT_PROCESSES {
+        let another = SeccompRule::new(vec![argument(1, SeccompCmpOp::Ne, 0)?])?;
+        let all = SeccompRule::new(vec![argument(0, SeccompCmpOp::Eq, *everybody)?])?;
+        rules.insert(*call, vec![another, all]);
+    }
+    // One of a pair for datagrams can send to whomever it names.
+    let pairs = rules.entry(libc::SYS_socketpair).or_default();
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+        let is_kind = SeccompCmpOp::MaskedEq(SOCKET_KIND);
+        pairs.push(SeccompRule::new(vec![argument(1, is_kind, u64::from(kind.unsigned_abs()))?])?);
+    }
+    Ok(())
 }
 
 fn refused_sockets(sockets: Sockets) -> Result<Vec<SeccompRule>, FilterError> {

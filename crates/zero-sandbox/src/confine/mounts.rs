@@ -81,7 +81,9 @@ impl Mounts {
                 tree.hold(&socket, Mount::HiddenFile);
             }
         }
-        if tree.is_out_of_sight(folder) && layout.above(folder).is_none() {
+        // What is said about the folder itself stays so.
+        let is_said = layout.above(folder).is_some() || tree.mounts.contains_key(folder);
+        if tree.is_out_of_sight(folder) && !is_said {
             tree.put(folder, Mount::ReadOnly);
         }
         let mut mounts = Self { args: Vec::new(), empty_files: Vec::new() };

@@ -1,6 +1,7 @@
 //! A folder full of things worth attacking, and ways to run an attack in it.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
@@ -109,7 +110,7 @@ impl Lab {
             give_away(root);
         }
         fs::set_permissions(root.join("attack"), PermissionsExt::from_mode(0o755)).unwrap();
-        let victim = start(who, &root.join("attack"), &["try", "wait"], root).spawn().unwrap();
+        let victim = victim(start(who, &root.join("attack"), &["try", "wait"], root));
         Self { folder, who, victim, plans: AtomicU32::new(0), doors }
     }
 
@@ -279,6 +280,16 @@ fn start(who: Who, program: &Path, args: &[&str], folder: &Path) -> Command {
         .env("SECRET", "worth something")
         .stdin(Stdio::null());
     command
+}
+
+/// Starts the process that is to be attacked, and waits until it is who it will be: until then it
+/// is the shell, and the one who started it.
+fn victim(mut command: Command) -> Child {
+    let mut victim = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(victim.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "waiting\n");
+    victim
 }
 
 /// Copies a program in a process of its own: what another thread forks meanwhile would hold a

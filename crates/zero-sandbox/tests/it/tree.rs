@@ -1,8 +1,10 @@
 //! Nothing of a command outlives it, nor the one who wanted it.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use zero_sandbox::Property;
 use zero_sandbox::running::{KillReason, Why};
 
 use crate::bench::{
@@ -19,6 +21,13 @@ fn stubborn(mark: &str) -> Vec<(&'static str, String)> {
         ("new session", format!("setsid bash -c '{sleep}' & setsid bash -c '{sleep}' & wait")),
         ("daemon", format!("(setsid bash -c '({sleep}) & ({sleep}) &' &) ; sleep 60")),
         ("ignores", format!("trap '' TERM INT HUP QUIT; ({sleep}) & ({sleep}) & wait")),
+        // A shell with jobs gives each a process group of its own.
+        ("own groups", format!("set -m; ({sleep}) & ({sleep}) & wait")),
+        // Twice removed, in a session of its own, with nobody who waits for it.
+        (
+            "orphans",
+            format!("for i in 1 2; do (setsid bash -c '(({sleep}) &) &' &); done; sleep 60"),
+        ),
         (
             "stopped",
             format!(
@@ -180,25 +189,59 @@ fn many_commands_leave_nothing() {
             .nth(2)
             .is_some_and(|keeper| std::path::Path::new(&format!("/proc/{keeper}")).exists())
     };
-    for (warden, count) in both_walls().iter().zip([60, 200]) {
-        assert_eq!(run(warden, sh("echo 0")).0, "0\n");
-        let pid = warden.pid().unwrap();
-        let held = || (children(pid).len(), fds(pid));
-        // One keeper stands ready for the next command.
-        wait_until(GONE_MAX, || held().0 == 1, || format!("{:?}", held()));
-        let before = held();
-        for _ in 0..count {
-            let how = ended(&warden.spawn(program("true", &[])).unwrap());
-            let seen = (how.exit_code, how.why, how.leftover_processes);
-            assert_eq!(seen, (Some(0), Why::Finished, 0));
+    for (warden, layers) in both_walls().iter().zip(["all", "no bubblewrap"]) {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        for name in ["ws/.git/hooks", "sessions/tmp"] {
+            std::fs::create_dir_all(place.path().join(name)).unwrap();
         }
-        wait_until(GONE_MAX, || held() <= before, || format!("{:?}, not {before:?}", held()));
+        std::fs::write(place.path().join("ws/secret"), "").unwrap();
+        let order = || {
+            let mut order = sh("echo x >$TMPDIR/x; rm $TMPDIR/x; (true &) ; true");
+            order.profile.writable = vec![place.path().join("ws")];
+            // Some that exist and some that have to be stood in for.
+            let protected = ["ws/.git/hooks", "ws/.vscode", "ws/.idea"];
+            order.profile.protected = protected.map(|name| place.path().join(name)).to_vec();
+            order.profile.masked = vec![place.path().join("ws/secret")];
+            order.profile.tmp = place.path().join("sessions/tmp");
+            order.profile.weaknesses = Property::ALL.to_vec();
+            order
+        };
+        ended(&warden.spawn(order()).unwrap());
+        let pid = warden.pid().unwrap();
+        let held = || (children(pid).len(), fds(pid), mounts(), files(place.path()));
+        // One keeper stands ready for the next command.
+        wait_until(GONE_MAX, || held().0 == 1, || format!("{layers}: {:?}", held()));
+        let before = held();
+        for _ in 0..100 {
+            let how = ended(&warden.spawn(order()).unwrap());
+            let seen = (how.exit_code, how.why, how.leftover_processes);
+            assert_eq!(seen, (Some(0), Why::Finished, 0), "{layers}");
+        }
+        wait_until(GONE_MAX, || held() == before, || format!("{:?}, not {before:?}", held()));
         wait_until(
             GONE_MAX,
             || !groups_of("").iter().any(is_stale),
             || format!("{:?}", groups_of("")),
         );
     }
+}
+
+/// How many mounts there are out here.
+fn mounts() -> usize {
+    std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count()
+}
+
+/// Everything in a folder and beneath it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        files.push(entry.path());
+        if entry.file_type().unwrap().is_dir() {
+            files.extend(self::files(&entry.path()));
+        }
+    }
+    files.sort();
+    files
 }
 
 #[test]

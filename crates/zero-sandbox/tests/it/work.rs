@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 
 use zero_sandbox::Network;
 
+use crate::bench::{both_walls, run, sh};
 use crate::lab::{Lab, Walls, Who};
 
 #[track_caller]
@@ -59,6 +60,25 @@ fn the_private_tmp_is_shown_as_tmp() {
         "echo $TMPDIR; mktemp | sed 's/tmp\\.[A-Za-z0-9]*$/X/'; pwd | sed 's,.*/,,'",
         "/tmp\n/tmp/X\nws",
     );
+}
+
+/// The host's `/tmp` is out of sight, but for a workspace in it.
+#[test]
+fn a_workspace_in_tmp_is_written() {
+    for warden in both_walls() {
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        for name in ["ws/sub", "tmp"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        for start in ["ws", "ws/sub"] {
+            let mut order = sh("echo made >made && cat made");
+            order.command.folder = folder.path().join(start);
+            order.profile.writable = vec![folder.path().join("ws")];
+            order.profile.tmp = folder.path().join("tmp");
+            let (said, how) = run(&warden, order);
+            assert_eq!(said, "made\n", "in {start}: {how:?}");
+        }
+    }
 }
 
 #[test]

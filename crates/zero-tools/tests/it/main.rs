@@ -10,6 +10,7 @@ mod contracts;
 mod crash;
 mod fixture;
 mod properties;
+mod real_work;
 mod undo;
 
 // Commands are started by this program under another name.

@@ -1,0 +1,96 @@
+//! Programs that tests run: they are looked for, installed where that is possible, and named where
+//! it is not.
+//!
+//! No test is skipped for want of one. It fails, and what is said here says what to do about it.
+
+use std::process::{Command, Stdio};
+
+/// How to see that it is there, the package of Debian and its kin that brings it, and what needs it.
+type Program = (&'static [&'static str], &'static str, &'static str);
+
+const PROGRAMS: &[Program] = &[
+    (&["git", "--version"], "git", "tests that look at a real repository"),
+    (&["cc", "--version"], "gcc", "tests that build programs"),
+    (&["make", "--version"], "make", "tests that build programs"),
+    (&["python3", "--version"], "python3", "tests that run scripts"),
+    (&["python3", "-c", "import venv, ensurepip"], "python3-venv", "tests that run scripts"),
+    (&["node", "--version"], "nodejs", "tests that run scripts"),
+    (&["perl", "--version"], "perl", "tests of processes that fork without end"),
+    #[cfg(target_os = "linux")]
+    (&["bwrap", "--version"], "bubblewrap", "tests of the walls around commands"),
+    #[cfg(target_os = "linux")]
+    (&["pgrep", "--version"], "procps", "tests of what commands leave behind"),
+    #[cfg(target_os = "linux")]
+    (&["unshare", "--version"], "util-linux", "tests of full and read-only disks"),
+    #[cfg(target_os = "linux")]
+    (&["mount", "--version"], "mount", "tests of full and read-only disks"),
+    #[cfg(target_os = "linux")]
+    (&["setpriv", "--version"], "util-linux", "tests of what another user may do, as root"),
+    #[cfg(target_os = "linux")]
+    (&["script", "--version"], "bsdutils", "tests of questions on a terminal"),
+];
+
+/// Sees to it that the programs are there, as far as that is in our power, and says what is not.
+pub(crate) fn ensure() {
+    let packages = packages(&missing());
+    if !packages.is_empty() && can_install() {
+        eprintln!("== apt-get install {}", packages.join(" "));
+        install(&packages);
+    }
+    let missing = missing();
+    for (probe, package, what) in &missing {
+        eprintln!("note: `{}` fails: {what} will fail; they need `{package}`", probe.join(" "));
+    }
+    if !missing.is_empty() {
+        let packages = self::packages(&missing).join(" ");
+        eprintln!("note: to install it all: apt-get install {packages} (as root; names of Debian)");
+    }
+}
+
+fn missing() -> Vec<&'static Program> {
+    let is_missing = |(probe, ..): &&Program| match probe {
+        [program, args @ ..] => !answers(Command::new(program).args(args)),
+        [] => false,
+    };
+    PROGRAMS.iter().filter(is_missing).collect()
+}
+
+fn packages(programs: &[&Program]) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = programs.iter().map(|(_, package, _)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+/// Only root installs, and only where it is known how. Nobody is asked for a password.
+fn can_install() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    let is_root = id.is_ok_and(|id| id.stdout.trim_ascii() == b"0");
+    is_root && answers(Command::new("apt-get").arg("--version"))
+}
+
+/// Says what went wrong, if something did: most often there is no way to the packages.
+fn install(packages: &[&str]) {
+    let steps =
+        [vec!["update"], [&["install", "-y", "--no-install-recommends"], packages].concat()];
+    for step in steps {
+        // One server that does not answer must not hold everything up.
+        let patience = ["-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20"];
+        let mut apt = Command::new("apt-get");
+        apt.args(patience).args(&step).env("DEBIAN_FRONTEND", "noninteractive");
+        let (said, done) = match apt.stdin(Stdio::null()).output() {
+            Ok(output) => ([output.stdout, output.stderr].concat(), output.status.success()),
+            Err(error) => (error.to_string().into_bytes(), false),
+        };
+        if !done {
+            eprint!("{}", String::from_utf8_lossy(&said));
+            eprintln!("note: `apt-get {}` failed; is there a way to the packages?", step.join(" "));
+        }
+    }
+}
+
+/// True when the program is there and says so.
+pub(crate) fn answers(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
