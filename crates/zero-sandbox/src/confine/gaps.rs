@@ -126,6 +126,8 @@ fn without_mounts(
     }
     if let Err(absent) = &layers.seccomp {
         gaps.absent(Property::HostSockets, absent);
+        // Limits and priorities of others are a matter of the filter only.
+        gaps.absent(Property::Processes, absent);
     }
     if version < ABI_SCOPE {
         let why = because("Landlock before version 6 cannot keep signals inside");
@@ -137,4 +139,41 @@ fn without_mounts(
 /// The version of Landlock, zero for none.
 fn version(layers: &Layers) -> i32 {
     layers.landlock.as_ref().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::confine::layout::tests::profile;
+
+    /// What is missing without bubblewrap, on a kernel with this version of Landlock, zero for none.
+    #[track_caller]
+    fn check(landlock: i32, seccomp: Result<(), Absent>, expected: &[Property]) {
+        let absent = || Absent { why: "it is not there".to_owned(), fix: None };
+        let landlock = if landlock == 0 { Err(absent()) } else { Ok(landlock) };
+        let layers = Layers { bubblewrap: Err(absent()), landlock, seccomp };
+        let folder = tempfile::tempdir().unwrap();
+        let profile = profile(folder.path(), &["."], &[]);
+        let gaps = find(&profile, &layers, &Layout::new(&profile), true);
+        let mut missing: Vec<Property> = gaps.iter().map(|gap| gap.property).collect();
+        missing.sort();
+        missing.dedup();
+        assert_eq!(missing, expected, "{layers:?}");
+    }
+
+    #[test]
+    fn an_older_kernel_promises_less() {
+        use Property::{
+            Attributes, HostSockets, Network, PrivateTmp, Processes, SystemCalls, Writes,
+        };
+        check(7, Ok(()), &[Attributes, PrivateTmp]);
+        check(6, Ok(()), &[Attributes, PrivateTmp]);
+        check(5, Ok(()), &[Attributes, Processes, PrivateTmp]);
+        check(3, Ok(()), &[Attributes, Processes, PrivateTmp]);
+        check(2, Ok(()), &[Writes, Attributes, Processes, PrivateTmp]);
+        check(0, Ok(()), &[Writes, Attributes, Processes, PrivateTmp]);
+        let none = || Err(Absent { why: "no filter".to_owned(), fix: None });
+        let without = [Attributes, Network, HostSockets, Processes, PrivateTmp, SystemCalls];
+        check(7, none(), &without);
+    }
 }

@@ -118,11 +118,16 @@ impl Layout {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::profile::{Network, ProcessLimits};
 
-    fn profile(root: &Path, writable: &[&str], protected: &[&str]) -> Profile {
+    /// A profile with these paths beneath a folder, and nothing else.
+    pub(in crate::confine) fn profile(
+        root: &Path,
+        writable: &[&str],
+        protected: &[&str],
+    ) -> Profile {
         let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect();
         let limits = ProcessLimits {
             memory_bytes: 0,

@@ -6,8 +6,8 @@ use zero_sandbox::running::{KillReason, LimitedBy, Why};
 use zero_sandbox::warden::{LimitsBy, Settings, Use, Warden};
 
 use crate::bench::{
-    GONE_MAX, LONG, all, ended, groups_of, mark, marked, parent, program, run, sh, wait_for_marked,
-    wait_until,
+    GONE_MAX, LONG, all, both_walls, ended, groups_of, mark, marked, parent, program, run, sh,
+    wait_for_marked, wait_until,
 };
 
 const MB: u64 = 1024 * 1024;
@@ -60,7 +60,12 @@ fn too_many_processes_end_the_tree() {
 /// A bomb needs a limit that the kernel keeps: the test is about that one only.
 #[test]
 fn a_fork_bomb_comes_to_nothing() {
-    let warden = Warden::start().unwrap();
+    for warden in both_walls() {
+        drop_a_bomb(&warden);
+    }
+}
+
+fn drop_a_bomb(warden: &Warden) {
     let name = mark("bomb");
     let mut order = program("bash", &["-c", "bomb() { bomb | bomb & }; bomb; sleep 60", &name]);
     order.profile.limits.processes = 60;
