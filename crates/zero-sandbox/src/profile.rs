@@ -106,7 +106,8 @@ pub enum Property {
     Masked,
     /// The network is as stated.
     Network,
-    /// Services of the host that listen on unix sockets cannot be reached.
+    /// Services of the host that listen on unix sockets when the child starts cannot be reached;
+    /// without unix sockets of its own, and in `/run` and `/tmp`, later ones neither.
     HostSockets,
     /// Processes outside cannot be signalled, traced, slowed down or limited, and their memory,
     /// environment and files cannot be read. Their names may be seen.

@@ -114,8 +114,22 @@ const REFUSED: &[libc::c_long] = &[
 ];
 
 /// Memory and messages that belong to the machine, refused where there is no namespace for them.
-const SHARED_WITH_HOST: &[libc::c_long] =
-    &[libc::SYS_shmget, libc::SYS_shmat, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
+/// Not only the calls that find them: their numbers can be guessed.
+const SHARED_WITH_HOST: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semctl,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgctl,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
 
 /// Calls that slow down, pin or limit the process that their first argument names, refused for
 /// anybody but the caller where there is no namespace of processes: zero is among the others.

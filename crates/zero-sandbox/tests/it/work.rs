@@ -113,6 +113,7 @@ fn the_network_of_the_host_has_no_services_of_the_host() {
             assert_eq!(attempt(&["socket", &raw, "3"]), "EPERM", "{walls:?}");
             let expected = if walls == Walls::Full { "EACCES" } else { "EPERM" };
             assert_eq!(attempt(&["unix", "$/door"]), expected);
+            assert_eq!(attempt(&["datagram-from-pair", "$/log"]), expected);
         }
     }
 }

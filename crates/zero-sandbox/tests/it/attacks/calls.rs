@@ -85,7 +85,16 @@ fn nobody_makes_namespaces() {
 
 #[test]
 fn memory_of_the_machine_is_shared_in_a_namespace_only() {
-    check_allowed(&[("call shmget", "ENOENT", "ENOENT", "EPERM")]);
+    check_allowed(&[
+        ("call shmget", "ENOENT", "ENOENT", "EPERM"),
+        ("call shmctl", "EINVAL", "EINVAL", "EPERM"),
+        ("call semop", "EFAULT", "EFAULT", "EPERM"),
+        ("call semctl", "EINVAL", "EINVAL", "EPERM"),
+        ("call msgrcv", "EINVAL", "EINVAL", "EPERM"),
+        ("call msgsnd", "EFAULT", "EFAULT", "EPERM"),
+        ("call msgctl", "EINVAL", "EINVAL", "EPERM"),
+        ("call mq_unlink", "EFAULT", "EFAULT", "EPERM"),
+    ]);
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,9 @@
 //! Whom a command without a network could reach.
 
+use std::os::unix::net::UnixListener;
+
 use super::{OTHER, UNCLAIMED, check, check_allowed};
+use crate::lab::{Lab, Walls, Who, is_root};
 
 #[test]
 fn nobody_is_reached() {
@@ -30,4 +33,19 @@ fn services_of_the_host_are_not_reached() {
         ("abstract-datagram-from-pair $-log", "ok", "ECONNREFUSED", "EPERM"),
     ]);
     check_allowed(&[("pair", "ok", "ok", "ok"), ("own-unix $/ws/s", "ok", "ok", UNCLAIMED)]);
+}
+
+/// Where engines of containers and buses of the desktop listen. Only root can, so only root tests it.
+#[test]
+fn services_in_run_are_not_reached() {
+    if !is_root() {
+        return;
+    }
+    let door = tempfile::Builder::new().make_in("/run", |path| UnixListener::bind(path)).unwrap();
+    for (walls, expected) in
+        [(Walls::Bare, "ok"), (Walls::Full, "ENOENT"), (Walls::Direct, "EPERM")]
+    {
+        let answer = Lab::new(Who::Me).attempt(walls, &["unix", door.path().to_str().unwrap()]);
+        assert_eq!(answer, expected, "behind {walls:?}");
+    }
 }
