@@ -124,14 +124,6 @@ pub(crate) fn lead_session() {
     unsafe { libc::setsid() };
 }
 
-/// Keeps processes behind the same walls from looking into this one, where handles are open that
-/// they have not. A program that is executed next is readable again.
-#[expect(unsafe_code, reason = "the call has no wrapper")]
-pub(crate) fn close_to_others() -> Result<(), Errno> {
-    // SAFETY: takes numbers only.
-    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0_u64, 0_u64, 0_u64, 0_u64) })
-}
-
 /// Takes harmless defaults for what is inherited.
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]
 pub(crate) fn take_defaults() -> Result<(), Errno> {

@@ -7,7 +7,6 @@
 //!
 //! We stay, behind the same walls, as the first process of the namespace: to take in what the
 //! command leaves, to say exactly how it ended, and to end with it, which ends everything inside.
-//! The command cannot look into us: whoever holds our handle could say in our place how it ended.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -20,7 +19,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::forward;
-use super::restrict::{self, ApplyError, Ready, Restrictions};
+use super::restrict::{ApplyError, Ready, Restrictions};
 use super::word::Word;
 use crate::kernel_file;
 use crate::profile::CommandSpec;
@@ -77,7 +76,9 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
     let Plan { command, restrictions, forward, word, streams } =
         read_plan(number).map_err(|error| failed("no plan to follow", &error))?;
     remove_door();
-    restrict::close_to_others().map_err(|error| failed("cannot confine", &error))?;
+    // Nobody inside looks into us or takes our handles, through one of which we say what is true.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(|errno| failed("cannot hide", &errno))?;
     let mut own = vec![i32::try_from(std::process::id()).unwrap_or(1)];
     if forward == Forward::Proxy {
         let forwarder = forward::start(&restrictions, &streams);

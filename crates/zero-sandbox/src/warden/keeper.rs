@@ -30,7 +30,8 @@ use crate::profile::ProcessLimits;
 use crate::running::{Ended, Why};
 
 /// How often walls are put up that could not be: what changed on the host meanwhile has changed.
-const WALLS_TRIES_MAX: u32 = 10;
+/// Sockets come and go, and one that went while it was to be hidden is enough.
+const WALLS_TRIES_MAX: u32 = 8;
 /// Between two looks at what the kernel says of limits it keeps.
 const EVENTS_TICK: Duration = Duration::from_millis(100);
 /// How long a tree is killed at most: only a process stuck in the kernel lasts longer.
