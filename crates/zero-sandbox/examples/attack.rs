@@ -21,16 +21,19 @@ mod processes;
 mod sockets;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
+use std::os::fd::AsRawFd as _;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use zero_sandbox::drain::Collector;
+use zero_sandbox::net::SessionNet;
 use zero_sandbox::warden::{Order, Settings, Stdio, Use, Warden};
 use zero_sandbox::{CommandSpec, Profile};
 
@@ -39,6 +42,8 @@ struct Plan {
     profile: Profile,
     command: CommandSpec,
     layers: Use,
+    /// Runs beside the command, in a network of both, and says when it is ready.
+    server: Option<CommandSpec>,
 }
 
 fn main() -> ExitCode {
@@ -57,11 +62,26 @@ fn main() -> ExitCode {
 }
 
 fn confine(plan: &str) -> ExitCode {
-    let Plan { profile, command, layers } =
+    let Plan { profile, command, layers, server } =
         serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
     let warden = Warden::start_with(Settings { layers, ..Settings::default() }).unwrap();
-    let order = Order { command, profile, stdio: Stdio::Pipes, timeout: None };
-    let mut running = match warden.spawn(order) {
+    let net = server.as_ref().map(|_| Arc::new(SessionNet::alone(&warden).unwrap()));
+    let order = |command| {
+        let (profile, net) = (profile.clone(), net.clone());
+        Order { command, profile, stdio: Stdio::Pipes, timeout: None, net }
+    };
+    let mut server = server.map(|server| {
+        let mut order = order(server);
+        // It changes nothing, and what stands in for missing files is the command's to make.
+        order.profile.protected.clear();
+        warden.spawn(order).unwrap()
+    });
+    if let Some(output) = server.as_mut().and_then(|server| server.stdout.take()) {
+        let mut line = String::new();
+        BufReader::new(File::from(output)).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+    }
+    let mut running = match warden.spawn(order(command)) {
         Ok(running) => running,
         Err(error) => {
             println!("refused: {error}");
@@ -139,6 +159,31 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
             stream.read_to_string(&mut text)?;
             Ok(text)
         }
+        ("serve", [address]) => {
+            let port = TcpListener::bind(address)?;
+            println!("ready");
+            loop {
+                let (mut stream, _) = port.accept()?;
+                let mut text = String::new();
+                stream.read_to_string(&mut text)?;
+                stream.write_all(format!("{text} yourself").as_bytes())?;
+            }
+        }
+        ("serve-abstract", [name]) => {
+            let port = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+            println!("ready");
+            loop {
+                port.accept()?;
+            }
+        }
+        ("bind", [address]) => TcpListener::bind(address).map(drop).map(ok),
+        ("raw-icmp", []) => {
+            let (kind, protocol) = (libc::SOCK_RAW, libc::IPPROTO_ICMP);
+            number(unsafe { libc::socket(libc::AF_INET, kind, protocol) }.into())
+        }
+        ("lo-flags", []) => change_lo(libc::SIOCSIFFLAGS),
+        ("lo-address", []) => change_lo(libc::SIOCSIFADDR),
+        ("lo-mtu", []) => change_lo(libc::SIOCSIFMTU),
         ("own-loopback", []) => {
             let port = TcpListener::bind("127.0.0.1:0")?;
             TcpStream::connect(port.local_addr()?).map(drop).map(ok)
@@ -220,6 +265,22 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
     }
 }
 
+/// Asks for a change of the loopback device. Everything in the request is zero but its name and the
+/// family of an address, which stops the device, gives it another address, or makes it useless.
+fn change_lo(request: libc::Ioctl) -> io::Result<String> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    let mut asked: libc::ifreq = unsafe { std::mem::zeroed() };
+    asked.ifr_name[0] = b'l'.cast_signed();
+    asked.ifr_name[1] = b'o'.cast_signed();
+    if request == libc::SIOCSIFADDR {
+        asked.ifr_ifru.ifru_addr.sa_family = libc::AF_INET.try_into().map_err(io::Error::other)?;
+    }
+    if request == libc::SIOCSIFMTU {
+        asked.ifr_ifru.ifru_mtu = 1000;
+    }
+    number(unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut asked) }.into())
+}
+
 fn number(answer: libc::c_long) -> io::Result<String> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok("ok".to_owned()) }
 }
@@ -249,6 +310,8 @@ fn word(error: &io::Error) -> String {
         (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
         (libc::ENETUNREACH, "ENETUNREACH"),
         (libc::ECONNREFUSED, "ECONNREFUSED"),
+        (libc::EADDRINUSE, "EADDRINUSE"),
+        (libc::EADDRNOTAVAIL, "EADDRNOTAVAIL"),
     ];
     let code = error.raw_os_error();
     let named = known.iter().find(|(known, _)| Some(*known) == code);

@@ -103,6 +103,7 @@ impl Place {
             },
             stdio: Stdio::Pipes,
             timeout: None,
+            net: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{confine, warden};
+use crate::{confine, net, warden};
 
 /// The name of the last step before a confined command.
 const CONFINED: &str = "zero-confined";
@@ -29,6 +29,7 @@ pub fn from_argv0() {
 fn helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<i32> {
     match Path::new(name).file_name()?.to_str()? {
         CONFINED => Some(confine::stage::run(args.next())),
+        net::ARGV0 => Some(net::help(args.next())),
         warden::ARGV0 => Some(warden::main(0)),
         _ => None,
     }

@@ -14,8 +14,7 @@
 //! arguments of the host's processes can be seen.
 
 pub(crate) mod filter;
-mod forward;
-mod gaps;
+pub(crate) mod gaps;
 mod host_sockets;
 pub(crate) mod landlock;
 mod layout;
@@ -43,7 +42,7 @@ use self::layout::{Layout, Said};
 use self::mounts::Mounts;
 use self::placeholders::Placeholders;
 use self::restrict::{Ready, RestrictError, Restrictions};
-use self::stage::{DOOR, Forward, Image, Plan};
+use self::stage::{DOOR, Image, Plan};
 use crate::child;
 use crate::probe::{Bubblewrap, Layers};
 use crate::profile::{CommandSpec, Network, Profile, Property};
@@ -58,6 +57,15 @@ const COMPLAINT_BYTES_MAX: usize = 4096;
 /// Devices that hold nothing of anybody's. Not the terminals: those of the person are among them.
 const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// Whose network a command has that is not the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Its own, made for it.
+    Own,
+    /// The one in which it is started.
+    Session,
+}
 
 /// Why a command cannot be confined as its profile says.
 #[derive(Debug, thiserror::Error)]
@@ -131,12 +139,14 @@ struct Inside {
 }
 
 impl Prepared {
-    /// Prepares `command` to run under `profile` by means of `layers`, with these `streams`.
+    /// Prepares `command` to run under `profile` by means of `layers`, with these `streams`, and
+    /// with the network it is started in where that is not its own.
     pub(crate) fn new(
         profile: &Profile,
         layers: &Layers,
         command: &CommandSpec,
         streams: [RawFd; 3],
+        whose: Whose,
     ) -> Result<Self, ConfineError> {
         let Profile { writable, protected, masked, tmp, .. } = profile;
         let mut paths =
@@ -166,7 +176,7 @@ impl Prepared {
         let restrictions = restrictions(profile, layers, &layout, readable);
         let (image, way) = match &layers.bubblewrap {
             Ok(bubblewrap) => {
-                through(bubblewrap, profile, &layout, restrictions, command, streams)?
+                through(bubblewrap, profile, &layout, restrictions, command, streams, whose)?
             }
             Err(_) => direct(profile, &restrictions, command)?,
         };
@@ -331,6 +341,7 @@ fn through(
     mut restrictions: Restrictions,
     command: &CommandSpec,
     streams: [RawFd; 3],
+    whose: Whose,
 ) -> Result<(Image, Way), ConfineError> {
     if !child::can_be_helper() {
         return Err(ConfineError::NoHelper);
@@ -344,10 +355,6 @@ fn through(
     let mut placeholders = Placeholders::beside(&profile.tmp);
     let mounts = Mounts::new(profile, &command.folder, layout, &mut placeholders)
         .map_err(ConfineError::Mounts)?;
-    let forward = match profile.network {
-        Network::Proxy { .. } => Forward::Proxy,
-        _ => Forward::Nothing,
-    };
     let hand_over = |errno: Errno| ConfineError::HandOver(errno.into());
     let (word, inner_word) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(hand_over)?;
@@ -355,7 +362,6 @@ fn through(
     let plan = Plan {
         command: with_tmp(command, Path::new(mounts::TMP)),
         restrictions,
-        forward,
         word: inner_word.as_raw_fd(),
         streams,
     };
@@ -364,6 +370,9 @@ fn through(
     let binary = this_binary().map_err(ConfineError::HandOver)?;
 
     let mut args: Vec<OsString> = bubblewrap.base().map(OsString::from).collect();
+    if profile.network != Network::Host && whose == Whose::Own {
+        args.push("--unshare-net".into());
+    }
     args.extend(mounts.args);
     let link = format!("/proc/self/fd/{}", binary.as_raw_fd());
     args.extend(["--symlink", &link, DOOR, "--chdir", "/"].map(OsString::from));
@@ -391,8 +400,8 @@ fn through(
         word,
         nothing: nothing().map_err(ConfineError::HandOver)?,
         complaints: in_memory(&[]).map_err(ConfineError::HandOver)?,
-        // Bubblewrap, the last step, and the way to the proxy.
-        processes: if forward == Forward::Proxy { 3 } else { 2 },
+        // Bubblewrap and the last step.
+        processes: 2,
         _placeholders: placeholders,
     };
     Ok((image, Way::Bubblewrap(Box::new(inside))))

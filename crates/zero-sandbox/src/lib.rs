@@ -29,6 +29,8 @@ mod located;
 mod lock;
 pub mod locked_line;
 pub mod metadata;
+#[cfg(target_os = "linux")]
+pub mod net;
 pub mod probe;
 #[cfg(target_os = "linux")]
 mod process_tree;

@@ -15,9 +15,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a child finds zero's proxy under [`Network::Proxy`]: `127.0.0.1`, this port.
-pub const PROXY_PORT: u16 = 3128;
-
 /// What a child may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,14 +45,9 @@ pub struct Profile {
 pub enum Network {
     /// Nobody, not even itself over loopback.
     Nothing,
-    /// Itself: a loopback device of its own, where nothing of the host listens.
+    /// Whoever is in the same network: a loopback device, where nothing of the host listens. It is
+    /// its own, or one that the commands of a session share.
     Loopback,
-    /// Zero's proxy, at `127.0.0.1` and [`PROXY_PORT`], and itself.
-    Proxy {
-        /// The unix socket on which the proxy listens.
-        #[serde(with = "wire::path")]
-        socket: PathBuf,
-    },
     /// Whomever the host reaches.
     Host,
 }
@@ -192,7 +184,7 @@ mod tests {
             writable: vec![odd.clone(), "/plain".into()],
             protected: vec![odd.clone()],
             masked: vec![],
-            network: Network::Proxy { socket: odd.clone() },
+            network: Network::Loopback,
             limits: ProcessLimits {
                 memory_bytes: u64::MAX,
                 cpu_percent: 1,

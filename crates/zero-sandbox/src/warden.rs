@@ -31,7 +31,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{Groups, Places};
 use crate::confine::Gap;
-use crate::profile::{CommandSpec, ProcessLimits, Profile};
+use crate::net::SessionNet;
+use crate::probe::Layers;
+use crate::profile::{CommandSpec, Network, ProcessLimits, Profile};
 use crate::running::{Ends, LimitsReport, Running};
 use message::{Failure, OrderText, Step, Told};
 pub use serve::main;
@@ -65,6 +67,8 @@ pub struct Order {
     pub stdio: Stdio,
     /// How long it may take.
     pub timeout: Option<Duration>,
+    /// The network it shares with others, under [`Network::Loopback`]; its own without.
+    pub net: Option<Arc<SessionNet>>,
 }
 
 /// What a command reads and writes.
@@ -103,6 +107,17 @@ pub enum Use {
     WithoutBubblewrap,
     /// All but Landlock.
     WithoutLandlock,
+}
+
+impl Use {
+    /// What is left of the layers of a machine.
+    fn of(self, layers: Layers) -> Layers {
+        match self {
+            Self::All => layers,
+            Self::WithoutBubblewrap => layers.without_bubblewrap(),
+            Self::WithoutLandlock => layers.without_landlock(),
+        }
+    }
 }
 
 /// How a warden works.
@@ -211,20 +226,23 @@ impl Warden {
 
     /// Starts a command.
     pub fn spawn(&self, order: Order) -> Result<Running, SpawnError> {
-        let Order { command, profile, stdio, timeout } = order;
+        let Order { command, profile, stdio, timeout, net } = order;
+        let net = net.filter(|_| profile.network == Network::Loopback);
         let command = lookup::checked(command)?;
         let system =
             |step: &'static str| move |source: io::Error| SpawnError::System { step, source };
         let (ends, child_ends) = stdio::open(stdio).map_err(system("opening its streams"))?;
         let (channel, keeper_channel) = message::channel().map_err(system("a channel to it"))?;
         let Settings { limits_by, layers } = self.settings;
-        let text = OrderText { command, profile, timeout, limits_by, layers };
+        let joins = net.is_some();
+        let text = OrderText { command, profile, timeout, limits_by, layers, joins };
         let memory = text.to_memory().map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => SpawnError::TooLarge,
             _ => system("writing the order")(error),
         })?;
         let mut fds = vec![memory.as_fd(), keeper_channel.as_fd()];
         fds.extend(child_ends.iter().map(|fd| fd.as_fd()));
+        fds.extend(net.as_ref().map(|net| net.as_fd()));
         self.send(&fds).map_err(system("reaching the warden"))?;
         // Only the keeper holds the other ends now, so that its end is seen here.
         drop((child_ends, keeper_channel, memory));
@@ -239,6 +257,11 @@ impl Warden {
             // The groups are made, which proves that they can be, and go away again.
             LimitsBy::Best => Groups::make(&Places::find(), limits).report(),
         }
+    }
+
+    /// The layers of confinement that its commands get.
+    pub(crate) fn layers(&self) -> Layers {
+        self.settings.layers.of(Layers::probe())
     }
 
     /// The number of the helper process, if it runs.
@@ -373,6 +396,7 @@ fn explained(failure: Failure, command: &CommandSpec) -> SpawnError {
         (Step::Order, _) => SpawnError::System { step: "reading the order", source },
         (Step::Fork, _) => SpawnError::System { step: "making a process", source },
         (Step::Cgroup, _) => SpawnError::System { step: "joining its control groups", source },
+        (Step::Network, _) => SpawnError::System { step: "going into its network", source },
         (Step::Stdio, _) => SpawnError::System { step: "connecting its streams", source },
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn has(gaps: &[Gap], property: Property) -> bool {
 }
 
 /// All of them in one sentence each.
-pub(super) fn listed(gaps: &[Gap]) -> String {
+pub(crate) fn listed(gaps: &[Gap]) -> String {
     let each = gaps.iter().map(|Gap { property, why, fix }| {
         let fix = fix.as_ref().map(|fix| format!("; to fix it: {fix}")).unwrap_or_default();
         format!("`{property}` cannot be enforced here: {why}{fix}")
@@ -119,10 +119,7 @@ fn without_mounts(
                 gaps.absent(Property::Network, absent);
             }
         }
-        Network::Loopback | Network::Proxy { .. } => {
-            let why = because("a network of its own needs a namespace");
-            gaps.push(Property::Network, why, fix());
-        }
+        Network::Loopback => gaps.0.push(no_network(bubblewrap)),
     }
     if let Err(absent) = &layers.seccomp {
         gaps.absent(Property::HostSockets, absent);
@@ -134,6 +131,14 @@ fn without_mounts(
         gaps.push(Property::Processes, why, fix());
     }
     gaps.push(Property::PrivateTmp, because("`/tmp` is the host's, for reading"), fix());
+}
+
+/// There is no network of its own, for want of bubblewrap.
+pub(crate) fn no_network(bubblewrap: &Absent) -> Gap {
+    let Absent { why, fix } = bubblewrap.clone();
+    let what = "a network of its own needs a namespace, and in the host's it reaches whatever the \
+                host reaches";
+    Gap { property: Property::Network, why: format!("{what}; {why}"), fix }
 }
 
 /// The version of Landlock, zero for none.

@@ -13,10 +13,7 @@ use std::path::{Path, PathBuf};
 use super::host_sockets;
 use super::layout::{Layout, Said};
 use super::placeholders::Placeholders;
-use crate::profile::{Network, Profile};
-
-/// Where the proxy's socket is for the child's side of it.
-pub(crate) const PROXY_DOOR: &str = "/dev/zero-proxy";
+use crate::profile::Profile;
 
 /// The child's own `/tmp`.
 pub(crate) const TMP: &str = "/tmp";
@@ -103,12 +100,6 @@ impl Mounts {
             self.push([&"--ro-bind-try", kept, kept]);
         }
         self.push([&"--bind", &profile.tmp.as_path(), &TMP]);
-        if profile.network != Network::Host {
-            self.push([&"--unshare-net"]);
-        }
-        if let Network::Proxy { socket } = &profile.network {
-            self.push([&"--bind", &socket.as_path(), &PROXY_DOOR]);
-        }
     }
 
     fn tree(&mut self, mounts: &BTreeMap<PathBuf, Mount>) -> io::Result<()> {

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::forward;
 use super::restrict::{ApplyError, Ready, Restrictions};
 use super::word::Word;
 use crate::kernel_file;
@@ -41,18 +40,10 @@ const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 pub(crate) struct Plan {
     pub(crate) command: CommandSpec,
     pub(crate) restrictions: Restrictions,
-    pub(crate) forward: Forward,
     /// The handle on which to say what becomes of the command.
     pub(crate) word: RawFd,
     /// The command's streams. Ours are others, so that nobody but the command holds its own.
     pub(crate) streams: [RawFd; 3],
-}
-
-/// Whether connections to the proxy's port are passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Forward {
-    Nothing,
-    Proxy,
 }
 
 /// Runs the command that the plan behind the handle `number` asks for, and gives the code to exit
@@ -73,17 +64,12 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
         format!("{what}: {error}{cause}")
     };
-    let Plan { command, restrictions, forward, word, streams } =
+    let Plan { command, restrictions, word, streams } =
         read_plan(number).map_err(|error| failed("no plan to follow", &error))?;
     remove_door();
     // Nobody inside looks into us or takes our handles, through one of which we say what is true.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|errno| failed("cannot hide", &errno))?;
-    let mut own = vec![i32::try_from(std::process::id()).unwrap_or(1)];
-    if forward == Forward::Proxy {
-        let forwarder = forward::start(&restrictions, &streams);
-        own.push(forwarder.map_err(|error| failed("no way to the proxy", &error))?);
-    }
     let image = Image::new(&command).map_err(|error| failed("cannot start", &error))?;
     let ready = Ready::new(&restrictions, &command.folder)
         .map_err(|error| failed("cannot confine", &error))?;
@@ -105,7 +91,7 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
     };
     say(word, Word::Started).map_err(|error| failed("cannot say so", &error))?;
     let ended = wait_for(main);
-    let leftover = linger(&own);
+    let leftover = linger(std::process::id());
     let last = match ended {
         Reaped { signal: Some(signal), .. } => Word::Signalled { signal, leftover },
         Reaped { exit_code, .. } => Word::Returned { code: exit_code.unwrap_or(0), leftover },
@@ -178,7 +164,7 @@ fn wait_for(main: i32) -> Reaped {
 }
 
 /// Gives what the program left a moment to end by itself, and counts what does not.
-fn linger(own: &[i32]) -> u32 {
+fn linger(own: u32) -> u32 {
     let until = Instant::now() + LEFTOVER_GRACE;
     loop {
         loop {
@@ -189,8 +175,8 @@ fn linger(own: &[i32]) -> u32 {
             }
         }
         let names = kernel_file::names(Path::new("/proc")).unwrap_or_default();
-        let pids = names.iter().filter_map(|name| name.parse::<i32>().ok());
-        let count = pids.filter(|pid| !own.contains(pid)).count();
+        let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
+        let count = pids.filter(|pid| *pid != own).count();
         if count == 0 || Instant::now() >= until {
             return u32::try_from(count).unwrap_or(u32::MAX);
         }

@@ -46,15 +46,19 @@ impl Bubblewrap {
         &self.path
     }
 
+    /// The arguments that make a namespace of users, where one is needed.
+    pub(crate) fn users(&self) -> &'static [&'static str] {
+        match self.users {
+            Users::Own => &["--unshare-user"],
+            Users::Shared => &[],
+        }
+    }
+
     /// The arguments that every child's begin with.
     pub(crate) fn base(&self) -> impl Iterator<Item = &'static str> {
-        let users = match self.users {
-            Users::Own => &["--unshare-user"][..],
-            Users::Shared => &[],
-        };
         let rest = &["--as-pid-1", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"];
         let fresh = &["--dev", "/dev", "--proc", "/proc"];
-        users.iter().chain(NAMESPACES).chain(rest).chain(fresh).copied()
+        self.users().iter().chain(NAMESPACES).chain(rest).chain(fresh).copied()
     }
 
     pub(super) fn found(&self) -> String {

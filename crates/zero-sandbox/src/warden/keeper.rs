@@ -19,11 +19,12 @@ use rustix::process::Signal;
 use super::launch::{self, Launch};
 use super::message::{self, Asked, Failure, OrderText, Step, Told};
 use super::raw::{self, Reap, Reaped};
-use super::{LEFTOVER_GRACE, LimitsBy, Use};
+use super::{LEFTOVER_GRACE, LimitsBy};
 use crate::cgroup::{Groups, Places};
 use crate::confine::word::Word;
-use crate::confine::{ConfineError, Prepared};
+use crate::confine::{ConfineError, Prepared, Whose};
 use crate::limits_watch::{self, Watch};
+use crate::net::Entry;
 use crate::probe::Layers;
 use crate::process_tree;
 use crate::profile::ProcessLimits;
@@ -96,7 +97,7 @@ impl<'a> Keeper<'a> {
     fn start(
         order: OwnedFd,
         channel: &'a OwnedFd,
-        stdio: Vec<OwnedFd>,
+        mut stdio: Vec<OwnedFd>,
         groups: Groups,
         places: &Places,
         layers: &Layers,
@@ -107,12 +108,18 @@ impl<'a> Keeper<'a> {
         let signals =
             raw::signals_as_fd(&[libc::SIGCHLD, libc::SIGTERM]).map_err(at(Step::Fork))?;
         let order = OrderText::from_memory(order).map_err(at(Step::Order))?;
-        let layers = match order.layers {
-            Use::All => layers.clone(),
-            Use::WithoutBubblewrap => layers.clone().without_bubblewrap(),
-            Use::WithoutLandlock => layers.clone().without_landlock(),
+        let layers = order.layers.of(layers.clone());
+        let net = match (order.joins, &layers.bubblewrap) {
+            (false, _) => None,
+            // Not without users beneath those whose the network is. The profile is told so.
+            (true, Err(_)) => stdio.pop().and(None),
+            (true, Ok(_)) => {
+                let net = stdio.pop().ok_or(io::ErrorKind::InvalidInput.into());
+                Some(net.and_then(Entry::new).map_err(at(Step::Network))?)
+            }
         };
-        let start = Start { order: &order, channel, signals: &signals, stdio: &stdio, layers };
+        let net = net.as_ref();
+        let start = Start { order: &order, channel, signals: &signals, stdio: &stdio, layers, net };
         let (main, prepared, groups) = start.with_walls(groups, places)?;
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let watch = Watch::new(own, &start.limits_with(&prepared), groups.report());
@@ -302,6 +309,7 @@ struct Start<'a> {
     signals: &'a OwnedFd,
     stdio: &'a [OwnedFd],
     layers: Layers,
+    net: Option<&'a Entry>,
 }
 
 /// Why a command is not behind its walls.
@@ -323,7 +331,8 @@ impl Start<'_> {
         let mut said = String::new();
         for _ in 0..WALLS_TRIES_MAX {
             let streams = launch::streams(self.stdio);
-            let mut prepared = Prepared::new(profile, &self.layers, command, streams)
+            let whose = if self.net.is_some() { Whose::Session } else { Whose::Own };
+            let mut prepared = Prepared::new(profile, &self.layers, command, streams, whose)
                 .map_err(Failure::of_confinement)?;
             if *limits_by == LimitsBy::Best {
                 groups.limit(places, &self.limits_with(&prepared));
@@ -352,7 +361,7 @@ impl Start<'_> {
             let entries = groups.entries();
             let entries = entries.map_err(|error| Failure::of_system(Step::Cgroup, &error))?;
             let folder = &self.order.command.folder;
-            Launch { prepared, folder, stdio: self.stdio, groups: &entries }.start()
+            Launch { prepared, folder, stdio: self.stdio, groups: &entries, net: self.net }.start()
         };
         let launched = launch(groups);
         if launched.as_ref().is_err_and(|failure| failure.step == Step::Cgroup) {

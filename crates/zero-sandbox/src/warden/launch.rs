@@ -14,6 +14,7 @@ use super::message::{Failure, Step};
 use super::raw::{self, CStrings, Forked};
 use crate::cgroup::Entries;
 use crate::confine::Prepared;
+use crate::net::Entry;
 
 /// What is needed to start a program.
 pub(super) struct Launch<'a> {
@@ -23,6 +24,8 @@ pub(super) struct Launch<'a> {
     pub(super) stdio: &'a [OwnedFd],
     /// How the child gets into its control groups.
     pub(super) groups: &'a Entries,
+    /// The network to start in, where it is not one's own or the host's.
+    pub(super) net: Option<&'a Entry>,
 }
 
 impl Launch<'_> {
@@ -99,6 +102,10 @@ impl Launch<'_> {
         }
         rustix::process::chdir(folder.as_c_str()).map_err(at(Step::Folder))?;
         raw::let_signals_through();
+        // Groups and folder come before: whoever is among other users is refused both.
+        if let Some(net) = self.net {
+            net.enter().map_err(at(Step::Network))?;
+        }
         #[expect(unsafe_code, reason = "the interface of confinement")]
         // SAFETY: this is the forked child, right before it executes its program.
         unsafe { self.prepared.restrict_self() }.map_err(at(Step::Confine))

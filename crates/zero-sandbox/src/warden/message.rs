@@ -26,8 +26,8 @@ use crate::running::{Confinement, Ended, KillReason, LimitsReport};
 const PACKET_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of an order: more than what the kernel takes of arguments and environment needs here.
 const ORDER_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// Descriptors of a message: an order, its channel, and three streams.
-const FDS_MAX: usize = 5;
+/// Descriptors of a message: an order, its channel, three streams, and a network.
+const FDS_MAX: usize = 6;
 
 /// An order as it travels.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,6 +37,8 @@ pub(super) struct OrderText {
     pub(super) timeout: Option<Duration>,
     pub(super) limits_by: LimitsBy,
     pub(super) layers: Use,
+    /// Whether the last descriptor is the network to start in.
+    pub(super) joins: bool,
 }
 
 /// What a keeper says of its command.
@@ -86,6 +88,8 @@ pub(crate) enum Step {
     Stdio,
     /// Going to the folder.
     Folder,
+    /// Going into the session's network.
+    Network,
     /// Finding the program, where the command is.
     Find,
     /// The program itself.
@@ -96,13 +100,13 @@ impl Step {
     /// The step a byte stands for, as a forked child writes it.
     pub(crate) fn from_byte(byte: u8) -> Self {
         let steps = [Self::Order, Self::Confine, Self::Fork, Self::Cgroup, Self::Stdio];
-        let mut steps = steps.into_iter().chain([Self::Folder, Self::Find]);
+        let mut steps = steps.into_iter().chain([Self::Folder, Self::Network, Self::Find]);
         steps.find(|step| *step as u8 == byte).unwrap_or(Self::Execute)
     }
 }
 
 /// Two ends of a new channel.
-pub(super) fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
     let kind = SocketType::SEQPACKET;
     Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
@@ -133,7 +137,7 @@ pub(crate) fn send<M: Serialize>(
 }
 
 /// The next message and its descriptors, waiting for it; nothing when the other side is closed.
-pub(super) fn receive<M: DeserializeOwned>(
+pub(crate) fn receive<M: DeserializeOwned>(
     channel: impl AsFd,
 ) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
     receive_with(channel, RecvFlags::empty())

@@ -31,6 +31,7 @@ pub(crate) fn program(program: &str, args: &[&str]) -> Order {
         profile: profile(limits),
         stdio: Stdio::Pipes,
         timeout: None,
+        net: None,
     }
 }
 

@@ -2,18 +2,28 @@
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
+use std::sync::Arc;
 
+use zero_sandbox::Network;
+use zero_sandbox::net::SessionNet;
 use zero_sandbox::warden::Warden;
 
 use crate::bench::program;
 
 pub(crate) const ARGV0: &str = "zero-test-client";
 
-/// Runs the script that is its first argument and waits for its own end.
+/// Runs the script that is its first argument, in a session's network if there is a second one,
+/// and waits for its own end.
 pub(crate) fn main() -> i32 {
-    let script = std::env::args().nth(1).unwrap();
+    let mut args = std::env::args().skip(1);
+    let script = args.next().unwrap();
     let warden = Warden::start().unwrap();
-    let running = warden.spawn(program("bash", &["-c", &script])).unwrap();
+    let mut order = program("bash", &["-c", &script]);
+    if args.next().is_some() {
+        order.profile.network = Network::Loopback;
+        order.net = Some(Arc::new(SessionNet::alone(&warden).unwrap()));
+    }
+    let running = warden.spawn(order).unwrap();
     running.wait(std::time::Duration::from_secs(60));
     0
 }
@@ -21,4 +31,9 @@ pub(crate) fn main() -> i32 {
 /// Starts such a process.
 pub(crate) fn start(script: &str) -> Child {
     Command::new("/proc/self/exe").arg0(ARGV0).arg(script).spawn().unwrap()
+}
+
+/// Starts such a process, whose command is in a session's network.
+pub(crate) fn start_in_net(script: &str) -> Child {
+    Command::new("/proc/self/exe").arg0(ARGV0).args([script, "net"]).spawn().unwrap()
 }

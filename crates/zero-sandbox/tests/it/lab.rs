@@ -179,6 +179,22 @@ impl Lab {
         said.lines().map(str::to_owned).collect()
     }
 
+    /// Runs one attempt in a network that it shares with a `server`, which is another attempt.
+    pub(crate) fn attempt_beside(&self, walls: Walls, server: &[&str], words: &[&str]) -> String {
+        let mut profile = self.profile(walls);
+        profile.network = Network::Loopback;
+        let attack = self.path("attack");
+        let spec = |words: &[&str]| {
+            let words = words.iter().map(|word| self.filled(word));
+            let words: Vec<String> = std::iter::once("try".to_owned()).chain(words).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            self.spec(attack.to_str().unwrap(), &words)
+        };
+        let plan = self.plan(walls, &profile, &spec(words), Some(&spec(server)));
+        let args = ["confine", plan.to_str().unwrap()];
+        said(start(self.who, &attack, &args, self.folder.path()))
+    }
+
     /// Runs a script of the shell in the workspace.
     pub(crate) fn shell(&self, profile: &Profile, script: &str) -> String {
         self.run(Walls::Full, profile, "sh", &["-c", script])
@@ -209,7 +225,13 @@ impl Lab {
         if walls == Walls::Bare {
             return start(self.who, Path::new(program), args, &self.path("ws"));
         }
-        let command = CommandSpec {
+        let plan = self.plan(walls, profile, &self.spec(program, args), None);
+        let args = ["confine", plan.to_str().unwrap()];
+        start(self.who, &self.path("attack"), &args, self.folder.path())
+    }
+
+    fn spec(&self, program: &str, args: &[&str]) -> CommandSpec {
+        CommandSpec {
             program: program.into(),
             args: args.iter().map(Into::into).collect(),
             folder: self.path("ws"),
@@ -217,10 +239,20 @@ impl Lab {
                 ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
                 ("HOME".into(), self.path("ws").into()),
             ],
-        };
+        }
+    }
+
+    fn plan(
+        &self,
+        walls: Walls,
+        profile: &Profile,
+        command: &CommandSpec,
+        server: Option<&CommandSpec>,
+    ) -> PathBuf {
         let plan = json!({
             "profile": profile,
             "command": command,
+            "server": server,
             "layers": match walls {
                 Walls::Bare | Walls::Full => Use::All,
                 Walls::Mounts => Use::WithoutLandlock,
@@ -230,8 +262,7 @@ impl Lab {
         let number = self.plans.fetch_add(1, Ordering::Relaxed);
         let path = self.path(&format!("plan{number}"));
         fs::write(&path, plan.to_string()).unwrap();
-        let args = ["confine", path.to_str().unwrap()];
-        start(self.who, &self.path("attack"), &args, self.folder.path())
+        path
     }
 
     fn filled(&self, word: &str) -> String {
@@ -308,7 +339,7 @@ fn give_away(path: &Path) {
 }
 
 /// The program that attacks: an example, which `cargo test` builds beside the tests.
-fn attack_program() -> PathBuf {
+pub(crate) fn attack_program() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let program = tests.parent().unwrap().parent().unwrap().join("examples/attack");
     assert!(

@@ -16,6 +16,7 @@ mod bench;
 mod client;
 mod lab;
 mod limits;
+mod network;
 mod output;
 mod promises;
 mod start;

@@ -1,8 +1,5 @@
 //! What people do all day still works.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
-
 use zero_sandbox::Network;
 
 use crate::bench::{both_walls, run, sh};
@@ -115,28 +112,6 @@ fn the_network_of_the_host_has_no_services_of_the_host() {
             assert_eq!(attempt(&["unix", "$/door"]), expected);
             assert_eq!(attempt(&["datagram-from-pair", "$/log"]), expected);
         }
-    }
-}
-
-#[test]
-fn the_proxy_is_reached_through_its_port() {
-    for who in Who::all() {
-        let lab = Lab::new(*who);
-        let socket = lab.path("proxy");
-        let proxy = UnixListener::bind(&socket).unwrap();
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-        std::fs::set_permissions(&socket, open).unwrap();
-        let served = std::thread::spawn(move || {
-            let (mut connection, _) = proxy.accept().unwrap();
-            let mut text = String::new();
-            connection.read_to_string(&mut text).unwrap();
-            connection.write_all(format!("{text} yourself").as_bytes()).unwrap();
-        });
-        let mut profile = lab.profile(Walls::Full);
-        profile.network = Network::Proxy { socket };
-        let answer = lab.attempt_under(Walls::Full, &profile, &["tcp-says", "127.0.0.1:3128"]);
-        assert_eq!(answer, "hello yourself", "{who:?}");
-        served.join().unwrap();
     }
 }
 
