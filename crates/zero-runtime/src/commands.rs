@@ -10,6 +10,7 @@
 mod environment;
 mod failure;
 mod live;
+mod network;
 pub mod plain;
 mod profile;
 mod shell;
@@ -24,9 +25,7 @@ use zero_core::{CommandLine, Execution, Reason, ToolError};
 use zero_sandbox::drain::{Collected, Collector, Spill};
 use zero_sandbox::running::{Ended, Running};
 use zero_sandbox::warden::{Order, Stdio, Warden};
-use zero_sandbox::{
-    CommandSpec, Network, ProcessLimits, StateDir, Weakness, Workspace, child, survey,
-};
+use zero_sandbox::{CommandSpec, ProcessLimits, StateDir, Weakness, Workspace, child, survey};
 
 use crate::context::CallContext;
 use crate::jobs::{Job, Jobs, Start};
@@ -34,6 +33,8 @@ use crate::policy::Policy;
 
 use self::environment::Environment;
 use self::live::Live;
+use self::network::SessionNetwork;
+pub use self::network::{Door, Reach};
 use self::shell::EndNote;
 use self::switch::Switch;
 
@@ -50,7 +51,7 @@ pub struct CommandSettings {
     /// How much one may use.
     pub limits: ProcessLimits,
     /// Whom it may reach.
-    pub network: Network,
+    pub reach: Reach,
     /// Properties of its confinement that may be missing on a machine that cannot enforce them.
     pub weaknesses: Vec<Weakness>,
     /// What it may not read, beside what the host knows to be secret.
@@ -76,7 +77,7 @@ impl Default for CommandSettings {
                 open_files: 1024,
                 file_bytes: 10 * 1024 * 1024 * 1024,
             },
-            network: Network::Nothing,
+            reach: Reach::Nothing,
             weaknesses: Vec::new(),
             masked: Vec::new(),
             protected: Vec::new(),
@@ -152,12 +153,14 @@ pub(crate) struct SessionCommands {
     /// Whether a folder and jobs outlive a call.
     remembers: bool,
     tmp: StateDir,
+    network: SessionNetwork,
     pub(crate) jobs: Jobs,
 }
 
 impl SessionCommands {
     pub(crate) fn new(tmp: StateDir, remembers: bool) -> Self {
-        Self { folder: Mutex::default(), remembers, tmp, jobs: Jobs::default() }
+        let network = SessionNetwork::default();
+        Self { folder: Mutex::default(), remembers, tmp, network, jobs: Jobs::default() }
     }
 
     /// Where the next command starts, if not in the workspace's first folder.
@@ -179,9 +182,10 @@ impl SessionCommands {
 }
 
 impl SessionCommands {
-    /// Ends every job and takes the temporary files away: the session is over.
+    /// Ends every job and their network, and takes the temporary files away: the session is over.
     pub(crate) fn end(&self) {
         self.jobs.end_all();
+        self.network.end();
         // What cannot be removed now stays private in zero's own folder.
         let _ = self.tmp.remove_all();
     }
@@ -326,8 +330,14 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
     let tmp = &commands.session.tmp;
     tmp.create().map_err(|error| failure::no_tmp(&error))?;
     let folder = execution.folder.as_ref().map_or_else(|| cx.workspace().cwd(), |f| f.canonical());
-    let mut environment =
-        commands.host.environment.with(&execution.variables, request.streams, tmp.path());
+    let settings = &commands.host.settings;
+    let given = commands.session.network.give(&settings.reach, &settings.weaknesses)?;
+    let mut environment = commands.host.environment.with(
+        given.variables,
+        &execution.variables,
+        request.streams,
+        tmp.path(),
+    );
     let (program, args, end_note) = match &execution.command {
         CommandLine::Shell(line) => shell::wrapped(line, tmp, &mut environment),
         CommandLine::Program(words) => {
@@ -335,7 +345,7 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
             (words.next().unwrap_or_default(), words.collect(), EndNote::none())
         }
     };
-    let profile = profile::profile_for(commands, cx.workspace())?;
+    let profile = profile::profile_for(commands, cx.workspace(), given.network)?;
     let order = Order {
         command: CommandSpec { program, args, folder: folder.to_owned(), environment },
         profile,
@@ -344,6 +354,7 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
             Streams::Terminal => TERMINAL,
         },
         timeout: None,
+        net: given.net,
     };
     Ok(Ready { order, folder: folder.to_owned(), end_note })
 }

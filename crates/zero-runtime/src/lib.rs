@@ -37,7 +37,9 @@ pub mod tool;
 pub mod unsettled;
 
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
-pub use commands::{CommandOutcome, CommandRequest, CommandSettings, EndFolder, Streams};
+pub use commands::{
+    CommandOutcome, CommandRequest, CommandSettings, Door, EndFolder, Reach, Streams,
+};
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};
 pub use grants::StandingAnswer;

@@ -7,7 +7,8 @@
 //!
 //! A command goes in before bubblewrap puts up the rest of its walls. Among these are users of its
 //! own, beneath those whose the network is: whatever it becomes there, it has no say over the
-//! network, only its use.
+//! network, only its use. Where root does without users of its own, what it has no more is every
+//! capability.
 //!
 //! The port of a proxy is opened inside and answered outside, by whoever holds the listener: a
 //! socket stays in the network in which it was made. So nothing of the host has to be brought in.

@@ -80,9 +80,10 @@ impl Environment {
         Self(kept)
     }
 
-    /// The whole environment of one command.
+    /// The whole environment of one command: what its network wants, and what its call sets.
     pub(super) fn with(
         &self,
+        network: &[(&str, &str)],
         variables: &[(String, String)],
         streams: Streams,
         tmp: &Path,
@@ -92,6 +93,7 @@ impl Environment {
             Streams::Terminal => "xterm-256color",
         };
         let fixed = ALWAYS.iter().copied().chain([("TERM", terminal)]);
+        let fixed = fixed.chain(network.iter().copied());
         let fixed = fixed.map(|(name, value)| (name.into(), value.into()));
         let kept = self.0.iter().map(|(name, value)| (name.into(), value.into()));
         let own = variables.iter().map(|(name, value)| (name.into(), value.into()));
@@ -150,7 +152,8 @@ mod tests {
         let all = [("PATH".to_owned(), "/bin".to_owned())];
         let environment = Environment::scrubbed(&all, &[]);
         let own = [("PAGER".to_owned(), "less".to_owned())];
-        let seen = environment.with(&own, Streams::Pipes, Path::new("/private"));
+        let network = [("PAGER", "more")];
+        let seen = environment.with(&network, &own, Streams::Pipes, Path::new("/private"));
         let mut shown: Vec<String> = seen
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))

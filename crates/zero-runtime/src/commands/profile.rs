@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use zero_core::{ErrorType, Reason, ToolError};
-use zero_sandbox::{FileType, Profile, Workspace, survey};
+use zero_sandbox::{FileType, Network, Profile, Workspace, survey};
 
 use super::CallCommands;
 use crate::policy::DeniedFiles;
@@ -100,6 +100,7 @@ const SECRETS: &[&str] = &[
 pub(super) fn profile_for(
     commands: &CallCommands,
     workspace: &Workspace,
+    network: Network,
 ) -> Result<Profile, ToolError> {
     let settings = &commands.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
@@ -119,7 +120,7 @@ pub(super) fn profile_for(
         writable: roots,
         protected,
         masked,
-        network: settings.network.clone(),
+        network,
         limits: settings.limits,
         tmp: commands.session.tmp.path().to_owned(),
         weaknesses: settings.weaknesses.clone(),

@@ -46,9 +46,12 @@ impl Fixture {
 
     /// Calls of one session.
     pub(crate) fn session() -> Self {
-        Self::build(CommandSettings::default(), |host| {
-            host.open_session(SessionId::new("test").unwrap())
-        })
+        Self::session_with(CommandSettings::default())
+    }
+
+    /// Calls of one session whose commands have these settings.
+    pub(crate) fn session_with(settings: CommandSettings) -> Self {
+        Self::build(settings, |host| host.open_session(SessionId::new("test").unwrap()))
     }
 
     fn build(

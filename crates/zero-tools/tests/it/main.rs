@@ -9,6 +9,7 @@ mod commands;
 mod contracts;
 mod crash;
 mod fixture;
+mod network;
 mod properties;
 mod real_work;
 mod undo;
