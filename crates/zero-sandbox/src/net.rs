@@ -89,24 +89,30 @@ impl AsFd for SessionNet {
 }
 
 fn made(warden: &Warden, what: Socket) -> Result<(SessionNet, OwnedFd), SpawnError> {
-    let system = |source| SpawnError::System { step: "making its network", source };
-    let refused = |why| SpawnError::Refused { why, gaps: Vec::new() };
+    let refused = |what: &dyn std::fmt::Display| SpawnError::Refused {
+        why: format!(
+            "the network of its session could not be made: {what}; try again, or let commands \
+             reach nothing"
+        ),
+        gaps: Vec::new(),
+    };
+    let system = |error: io::Error| refused(&error);
     let bubblewrap = warden.layers().bubblewrap.map_err(|absent| {
         let gaps = vec![gaps::no_network(&absent)];
         SpawnError::Refused { why: gaps::listed(&gaps), gaps }
     })?;
     if !child::can_be_helper() {
-        return Err(refused("this program does not begin as zero does".to_owned()));
+        return Err(refused(&"this program does not begin as zero does"));
     }
     let (channel, given) = message::channel().map_err(system)?;
     let mut helper = Helper(start(&bubblewrap, what, given).map_err(system)?);
     let Some(socket) = handed_out(&channel).map_err(system)? else {
-        return Err(refused(format!("its network could not be made: {}", helper.words())));
+        return Err(refused(&helper.words()));
     };
     helper.end();
     let net = of_socket(&socket).map_err(system)?;
     if is_the_same(&net, "/proc/self/ns/net").map_err(system)? {
-        return Err(refused("its network would be the one of the host".to_owned()));
+        return Err(refused(&"it would be the host's"));
     }
     Ok((SessionNet { net }, socket))
 }
