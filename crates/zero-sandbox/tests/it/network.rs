@@ -275,7 +275,7 @@ fn without_bubblewrap_there_is_none_and_the_weakness_says_what_there_is() {
 }
 
 #[test]
-fn it_outlives_the_warden_and_ends_with_its_handle() {
+fn it_outlives_the_warden() {
     let warden = warden();
     let net = alone(&warden);
     let server = serve(&warden, &net);
