@@ -34,7 +34,7 @@ use crate::policy::Policy;
 use self::environment::Environment;
 use self::live::Live;
 use self::network::SessionNetwork;
-pub use self::network::{Door, Reach};
+pub use self::network::{CommandNetwork, Door};
 use self::shell::EndNote;
 use self::switch::Switch;
 
@@ -51,7 +51,7 @@ pub struct CommandSettings {
     /// How much one may use.
     pub limits: ProcessLimits,
     /// Whom it may reach.
-    pub reach: Reach,
+    pub network: CommandNetwork,
     /// Properties of its confinement that may be missing on a machine that cannot enforce them.
     pub weaknesses: Vec<Weakness>,
     /// What it may not read, beside what the host knows to be secret.
@@ -77,7 +77,7 @@ impl Default for CommandSettings {
                 open_files: 1024,
                 file_bytes: 10 * 1024 * 1024 * 1024,
             },
-            reach: Reach::Nothing,
+            network: CommandNetwork::Nothing,
             weaknesses: Vec::new(),
             masked: Vec::new(),
             protected: Vec::new(),
@@ -331,7 +331,7 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
     tmp.create().map_err(|error| failure::no_tmp(&error))?;
     let folder = execution.folder.as_ref().map_or_else(|| cx.workspace().cwd(), |f| f.canonical());
     let settings = &commands.host.settings;
-    let given = commands.session.network.give(&settings.reach, &settings.weaknesses)?;
+    let given = commands.session.network.give(&settings.network, &settings.weaknesses)?;
     let mut environment = commands.host.environment.with(
         given.variables,
         &execution.variables,

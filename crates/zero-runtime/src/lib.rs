@@ -38,7 +38,7 @@ pub mod unsettled;
 
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
 pub use commands::{
-    CommandOutcome, CommandRequest, CommandSettings, Door, EndFolder, Reach, Streams,
+    CommandNetwork, CommandOutcome, CommandRequest, CommandSettings, Door, EndFolder, Streams,
 };
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};

@@ -42,7 +42,7 @@ const PROXY_VARIABLES: &[(&str, &str)] = &[
 
 /// Whom the commands of a session may reach.
 #[derive(Clone, Debug, Default)]
-pub enum Reach {
+pub enum CommandNetwork {
     /// Nobody, not even each other.
     #[default]
     Nothing,
@@ -83,13 +83,17 @@ impl SessionNetwork {
     ///
     /// On a machine where none can be made, commands are refused, unless they may do without. Then
     /// they have the host's, and their confinement says so.
-    pub(super) fn give(&self, reach: &Reach, weaknesses: &[Weakness]) -> Result<Given, ToolError> {
-        let door = match reach {
-            Reach::Nothing => {
+    pub(super) fn give(
+        &self,
+        allowed: &CommandNetwork,
+        weaknesses: &[Weakness],
+    ) -> Result<Given, ToolError> {
+        let door = match allowed {
+            CommandNetwork::Nothing => {
                 return Ok(Given { network: Network::Nothing, net: None, variables: &[] });
             }
-            Reach::Loopback => None,
-            Reach::Hosts(door) => Some(door.as_ref()),
+            CommandNetwork::Loopback => None,
+            CommandNetwork::Hosts(door) => Some(door.as_ref()),
         };
         let network = Network::Loopback;
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use zero_runtime::{CommandSettings, Door, Reach};
+use zero_runtime::{CommandNetwork, CommandSettings, Door};
 
 use crate::fixture::{Fixture, said};
 
 const NETWORK: &str = "readlink /proc/self/ns/net";
 
-fn session(reach: Reach) -> Fixture {
-    Fixture::session_with(CommandSettings { reach, ..CommandSettings::default() })
+fn session(network: CommandNetwork) -> Fixture {
+    Fixture::session_with(CommandSettings { network, ..CommandSettings::default() })
 }
 
 async fn bash(f: &Fixture, command: &str) -> String {
@@ -23,7 +23,7 @@ async fn bash(f: &Fixture, command: &str) -> String {
 
 #[tokio::test]
 async fn the_commands_of_a_session_are_in_one_network() {
-    let (one, other) = (session(Reach::Loopback), session(Reach::Loopback));
+    let (one, other) = (session(CommandNetwork::Loopback), session(CommandNetwork::Loopback));
     let network = bash(&one, NETWORK).await;
     assert!(network.starts_with("net:["), "{network}");
     assert_eq!(bash(&one, NETWORK).await, network);
@@ -36,7 +36,7 @@ async fn the_commands_of_a_session_are_in_one_network() {
 
 #[tokio::test]
 async fn a_server_is_there_for_the_next_command() {
-    let f = session(Reach::Loopback);
+    let f = session(CommandNetwork::Loopback);
     f.put("page", "hello");
     let server = json!({"command": "exec python3 -m http.server 8123", "run_in_background": true});
     f.call("Bash", server).await.unwrap();
@@ -50,18 +50,18 @@ async fn a_server_is_there_for_the_next_command() {
         assert!(Instant::now() < until, "{answer}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let answer = bash(&session(Reach::Loopback), client).await;
+    let answer = bash(&session(CommandNetwork::Loopback), client).await;
     assert_eq!(answer, "(exit code 7)", "another session has no such server");
 }
 
 #[tokio::test]
 async fn nothing_is_reached_unless_it_is_said() {
     let connect = "exec 3<>/dev/tcp/127.0.0.1/9";
-    let answer = bash(&session(Reach::Nothing), connect).await;
+    let answer = bash(&session(CommandNetwork::Nothing), connect).await;
     assert!(answer.contains("Operation not permitted"), "{answer}");
-    let answer = bash(&session(Reach::Loopback), connect).await;
+    let answer = bash(&session(CommandNetwork::Loopback), connect).await;
     assert!(answer.contains("Connection refused"), "{answer}");
-    let answer = bash(&session(Reach::Loopback), "exec 3<>/dev/tcp/192.0.2.1/9").await;
+    let answer = bash(&session(CommandNetwork::Loopback), "exec 3<>/dev/tcp/192.0.2.1/9").await;
     assert!(answer.contains("Network is unreachable"), "{answer}");
 }
 
@@ -95,7 +95,7 @@ impl Door for Proxy {
 
 #[tokio::test]
 async fn hosts_are_reached_through_the_proxy_and_not_else() {
-    let f = session(Reach::Hosts(Proxy::start()));
+    let f = session(CommandNetwork::Hosts(Proxy::start()));
     let answer = bash(&f, "curl -s http://example.test/page").await;
     assert_eq!(answer, "GET http://example.test/page HTTP/1.1");
     let answer = bash(&f, "curl -s --noproxy '*' http://192.0.2.1/ || echo no").await;
@@ -126,7 +126,7 @@ impl Door for Shut {
 
 #[tokio::test]
 async fn without_a_proxy_no_command_runs() {
-    let f = session(Reach::Hosts(Arc::new(Shut)));
+    let f = session(CommandNetwork::Hosts(Arc::new(Shut)));
     let said = f.fail("Bash", json!({"command": "touch made"})).await;
     let expected = "io: there is no way to the hosts that commands may reach: the proxy does not \
                     start; try again, or allow none in the settings";
