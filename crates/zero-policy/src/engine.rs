@@ -10,12 +10,14 @@ mod files;
 mod hosts;
 mod offers;
 mod operands;
+mod reach;
 mod tree;
 
 use std::path::{Path, PathBuf};
 
 use zero_core::{CommandLine, Effect, Execution, Risk, TargetPath};
 
+pub use self::reach::{Permit, Reach, Refusal};
 pub use self::tree::{Tree, TreeNode};
 use crate::decision::{Decision, Grant, JudgedEffect, Verdict};
 use crate::mode::Mode;

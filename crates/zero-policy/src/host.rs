@@ -5,10 +5,14 @@
 //! address ends in the same [`HostName`].
 
 mod address;
+mod pattern;
 mod punycode;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+
+pub use self::pattern::HostPattern;
+pub(crate) use self::pattern::is_web_port;
 
 /// A host as rules compare it: lower case, no trailing dot, punycode, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,8 +93,8 @@ impl HostName {
         }
     }
 
-    /// Reads a host alone, without user, port or path.
-    pub(crate) fn from_host(text: &str) -> Result<Self, HostError> {
+    /// Reads a host alone, without user, port or path. An IPv6 address stands in brackets.
+    pub fn from_host(text: &str) -> Result<Self, HostError> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or(HostError::Address)?;
             let (inner, _zone) = inner.split_once('%').unwrap_or((inner, ""));
@@ -126,7 +130,7 @@ impl HostName {
     }
 
     /// An address; one that only wraps another is that other one.
-    pub(crate) fn address(address: IpAddr) -> Self {
+    pub fn address(address: IpAddr) -> Self {
         Self(Host::Address(address.to_canonical()))
     }
 

@@ -17,7 +17,8 @@ pub mod shell;
 pub mod world;
 
 pub use decision::{Decision, Grant, JudgedEffect, Verdict};
-pub use engine::{Engine, EngineConfig, Request};
+pub use engine::{Engine, EngineConfig, Permit, Reach, Refusal, Request};
+pub use host::{HostName, HostPattern};
 pub use mode::Mode;
 pub use rule::{Rule, Source};
 pub use world::{NoWorld, Sought, World};

@@ -92,6 +92,11 @@ impl Rule {
         Some(base.iter().map(PathBuf::from).chain(names).collect())
     }
 
+    /// Whether it is the person's own rule for exactly one thing, which opens what no other does.
+    pub(crate) fn is_exact_and_own(&self) -> bool {
+        self.is_exact() && self.source.owner == Owner::Person
+    }
+
     /// Whether it names one thing: it has a pattern, and no wildcard is in it.
     pub fn is_exact(&self) -> bool {
         match &self.target {

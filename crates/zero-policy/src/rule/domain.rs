@@ -21,7 +21,7 @@ pub(crate) enum DomainPattern {
 }
 
 impl DomainPattern {
-    pub(super) fn parse(text: &str) -> Result<Self, RuleError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, RuleError> {
         let wrong = || RuleError::Domain(text.to_owned());
         let domain = text.strip_suffix('.').unwrap_or(text);
         if domain == "*" {
@@ -48,6 +48,20 @@ impl DomainPattern {
                 Ok(Self::Beneath(rest.join(".")))
             }
             _ => Ok(Self::Labels(labels)),
+        }
+    }
+
+    /// Whether a host fits. An address fits only where it is named: `*` stands for names.
+    pub(crate) fn names(&self, host: &HostName) -> bool {
+        match (self, host.name()) {
+            (Self::Address(address), _) => host.ip() == Some(*address),
+            (_, None) => false,
+            (Self::Any, Some(_)) => true,
+            (Self::Name(wanted), Some(name)) => wanted == name,
+            (Self::Beneath(parent), Some(name)) => {
+                name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'))
+            }
+            (Self::Labels(labels), Some(name)) => labels_match(labels, name),
         }
     }
 

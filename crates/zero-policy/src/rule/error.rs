@@ -64,6 +64,12 @@ pub enum RuleError {
          `domain:example.com` or `domain:*.example.com`"
     )]
     Domain(String),
+    /// A host that commands may connect to, and is none.
+    #[error(
+        "`{0}` names no host; write it without scheme and path, such as `example.com`, \
+         `*.example.com` or `example.com:8443`"
+    )]
+    Network(String),
     /// `:*` before the end.
     #[error("`:*` in `{0}` is not at the end; write `*` for any text in between")]
     PrefixNotAtEnd(String),

@@ -1,0 +1,307 @@
+//! Judges each connection that a confined command tries to make.
+//!
+//! Nobody can be asked here, in the middle of a command: what no rule allows is refused, and so is
+//! what a rule says to ask about.
+
+use std::net::IpAddr;
+
+use super::Engine;
+use crate::decision::{Grant, Verdict};
+use crate::host::{HostName, HostPattern, is_web_port};
+use crate::rule::Rule;
+
+/// Commands connect; what counts for them is what is said of hosts for every tool.
+const TOOL: &str = "Bash";
+
+/// A connection to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach<'a> {
+    /// To which host.
+    pub host: &'a HostName,
+    /// To which of its ports.
+    pub port: u16,
+    /// Hosts that settings list for commands, beside the rules.
+    pub network: &'a [HostPattern],
+    /// What a person has allowed for the session.
+    pub grants: &'a [Grant],
+}
+
+/// Why a connection may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// The rule that allows it, as written.
+    pub rule: String,
+    /// Where it stands.
+    pub source: String,
+}
+
+/// Why a connection may not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Nothing allows the host.
+    #[error("no rule allows this host")]
+    NoRule,
+    /// The host is allowed, but not this port of it.
+    #[error("rule `{rule}` allows this host, but not port {port}")]
+    Port {
+        /// The rule that allows the host.
+        rule: String,
+        /// The port.
+        port: u16,
+    },
+    /// A rule denies it, or says to ask.
+    #[error("rule `{rule}` {}", said(*.verdict))]
+    Rule {
+        /// What the rule says.
+        verdict: Verdict,
+        /// The rule, as written.
+        rule: String,
+        /// Where it stands.
+        place: String,
+    },
+    /// It leads inside, not to the open internet.
+    #[error("it is {what}")]
+    Inside {
+        /// What is there.
+        what: &'static str,
+        /// Whether the person's own rule for exactly this host would open it.
+        may_be_named: bool,
+    },
+}
+
+fn said(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Deny => "denies it",
+        Verdict::Ask => "says to ask, and nobody can be asked while a command runs",
+        Verdict::Allow => "allows it",
+    }
+}
+
+impl Refusal {
+    fn by(verdict: Verdict, rule: &Rule) -> Self {
+        Self::Rule { verdict, rule: rule.text.clone(), place: rule.source.to_string() }
+    }
+
+    fn inside(what: &'static str) -> Self {
+        // The same places that no rule opens for a fetch.
+        let may_be_named = !what.contains("metadata") && !what.contains("link-local");
+        Self::Inside { what, may_be_named }
+    }
+}
+
+impl Engine {
+    /// Whether a confined command may connect to a host: only when something allows it and no rule
+    /// denies it or says to ask. A host written as an address must be named as that address. Where
+    /// no port is named, those of the web are meant.
+    ///
+    /// A name that stands for this machine or a private network, such as `localhost`, needs the
+    /// person's own rule for exactly that name; that settings list it is not enough. Which addresses
+    /// a host may then have is for [`Engine::may_pin`] to say.
+    pub fn may_reach(&self, reach: Reach<'_>) -> Result<Permit, Refusal> {
+        let Reach { host, port, network, grants } = reach;
+        self.not_forbidden(host)?;
+        let rule = match host.ip() {
+            Some(_) => self.rules.named_host(Verdict::Allow, TOOL, host),
+            None => self.rules.host(Verdict::Allow, TOOL, host),
+        };
+        if let Some(what) = host.is_private().filter(|_| host.name().is_some()) {
+            let refusal = Refusal::inside(what);
+            let is_opened = rule.is_some_and(Rule::is_exact_and_own)
+                && matches!(refusal, Refusal::Inside { may_be_named: true, .. });
+            if !is_opened {
+                return Err(refusal);
+            }
+        }
+        let granted = format!("WebFetch(domain:{host})");
+        let granted = grants.iter().find(|grant| grant.rule == granted);
+        let by_rule = rule.map(|rule| (rule.text.clone(), rule.source.to_string()));
+        let by_grant = granted.map(|grant| (grant.rule.clone(), "grant".to_owned()));
+        let on_web = by_rule.or(by_grant);
+        let mut listed = network.iter().filter(|pattern| pattern.names(host));
+        let listed_here = listed.clone().find(|pattern| pattern.has_port(port));
+        match (on_web, listed_here) {
+            (Some((rule, source)), _) if is_web_port(port) => Ok(Permit { rule, source }),
+            (_, Some(pattern)) => {
+                Ok(Permit { rule: pattern.to_string(), source: "sandbox.network".to_owned() })
+            }
+            (Some((rule, _)), None) => Err(Refusal::Port { rule, port }),
+            (None, None) => Err(match listed.next() {
+                Some(pattern) => Refusal::Port { rule: pattern.to_string(), port },
+                None => Refusal::NoRule,
+            }),
+        }
+    }
+
+    /// Whether an address that a permitted host turned out to have may be connected to. `inside`
+    /// says what is there when it is not one of the open internet; then the person's own rule must
+    /// name exactly this address, whatever is said of the host.
+    pub fn may_pin(&self, address: IpAddr, inside: Option<&'static str>) -> Result<(), Refusal> {
+        let host = HostName::address(address);
+        self.not_forbidden(&host)?;
+        let Some(what) = inside else { return Ok(()) };
+        let refusal = Refusal::inside(what);
+        let rule = self.rules.named_host(Verdict::Allow, TOOL, &host);
+        match refusal {
+            Refusal::Inside { may_be_named: true, .. }
+                if rule.is_some_and(Rule::is_exact_and_own) =>
+            {
+                Ok(())
+            }
+            refusal => Err(refusal),
+        }
+    }
+
+    fn not_forbidden(&self, host: &HostName) -> Result<(), Refusal> {
+        for verdict in [Verdict::Deny, Verdict::Ask] {
+            if let Some(rule) = self.rules.host(verdict, TOOL, host) {
+                return Err(Refusal::by(verdict, rule));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineConfig;
+    use crate::rule::{Owner, Source};
+
+    /// Rules such as `allow WebFetch(domain:a.com)`; `theirs` in front makes it the project's.
+    fn engine(rules: &[&str]) -> Engine {
+        let rule = |text: &&str| {
+            let (owner, text) = match text.strip_prefix("theirs ") {
+                Some(text) => (Owner::Project, text),
+                None => (Owner::Person, *text),
+            };
+            let (verdict, text) = text.split_once(' ').unwrap();
+            let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+            Rule::parse(text, verdict, Source { name: "test".to_owned(), line: None, owner })
+                .unwrap()
+        };
+        let rules = rules.iter().map(rule).collect();
+        Engine::new(EngineConfig { rules, ..EngineConfig::default() })
+    }
+
+    #[track_caller]
+    fn check(rules: &[&str], network: &[&str], target: &str, expected: &str) {
+        let network: Vec<_> =
+            network.iter().map(|text| HostPattern::parse(text).unwrap()).collect();
+        let (host, port) = target.rsplit_once(':').unwrap();
+        let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
+        let reach = Reach { host: &host, port, network: &network, grants: &[] };
+        let said = match engine(rules).may_reach(reach) {
+            Ok(permit) => format!("{} of {}", permit.rule, permit.source),
+            Err(refusal) => refusal.to_string(),
+        };
+        assert_eq!(said, expected, "{rules:?} {network:?} {target}");
+    }
+
+    const A: &str = "allow WebFetch(domain:a.com)";
+    const NONE: &str = "no rule allows this host";
+
+    #[test]
+    fn only_what_is_allowed_is_reached() {
+        check(&[], &[], "a.com:443", NONE);
+        check(&[A], &[], "a.com:443", "WebFetch(domain:a.com) of test");
+        check(&[A], &[], "A.com.:80", "WebFetch(domain:a.com) of test");
+        check(&[A], &[], "b.com:443", NONE);
+        check(&[A], &[], "x.a.com:443", NONE);
+        check(&[], &["b.com"], "b.com:443", "b.com of sandbox.network");
+        check(&["allow WebFetch"], &[], "b.com:443", "WebFetch of test");
+        check(&["allow Bash", "allow Read"], &[], "b.com:443", NONE);
+    }
+
+    #[test]
+    fn ports_beside_those_of_the_web_are_named() {
+        let port = "rule `WebFetch(domain:a.com)` allows this host, but not port 22";
+        check(&[A], &[], "a.com:22", port);
+        check(&[A], &["a.com:22"], "a.com:22", "a.com:22 of sandbox.network");
+        check(
+            &[],
+            &["a.com:22"],
+            "a.com:443",
+            "rule `a.com:22` allows this host, but not port 443",
+        );
+        check(&[], &["a.com:22", "a.com"], "a.com:443", "a.com of sandbox.network");
+    }
+
+    #[test]
+    fn deny_and_ask_beat_every_allow() {
+        let deny = "rule `WebFetch(domain:*.a.com)` denies it";
+        check(&[A, "deny WebFetch(domain:*.a.com)"], &["x.a.com"], "x.a.com:443", deny);
+        let ask = "rule `WebFetch(domain:a.com)` says to ask, and nobody can be asked while a command runs";
+        check(&[A, "ask WebFetch(domain:a.com)"], &["a.com"], "a.com:443", ask);
+        check(&[A, "deny WebFetch"], &["a.com"], "a.com:443", "rule `WebFetch` denies it");
+    }
+
+    #[test]
+    fn addresses_are_reached_only_where_they_are_named() {
+        check(&["allow WebFetch"], &["*"], "93.184.216.34:443", NONE);
+        let named = "allow WebFetch(domain:93.184.216.34)";
+        check(&[named], &[], "0x5db8d822:443", "WebFetch(domain:93.184.216.34) of test");
+        check(
+            &[],
+            &["[2606:4700::1111]:53"],
+            "[2606:4700::1111]:53",
+            "[2606:4700::1111]:53 of sandbox.network",
+        );
+    }
+
+    #[test]
+    fn names_of_this_machine_need_a_rule_of_their_own() {
+        let local = "allow WebFetch(domain:localhost)";
+        check(&["allow WebFetch"], &["localhost"], "localhost:80", "it is this machine");
+        check(&[local], &[], "LOCALHOST.:80", "WebFetch(domain:localhost) of test");
+        check(&[&format!("theirs {local}")], &[], "localhost:80", "it is this machine");
+        check(
+            &["allow WebFetch(domain:metadata.google.internal)"],
+            &[],
+            "metadata.google.internal:80",
+            "it is a cloud metadata service",
+        );
+    }
+
+    #[track_caller]
+    fn check_pin(rules: &[&str], address: &str, expected: &str) {
+        let address: IpAddr = address.parse().unwrap();
+        let inside = HostName::address(address).is_private();
+        let said = match engine(rules).may_pin(address, inside) {
+            Ok(()) => "fine".to_owned(),
+            Err(refusal) => refusal.to_string(),
+        };
+        assert_eq!(said, expected, "{rules:?} {address}");
+    }
+
+    #[test]
+    fn an_address_inside_is_pinned_only_where_exactly_it_is_named() {
+        check_pin(&[], "93.184.216.34", "fine");
+        check_pin(&["allow WebFetch"], "127.0.0.1", "it is this machine");
+        check_pin(&["allow WebFetch(domain:127.0.0.1)"], "127.0.0.1", "fine");
+        check_pin(&["allow WebFetch(domain:127.0.0.1)"], "::ffff:127.0.0.1", "fine");
+        check_pin(&["allow WebFetch(domain:127.0.0.1)"], "127.0.0.2", "it is this machine");
+        check_pin(&["allow WebFetch(domain:localhost)"], "127.0.0.1", "it is this machine");
+        check_pin(&["theirs allow WebFetch(domain:127.0.0.1)"], "127.0.0.1", "it is this machine");
+        check_pin(
+            &["allow WebFetch(domain:169.254.169.254)"],
+            "169.254.169.254",
+            "it is a cloud metadata service",
+        );
+        check_pin(
+            &["deny WebFetch(domain:93.184.216.34)"],
+            "93.184.216.34",
+            "rule `WebFetch(domain:93.184.216.34)` denies it",
+        );
+    }
+
+    #[test]
+    fn what_was_granted_for_the_session_counts_as_allowed() {
+        let host = HostName::from_host("a.com").unwrap();
+        let grants =
+            [Grant { rule: "WebFetch(domain:a.com)".to_owned(), folder: None, program: None }];
+        let reach = Reach { host: &host, port: 443, network: &[], grants: &grants };
+        assert_eq!(engine(&[]).may_reach(reach).unwrap().source, "grant");
+        let denied = engine(&["ask WebFetch(domain:a.com)"]).may_reach(reach);
+        assert!(matches!(denied, Err(Refusal::Rule { .. })));
+    }
+}
