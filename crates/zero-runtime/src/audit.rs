@@ -81,6 +81,9 @@ pub struct AuditRow {
     /// The tool that stood in for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
+    /// The connection it is about; then it is no call, and `tool` is `connection`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<AuditConnection>,
 }
 
 impl AuditRow {
@@ -106,6 +109,7 @@ impl AuditRow {
             queue_depth: 0,
             attempts: None,
             fallback: None,
+            connection: None,
         }
     }
 
@@ -128,6 +132,26 @@ pub fn unwritable(error: &io::Error) -> ToolError {
         _ => Reason::AccessDenied,
     };
     ToolError::failed(reason, message)
+}
+
+/// A connection that a command made, or tried to make, as it is written down. Where to stands in the
+/// row's title and input; what was said there is nobody's business.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AuditConnection {
+    /// `socks5`, `connect` or `http`; `socks4` or `unknown` where it came to nothing.
+    pub protocol: String,
+    /// The call whose connection it was, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_call: Option<String>,
+    /// The address it went to; absent when none was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Bytes that were sent to the host.
+    #[serde(default)]
+    pub sent_bytes: u64,
+    /// Bytes that came from it.
+    #[serde(default)]
+    pub received_bytes: u64,
 }
 
 /// One effect, as it is written down.

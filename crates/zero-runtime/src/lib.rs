@@ -16,6 +16,7 @@ pub mod breaker;
 pub mod commands;
 pub mod context;
 pub mod dialect;
+pub mod egress;
 pub mod execute;
 pub mod grants;
 pub mod host;
@@ -42,6 +43,7 @@ pub use commands::{
 };
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};
+pub use egress::{Egress, EgressConfig};
 pub use grants::StandingAnswer;
 pub use host::{HostConfig, ToolHost};
 pub use machine::Machine;

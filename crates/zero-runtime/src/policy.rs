@@ -1,11 +1,12 @@
 //! The port through which a call is judged, and the judge of a host without rules.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use zero_core::{Effect, Risk, ToolSpec};
 use zero_sandbox::Workspace;
 
-pub use zero_policy::{Decision, Grant, JudgedEffect, Verdict};
+pub use zero_policy::{Decision, Grant, JudgedEffect, Permit, Reach, Refusal, Verdict};
 
 /// What a policy looks at.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,17 @@ pub trait Policy: Send + Sync {
     /// The files and folders that commands must not be able to read, because a rule denies it.
     fn denied_files(&self, _workspace: &Workspace, _most: usize) -> DeniedFiles {
         DeniedFiles::All(Vec::new())
+    }
+
+    /// Whether a confined command may connect to a host, where nobody can be asked.
+    fn may_reach(&self, _reach: Reach<'_>) -> Result<Permit, Refusal> {
+        Err(Refusal::NoRule)
+    }
+
+    /// Whether it may use an address that such a host turned out to have. `inside` says what is
+    /// there when it is not one of the open internet.
+    fn may_pin(&self, _address: IpAddr, _inside: Option<&'static str>) -> Result<(), Refusal> {
+        Err(Refusal::NoRule)
     }
 }
 

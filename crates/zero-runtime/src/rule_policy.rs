@@ -2,9 +2,10 @@
 
 mod denied_files;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use zero_policy::{Decision, Engine, Request};
+use zero_policy::{Decision, Engine, Permit, Reach, Refusal, Request};
 use zero_sandbox::{Workspace, survey};
 
 use crate::machine::Machine;
@@ -56,5 +57,12 @@ impl Policy for RulePolicy {
         denied_files::find(starts, most, &|path| {
             self.may_read(COMMANDS, path, &survey::canonical(path).unwrap_or_else(|| path.into()))
         })
+    }
+    fn may_reach(&self, reach: Reach<'_>) -> Result<Permit, Refusal> {
+        self.engine.may_reach(reach)
+    }
+
+    fn may_pin(&self, address: IpAddr, inside: Option<&'static str>) -> Result<(), Refusal> {
+        self.engine.may_pin(address, inside)
     }
 }

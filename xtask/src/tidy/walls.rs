@@ -50,6 +50,7 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["anyhow"], &["zero", "xtask"], "libraries have errors that can be matched"),
     (&["jsonschema"], &["zero-runtime"], "inputs are checked in one place"),
+    (&["httparse"], &["zero-runtime"], "one proxy, one reader of HTTP heads"),
     (
         &["ignore", "grep-matcher", "grep-regex", "grep-searcher"],
         &["zero-tools"],

@@ -4,6 +4,9 @@
 
 mod answers;
 mod audit_chain;
+mod egress;
+mod egress_clients;
+mod egress_fixture;
 mod fixture;
 mod outcomes;
 mod registry;

@@ -1,0 +1,188 @@
+//! Passes bytes on between both ends until one of them is done with it.
+//!
+//! Each direction reads no further than it can write, and ends by itself: a client that has said
+//! everything still hears the answer.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
+
+use super::body::BodyReader;
+
+/// Bytes on their way in one direction.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// How much was passed on, and when something was last.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    began: Instant,
+    sent: AtomicU64,
+    received: AtomicU64,
+    last_ms: AtomicU64,
+}
+
+impl Traffic {
+    pub(super) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { began: Instant::now(), sent: zero(), received: zero(), last_ms: zero() }
+    }
+
+    /// Bytes from the client to the host.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Bytes from the host to the client.
+    pub(super) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the head of a request was sent.
+    pub(super) fn sent_head(&self, bytes: usize) {
+        self.add(&self.sent, bytes);
+    }
+
+    fn add(&self, counter: &AtomicU64, bytes: usize) {
+        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.touch();
+    }
+
+    fn touch(&self) {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing was passed on for so long.
+    async fn until_idle(&self, idle: Duration) {
+        loop {
+            let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
+            let until = self.began + last + idle;
+            if Instant::now() >= until {
+                return;
+            }
+            tokio::time::sleep_until(until).await;
+        }
+    }
+}
+
+/// How a connection ended that once stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Both ends are done.
+    Closed,
+    /// One end broke off.
+    Broken(io::ErrorKind),
+    /// Nothing was passed on for too long.
+    Idle,
+    /// The body is malformed, or a second request followed.
+    NotOneRequest,
+}
+
+/// What is passed on to the host.
+pub(super) struct Outgoing {
+    /// What was read already.
+    pub(super) early: Vec<u8>,
+    /// The one body that may be sent; anything where there is none.
+    pub(super) body: Option<BodyReader>,
+}
+
+/// Passes bytes on until both ends are done, one breaks off, or nothing is said for too long.
+pub(super) async fn relay<C, H>(
+    client: C,
+    host: H,
+    outgoing: Outgoing,
+    traffic: &Traffic,
+    idle: Duration,
+) -> End
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    H: AsyncRead + AsyncWrite + Unpin,
+{
+    let (from_client, to_client) = tokio::io::split(client);
+    let (from_host, to_host) = tokio::io::split(host);
+    let is_message = outgoing.body.is_some();
+    let send = pass_on(from_client, to_host, outgoing, |bytes| traffic.add(&traffic.sent, bytes));
+    let all = Outgoing { early: Vec::new(), body: None };
+    let receive = pass_on(from_host, to_client, all, |bytes| traffic.add(&traffic.received, bytes));
+    tokio::pin!(send, receive);
+    let idle = traffic.until_idle(idle);
+    tokio::pin!(idle);
+    let (mut sent, mut received) = (false, false);
+    loop {
+        tokio::select! {
+            stop = &mut send, if !sent => {
+                sent = true;
+                match stop {
+                    // What the host says is heard to its end, even when it no longer listens.
+                    Stop::End | Stop::Write(_) if !received => {}
+                    Stop::End => return End::Closed,
+                    Stop::Read(kind) | Stop::Write(kind) => return End::Broken(kind),
+                    Stop::NotOneRequest => return End::NotOneRequest,
+                }
+            }
+            stop = &mut receive, if !received => {
+                received = true;
+                match stop {
+                    Stop::End if !sent && !is_message => {}
+                    Stop::End => return End::Closed,
+                    Stop::Read(kind) | Stop::Write(kind) => return End::Broken(kind),
+                    Stop::NotOneRequest => return End::NotOneRequest,
+                }
+            }
+            () = &mut idle => return End::Idle,
+        }
+    }
+}
+
+/// Why one direction stopped.
+enum Stop {
+    End,
+    Read(io::ErrorKind),
+    Write(io::ErrorKind),
+    NotOneRequest,
+}
+
+async fn pass_on<R, W>(mut from: R, mut to: W, outgoing: Outgoing, passed: impl Fn(usize)) -> Stop
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let Outgoing { early, mut body } = outgoing;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut out = Vec::new();
+    let mut early = Some(early).filter(|early| !early.is_empty());
+    loop {
+        let early = early.take();
+        let bytes = match &early {
+            Some(early) => early.as_slice(),
+            None => match from.read(&mut buffer).await {
+                Ok(0) => {
+                    // The other side may be gone, which shows when something is read from it.
+                    let _ = to.shutdown().await;
+                    return Stop::End;
+                }
+                Ok(count) => buffer.get(..count).unwrap_or_default(),
+                Err(error) => return Stop::Read(error.kind()),
+            },
+        };
+        let bytes = match &mut body {
+            None => bytes,
+            Some(body) => {
+                out.clear();
+                let Ok(surplus) = body.feed(bytes, &mut out) else { return Stop::NotOneRequest };
+                // Old clients send a line break after a body, which means nothing.
+                if surplus.iter().any(|byte| !b"\r\n".contains(byte)) {
+                    return Stop::NotOneRequest;
+                }
+                out.as_slice()
+            }
+        };
+        if let Err(error) = to.write_all(bytes).await {
+            return Stop::Write(error.kind());
+        }
+        passed(bytes.len());
+    }
+}

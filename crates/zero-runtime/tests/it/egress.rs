@@ -1,0 +1,577 @@
+//! What gets through the proxy of confined commands, and what does not.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use zero_policy::{HostName, Permit, Refusal};
+use zero_runtime::audit::Audit;
+use zero_runtime::audit::verify::Check;
+use zero_runtime::egress::{Egress, EgressConfig, EgressLimits, Gatekeeper};
+use zero_runtime::host::new_call_id;
+use zero_sandbox::Workspace;
+
+use crate::egress_fixture::{Echo, Hello, Setup, World, exactly, rest};
+
+/// A SOCKS5 greeting and a request to connect to a name.
+fn socks_name(host: &str, port: u16) -> Vec<u8> {
+    let mut bytes = vec![5, 1, 0, 5, 1, 0, 3, host.len() as u8];
+    bytes.extend_from_slice(host.as_bytes());
+    bytes.extend_from_slice(&port.to_be_bytes());
+    bytes
+}
+
+fn socks_address(kind: u8, address: &[u8], port: u16) -> Vec<u8> {
+    let mut bytes = vec![5, 1, 0, 5, 1, 0, kind];
+    bytes.extend_from_slice(address);
+    bytes.extend_from_slice(&port.to_be_bytes());
+    bytes
+}
+
+/// The code with which SOCKS5 answers a request.
+#[track_caller]
+fn socks_code(world: &World, request: &[u8]) -> u8 {
+    let mut stream = world.connect();
+    stream.write_all(request).unwrap();
+    assert_eq!(exactly(&mut stream, 2), [5, 0], "the greeting");
+    let reply = exactly(&mut stream, 10);
+    assert_eq!((reply[0], &reply[2..]), (5, &[0, 1, 0, 0, 0, 0, 0, 0][..]));
+    reply[1]
+}
+
+/// Both sides talk, the client ends its half, and still hears the end of the answer.
+#[track_caller]
+fn check_tunnel(world: &World, request: &[u8], granted: &[u8]) {
+    let mut stream = world.connect();
+    stream.write_all(request).unwrap();
+    // What is sent ahead of the answer must not be lost.
+    stream.write_all(b"early ").unwrap();
+    assert_eq!(exactly(&mut stream, granted.len()), granted);
+    assert_eq!(exactly(&mut stream, 6), b"early ");
+    stream.write_all(b"late").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(rest(&mut stream), "late bye");
+}
+
+const SOCKS_GRANTED: &[u8] = &[5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+const CONNECT_GRANTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
+
+#[test]
+fn every_way_to_name_an_allowed_host_leads_there() {
+    let port = Echo::default().serve();
+    let mut setup = Setup::reaching(&["a.test"], port);
+    setup.network.push(format!("127.0.0.1:{port}"));
+    let mut world = setup.start();
+    check_tunnel(&world, &socks_name("A.test.", port), SOCKS_GRANTED);
+    check_tunnel(&world, &socks_name("127.0.0.1", port), SOCKS_GRANTED);
+    check_tunnel(&world, &socks_address(1, &[127, 0, 0, 1], port), SOCKS_GRANTED);
+    check_tunnel(
+        &world,
+        format!("CONNECT a.test:{port} HTTP/1.1\r\nHost: other.test\r\n\r\n").as_bytes(),
+        CONNECT_GRANTED,
+    );
+    let rows = world.end();
+    assert_eq!(rows.len(), 4);
+    let row = &rows[0];
+    let connection = row.connection.as_ref().unwrap();
+    assert_eq!((row.tool.as_str(), row.status.as_str()), ("connection", "ok"));
+    assert_eq!(row.title.as_deref(), Some(format!("a.test:{port}").as_str()));
+    assert_eq!(connection.address.as_deref(), Some("127.0.0.1"));
+    assert_eq!((connection.sent_bytes, connection.received_bytes), (10, 14));
+    assert_eq!(connection.protocol, "socks5");
+    let decision = row.decision.as_ref().unwrap();
+    assert_eq!(
+        (decision.verdict.as_str(), decision.source.as_deref()),
+        ("allow", Some("sandbox.network"))
+    );
+}
+
+#[test]
+fn ipv6_literals_are_reached_where_they_are_named() {
+    let port = Echo::default().serve_at("::1");
+    let world = Setup { network: vec![format!("[::1]:{port}")], ..Setup::default() }.start();
+    let mut address = [0; 16];
+    address[15] = 1;
+    check_tunnel(&world, &socks_address(4, &address, port), SOCKS_GRANTED);
+    check_tunnel(&world, &socks_name("::1", port), SOCKS_GRANTED);
+    check_tunnel(
+        &world,
+        format!("CONNECT [0:0::1]:{port} HTTP/1.1\r\n\r\n").as_bytes(),
+        CONNECT_GRANTED,
+    );
+    address[15] = 2;
+    assert_eq!(socks_code(&world, &socks_address(4, &address, port)), 2);
+}
+
+#[test]
+fn a_plain_request_goes_to_its_host_alone() {
+    let hello = Hello::default();
+    let port = hello.serve();
+    let world = Setup::reaching(&["a.test"], port).start();
+    let answer = world.ask(format!(
+        "POST http://a.test:{port}/x?secret=1 HTTP/1.1\r\nHost: evil.test\r\n\
+         Proxy-Authorization: Basic eDp5\r\nContent-Length: 4\r\n\r\nbody"
+    ));
+    assert!(answer.ends_with("hello"), "{answer}");
+    assert_eq!(
+        hello.heard(),
+        format!(
+            "POST /x?secret=1 HTTP/1.1\r\nHost: a.test:{port}\r\nContent-Length: 4\r\n\
+             Connection: close\r\n\r\nbody"
+        )
+    );
+}
+
+#[test]
+fn a_second_request_on_the_same_connection_goes_nowhere() {
+    for (how, body) in [
+        ("", ""),
+        ("Content-Length: 4\r\n", "body"),
+        ("Transfer-Encoding: chunked\r\n", "4\r\nbody\r\n0\r\n\r\n"),
+    ] {
+        for apart in [false, true] {
+            let hello = Hello::default();
+            let port = hello.serve();
+            let world = Setup::reaching(&["a.test"], port).start();
+            let mut stream = world.connect();
+            let first = format!("POST http://a.test:{port}/ HTTP/1.1\r\n{how}\r\n{body}");
+            let second = "GET http://a.test/second HTTP/1.1\r\nHost: evil.test\r\n\r\n";
+            if apart {
+                stream.write_all(first.as_bytes()).unwrap();
+                let mut begin = [0; 12];
+                stream.read_exact(&mut begin).unwrap();
+                // The proxy may have closed already, which is fine as well.
+                let _ = stream.write_all(second.as_bytes());
+            } else {
+                stream.write_all((first + second).as_bytes()).unwrap();
+            }
+            rest(&mut stream);
+            assert!(!hello.heard().contains("second"), "{how:?} {apart}: {}", hello.heard());
+            assert!(!hello.heard().contains("evil"), "{how:?} {apart}: {}", hello.heard());
+        }
+    }
+}
+
+#[test]
+fn who_is_refused_hears_why_and_what_to_do() {
+    let port = Echo::default().serve();
+    let mut setup = Setup::reaching(&["a.test"], port);
+    setup.rules = [
+        "allow WebFetch(domain:*.test)",
+        "deny WebFetch(domain:denied.test)",
+        "ask WebFetch(domain:asked.test)",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let mut world = setup.start();
+    let mark = world.egress().mark();
+    for (target, expected) in [
+        (
+            "b.other:443",
+            "b.other port 443: no rule allows this host\nto allow it: zero config add permissions.allow 'WebFetch(domain:b.other)'",
+        ),
+        (
+            "denied.test:443",
+            "denied.test port 443: rule `WebFetch(domain:denied.test)` denies it\nthe rule stands in test",
+        ),
+        ("asked.test:443", "rule `WebFetch(domain:asked.test)` says to ask"),
+        ("b.test:22", "not port 22\nto allow it: zero config add sandbox.network 'b.test:22'"),
+        ("127.0.0.1:80", "no rule allows this host"),
+    ] {
+        let answer = world.tunnel_to(target);
+        assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{target}: {answer}");
+        assert!(answer.contains(expected), "{target}: {answer}");
+    }
+    let answer = world.ask("GET http://b.other/path?token=s3cret HTTP/1.1\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    assert!(!answer.contains("s3cret"), "{answer}");
+    assert_eq!(socks_code(&world, &socks_name("denied.test", port)), 2);
+    assert_eq!(world.lookups(), 0, "what is refused is not even looked up");
+
+    let since = world.egress().refusals_since(mark);
+    let hosts: Vec<String> =
+        since.hosts.iter().map(|host| format!("{}:{}", host.host, host.port)).collect();
+    assert_eq!(since.count, 7);
+    assert_eq!(hosts[..2], ["b.other:443", "denied.test:443"]);
+    let rows = world.end();
+    assert!(rows.iter().all(|row| row.status == "denied" && row.connection.is_some()));
+    let text = serde_json::to_string(&rows).unwrap();
+    assert!(!text.contains("s3cret") && !text.contains("path"), "{text}");
+    let denied = rows.iter().find(|row| row.title.as_deref() == Some("denied.test:443")).unwrap();
+    let decision = denied.decision.as_ref().unwrap();
+    assert_eq!(decision.rule.as_deref(), Some("WebFetch(domain:denied.test)"));
+}
+
+#[test]
+fn no_spelling_of_this_machine_gets_through() {
+    let echo = Echo::default();
+    let port = echo.serve();
+    let setup = Setup {
+        rules: vec!["allow WebFetch".to_owned()],
+        network: ["*", "localhost", "127.0.0.1", "a.test"]
+            .iter()
+            .flat_map(|host| [(*host).to_owned(), format!("{host}:{port}")])
+            .collect(),
+        answers: vec![("localhost", "127.0.0.1"), ("a.test", "127.0.0.1")],
+        strict: true,
+        ..Setup::default()
+    };
+    let world = setup.start();
+    for host in [
+        "127.0.0.1",
+        "127.1",
+        "0x7f.1",
+        "0177.0.0.1",
+        "2130706433",
+        "localhost",
+        "localhost.",
+        "LOCALHOST",
+        "x.localhost",
+        "[::ffff:127.0.0.1]",
+        "[::1]",
+        "[::]",
+        "0.0.0.0",
+        "0",
+        "a.test",
+        "[::127.0.0.1]",
+        "[64:ff9b::127.0.0.1]",
+        "169.254.169.254",
+        "metadata.google.internal",
+    ] {
+        let answer = world.tunnel_to(&format!("{host}:{port}"));
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{host}: {answer}");
+        let name = host.trim_matches(['[', ']']);
+        assert_eq!(socks_code(&world, &socks_name(name, port)), 2, "{host}");
+    }
+    for host in ["127.0.0.1%25lo", "[fe80::1%25lo]", "127.0.0.1:80@a.test", "1.2.3.4.5", "%31"] {
+        let answer = world.tunnel_to(&format!("{host}:{port}"));
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{host}: {answer}");
+    }
+    assert_eq!(echo.total.load(Ordering::SeqCst), 0, "nobody was reached");
+}
+
+#[test]
+fn this_machine_is_reached_where_a_rule_names_exactly_its_address() {
+    let port = Echo::default().serve();
+    let setup = Setup {
+        rules: vec!["allow WebFetch(domain:127.0.0.1)".to_owned()],
+        network: vec![format!("127.0.0.1:{port}"), format!("a.test:{port}")],
+        answers: vec![("a.test", "127.0.0.2")],
+        strict: true,
+        ..Setup::default()
+    };
+    let world = setup.start();
+    check_tunnel(
+        &world,
+        format!("CONNECT 127.1:{port} HTTP/1.1\r\n\r\n").as_bytes(),
+        CONNECT_GRANTED,
+    );
+    let answer = world.tunnel_to(&format!("a.test:{port}"));
+    assert!(answer.contains("it is this machine"), "{answer}");
+}
+
+#[test]
+fn a_name_is_looked_up_once_and_all_of_its_answer_counts() {
+    let port = Echo::default().serve();
+    let names = ["good.test", "rebind.test", "mixed.test", "inside.test", "none.test", "many.test"];
+    let many: &'static str = Box::leak("127.0.0.1 ".repeat(65).into_boxed_str());
+    let mut setup = Setup::reaching(&["good.test"], port);
+    setup.network = names.iter().map(|name| format!("{name}:{port}")).collect();
+    setup.network.push(format!("unknown.test:{port}"));
+    setup.answers.extend([
+        ("rebind.test", "127.0.0.1"),
+        ("rebind.test", "10.0.0.1"),
+        ("mixed.test", "127.0.0.1 10.0.0.1"),
+        ("inside.test", "169.254.169.254"),
+        ("none.test", ""),
+        ("many.test", many),
+    ]);
+    let world = setup.start();
+    let request = |name: &str| format!("CONNECT {name}:{port} HTTP/1.1\r\n\r\n").into_bytes();
+    check_tunnel(&world, &request("rebind.test"), CONNECT_GRANTED);
+    assert_eq!(world.lookups(), 1, "a second answer was never asked for");
+    for (name, expected) in [
+        ("rebind.test", "HTTP/1.1 403 "),
+        ("mixed.test", "HTTP/1.1 403 "),
+        ("inside.test", "HTTP/1.1 403 "),
+        ("none.test", "HTTP/1.1 502 "),
+        ("many.test", "HTTP/1.1 502 "),
+        ("unknown.test", "HTTP/1.1 502 "),
+    ] {
+        let answer = world.tunnel_to(&format!("{name}:{port}"));
+        assert!(answer.starts_with(expected), "{name}: {answer}");
+    }
+    assert_eq!(socks_code(&world, &socks_name("mixed.test", port)), 2);
+    assert_eq!(socks_code(&world, &socks_name("unknown.test", port)), 4);
+    check_tunnel(&world, &request("good.test"), CONNECT_GRANTED);
+}
+
+#[test]
+fn a_rule_against_an_address_holds_for_every_name_of_it() {
+    let port = Echo::default().serve();
+    let mut setup = Setup::reaching(&["a.test"], port);
+    setup.rules = vec!["deny WebFetch(domain:127.0.0.1)".to_owned()];
+    let answer = setup.start().tunnel_to(&format!("a.test:{port}"));
+    assert!(answer.contains("rule `WebFetch(domain:127.0.0.1)` denies it"), "{answer}");
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_no_refusal() {
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut world = Setup::reaching(&["a.test"], port).start();
+    let mark = world.egress().mark();
+    let answer = world.tunnel_to(&format!("a.test:{port}"));
+    assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{answer}");
+    assert_eq!(socks_code(&world, &socks_name("a.test", port)), 5);
+    assert_eq!(world.egress().refusals_since(mark).count, 0);
+    let rows = world.end();
+    assert!(rows.iter().all(|row| row.status == "error"), "{rows:?}");
+}
+
+#[test]
+fn other_commands_and_versions_of_socks_are_refused_in_their_own_words() {
+    let world = Setup::default().start();
+    for command in [2, 3, 0, 9] {
+        let request = [5, 1, 0, 5, command, 0, 1, 127, 0, 0, 1, 0, 80];
+        assert_eq!(socks_code(&world, &request), 7, "{command}");
+    }
+    assert_eq!(socks_code(&world, &[5, 1, 0, 5, 1, 0, 2, 0, 0, 0, 0, 0]), 8);
+    assert_eq!(socks_code(&world, &[5, 1, 0, 5, 1, 1, 1, 0, 0, 0, 0, 0, 80]), 1);
+    assert_eq!(socks_code(&world, &[5, 2, 2, 0, 5, 1, 0, 3, 1, 0xff, 0, 80]), 1);
+    let mut stream = world.connect();
+    stream.write_all(&[5, 1, 2]).unwrap();
+    assert_eq!(exactly(&mut stream, 2), [5, 0xff], "a password is not to be had");
+    let mut stream = world.connect();
+    stream.write_all(&[4, 1, 0, 80, 127, 0, 0, 1, 0]).unwrap();
+    assert_eq!(exactly(&mut stream, 8), [0, 0x5b, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn who_takes_too_long_or_says_too_much_is_let_go() {
+    let limits = EgressLimits {
+        head_time: Duration::from_millis(700),
+        idle_time: Duration::from_millis(700),
+        ..EgressLimits::default()
+    };
+    let port = Echo::default().serve();
+    let mut world = Setup { limits, ..Setup::reaching(&["a.test"], port) }.start();
+    // A byte now and then does not buy more time.
+    let began = Instant::now();
+    let mut slow = world.connect();
+    let mut trickle = slow.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        for byte in b"GET http://a.test/ HTTP/1.1\r\nX: 1".iter().cycle().take(200) {
+            if trickle.write_all(&[*byte]).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    assert!(rest(&mut slow).starts_with("HTTP/1.1 408 "), "slow");
+    assert!(began.elapsed() < Duration::from_secs(8));
+    drop(slow);
+    writer.join().unwrap();
+    for giant in ["a".repeat(100_000), format!("GET http://a.test/{}", "a".repeat(100_000))] {
+        let mut stream = world.connect();
+        // It is let go before it has said all of it.
+        let _ = stream.write_all(giant.as_bytes());
+        let answer = rest(&mut stream);
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+    let mut idle = world.connect();
+    idle.write_all(&socks_name("a.test", port)).unwrap();
+    exactly(&mut idle, 12);
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(300));
+        idle.write_all(b"x").unwrap();
+        exactly(&mut idle, 1);
+    }
+    assert_eq!(rest(&mut idle), "", "it ends when nothing is said any more");
+    let rows = world.end();
+    assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), 2, "{rows:?}");
+}
+
+#[test]
+fn malformed_requests_are_answered_and_go_nowhere() {
+    let echo = Echo::default();
+    let port = echo.serve();
+    let world = Setup::reaching(&["a.test"], port).start();
+    let to = format!("http://a.test:{port}/");
+    for request in [
+        format!("POST {to} HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        format!("GET {to} HTTP/1.1\n\n"),
+        format!("GET {to} HTTP/1.1\r\nX: 1\r\n y\r\n\r\n"),
+        format!("GET {to} HTTP/1.1\r\nHost: a.test\r\nHost: b.test\r\n\r\n"),
+        "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".to_owned(),
+        "\u{16}\u{3}\u{1}".to_owned(),
+        "\r\nGET / HTTP/1.1\r\n\r\n".to_owned(),
+    ] {
+        let answer = world.ask(&request);
+        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{request:?}: {answer}");
+    }
+    assert_eq!(echo.total.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn connections_at_a_time_are_bounded_and_all_are_served_in_the_end() {
+    let echo = Echo::default();
+    let port = echo.serve();
+    let limits = EgressLimits { connections_max: 64, ..EgressLimits::default() };
+    let world = Setup { limits, ..Setup::reaching(&["a.test"], port) }.start();
+    std::thread::scope(|scope| {
+        for _ in 0..300 {
+            let world = &world;
+            scope.spawn(move || {
+                let mut stream = world.connect();
+                stream.write_all(&socks_name("a.test", port)).unwrap();
+                exactly(&mut stream, 12);
+                stream.write_all(b"x").unwrap();
+                exactly(&mut stream, 1);
+                stream.shutdown(Shutdown::Write).unwrap();
+                assert_eq!(rest(&mut stream), " bye");
+            });
+        }
+    });
+    assert_eq!(echo.total.load(Ordering::SeqCst), 300);
+    // The server may see the next one come before it has counted the last one out.
+    assert!(echo.most.load(Ordering::SeqCst) <= 64 + 16, "{:?}", echo.most);
+}
+
+#[test]
+fn the_end_of_the_proxy_is_the_end_of_its_connections() {
+    let port = Echo::default().serve();
+    let mut world = Setup::reaching(&["a.test"], port).start();
+    let socket = world.egress().socket().to_owned();
+    let mut tunnel = world.connect();
+    tunnel.write_all(&socks_name("a.test", port)).unwrap();
+    exactly(&mut tunnel, 12);
+    let mut half = world.connect();
+    half.write_all(b"CONNECT a.te").unwrap();
+    let mut silent = world.connect();
+    let began = Instant::now();
+    let rows = world.end();
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!(rest(&mut tunnel), "");
+    rest(&mut half);
+    rest(&mut silent);
+    assert!(!socket.exists());
+    assert!(rows.iter().any(|row| {
+        row.status == "cancelled" && row.title.as_deref() == Some(&format!("a.test:{port}"))
+    }));
+    let verified = Audit::new(&world.state).verify(&Check::default(), |_| {}).unwrap();
+    assert!(verified.findings.is_empty(), "{:?}", verified.findings);
+}
+
+#[test]
+fn a_connection_is_recorded_as_that_of_the_only_call() {
+    let mut world = Setup::default().start();
+    let (first, second) = (new_call_id(), new_call_id());
+    world.tunnel_to("none.test:443");
+    let one = world.egress().attribute(first.clone());
+    world.tunnel_to("one.test:443");
+    let two = world.egress().attribute(second);
+    world.tunnel_to("two.test:443");
+    drop(two);
+    world.tunnel_to("again.test:443");
+    drop(one);
+    let rows = world.end();
+    let calls: Vec<_> =
+        rows.iter().map(|row| row.connection.as_ref().unwrap().of_call.clone()).collect();
+    let first = Some(first.to_string());
+    assert_eq!(calls, [None, first.clone(), None, first]);
+}
+
+#[test]
+fn nothing_is_reached_without_a_trace() {
+    let echo = Echo::default();
+    let port = echo.serve();
+    let world = Setup::reaching(&["a.test"], port).start();
+    // A folder cannot be made where a file stands.
+    std::fs::write(world.state.path().join("audit"), "in the way").unwrap();
+    let answer = world.tunnel_to(&format!("a.test:{port}"));
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert_eq!(world.lookups(), 0);
+    assert_eq!(echo.total.load(Ordering::SeqCst), 0);
+}
+
+/// Lets nobody through, and remembers who tried.
+#[derive(Default)]
+struct Nobody {
+    asked: Mutex<Vec<String>>,
+}
+
+impl Gatekeeper for Nobody {
+    fn may_reach(&self, host: &HostName, port: u16) -> Result<Permit, Refusal> {
+        self.asked.lock().unwrap().push(format!("{host}:{port}"));
+        Err(Refusal::NoRule)
+    }
+
+    fn may_pin(
+        &self,
+        _address: std::net::IpAddr,
+        _inside: Option<&'static str>,
+    ) -> Result<(), Refusal> {
+        Err(Refusal::NoRule)
+    }
+}
+
+/// Bytes that are nearly requests.
+fn near_requests() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..40),
+        prop_oneof![
+            Just(&b"CONNECT "[..]),
+            Just(&b"GET "[..]),
+            Just(&b"http://"[..]),
+            Just(&b"a.test:80"[..]),
+            Just(&b"[::1]:443"[..]),
+            Just(&b" HTTP/1.1\r\n"[..]),
+            Just(&b"\r\n\r\n"[..]),
+            Just(&b"\r\n"[..]),
+            Just(&b"Content-Length: 3\r\n"[..]),
+            Just(&b"Transfer-Encoding: chunked\r\n"[..]),
+            Just(&[5, 1, 0][..]),
+            Just(&[5, 1, 0, 3, 6][..]),
+            Just(&[5, 1, 0, 1, 127, 0, 0, 1, 0, 80][..]),
+            Just(&[4, 1][..]),
+        ]
+        .prop_map(<[u8]>::to_vec),
+    ];
+    proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+}
+
+#[test]
+fn whatever_is_said_nobody_is_reached_unjudged() {
+    let temp = tempfile::tempdir().unwrap();
+    let state = zero_sandbox::StateDir::new(temp.path().join("state"));
+    let workspace = Workspace::open(&[temp.path().to_owned()], None).unwrap();
+    let nobody = Arc::new(Nobody::default());
+    let resolver = Arc::new(crate::egress_fixture::Table::default());
+    let mut config = EgressConfig::new(state, workspace, nobody.clone());
+    config.resolver = resolver.clone();
+    let egress = Egress::start(config).unwrap();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(300));
+    runner
+        .run(&near_requests(), |bytes| {
+            let before = nobody.asked.lock().unwrap().len();
+            let mut stream = std::os::unix::net::UnixStream::connect(egress.socket()).unwrap();
+            stream.set_read_timeout(Some(crate::egress_fixture::PATIENCE)).unwrap();
+            let _ = stream.write_all(&bytes);
+            let _ = stream.shutdown(Shutdown::Write);
+            let answer = rest(&mut stream);
+            let asked = nobody.asked.lock().unwrap().len() - before;
+            prop_assert!(asked <= 1, "one connection, one host");
+            prop_assert!(!answer.contains(" 200 "), "{answer}");
+            let refused =
+                answer.contains("403 Forbidden") || answer.starts_with("\u{5}\0\u{5}\u{2}");
+            prop_assert_eq!(asked == 1, refused, "{:?} for {:?}", answer, bytes);
+            Ok(())
+        })
+        .unwrap();
+    assert!(resolver.lookups.lock().unwrap().is_empty());
+    assert!(!nobody.asked.lock().unwrap().is_empty(), "some of it was a request");
+}

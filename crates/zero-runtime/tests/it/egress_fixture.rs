@@ -1,0 +1,266 @@
+//! A proxy in a temp folder, servers on loopback for it to reach, and a resolver that says what it
+//! is told.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use zero_policy::rule::{Owner, Rule, Source};
+use zero_policy::{Engine, EngineConfig, HostName, HostPattern, Verdict};
+use zero_runtime::audit::{Audit, AuditRow};
+use zero_runtime::egress::{Egress, EgressConfig, EgressLimits, PolicyGate, Resolver};
+use zero_runtime::{Policy, RulePolicy};
+use zero_sandbox::{StateDir, Workspace};
+
+/// Longest wait for an answer in a test.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Answers for names: each lookup takes the next one, the last stays.
+#[derive(Default)]
+pub(crate) struct Table {
+    answers: HashMap<String, Vec<Vec<IpAddr>>>,
+    pub(crate) lookups: Mutex<Vec<String>>,
+}
+
+impl Resolver for Table {
+    fn resolve(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
+        let mut lookups = self.lookups.lock().unwrap();
+        let before = lookups.iter().filter(|looked| *looked == name).count();
+        lookups.push(name.to_owned());
+        let answers = self.answers.get(name).ok_or(std::io::ErrorKind::NotFound)?;
+        Ok(answers[before.min(answers.len() - 1)].clone())
+    }
+}
+
+/// What is there at an address, where a test server on loopback counts as the open internet.
+pub(crate) fn loopback_is_public(address: IpAddr) -> Option<&'static str> {
+    let is_test_server = ["127.0.0.1", "::1"].iter().any(|test| test.parse() == Ok(address));
+    HostName::address(address).is_private().filter(|_| !is_test_server)
+}
+
+/// A proxy with rules such as `allow WebFetch(domain:a.test)`.
+#[derive(Default)]
+pub(crate) struct Setup {
+    pub(crate) rules: Vec<String>,
+    pub(crate) network: Vec<String>,
+    pub(crate) answers: Vec<(&'static str, &'static str)>,
+    pub(crate) limits: EgressLimits,
+    /// Whether loopback is what it is.
+    pub(crate) strict: bool,
+}
+
+impl Setup {
+    /// Hosts that may be reached, at `127.0.0.1`, on this port.
+    pub(crate) fn reaching(hosts: &[&'static str], port: u16) -> Self {
+        Self {
+            network: hosts.iter().map(|host| format!("{host}:{port}")).collect(),
+            answers: hosts.iter().map(|host| (*host, "127.0.0.1")).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn start(self) -> World {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path().join("state"));
+        let root = temp.path().join("work");
+        std::fs::create_dir(&root).unwrap();
+        let workspace = Workspace::open(&[root], None).unwrap();
+        let rule = |text: &String| {
+            let (verdict, text) = text.split_once(' ').unwrap();
+            let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+            let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
+            Rule::parse(text, verdict, source).unwrap()
+        };
+        let rules = self.rules.iter().map(rule).collect();
+        let engine = Engine::new(EngineConfig { rules, ..EngineConfig::default() });
+        let policy: Arc<dyn Policy> = Arc::new(RulePolicy::new(engine, Vec::new()));
+        let network = self.network.iter().map(|text| HostPattern::parse(text).unwrap()).collect();
+        let mut answers: HashMap<String, Vec<Vec<IpAddr>>> = HashMap::new();
+        for (name, addresses) in self.answers {
+            let addresses = addresses.split_whitespace().map(|text| text.parse().unwrap());
+            answers.entry(name.to_owned()).or_default().push(addresses.collect());
+        }
+        let resolver = Arc::new(Table { answers, ..Table::default() });
+        let mut config =
+            EgressConfig::new(state.clone(), workspace, Arc::new(PolicyGate::new(policy, network)));
+        config.resolver = resolver.clone();
+        config.limits = self.limits;
+        if !self.strict {
+            config.inside = loopback_is_public;
+        }
+        World { egress: Some(Egress::start(config).unwrap()), resolver, state, _temp: temp }
+    }
+}
+
+/// A running proxy and all around it.
+pub(crate) struct World {
+    egress: Option<Egress>,
+    pub(crate) resolver: Arc<Table>,
+    pub(crate) state: StateDir,
+    _temp: TempDir,
+}
+
+impl World {
+    pub(crate) fn egress(&self) -> &Egress {
+        self.egress.as_ref().unwrap()
+    }
+
+    /// A connection to the proxy.
+    pub(crate) fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.egress().socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Says something, and gives all that comes back.
+    pub(crate) fn ask(&self, request: impl AsRef<[u8]>) -> String {
+        let mut stream = self.connect();
+        stream.write_all(request.as_ref()).unwrap();
+        rest(&mut stream)
+    }
+
+    /// What a `CONNECT` to this target is answered: the status and the text.
+    pub(crate) fn tunnel_to(&self, target: &str) -> String {
+        self.ask(format!("CONNECT {target} HTTP/1.1\r\n\r\n"))
+    }
+
+    /// How often a name was looked up.
+    pub(crate) fn lookups(&self) -> usize {
+        self.resolver.lookups.lock().unwrap().len()
+    }
+
+    /// Ends the proxy, and gives the rows it left.
+    pub(crate) fn end(&mut self) -> Vec<AuditRow> {
+        self.egress = None;
+        let audit = Audit::new(&self.state);
+        let mut rows = Vec::new();
+        for day in audit.days().unwrap() {
+            audit.day(&day).unwrap().each(|row| rows.push(row)).unwrap();
+        }
+        rows
+    }
+
+    /// A TCP port on loopback whose connections are passed on to the proxy, byte for byte.
+    pub(crate) fn door(&self) -> u16 {
+        let socket = self.egress().socket().to_owned();
+        serve(move |client| {
+            let Ok(proxy) = UnixStream::connect(&socket) else { return };
+            let (mut from_proxy, mut to_client) =
+                (proxy.try_clone().unwrap(), client.try_clone().unwrap());
+            let back = thread::spawn(move || {
+                let _ = std::io::copy(&mut from_proxy, &mut to_client);
+                let _ = to_client.shutdown(std::net::Shutdown::Write);
+            });
+            let (mut from_client, mut to_proxy) = (client, proxy);
+            let _ = std::io::copy(&mut from_client, &mut to_proxy);
+            let _ = to_proxy.shutdown(std::net::Shutdown::Write);
+            let _ = back.join();
+        })
+    }
+}
+
+/// Reads to the end; a connection that is cut off has ended too.
+pub(crate) fn rest(stream: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&part[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&bytes)),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Reads exactly so many bytes.
+pub(crate) fn exactly(stream: &mut impl Read, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+/// Serves each connection to a fresh port of loopback on a thread of its own.
+pub(crate) fn serve(each: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
+    serve_at("127.0.0.1", each)
+}
+
+pub(crate) fn serve_at(host: &str, each: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind((host, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let each = Arc::new(each);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let each = each.clone();
+            thread::spawn(move || each(stream));
+        }
+    });
+    port
+}
+
+/// Says back what it hears, and counts who is there.
+#[derive(Clone, Default)]
+pub(crate) struct Echo {
+    pub(crate) present: Arc<AtomicUsize>,
+    pub(crate) most: Arc<AtomicUsize>,
+    pub(crate) total: Arc<AtomicUsize>,
+}
+
+impl Echo {
+    pub(crate) fn serve(&self) -> u16 {
+        self.serve_at("127.0.0.1")
+    }
+
+    pub(crate) fn serve_at(&self, host: &str) -> u16 {
+        let echo = self.clone();
+        serve_at(host, move |mut stream| {
+            let present = echo.present.fetch_add(1, Ordering::SeqCst) + 1;
+            echo.most.fetch_max(present, Ordering::SeqCst);
+            echo.total.fetch_add(1, Ordering::SeqCst);
+            let mut out = stream.try_clone().unwrap();
+            let _ = std::io::copy(&mut stream, &mut out);
+            let _ = out.write_all(b" bye");
+            echo.present.fetch_sub(1, Ordering::SeqCst);
+        })
+    }
+}
+
+/// An HTTP server that keeps what it was asked and answers `hello`.
+#[derive(Clone, Default)]
+pub(crate) struct Hello {
+    pub(crate) heard: Arc<Mutex<String>>,
+}
+
+impl Hello {
+    pub(crate) fn serve(&self) -> u16 {
+        let heard = self.heard.clone();
+        serve(move |mut stream| {
+            stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+            let mut part = [0; 4096];
+            let mut answered = false;
+            // It goes on listening, as servers do that hope for a second request.
+            while let Ok(count @ 1..) = stream.read(&mut part) {
+                let mut heard = heard.lock().unwrap();
+                heard.push_str(&String::from_utf8_lossy(&part[..count]));
+                if heard.contains("\r\n\r\n") && !answered {
+                    answered = true;
+                    let _ = stream.write_all(
+                        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
+                    );
+                }
+            }
+        })
+    }
+
+    pub(crate) fn heard(&self) -> String {
+        self.heard.lock().unwrap().clone()
+    }
+}
