@@ -437,8 +437,8 @@ fn connections_at_a_time_are_bounded_and_all_are_served_in_the_end() {
         }
     });
     assert_eq!(echo.total.load(Ordering::SeqCst), 300);
-    // The server may see the next one come before it has counted the last one out.
-    assert!(echo.most.load(Ordering::SeqCst) <= 64 + 16, "{:?}", echo.most);
+    // The server counts a connection out before it closes it, so none is counted twice.
+    assert!(echo.most.load(Ordering::SeqCst) <= 64, "{:?}", echo.most);
 }
 
 #[test]
@@ -541,7 +541,21 @@ fn near_requests() -> impl Strategy<Value = Vec<u8>> {
         ]
         .prop_map(<[u8]>::to_vec),
     ];
-    proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    let pieces = proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat());
+    let whole = prop_oneof![
+        Just(b"CONNECT a.test:443 HTTP/1.1\r\nHost: b.test\r\n\r\n".to_vec()),
+        Just(b"POST http://a.test/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc".to_vec()),
+        Just(socks_name("a.test", 443)),
+        Just(socks_address(1, &[127, 0, 0, 1], 80)),
+    ];
+    // A whole request, cut somewhere, with something put in.
+    let damaged = (whole.clone(), any::<prop::sample::Index>(), pieces.clone()).prop_map(
+        |(whole, at, middle)| {
+            let (begin, end) = whole.split_at(at.index(whole.len()));
+            [begin, &middle, end].concat()
+        },
+    );
+    prop_oneof![pieces, whole, damaged]
 }
 
 #[test]
@@ -554,7 +568,10 @@ fn whatever_is_said_nobody_is_reached_unjudged() {
     let mut config = EgressConfig::new(state, workspace, nobody.clone());
     config.resolver = resolver.clone();
     let egress = Egress::start(config).unwrap();
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(300));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(400)
+    });
     runner
         .run(&near_requests(), |bytes| {
             let before = nobody.asked.lock().unwrap().len();
@@ -565,7 +582,8 @@ fn whatever_is_said_nobody_is_reached_unjudged() {
             let answer = rest(&mut stream);
             let asked = nobody.asked.lock().unwrap().len() - before;
             prop_assert!(asked <= 1, "one connection, one host");
-            prop_assert!(!answer.contains(" 200 "), "{answer}");
+            let granted = answer.contains(" 200 ") || answer.starts_with("\u{5}\0\u{5}\0");
+            prop_assert!(!granted, "{:?}", answer);
             let refused =
                 answer.contains("403 Forbidden") || answer.starts_with("\u{5}\0\u{5}\u{2}");
             prop_assert_eq!(asked == 1, refused, "{:?} for {:?}", answer, bytes);

@@ -1,1 +1,156 @@
-//! Programs that people use, through the proxy.
+//! Programs that people use, through the proxy, as they come out of a sandbox: by a TCP port.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::egress_fixture::{Setup, serve};
+
+/// Runs a program whose proxy is this port; `None` when it is not installed.
+fn run(door: u16, folder: &Path, line: &[&str]) -> Option<Output> {
+    let (program, arguments) = line.split_first().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).find(|folder| folder.join(program).is_file())?;
+    let http = format!("http://127.0.0.1:{door}");
+    let socks = format!("socks5h://127.0.0.1:{door}");
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(program).args(arguments).current_dir(folder).env_clear();
+    let environment = HashMap::from([
+        ("PATH", path.to_string_lossy().into_owned()),
+        ("HOME", folder.display().to_string()),
+        ("http_proxy", http.clone()),
+        ("HTTP_PROXY", http.clone()),
+        ("https_proxy", http.clone()),
+        ("HTTPS_PROXY", http),
+        ("PROXY_PORT", door.to_string()),
+        ("SOCKS", socks),
+        ("GIT_TERMINAL_PROMPT", "0".to_owned()),
+    ]);
+    Some(command.envs(environment).output().unwrap())
+}
+
+fn shown(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
+}
+
+/// Serves the files of a folder, one request a connection.
+fn serve_files(folder: PathBuf) -> u16 {
+    serve(move |mut stream| {
+        let Some(path) = requested(&mut stream) else { return };
+        let path = path.split('?').next().unwrap_or_default().trim_start_matches('/').to_owned();
+        let (status, body) = match std::fs::read(folder.join(path)) {
+            Ok(body) => ("200 OK", body),
+            Err(_) => ("404 Not Found", Vec::new()),
+        };
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+    })
+}
+
+fn requested(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).ok()?.split(' ').nth(1).map(str::to_owned)
+}
+
+const PYTHON_TUNNEL: &str = "
+import http.client, os, sys
+c = http.client.HTTPConnection('127.0.0.1', int(os.environ['PROXY_PORT']), timeout=20)
+host, port = sys.argv[1].split(':')
+c.set_tunnel(host, int(port))
+c.request('GET', '/greeting')
+print(c.getresponse().read().decode())
+";
+
+const PYTHON_URL: &str = "
+import sys, urllib.request
+print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())
+";
+
+#[test]
+fn programs_reach_what_is_allowed_and_say_what_is_not() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path();
+    std::fs::write(folder.join("greeting"), "good morning").unwrap();
+    let port = serve_files(folder.to_owned());
+    let mut setup = Setup::reaching(&["a.test"], port);
+    setup.answers.push(("b.test", "127.0.0.1"));
+    let mut world = setup.start();
+    let door = world.door();
+    let allowed = format!("http://a.test:{port}/greeting");
+    let denied = format!("http://b.test:{port}/greeting");
+    let socks = format!("socks5h://127.0.0.1:{door}");
+    let mut ran = 0;
+    for (line, target) in [
+        (&["curl", "-fsS"][..], "url"),
+        (&["curl", "-fsSp"], "url"),
+        (&["curl", "-fsS", "--proxy", &socks], "url"),
+        (&["wget", "-q", "-O-", "-t1"], "url"),
+        (&["python3", "-c", PYTHON_URL], "url"),
+        (&["python3", "-c", PYTHON_TUNNEL], "host"),
+    ] {
+        let (allowed, denied) = match target {
+            "url" => (allowed.clone(), denied.clone()),
+            _ => (format!("a.test:{port}"), format!("b.test:{port}")),
+        };
+        let Some(output) = run(door, folder, &[line, &[&allowed]].concat()) else { continue };
+        assert!(shown(&output).contains("good morning"), "{line:?}: {}", shown(&output));
+        let output = run(door, folder, &[line, &[&denied]].concat()).unwrap();
+        assert!(!output.status.success(), "{line:?}: {}", shown(&output));
+        assert!(!shown(&output).contains("good morning"), "{line:?}: {}", shown(&output));
+        ran += 1;
+    }
+    assert!(ran > 0, "none of the programs is installed, so nothing was tested");
+    let rows = world.end();
+    let with = |status: &str| rows.iter().filter(|row| row.status == status).count();
+    assert_eq!(with("ok"), ran, "{rows:?}");
+    assert!(with("denied") >= ran, "{rows:?}");
+}
+
+#[test]
+fn git_clones_from_an_allowed_host_only() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path();
+    let port = serve_files(folder.join("served"));
+    let mut setup = Setup::reaching(&["a.test"], port);
+    setup.answers.push(("b.test", "127.0.0.1"));
+    let world = setup.start();
+    let door = world.door();
+    std::fs::create_dir(folder.join("served")).unwrap();
+    let git = |line: &[&str]| run(door, folder, &[&["git"], line].concat()).unwrap();
+    for line in [
+        &["init", "-q", "work"][..],
+        &[
+            "-C",
+            "work",
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@a.test",
+            "commit",
+            "-qm",
+            "hi",
+            "--allow-empty",
+        ],
+        &["clone", "-q", "--bare", "work", "served/repo.git"],
+        &["-C", "served/repo.git", "update-server-info"],
+    ] {
+        let output = git(line);
+        assert!(output.status.success(), "{line:?}: {}", shown(&output));
+    }
+    let output = git(&["clone", "-q", &format!("http://a.test:{port}/repo.git"), "copy"]);
+    assert!(output.status.success(), "{}", shown(&output));
+    assert!(folder.join("copy/.git").is_dir());
+    let output = git(&["clone", "-q", &format!("http://b.test:{port}/repo.git"), "other"]);
+    assert!(shown(&output).contains("403"), "{}", shown(&output));
+}

@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use zero_runtime::audit::{Audit, AuditRow, Line, Link};
+use zero_runtime::audit::{Audit, AuditConnection, AuditRow, Line, Link};
 use zero_runtime::nearest::nearest;
 
 use super::audit_tail::status_style;
@@ -171,11 +171,23 @@ fn page(out: &Stream, record: &Record) -> String {
     if row.effects.is_empty() {
         page.part("effects", "none said");
     }
+    if let Some(connection) = &row.connection {
+        self::connection(&mut page, connection);
+    }
     decision(&mut page, record.value.get("decision").and_then(Value::as_object));
     outcome(&mut page, row);
     page.part("recorded", &format!("{} line {}", record.file, record.line));
     chain(&mut page, record.link.as_ref());
     page.text
+}
+
+/// Where a connection went, and how much was said on it.
+fn connection(page: &mut Page<'_>, connection: &AuditConnection) {
+    let AuditConnection { protocol, of_call, address, sent_bytes, received_bytes } = connection;
+    page.part("protocol", protocol);
+    page.part("of call", of_call.as_deref().unwrap_or_default());
+    page.part("address", address.as_deref().unwrap_or("none: no connection was made"));
+    page.part("traffic", &format!("{sent_bytes} bytes sent, {received_bytes} received"));
 }
 
 /// How it was judged, part by part, with parts that only a newer build knows the meaning of.

@@ -19,7 +19,12 @@ pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
     let audit = Audit::new(&app.config.state()?);
     let since = audit_rows::moment(args.since);
     let metrics = Metrics::default();
-    let damaged = audit_rows::each_since(app, &audit, since, |row| metrics.count(&sample(row)))?;
+    let damaged = audit_rows::each_since(app, &audit, since, |row| {
+        // A connection that a command made is part of a call, and no call itself.
+        if row.connection.is_none() {
+            metrics.count(&sample(row));
+        }
+    })?;
     let tools = metrics.tools();
     let out = &app.terminal.out;
     if args.json {
