@@ -47,11 +47,10 @@ fn head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, Failure> {
     for (at, byte) in bytes.iter().enumerate().skip(seen.saturating_sub(1)) {
         let before = at.checked_sub(1).and_then(|before| bytes.get(before));
         match (before, byte) {
-            (Some(b'\r'), b'\n') => {
-                if at >= 3 && bytes.get(at - 3..=at) == Some(b"\r\n\r\n") {
-                    return Ok(Some(at + 1));
-                }
+            (Some(b'\r'), b'\n') if ends_with_empty_line(bytes.get(..=at)) => {
+                return Ok(Some(at + 1));
             }
+            (Some(b'\r'), b'\n') => {}
             (_, b'\n') | (Some(b'\r'), _) => return Err(lone),
             (_, 0) => return Err(Failure::Malformed("it contains a zero byte")),
             // What goes on on the next line belongs to the one before for some readers only.
@@ -62,6 +61,10 @@ fn head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, Failure> {
         }
     }
     Ok(None)
+}
+
+fn ends_with_empty_line(bytes: Option<&[u8]>) -> bool {
+    bytes.is_some_and(|bytes| bytes.ends_with(b"\r\n\r\n"))
 }
 
 /// Reads a head with its empty line at the end.

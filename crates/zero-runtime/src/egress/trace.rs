@@ -16,6 +16,7 @@ use super::request::{Protocol, Wanted};
 use crate::audit::{AuditConnection, AuditDecision, AuditEffect, AuditRow};
 use crate::host::new_call_id;
 use crate::metrics::Status;
+use crate::redact;
 
 /// What the tool of such a row is called. No tool has this name.
 const CONNECTION: &str = "connection";
@@ -47,8 +48,10 @@ impl Trace {
 
     pub(super) fn wanted(&mut self, wanted: &Wanted) {
         let Wanted { host, port } = wanted;
+        // A name can be made to carry a secret out.
+        let host = redact::short_text(&host.to_string());
         self.row.title = Some(format!("{host}:{port}"));
-        self.row.input = json!({"host": host.to_string(), "port": port});
+        self.row.input = json!({"host": host, "port": port});
     }
 
     pub(super) fn permitted(&mut self, permit: Permit) {
