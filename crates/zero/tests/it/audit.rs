@@ -4,7 +4,11 @@
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde_json::Value;
+use zero_runtime::audit::{Audit, AuditConnection, AuditRow};
+use zero_runtime::host::new_call_id;
+use zero_sandbox::{StateDir, Workspace};
 
 use crate::program::Program;
 
@@ -199,4 +203,30 @@ fn others_can_check_the_chain_as_documented() {
     let zero = three_calls();
     change(&zero, |text| text.lines().skip(1).map(|line| format!("{line}\n")).collect());
     assert!(documented_check(&zero).starts_with("does not follow the row before: {\"time\""));
+}
+
+#[test]
+fn a_connection_is_shown_as_what_it_is_and_counts_as_no_call() {
+    let zero = Program::new();
+    let state = StateDir::new(zero.folder().join("home/.local/state/zero"));
+    let workspace = Workspace::open(&[zero.folder().to_owned()], None).unwrap();
+    let row = AuditRow {
+        title: Some("a.test:443".to_owned()),
+        connection: Some(AuditConnection {
+            protocol: "connect".to_owned(),
+            of_call: Some("call_1".to_owned()),
+            address: Some("93.184.216.34".to_owned()),
+            sent_bytes: 12,
+            received_bytes: 34,
+        }),
+        ..AuditRow::begin(Timestamp::now(), &new_call_id(), &workspace, "connection")
+    };
+    Audit::new(&state).write(&row).unwrap();
+    let shown = zero.stdout(&["audit", "show", "1"]);
+    for part in ["a.test:443", "connect", "call_1", "93.184.216.34", "12 bytes sent, 34 received"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert!(zero.stdout(&["audit", "tail"]).contains("a.test:443"));
+    assert!(zero.stdout(&["stats"]).starts_with("no calls yet"));
+    assert!(verify(&zero, &[]).contains("intact; 1 row on 1 day"));
 }
