@@ -40,13 +40,13 @@ fn shown(output: &Output) -> String {
 fn serve_files(folder: PathBuf) -> u16 {
     serve(move |mut stream| {
         let Some(path) = requested(&mut stream) else { return };
-        let path = path.split('?').next().unwrap_or_default().trim_start_matches('/').to_owned();
+        let path = path.split('?').next().unwrap_or_default().trim_matches('/').to_owned();
         let (status, body) = match std::fs::read(folder.join(path)) {
             Ok(body) => ("200 OK", body),
             Err(_) => ("404 Not Found", Vec::new()),
         };
         let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()
         );
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
@@ -153,4 +153,52 @@ fn git_clones_from_an_allowed_host_only() {
     assert!(folder.join("copy/.git").is_dir());
     let output = git(&["clone", "-q", &format!("http://b.test:{port}/repo.git"), "other"]);
     assert!(shown(&output).contains("403"), "{}", shown(&output));
+}
+
+#[test]
+fn package_managers_reach_an_allowed_registry_only() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path();
+    let served = folder.join("served");
+    std::fs::create_dir_all(served.join("simple")).unwrap();
+    let package = r#"{"name":"hi","dist-tags":{"latest":"1.2.3"},"versions":{"1.2.3":{"name":"hi","version":"1.2.3"}}}"#;
+    std::fs::write(served.join("hi"), package).unwrap();
+    std::fs::write(served.join("simple/hi"), "<a href=\"hi-1.2.3.tar.gz\">hi-1.2.3.tar.gz</a>")
+        .unwrap();
+    let port = serve_files(served);
+    let mut setup = Setup::reaching(&["a.test"], port);
+    setup.answers.push(("b.test", "127.0.0.1"));
+    let mut world = setup.start();
+    let door = world.door();
+    let mut ran = 0;
+    for line in [
+        &["npm", "view", "hi", "version", "--fetch-retries=0", "--registry", "http://HOST/"][..],
+        &[
+            "pip",
+            "index",
+            "versions",
+            "hi",
+            "--retries=0",
+            "--trusted-host=HOST",
+            "--index-url=http://HOST/simple",
+        ],
+    ] {
+        let of = |host: &str| -> Vec<String> {
+            line.iter().map(|word| word.replace("HOST", &format!("{host}:{port}"))).collect()
+        };
+        let at = |host: &str| {
+            let line = of(host);
+            let words: Vec<&str> = line.iter().map(String::as_str).collect();
+            run(door, folder, &words)
+        };
+        let Some(output) = at("a.test") else { continue };
+        assert!(shown(&output).contains("1.2.3"), "{line:?}: {}", shown(&output));
+        let output = at("b.test").unwrap();
+        assert!(!shown(&output).contains("1.2.3"), "{line:?}: {}", shown(&output));
+        ran += 1;
+    }
+    assert!(ran > 0, "none of the programs is installed, so nothing was tested");
+    let rows = world.end();
+    let with = |status: &str| rows.iter().filter(|row| row.status == status).count();
+    assert!(with("ok") >= ran && with("denied") >= ran, "{ran} {rows:?}");
 }
