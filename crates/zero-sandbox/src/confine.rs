@@ -67,6 +67,9 @@ pub(crate) enum Whose {
     Session,
 }
 
+/// Where the terminal of a command is in the child's own `/dev`.
+const CONSOLE: &str = "/dev/console";
+
 /// Why a command cannot be confined as its profile says.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfineError {
@@ -374,6 +377,11 @@ fn through(
         args.push("--unshare-net".into());
     }
     args.extend(mounts.args);
+    if let Some(terminal) = terminal_name(streams) {
+        // The child has terminals of its own, among which the one it was given has no name. Without
+        // one, programs that ask for it believe that there is no terminal.
+        args.extend(["--dev-bind".into(), terminal.into(), CONSOLE.into()]);
+    }
     let link = format!("/proc/self/fd/{}", binary.as_raw_fd());
     args.extend(["--symlink", &link, DOOR, "--chdir", "/"].map(OsString::from));
     let args = in_memory(&zero_ended(&args)).map_err(ConfineError::HandOver)?;
@@ -423,6 +431,16 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())
+}
+
+/// The name of the terminal that a command is given, if it is given one that has a name here.
+fn terminal_name([stdin, ..]: [RawFd; 3]) -> Option<PathBuf> {
+    let handle = PathBuf::from(format!("/proc/self/fd/{stdin}"));
+    let name = rustix::fs::readlink(&handle, Vec::new()).ok()?.into_string().ok()?;
+    let (given, named) = (rustix::fs::stat(&handle).ok()?, rustix::fs::stat(&name).ok()?);
+    let is_device = rustix::fs::FileType::from_raw_mode(given.st_mode).is_char_device();
+    let is_same = (given.st_dev, given.st_ino) == (named.st_dev, named.st_ino);
+    (is_device && is_same && name.starts_with("/dev/pts/")).then(|| name.into())
 }
 
 /// A stream that leads nowhere.

@@ -150,6 +150,24 @@ fn a_terminal_is_one() {
 }
 
 #[test]
+fn a_terminal_has_a_name_and_controls_jobs() {
+    for warden in both_walls() {
+        let script = "tty >/dev/null && echo named; bash --norc --noprofile -ic \
+            'sleep 30 & jobs; kill %1; wait; echo inner' && echo controlled";
+        let mut order = sh(script);
+        order.stdio = Stdio::Pty { rows: 24, cols: 80 };
+        let mut running = warden.spawn(order).unwrap();
+        let output = text(running.stdout.take().unwrap()).replace('\r', "");
+        assert_eq!(ended(&running).exit_code, Some(0), "{output}");
+        for line in ["named", "inner", "controlled"] {
+            assert!(output.lines().any(|seen| seen == line), "{line} in {output}");
+        }
+        assert!(output.contains("Running") && !output.contains("no job control"), "{output}");
+        assert!(!output.contains("cannot set terminal process group"), "{output}");
+    }
+}
+
+#[test]
 fn many_threads_start_commands_at_once() {
     let warden = warden();
     std::thread::scope(|scope| {
