@@ -23,6 +23,7 @@ mod folder;
 pub mod journal;
 #[cfg(target_os = "linux")]
 mod kernel_file;
+pub mod lease;
 #[cfg(target_os = "linux")]
 mod limits_watch;
 mod located;

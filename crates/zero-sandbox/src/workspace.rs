@@ -147,17 +147,20 @@ impl Workspace {
     }
 
     fn root_of(&self, canonical: &Path) -> (&Root, Whereabouts) {
+        // First, because zero's own folder may lie in the workspace, as when that is the home folder.
+        if let Some(spill) =
+            self.spill.as_deref().filter(|spill| canonical.starts_with(&spill.path))
+        {
+            return (spill, Whereabouts::Spill);
+        }
         let innermost = self
             .roots
             .iter()
             .filter(|root| canonical.starts_with(&root.path))
             .max_by_key(|root| root.path.as_os_str().len());
-        if let Some(root) = innermost {
-            return (root, Whereabouts::Workspace);
-        }
-        match &self.spill {
-            Some(spill) if canonical.starts_with(&spill.path) => (spill, Whereabouts::Spill),
-            _ => (&self.system, Whereabouts::Outside),
+        match innermost {
+            Some(root) => (root, Whereabouts::Workspace),
+            None => (&self.system, Whereabouts::Outside),
         }
     }
 }
