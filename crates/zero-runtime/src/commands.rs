@@ -13,35 +13,36 @@ mod live;
 mod network;
 pub mod plain;
 mod profile;
+mod session;
 mod shell;
-mod switch;
+mod spill;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use zero_core::{CommandLine, Execution, Reason, ToolError};
-use zero_sandbox::drain::{Collected, Collector, Spill};
-use zero_sandbox::running::{Ended, Running};
+use zero_sandbox::drain::{Collected, Collector};
+use zero_sandbox::running::{Ended, Running, Why};
 use zero_sandbox::warden::{Order, Stdio, Warden};
-use zero_sandbox::{CommandSpec, ProcessLimits, StateDir, Weakness, Workspace, child, survey};
+use zero_sandbox::{CommandSpec, ProcessLimits, StateDir, Weakness, child};
 
 use crate::context::CallContext;
-use crate::jobs::{Job, Jobs, Start};
+use crate::jobs::{Candidate, Input, Job, Jobs, KeepUnread, Watched, Watching};
 use crate::policy::Policy;
 
 use self::environment::Environment;
 use self::live::Live;
-use self::network::SessionNetwork;
 pub use self::network::{CommandNetwork, Door};
+pub(crate) use self::session::{SessionCommands, TMP};
 use self::shell::EndNote;
-use self::switch::Switch;
+use self::spill::SpillFile;
 
 /// Size of the terminal of a command that has one.
 const TERMINAL: Stdio = Stdio::Pty { rows: 24, cols: 80 };
-/// Ends the input of a terminal.
-const END_OF_INPUT: &[u8] = b"\x04";
+/// Ends the input of a terminal, for several programs that read from it one after the other.
+const END_OF_INPUT: &[u8] = &[0x04; 8];
 /// Bytes of output that an error carries.
 const ERROR_OUTPUT_BYTES_MAX: usize = 4_000;
 
@@ -54,6 +55,8 @@ pub struct CommandSettings {
     pub network: CommandNetwork,
     /// Properties of its confinement that may be missing on a machine that cannot enforce them.
     pub weaknesses: Vec<Weakness>,
+    /// What becomes of one that takes longer than it may.
+    pub on_timeout: OnTimeout,
     /// What it may not read, beside what the host knows to be secret.
     pub masked: Vec<PathBuf>,
     /// What it may not change in the workspace, beside what the host knows to run code later.
@@ -79,6 +82,7 @@ impl Default for CommandSettings {
             },
             network: CommandNetwork::Nothing,
             weaknesses: Vec::new(),
+            on_timeout: OnTimeout::default(),
             masked: Vec::new(),
             protected: Vec::new(),
             home: None,
@@ -86,6 +90,16 @@ impl Default for CommandSettings {
             environment_allowed: Vec::new(),
         }
     }
+}
+
+/// What becomes of a command that takes longer than it may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// It is killed, with all that came of it.
+    #[default]
+    Kill,
+    /// It goes on as a job of its session. Without a session it is killed.
+    Job,
 }
 
 /// A command to run.
@@ -104,6 +118,15 @@ pub enum Streams {
     Pipes,
     /// A terminal.
     Terminal,
+}
+
+/// What became of a command.
+#[derive(Debug)]
+pub enum Ran {
+    /// It ran to its end.
+    Ended(Box<CommandOutcome>),
+    /// It took longer than it may, and goes on as a job.
+    GoesOn(Arc<Job>),
 }
 
 /// What became of a command that ran to its end.
@@ -146,51 +169,6 @@ impl Commands {
     }
 }
 
-/// What the commands of a session have in common.
-pub(crate) struct SessionCommands {
-    /// Where the next command starts; the workspace's first folder when absent.
-    folder: Mutex<Option<PathBuf>>,
-    /// Whether a folder and jobs outlive a call.
-    remembers: bool,
-    tmp: StateDir,
-    network: SessionNetwork,
-    pub(crate) jobs: Jobs,
-}
-
-impl SessionCommands {
-    pub(crate) fn new(tmp: StateDir, remembers: bool) -> Self {
-        let network = SessionNetwork::default();
-        Self { folder: Mutex::default(), remembers, tmp, network, jobs: Jobs::default() }
-    }
-
-    /// Where the next command starts, if not in the workspace's first folder.
-    pub(crate) fn folder(&self) -> Option<PathBuf> {
-        let folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        folder.filter(|folder| survey::kind(folder) == Some(zero_sandbox::FileType::Directory))
-    }
-
-    /// Learns where a shell ended.
-    fn learn(&self, start: &Path, end: Option<PathBuf>, workspace: &Workspace) -> EndFolder {
-        let Some(end) = end.filter(|end| self.remembers && end != start) else {
-            return EndFolder::Same;
-        };
-        let is_inside = workspace.roots().any(|root| end.starts_with(root));
-        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
-        *folder = is_inside.then(|| end.clone());
-        if is_inside { EndFolder::Moved(end) } else { EndFolder::Outside(end) }
-    }
-}
-
-impl SessionCommands {
-    /// Ends every job and their network, and takes the temporary files away: the session is over.
-    pub(crate) fn end(&self) {
-        self.jobs.end_all();
-        self.network.end();
-        // What cannot be removed now stays private in zero's own folder.
-        let _ = self.tmp.remove_all();
-    }
-}
-
 /// What a call needs to run commands.
 #[derive(Clone)]
 pub(crate) struct CallCommands {
@@ -203,23 +181,34 @@ pub(crate) struct CallCommands {
 }
 
 impl CallContext {
-    /// Runs a command to its end. It must be one that was judged for this call.
+    /// Runs a command. It must be one that was judged for this call.
     ///
     /// When the call is stopped, every process of it is killed; an error then carries the end of
-    /// its output.
-    pub async fn run_command(&self, request: CommandRequest) -> Result<CommandOutcome, ToolError> {
-        let switch = Switch::default();
-        let armed = switch.clone();
-        let work = self.blocking(move |cx| run(cx, &request, &armed));
-        let mut work = std::pin::pin!(work);
-        // Also when nobody waits for the call any more.
-        let _kill = switch.kill_on_drop();
-        tokio::select! {
-            biased;
-            done = &mut work => return done,
-            () = self.cancelled() => switch.pull(),
+    /// its output. When its time is up, it may become a job instead: see [`OnTimeout`].
+    pub async fn run_command(&self, request: CommandRequest) -> Result<Ran, ToolError> {
+        let live = Live::default();
+        let heard = live.clone();
+        let mut command = self.blocking(move |cx| Foreground::start(cx, &request, heard)).await?;
+        let mut is_stopped = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = command.watched.ended() => break,
+                () = self.cancelled(), if !is_stopped => {
+                    if let Some(job) = command.become_job(self) {
+                        return Ok(Ran::GoesOn(job));
+                    }
+                    command.watched.kill();
+                    is_stopped = true;
+                }
+                () = tokio::time::sleep(live::PAUSE) => {
+                    if let Some(lines) = live.news() {
+                        self.progress(lines);
+                    }
+                }
+            }
         }
-        work.await
+        self.blocking(move |cx| command.outcome(cx)).await.map(|end| Ran::Ended(Box::new(end)))
     }
 
     /// Starts a command that goes on after the call. It must be one that was judged for this call.
@@ -237,44 +226,107 @@ impl CallContext {
     }
 }
 
-fn run(
-    cx: &CallContext,
-    request: &CommandRequest,
-    switch: &Switch,
-) -> Result<CommandOutcome, ToolError> {
-    cx.check_cancelled()?;
-    let commands = cx.commands();
-    let ready = prepare(cx, request)?;
-    let start = ready.folder.clone();
-    let mut running = ready.spawn(None)?;
-    switch.arm(running.killer());
-    end_input(&mut running, request.streams);
-    let spill = SpillFile::create(cx);
-    let cap = cx.limits().model_output_bytes_max.as_usize();
-    // Room for the line that says what is missing and how it ended.
-    let kept = cap.saturating_sub(512).max(cap / 2);
-    let collector = Collector {
-        head_bytes: kept * 2 / 3,
-        tail_bytes: kept / 3,
-        spill: spill.as_ref().and_then(|spill| spill.writer(cx)),
-        ..Collector::default()
-    };
-    let mut live = Live::default();
-    let collected = collector.collect(&mut running, |news| {
-        if let Some(lines) = live.add(news.bytes) {
-            cx.progress(lines);
+/// A command whose end somebody waits for. When nobody does any more, it is killed.
+struct Foreground {
+    watched: Arc<Watched>,
+    is_job: bool,
+    command: String,
+    folder: PathBuf,
+    end_note: EndNote,
+    spill: Option<SpillFile>,
+}
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        if !self.is_job {
+            self.watched.kill();
         }
-        std::ops::ControlFlow::Continue(())
-    });
-    let end = ready.end_note.take();
-    let (output, ended) = collected.map_err(|error| failure::unreadable(&error))?;
-    if let Some(error) = failure::of_end(&ended, &commands.host.settings.limits) {
-        let tail = plain::text_of(output.mixed.head().chain(output.mixed.tail()));
-        return Err(error.with("output", last_bytes(&tail, ERROR_OUTPUT_BYTES_MAX)));
     }
-    let spill_file = spill.and_then(|spill| spill.settle(output.mixed.omitted_bytes()));
-    let folder = commands.session.learn(&start, end, cx.workspace());
-    Ok(CommandOutcome { output, ended, folder, spill_file })
+}
+
+impl Foreground {
+    fn start(cx: &CallContext, request: &CommandRequest, live: Live) -> Result<Self, ToolError> {
+        cx.check_cancelled()?;
+        let commands = cx.commands();
+        let ready = prepare(cx, request)?;
+        let mut running = ready.spawn(None)?;
+        end_input(&mut running, request.streams);
+        let spill = SpillFile::create(cx);
+        let cap = cx.limits().model_output_bytes_max.as_usize();
+        // Room for the line that says what is missing and how it ended.
+        let kept = cap.saturating_sub(512).max(cap / 2);
+        let watching = Watching {
+            collector: Collector {
+                head_bytes: kept * 2 / 3,
+                tail_bytes: kept / 3,
+                spill: spill.as_ref().and_then(|spill| spill.writer(cx)),
+                ..Collector::default()
+            },
+            unread: if may_become_job(cx) { KeepUnread::Yes } else { KeepUnread::No },
+            input: Input::Nothing,
+            news: Box::new(move |bytes| live.add(bytes)),
+            permit: cx.permit(),
+        };
+        let watched =
+            Watched::start(running, watching).map_err(|error| failure::unwatched(&error))?;
+        commands.session.add(&watched);
+        Ok(Self {
+            watched,
+            is_job: false,
+            command: request.execution.to_string(),
+            folder: ready.folder,
+            end_note: ready.end_note,
+            spill,
+        })
+    }
+
+    /// Lets it go on as a job, if its time is up and that is what is to become of it.
+    fn become_job(&mut self, cx: &CallContext) -> Option<Arc<Job>> {
+        if !(cx.is_late() && may_become_job(cx)) {
+            return None;
+        }
+        let place = cx.commands().session.jobs.reserve().ok()?;
+        self.is_job = true;
+        Some(place.fill(Candidate {
+            command: std::mem::take(&mut self.command),
+            spill_file: self.spill.as_ref().map(|spill| spill.path().to_owned()),
+            watched: Arc::clone(&self.watched),
+        }))
+    }
+
+    /// What became of it, after its end.
+    fn outcome(mut self, cx: &CallContext) -> Result<CommandOutcome, ToolError> {
+        let commands = cx.commands();
+        let end = self.end_note.take();
+        let spill = self.spill.take();
+        let collected = self.watched.take_collected().unwrap_or_else(|| Err(lost()));
+        let (output, mut ended) = collected.map_err(|error| failure::unreadable(&error))?;
+        if ended.why == Why::Killed && cx.is_late() {
+            ended.why = Why::TimedOut;
+        }
+        if let Some(error) = failure::of_end(&ended, &commands.host.settings.limits) {
+            let text = plain::text_of(output.mixed.head().chain(output.mixed.tail()));
+            let cut = text.len().saturating_sub(ERROR_OUTPUT_BYTES_MAX) as u64;
+            let error = error.with("output", last_bytes(&text, ERROR_OUTPUT_BYTES_MAX));
+            let omitted_bytes = output.mixed.omitted_bytes() + cut;
+            return Err(match spill.and_then(|spill| spill.settle(omitted_bytes)) {
+                Some(file) => error.with("spill_file", file),
+                None => error,
+            });
+        }
+        let spill_file = spill.and_then(|spill| spill.settle(output.mixed.omitted_bytes()));
+        let folder = commands.session.learn(&self.folder, end, cx.workspace());
+        Ok(CommandOutcome { output, ended, folder, spill_file })
+    }
+}
+
+fn lost() -> std::io::Error {
+    std::io::Error::other("it was taken already")
+}
+
+fn may_become_job(cx: &CallContext) -> bool {
+    let commands = cx.commands();
+    commands.session.remembers && commands.host.settings.on_timeout == OnTimeout::Job
 }
 
 fn start_job(
@@ -283,22 +335,34 @@ fn start_job(
     timeout: Option<Duration>,
 ) -> Result<Arc<Job>, ToolError> {
     cx.check_cancelled()?;
-    let commands = cx.commands();
-    if !commands.session.remembers {
+    let session = &cx.commands().session;
+    if !session.remembers {
         let message =
             "there is no session that a background job could belong to; run it in the foreground";
         return Err(ToolError::invalid(Reason::SchemaViolation, message));
     }
-    let place = commands.session.jobs.reserve()?;
+    let place = session.jobs.reserve()?;
     let running = prepare(cx, request)?.spawn(timeout)?;
     let spill = SpillFile::create(cx);
-    let start = Start {
-        command: request.execution.to_string(),
-        running,
-        spill_file: spill.as_ref().map(|spill| spill.path.clone()),
-        spill: spill.as_ref().and_then(|spill| spill.writer(cx)),
+    let watching = Watching {
+        collector: Collector {
+            head_bytes: 0,
+            tail_bytes: 0,
+            spill: spill.as_ref().and_then(|spill| spill.writer(cx)),
+            ..Collector::default()
+        },
+        unread: KeepUnread::Yes,
+        input: Input::Texts,
+        news: Box::new(|_| {}),
+        permit: None,
     };
-    place.start(start)
+    let watched = Watched::start(running, watching).map_err(|error| failure::unwatched(&error))?;
+    session.add(&watched);
+    Ok(place.fill(Candidate {
+        command: request.execution.to_string(),
+        spill_file: spill.map(|spill| spill.path().to_owned()),
+        watched,
+    }))
 }
 
 /// A command that only has to be started.
@@ -327,8 +391,8 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
         let message = "the tool wants to run another command than the one that was judged";
         return Err(ToolError::failed(Reason::Panic, message));
     }
+    commands.session.make_tmp().map_err(|error| failure::no_tmp(&error))?;
     let tmp = &commands.session.tmp;
-    tmp.create().map_err(|error| failure::no_tmp(&error))?;
     let folder = execution.folder.as_ref().map_or_else(|| cx.workspace().cwd(), |f| f.canonical());
     let settings = &commands.host.settings;
     let given = commands.session.network.give(&settings.network, &settings.weaknesses)?;
@@ -368,45 +432,6 @@ fn end_input(running: &mut Running, streams: Streams) {
         use std::io::Write as _;
         // A terminal that takes nothing belongs to a command that has ended.
         let _ = std::fs::File::from(terminal).write_all(END_OF_INPUT);
-    }
-}
-
-/// A file for output that is too long.
-struct SpillFile {
-    folder: StateDir,
-    name: String,
-    path: String,
-    file: std::fs::File,
-}
-
-impl SpillFile {
-    fn create(cx: &CallContext) -> Option<Self> {
-        let folder = cx.commands().spill.clone();
-        let name = format!("{}-output.txt", cx.call());
-        match folder.create_new(&name) {
-            Ok(file) => {
-                let path = folder.path().join(&name).display().to_string();
-                Some(Self { folder, name, path, file })
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the output of a command cannot be kept");
-                None
-            }
-        }
-    }
-
-    fn writer(&self, cx: &CallContext) -> Option<Spill> {
-        let file = self.file.try_clone().ok()?;
-        Some(Spill { file, bytes_max: cx.limits().file_bytes_max.get() })
-    }
-
-    /// Keeps the file when something is only there.
-    fn settle(self, omitted_bytes: u64) -> Option<String> {
-        if omitted_bytes > 0 {
-            return Some(self.path);
-        }
-        let _ = self.folder.remove(&self.name);
-        None
     }
 }
 

@@ -27,6 +27,7 @@ struct Inner {
     policy: Arc<dyn Policy>,
     limits: Arc<Limits>,
     cancel: CancellationToken,
+    caller: CancellationToken,
     seen: Option<Arc<SeenFiles>>,
     observer: Option<Arc<dyn Observer>>,
     permit: Option<Permit>,
@@ -42,6 +43,8 @@ pub(crate) struct Parts {
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) cancel: CancellationToken,
+    /// The caller's own, which a deadline does not pull.
+    pub(crate) caller: CancellationToken,
     pub(crate) seen: Option<Arc<SeenFiles>>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) permit: Option<Permit>,
@@ -58,6 +61,7 @@ impl CallContext {
             policy,
             limits,
             cancel,
+            caller,
             seen,
             observer,
             permit,
@@ -71,6 +75,7 @@ impl CallContext {
             policy,
             limits,
             cancel,
+            caller,
             seen,
             observer,
             permit,
@@ -127,6 +132,16 @@ impl CallContext {
     /// True once the call should stop.
     pub fn is_cancelled(&self) -> bool {
         self.inner.cancel.is_cancelled()
+    }
+
+    /// True when the call should stop because its time is up, and not because nobody wants it.
+    pub(crate) fn is_late(&self) -> bool {
+        self.is_cancelled() && !self.inner.caller.is_cancelled()
+    }
+
+    /// The call's place in the queue.
+    pub(crate) fn permit(&self) -> Option<Permit> {
+        self.inner.permit.clone()
     }
 
     /// Fails once the call should stop; loops call it now and then.

@@ -80,8 +80,12 @@ async fn once(
     }
 }
 
-/// A verdict with the facts that the tool gave when it was told to stop, such as its output so far.
+/// A verdict with the facts that the tool gave when it was told to stop, such as its output so far,
+/// and with its words where it says the same: it knows better what would help.
 fn with_facts_of(mut verdict: ToolError, last_words: ToolError) -> ToolError {
+    if last_words.error_type == ErrorType::Timeout && verdict.error_type == ErrorType::Timeout {
+        verdict.message = last_words.message;
+    }
     for (key, value) in last_words.details {
         verdict.details.entry(key).or_insert(value);
     }

@@ -70,6 +70,7 @@ pub struct ToolHost {
     pub(crate) audit: Audit,
     pub(crate) metrics: Metrics,
     recovered: OnceLock<()>,
+    swept: OnceLock<()>,
 }
 
 impl ToolHost {
@@ -93,6 +94,7 @@ impl ToolHost {
             audit: Audit::new(&state),
             metrics: Metrics::default(),
             recovered: OnceLock::new(),
+            swept: OnceLock::new(),
             commands: Arc::new(Commands::new(commands, &state)),
             limits: Arc::new(limits),
             workspace,
@@ -144,13 +146,20 @@ impl ToolHost {
         });
     }
 
+    /// Takes away, once, what killed processes left of their sessions.
+    fn sweep(&self) {
+        self.swept.get_or_init(|| Session::sweep(&self.state));
+    }
+
     /// Starts a session.
     pub fn open_session(&self, id: SessionId) -> Result<Session, ToolError> {
+        self.sweep();
         Session::open(id, &self.state, &self.workspace, self.admission.lane())
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.
     pub fn one_shot(&self) -> Result<Session, ToolError> {
+        self.sweep();
         Session::one_shot(&self.state, &self.workspace, self.admission.lane())
     }
 }

@@ -1,25 +1,23 @@
 //! Commands that go on while others are called: they belong to a session and die with it.
 //!
-//! Each job has a thread that reads what it writes, so that it never waits for a reader. What was
-//! not read yet is kept up to a bound, and all of it in a file.
+//! What was not read yet is kept up to a bound, and all of it in a file.
 
 mod job;
 mod unread;
+mod watched;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use zero_core::{Reason, ToolError};
 
-pub(crate) use self::job::Start;
+pub(crate) use self::job::Candidate;
 pub use self::job::{Job, JobStatus};
 pub use self::unread::Piece;
+pub(crate) use self::watched::{Input, KeepUnread, Watched, Watching};
 
 /// Jobs of a session, ended ones that were not read yet among them.
 const JOBS_MAX: usize = 16;
-/// How long the end of all jobs is waited for.
-const END_MAX: Duration = Duration::from_secs(2);
 
 /// The jobs of a session.
 #[derive(Debug, Default)]
@@ -72,16 +70,9 @@ impl Jobs {
         Ok(Place { jobs: self })
     }
 
-    /// Ends all of them, and waits until they have.
-    pub(crate) fn end_all(&self) {
-        let jobs = std::mem::take(&mut *self.lock());
-        for job in &jobs {
-            job.kill();
-        }
-        let until = Instant::now() + END_MAX;
-        for job in &jobs {
-            job.wait(until.saturating_duration_since(Instant::now()));
-        }
+    /// Forgets all of them.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Job>>> {
@@ -95,14 +86,12 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Lets a command that was started be a job.
-    pub(crate) fn start(self, start: Start) -> Result<Arc<Job>, ToolError> {
+    /// Lets a command be a job.
+    pub(crate) fn fill(self, candidate: Candidate) -> Arc<Job> {
         let number = self.jobs.started.fetch_add(1, Ordering::Relaxed) + 1;
-        let job = Job::watch(format!("job_{number}"), start).map_err(|error| {
-            ToolError::failed(Reason::Io, format!("the job cannot be watched: {error}"))
-        })?;
+        let job = Arc::new(Job::new(format!("job_{number}"), candidate));
         self.jobs.lock().push(Arc::clone(&job));
-        Ok(job)
+        job
     }
 }
 

@@ -39,7 +39,8 @@ pub mod unsettled;
 
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
 pub use commands::{
-    CommandNetwork, CommandOutcome, CommandRequest, CommandSettings, Door, EndFolder, Streams,
+    CommandNetwork, CommandOutcome, CommandRequest, CommandSettings, Door, EndFolder, OnTimeout,
+    Ran, Streams,
 };
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};

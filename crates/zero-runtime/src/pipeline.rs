@@ -188,6 +188,7 @@ impl ToolHost {
                 policy: Arc::clone(&self.policy),
                 limits: Arc::clone(&self.limits),
                 cancel: stop.clone(),
+                caller: cancel.clone(),
                 seen: session.seen().cloned(),
                 observer: self.observer.clone(),
                 permit,

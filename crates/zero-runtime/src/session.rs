@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use zero_core::{SessionId, ToolError};
 use zero_sandbox::journal::sha256;
+use zero_sandbox::lease::{self, Lease};
 use zero_sandbox::{StateDir, Workspace, file_error};
 
 use crate::admission::Lane;
-use crate::commands::SessionCommands;
+use crate::commands::{SessionCommands, TMP};
 use crate::grants::{Grants, Stand, StandingAnswer};
 use crate::seen_files::SeenFiles;
 
@@ -17,8 +18,8 @@ const ONE_SHOT_SPILL_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Folder of the oversized results of calls without a session, one folder a workspace. It stands
 /// apart from those of sessions, whose ids are chosen by others.
 const ONE_SHOT: &str = "spill-calls";
-/// Folder of what commands keep for the length of a session, one folder a session.
-const TMP: &str = "tmp";
+/// Shelf of the oversized results of sessions, one folder a session.
+const SPILL: &str = "spill";
 
 /// What a host remembers from one call to the next. When it ends, its jobs end, and its oversized
 /// results go.
@@ -26,6 +27,8 @@ pub struct Session {
     id: Option<SessionId>,
     seen: Option<Arc<SeenFiles>>,
     spill: StateDir,
+    /// Keeps the folder of a session's results as long as some process has that session.
+    spill_lease: Option<Lease>,
     workspace: Workspace,
     pub(crate) grants: Grants,
     pub(crate) lane: Lane,
@@ -39,11 +42,16 @@ impl Session {
         workspace: &Workspace,
         lane: Lane,
     ) -> Result<Self, ToolError> {
-        let spill = state.child("spill").child(id.as_str());
         let seen = Some(Arc::new(SeenFiles::default()));
-        let tmp = state.child(TMP).child(&format!("session-{id}"));
-        let commands = SessionCommands::new(tmp, true);
-        Self::with_spill(Some(id), seen, spill, workspace, lane, commands)
+        let commands = SessionCommands::new(state, format!("session-{id}"), true);
+        let lease = Lease::take(state, SPILL, id.as_str()).map_err(|error| {
+            let shown = state.child(SPILL).path().display().to_string();
+            file_error::from_io("make zero's own folder", &shown, &error)
+        })?;
+        let mut session =
+            Self::with_spill(Some(id), seen, lease.folder(), workspace, lane, commands)?;
+        session.spill_lease = Some(lease);
+        Ok(session)
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.
@@ -54,8 +62,8 @@ impl Session {
     ) -> Result<Self, ToolError> {
         let key = sha256(workspace.cwd().as_os_str().as_encoded_bytes());
         let spill = state.child(ONE_SHOT).child(&key[..16]);
-        let tmp = state.child(TMP).child(&format!("calls-{:016x}", fastrand::u64(..)));
-        let commands = SessionCommands::new(tmp, false);
+        let name = format!("calls-{:016x}", fastrand::u64(..));
+        let commands = SessionCommands::new(state, name, false);
         let session = Self::with_spill(None, None, spill, workspace, lane, commands)?;
         session.drop_old_results();
         Ok(session)
@@ -75,7 +83,31 @@ impl Session {
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = workspace.with_spill(spill.path())?;
         let commands = Arc::new(commands);
-        Ok(Self { id, seen, spill, workspace, grants: Grants::default(), lane, commands })
+        Ok(Self {
+            id,
+            seen,
+            spill,
+            spill_lease: None,
+            workspace,
+            grants: Grants::default(),
+            lane,
+            commands,
+        })
+    }
+
+    /// Takes away what sessions left whose processes were killed. Bounded: what is more goes the
+    /// next time.
+    pub(crate) fn sweep(state: &StateDir) {
+        let swept = lease::sweep(state, &[TMP, SPILL]);
+        if swept > 0 {
+            tracing::info!(swept, "removed what killed sessions left");
+        }
+    }
+
+    /// Ends its commands, those somebody waits for among them, and takes their temporary files
+    /// away. Returns when they are gone; no command starts afterwards. Dropping it does the same.
+    pub fn end(&self) {
+        self.commands.end();
     }
 
     /// Its id; `None` for single calls.
@@ -135,10 +167,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.commands.end();
-        if self.id.is_some() {
-            // What cannot be removed now stays private in zero's own folder.
-            let _ = self.spill.remove_all();
-        }
+        self.end();
+        // Its results go with it, unless another process has the same session.
+        drop(self.spill_lease.take());
     }
 }

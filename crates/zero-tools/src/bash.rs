@@ -14,12 +14,17 @@ use zero_core::{
     Category, CommandLine, Content, Display, Effect, Effects, Execution, Kind, Location, Reason,
     Risk, TimeoutClass, ToolError,
 };
-use zero_runtime::{About, CallContext, CommandRequest, Description, Streams, Tool, ToolReply};
+use zero_runtime::jobs::Job;
+use zero_runtime::{
+    About, CallContext, CommandRequest, Description, Ran, Streams, Tool, ToolReply,
+};
+use zero_sandbox::drain::Stream;
 use zero_sandbox::{FileType, LastLink, Located, Workspace};
 
 use crate::missing;
 use crate::wording::one_line;
 use output::Told;
+pub(crate) use output::text_of;
 pub(crate) use signal::signal_name;
 
 /// Characters of a title.
@@ -44,7 +49,8 @@ pub struct BashArgs {
     /// Environment variables to set for it.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Milliseconds it may take; 120,000 when absent. A command that takes longer is killed.
+    /// Milliseconds it may take; 120,000 when absent. A command that takes longer is killed, or
+    /// goes on as a job where the settings say so.
     #[schemars(range(min = 1, max = 600_000))]
     timeout: Option<u64>,
     /// Start it and return at once with a `job_id`; BashOutput tells what it writes, BashKill ends
@@ -81,7 +87,7 @@ pub struct BashOutput {
     /// The file that holds all of the output, when some was left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spill_file: Option<String>,
-    /// The job that was started.
+    /// The job that was started, or that it became because it took too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
     /// What else is to be known.
@@ -101,6 +107,11 @@ pub struct BashPlan {
 }
 
 impl BashPlan {
+    fn title(&self) -> String {
+        let title = title(self.description.as_deref(), &self.execution.to_string());
+        if self.run_in_background { format!("{title} in the background") } else { title }
+    }
+
     fn request(&self) -> CommandRequest {
         CommandRequest { execution: self.execution.clone(), streams: self.streams }
     }
@@ -141,6 +152,7 @@ impl Tool for Bash {
             let message = "`command` is empty; say what to run";
             return Err(ToolError::invalid(Reason::SchemaViolation, message));
         }
+        check_texts(&args)?;
         let command = match args.args {
             None => CommandLine::Shell(args.command),
             Some(rest) => CommandLine::Program([vec![args.command], rest].concat()),
@@ -168,7 +180,7 @@ impl Tool for Bash {
     fn describe(&self, plan: &BashPlan) -> Description {
         let folder = plan.folder.as_ref();
         Description {
-            title: title(plan.description.as_deref(), &plan.execution.to_string()),
+            title: plan.title(),
             locations: folder
                 .map(|f| Location { path: f.path().to_owned(), line: None })
                 .into_iter()
@@ -217,18 +229,68 @@ impl Tool for Bash {
             let job = cx.start_job(plan.request(), plan.timeout).await?;
             return Ok(started(job.id()));
         }
-        let outcome = cx.run_command(plan.request()).await?;
-        Ok(Told::of(&outcome, cx.workspace()).reply())
+        match cx.run_command(plan.request()).await? {
+            Ran::Ended(outcome) => Ok(Told::of(&outcome, cx.workspace()).reply()),
+            Ran::GoesOn(job) => Ok(went_on(&job)),
+        }
     }
+}
+
+/// Refuses what no program can be given, by the name of its field.
+fn check_texts(args: &BashArgs) -> Result<(), ToolError> {
+    let refused = |field: String, what: &str| {
+        let message = format!("`{field}` {what}");
+        Err(ToolError::invalid(Reason::SchemaViolation, message).with("field", field))
+    };
+    const NUL: &str = "holds a NUL character, which no program can be given; leave it out";
+    if args.command.contains('\0') {
+        return refused("command".to_owned(), NUL);
+    }
+    let mut words = args.args.iter().flatten();
+    if let Some(at) = words.position(|word| word.contains('\0')) {
+        return refused(format!("args/{at}"), NUL);
+    }
+    for (name, value) in &args.env {
+        let field = || format!("env/{}", one_line(name));
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return refused(field(), "is no name of a variable: it is empty, or holds `=` or NUL");
+        }
+        if value.contains('\0') {
+            return refused(field(), NUL);
+        }
+    }
+    Ok(())
 }
 
 fn started(job_id: &str) -> ToolReply<BashOutput> {
     let text = format!(
         "Started in the background as `{job_id}`; BashOutput tells what it writes, BashKill ends it"
     );
+    as_job(job_id, text, format!("Started `{job_id}`"))
+}
+
+/// A command that took longer than it may, and is a job now.
+fn went_on(job: &Job) -> ToolReply<BashOutput> {
+    let id = job.id();
+    let (pieces, _) = job.take_output();
+    let mut text = text_of(&pieces, None);
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&format!(
+        "(it takes longer than its `timeout` and goes on as `{id}`; BashOutput tells what else it writes, BashKill ends it)"
+    ));
+    let mut reply = as_job(id, text, format!("Goes on as `{id}`"));
+    reply.output.stdout = text_of(&pieces, Some(Stream::Stdout));
+    reply.output.stderr = text_of(&pieces, Some(Stream::Stderr));
+    reply.output.spill_file = job.spill_file().map(str::to_owned);
+    reply
+}
+
+fn as_job(job_id: &str, text: String, shown: String) -> ToolReply<BashOutput> {
     ToolReply {
         content: vec![Content::Text(text)],
-        display: Display::markdown(format!("Started `{job_id}`")),
+        display: Display::markdown(shown),
         output: BashOutput {
             stdout: String::new(),
             stderr: String::new(),

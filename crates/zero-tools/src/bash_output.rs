@@ -7,16 +7,15 @@ use grep_regex::RegexMatcher;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Content, Display, Effect, Effects, Execution, Kind, Reason, Risk, TimeoutClass,
-    ToolError,
+    Category, CommandLine, Content, Display, Effect, Effects, Execution, Kind, Reason, Risk,
+    TimeoutClass, ToolError,
 };
-use zero_runtime::commands::plain;
 use zero_runtime::jobs::{Job, JobStatus, Piece};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::Workspace;
 use zero_sandbox::drain::Stream;
 
-use crate::bash::signal_name;
+use crate::bash::{signal_name, text_of};
 use crate::wording::{counted, one_line};
 
 /// Bytes of a text for a job.
@@ -33,7 +32,7 @@ pub struct BashOutputArgs {
     job_id: Option<String>,
     /// A regular expression for the lines to tell.
     filter: Option<String>,
-    /// A text to send to the job first.
+    /// A text to send to the job first. The person is asked, since it may be a command.
     stdin: Option<String>,
 }
 
@@ -171,9 +170,17 @@ impl Tool for BashOutput {
         Description { title, locations: Vec::new() }
     }
 
-    /// A text for a job is judged as a command: it may be a shell that reads it.
+    /// A text for a job is judged as the command it may be, so that what is denied stays denied; and
+    /// as a shell that reads commands, so that it is asked even if it looks harmless: what the job
+    /// makes of it, and in which folder, nobody knows.
     fn effects(&self, plan: &BashOutputPlan) -> Effects {
-        let sent = plan.stdin.iter().map(|text| Effect::Exec(Execution::shell(text)));
+        let reader = || Execution {
+            command: CommandLine::Program(vec!["sh".to_owned(), "-s".to_owned()]),
+            folder: None,
+            variables: Vec::new(),
+        };
+        let sent = plan.stdin.iter().flat_map(|text| [Execution::shell(text), reader()]);
+        let sent = sent.map(Effect::Exec);
         std::iter::once(Effect::State("a job".to_owned())).chain(sent).collect()
     }
 
@@ -225,11 +232,7 @@ fn told(
     filter: Option<&RegexMatcher>,
     facts: JobFacts,
 ) -> ToolReply<BashOutputOutput> {
-    let of = |stream: Option<Stream>| {
-        let wanted = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
-        let bytes: Vec<u8> = wanted.flat_map(|piece| &piece.bytes).copied().collect();
-        matching(&plain::text(&bytes), filter)
-    };
+    let of = |stream: Option<Stream>| matching(&text_of(pieces, stream), filter);
     let mut text = of(None);
     if lost > 0 {
         let all = facts

@@ -87,6 +87,10 @@ pub(super) fn no_tmp(error: &io::Error) -> ToolError {
     )
 }
 
+pub(super) fn unwatched(error: &io::Error) -> ToolError {
+    ToolError::failed(Reason::Io, format!("the command cannot be watched: {error}"))
+}
+
 pub(super) fn unreadable(error: &io::Error) -> ToolError {
     ToolError::failed(Reason::Io, format!("the output of the command cannot be read: {error}"))
 }

@@ -1,39 +1,55 @@
 //! What a running command says, in a few words and not too often.
 
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::plain;
 
 /// Time between two messages.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of output that a message is made from.
 const BYTES_MAX: usize = 2_000;
 /// Lines of a message.
 const LINES_MAX: usize = 5;
 
-/// The end of what came, told now and then.
-#[derive(Debug, Default)]
+/// The end of what came, told now and then: whoever reads the command adds to it, whoever waits for
+/// its end asks every [`PAUSE`] what to tell.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Live {
-    tail: Vec<u8>,
-    told: Option<Instant>,
+    tail: Arc<Mutex<Tail>>,
+}
+
+#[derive(Debug, Default)]
+struct Tail {
+    bytes: Vec<u8>,
+    is_new: bool,
 }
 
 impl Live {
-    /// Takes what came; the last lines, when it is time to tell them.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Option<String> {
-        self.tail.extend_from_slice(bytes.get(bytes.len().saturating_sub(BYTES_MAX)..)?);
-        self.tail.drain(..self.tail.len().saturating_sub(BYTES_MAX));
-        if self.told.is_some_and(|told| told.elapsed() < PAUSE) {
+    /// Takes what came.
+    pub(super) fn add(&self, bytes: &[u8]) {
+        let newest = bytes.get(bytes.len().saturating_sub(BYTES_MAX)..).unwrap_or_default();
+        let mut tail = self.lock();
+        tail.bytes.extend_from_slice(newest);
+        let surplus = tail.bytes.len().saturating_sub(BYTES_MAX);
+        tail.bytes.drain(..surplus);
+        tail.is_new = true;
+    }
+
+    /// The last lines, when there is something new in them.
+    pub(super) fn news(&self) -> Option<String> {
+        let mut tail = self.lock();
+        if !std::mem::take(&mut tail.is_new) {
             return None;
         }
-        let text = plain::text(&self.tail);
+        let text = plain::text(&tail.bytes);
         let lines: Vec<&str> = text.trim_end().lines().collect();
         let last = lines.get(lines.len().saturating_sub(LINES_MAX)..)?.join("\n");
-        if last.trim().is_empty() {
-            return None;
-        }
-        self.told = Some(Instant::now());
-        Some(last)
+        (!last.trim().is_empty()).then_some(last)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tail> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -42,13 +58,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_told_and_not_too_often() {
-        let mut live = Live::default();
-        assert_eq!(live.add(b"\n"), None);
-        assert_eq!(live.add(b"a\nb\nc\nd\ne\nf\n").as_deref(), Some("b\nc\nd\ne\nf"));
-        assert_eq!(live.add(b"g\n"), None, "too soon");
-        live.told = live.told.and_then(|told| told.checked_sub(PAUSE));
-        let long = "x".repeat(3 * BYTES_MAX);
-        assert_eq!(live.add(long.as_bytes()), Some("x".repeat(BYTES_MAX)));
+    fn the_last_lines_are_told_once() {
+        let live = Live::default();
+        assert_eq!(live.news(), None);
+        live.add(b"\n");
+        assert_eq!(live.news(), None);
+        live.add(b"a\nb\nc\nd\n");
+        live.add(b"e\nf\n");
+        assert_eq!(live.news().as_deref(), Some("b\nc\nd\ne\nf"));
+        assert_eq!(live.news(), None);
+        live.add("x".repeat(3 * BYTES_MAX).as_bytes());
+        assert_eq!(live.news(), Some("x".repeat(BYTES_MAX)));
     }
 }

@@ -11,9 +11,12 @@ use std::path::PathBuf;
 
 use zero_sandbox::{FileType, StateDir, survey};
 
-/// What the shell is told, with its first argument for the line and its second for the note. The
-/// blank keeps a line that begins with `-` from being an option.
-const WRAPPER: &str = r#"_zero_line=$1 _zero_note=$TMPDIR/$2; set --; trap 'command pwd -P >|"$_zero_note" 2>/dev/null' EXIT; eval " $_zero_line""#;
+/// What the shell is told, with its first argument for the note and the others for the line. The
+/// blank keeps a line that begins with `-` from being an option, and what the line turns on, such as
+/// a trace of every command, ends before the note is written.
+const WRAPPER: &str = r#"_zero_note=$TMPDIR/$1 _zero_line=; shift; for _zero_part; do _zero_line=$_zero_line$_zero_part; done; set --; unset _zero_part; trap '{ set +x; } 2>/dev/null; command pwd -P >|"$_zero_note" 2>/dev/null' EXIT; eval " $_zero_line""#;
+/// Bytes of one argument that carries a part of the line: the kernel takes 128 KiB.
+const PART_BYTES_MAX: usize = 100_000;
 /// Bytes of a note: no path is longer.
 const NOTE_BYTES_MAX: u64 = 4_096;
 
@@ -25,8 +28,20 @@ pub(super) fn wrapped(
 ) -> (OsString, Vec<OsString>, EndNote) {
     let shell = if has_bash(environment) { "bash" } else { "sh" };
     let note = EndNote::new(tmp);
-    let args = ["-c", WRAPPER, shell, line, &note.name].map(OsString::from).to_vec();
-    (shell.into(), args, note)
+    let args = ["-c", WRAPPER, shell, &note.name].into_iter().chain(parts(line));
+    (shell.into(), args.map(OsString::from).collect(), note)
+}
+
+/// A line in parts that fit into an argument each.
+fn parts(mut line: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    while line.len() > PART_BYTES_MAX {
+        let (part, rest) = line.split_at(line.floor_char_boundary(PART_BYTES_MAX));
+        parts.push(part);
+        line = rest;
+    }
+    parts.push(line);
+    parts
 }
 
 fn has_bash(environment: &[(OsString, OsString)]) -> bool {
@@ -63,5 +78,26 @@ impl EndNote {
         let folder = PathBuf::from(OsString::from_vec(noted));
         let folder = folder.is_absolute().then(|| survey::canonical(&folder)).flatten()?;
         (survey::kind(&folder) == Some(FileType::Directory)).then_some(folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, lengths: &[usize]) {
+        let parts = parts(line);
+        assert_eq!(parts.concat(), line);
+        assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), lengths);
+    }
+
+    #[test]
+    fn a_line_is_parted_between_characters() {
+        check("", &[0]);
+        check("ls", &[2]);
+        check(&"x".repeat(PART_BYTES_MAX), &[PART_BYTES_MAX]);
+        check(&"x".repeat(PART_BYTES_MAX + 1), &[PART_BYTES_MAX, 1]);
+        check(&"€".repeat(PART_BYTES_MAX / 3 + 1), &[PART_BYTES_MAX - 1, 3]);
     }
 }

@@ -16,6 +16,15 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
+/// Whether more can come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It can, and what is there may end in the middle of a character.
+    MayCome,
+    /// There is no more.
+    Never,
+}
+
 /// What nobody has read yet.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
@@ -26,6 +35,9 @@ pub(super) struct Unread {
 
 impl Unread {
     pub(super) fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         match self.pieces.back_mut() {
             Some(last) if last.stream == stream => last.bytes.extend_from_slice(bytes),
             _ => self.pieces.push_back(Piece { stream, bytes: bytes.to_vec() }),
@@ -38,10 +50,17 @@ impl Unread {
     }
 
     /// Takes what is there, and how many bytes before it are lost.
-    pub(super) fn take(&mut self) -> (Vec<Piece>, u64) {
+    pub(super) fn take(&mut self, rest: Rest) -> (Vec<Piece>, u64) {
         self.shorten();
+        let mut taken = std::mem::take(&mut self.pieces);
         self.len = 0;
-        (std::mem::take(&mut self.pieces).into(), std::mem::take(&mut self.lost))
+        if rest == Rest::MayCome
+            && let Some(last) = taken.back_mut()
+        {
+            let begun = last.bytes.split_off(last.bytes.len() - begun_character(&last.bytes));
+            self.push(last.stream, &begun);
+        }
+        (taken.into(), std::mem::take(&mut self.lost))
     }
 
     /// Bytes that nobody has read.
@@ -66,9 +85,53 @@ impl Unread {
     }
 }
 
+/// Bytes at the end that begin a character and do not end it.
+fn begun_character(bytes: &[u8]) -> usize {
+    /// Bytes of the longest character.
+    const CHARACTER_BYTES_MAX: usize = 4;
+    for (back, byte) in bytes.iter().rev().take(CHARACTER_BYTES_MAX - 1).enumerate() {
+        let wanted = match byte {
+            0x80..0xc0 => continue,
+            0xc2..0xe0 => 2,
+            0xe0..0xf0 => 3,
+            0xf0..0xf5 => 4,
+            _ => return 0,
+        };
+        return if back + 1 < wanted { back + 1 } else { 0 };
+    }
+    0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_character_is_not_torn_apart() {
+        #[track_caller]
+        fn check(bytes: &[u8], held_back: usize) {
+            assert_eq!(begun_character(bytes), held_back, "{bytes:?}");
+        }
+        check(b"", 0);
+        check(b"abc", 0);
+        check("é".as_bytes(), 0);
+        check(b"a\xc3", 1);
+        check(b"a\xe2\x82", 2);
+        check("a€".as_bytes(), 0);
+        check(b"\xf0\x9f\x98", 3);
+        check("😀".as_bytes(), 0);
+        check(b"\x80\x80\x80\x80", 0);
+        check(b"\xff", 0);
+        let mut unread = Unread::default();
+        unread.push(Stream::Stdout, b"a\xc3");
+        let one = |bytes: &[u8]| vec![Piece { stream: Stream::Stdout, bytes: bytes.to_vec() }];
+        assert_eq!(unread.take(Rest::MayCome).0, one(b"a"));
+        assert_eq!(unread.len(), 1);
+        unread.push(Stream::Stdout, b"\xa9");
+        assert_eq!(unread.take(Rest::MayCome).0, one("é".as_bytes()));
+        unread.push(Stream::Stdout, b"\xc3");
+        assert_eq!(unread.take(Rest::Never).0, one(b"\xc3"));
+    }
 
     #[test]
     fn the_newest_is_kept_and_the_rest_is_counted() {
@@ -78,14 +141,14 @@ mod tests {
         unread.push(Stream::Stderr, b"c");
         let piece = |stream, bytes: &[u8]| Piece { stream, bytes: bytes.to_vec() };
         let expected = vec![piece(Stream::Stdout, b"a"), piece(Stream::Stderr, b"bc")];
-        assert_eq!(unread.take(), (expected, 0));
-        assert_eq!(unread.take(), (vec![], 0));
+        assert_eq!(unread.take(Rest::Never), (expected, 0));
+        assert_eq!(unread.take(Rest::Never), (vec![], 0));
         for number in 0..30_u8 {
             let stream = if number % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
             unread.push(stream, &vec![number; 100_000]);
         }
         assert!(unread.len() <= 2 * BYTES_MAX);
-        let (pieces, lost) = unread.take();
+        let (pieces, lost) = unread.take(Rest::Never);
         let kept: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
         assert_eq!((kept, lost), (BYTES_MAX, 2_000_000));
         assert_eq!(pieces.last().unwrap().bytes.last(), Some(&29));

@@ -3,9 +3,10 @@
 
 use zero_core::{ByteSize, Content, Display};
 use zero_runtime::commands::plain;
+use zero_runtime::jobs::Piece;
 use zero_runtime::{CommandOutcome, EndFolder, ToolReply};
 use zero_sandbox::Workspace;
-use zero_sandbox::drain::{Kept, Mixed};
+use zero_sandbox::drain::{Kept, Mixed, Stream};
 
 use super::{BashOutput, signal_name};
 
@@ -96,6 +97,13 @@ impl Told {
             locations: Vec::new(),
         }
     }
+}
+
+/// What a job wrote: to one stream, or to both in the order it came.
+pub(crate) fn text_of(pieces: &[Piece], stream: Option<Stream>) -> String {
+    let wanted = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
+    let bytes: Vec<u8> = wanted.flat_map(|piece| &piece.bytes).copied().collect();
+    plain::text(&bytes)
 }
 
 /// Both streams in the order they came.

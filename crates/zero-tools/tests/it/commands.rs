@@ -9,7 +9,7 @@ use zero_core::{Effect, Effects, ErrorType, Execution, Reason, ToolCall, ToolErr
 use zero_runtime::host::new_call_id;
 use zero_runtime::{
     About, CallContext, CommandRequest, CommandSettings, Description, Dialect, DialectName,
-    Streams, Tool, ToolReply, erase,
+    OnTimeout, Streams, Tool, ToolReply, erase,
 };
 use zero_sandbox::Workspace;
 
@@ -69,6 +69,7 @@ async fn what_it_writes_and_how_it_ends() {
         ("-x", "", "bash: line 1: -x: command not found\n", 127,
          "bash: line 1: -x: command not found\n(exit code 127)"),
         ("cat <<E\nhere\nE", "here\n", "", 0, "here\n"),
+        ("set -x; exit 4", "", "++ exit 4\n", 4, "++ exit 4\n(exit code 4)"),
         ("echo \"$TERM $PAGER\"; tty >/dev/null && echo tty", "dumb cat\n", "", 1,
          "dumb cat\n(exit code 1)"),
     ];
@@ -109,7 +110,8 @@ async fn a_program_gets_its_arguments_as_they_are() {
 #[tokio::test]
 async fn a_terminal_is_given_when_asked_for() {
     let f = Fixture::one_shot();
-    let facts = f.facts(json!({"command": "tty >/dev/null && echo $TERM; cat", "tty": true})).await;
+    let facts =
+        f.facts(json!({"command": "tty >/dev/null && echo $TERM; cat; cat", "tty": true})).await;
     assert_eq!((&facts["stdout"], &facts["exit_code"]), (&json!("xterm-256color\n"), &json!(0)));
 }
 
@@ -169,6 +171,47 @@ async fn a_folder_must_be_one() {
     assert!(said.starts_with("io: `none` does not exist"), "{said}");
     let said = f.fail("Bash", json!({"command": "  "})).await;
     assert_eq!(said, "schema_violation: `command` is empty; say what to run");
+}
+
+#[tokio::test]
+async fn what_no_program_can_be_given_is_refused_by_its_field() {
+    let f = Fixture::one_shot();
+    let nul = "holds a NUL character, which no program can be given; leave it out";
+    let name = "is no name of a variable: it is empty, or holds `=` or NUL";
+    #[rustfmt::skip]
+    let rows = [
+        (json!({"command": "a\0b"}), format!("`command` {nul}")),
+        (json!({"command": "a", "args": ["b", "\0"]}), format!("`args/1` {nul}")),
+        (json!({"command": "a", "env": {"A": "\0"}}), format!("`env/A` {nul}")),
+        (json!({"command": "a", "env": {"A=B": ""}}), format!("`env/A=B` {name}")),
+        (json!({"command": "a", "env": {"": ""}}), format!("`env/` {name}")),
+    ];
+    for (input, expected) in rows {
+        let said = f.fail("Bash", input).await;
+        assert_eq!(said, format!("schema_violation: {expected}"));
+    }
+    #[rustfmt::skip]
+    let rows = [
+        (json!({"args": ["a"]}), "/command"),
+        (json!({"command": "a", "timeout": 0}), "/timeout"),
+        (json!({"command": "a", "timeout": 600_001}), "/timeout"),
+        (json!({"command": "a", "cmd": "b"}), "/cmd"),
+        (json!({"command": "a", "env": {"A": 1}}), "/env/A"),
+    ];
+    for (input, field) in rows {
+        let said = f.fail("Bash", input).await;
+        assert!(said.contains(&format!("- {field}: ")), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_may_be_long() {
+    let f = Fixture::one_shot();
+    let line = format!("printf %s '{}€' | wc -c", "x".repeat(1_000_000));
+    assert_eq!(f.bash(&line).await.trim(), "1000003");
+    let line = format!("echo '{}'", "x".repeat(7_000_000));
+    let said = f.fail("Bash", json!({"command": line})).await;
+    assert!(said.starts_with("too_large: the arguments and the environment are too"), "{said}");
 }
 
 #[tokio::test]
@@ -236,6 +279,10 @@ async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
     let error = f.call("Bash", json!({"command": command, "timeout": 400})).await.unwrap_err();
     assert_eq!((error.error_type, error.reason()), (ErrorType::Timeout, Some(Reason::Deadline)));
     assert_eq!(
+        error.message,
+        "stopped because it took longer than its `timeout`; give it more, or run it in the background"
+    );
+    assert_eq!(
         (&error.details["limit_ms"], &error.details["output"]),
         (&json!(400), &json!("begun\n"))
     );
@@ -246,6 +293,103 @@ async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
         f.call("Bash", json!({"command": "sleep 5", "timeout": 20})).await.unwrap_err();
     }
     assert_eq!(f.bash("echo well").await, "well\n");
+}
+
+#[tokio::test]
+async fn what_takes_too_long_can_go_on_as_a_job() {
+    let settings = CommandSettings { on_timeout: OnTimeout::Job, ..CommandSettings::default() };
+    let f = Fixture::session_with(settings.clone());
+    // A command that ends in time is what it always is.
+    assert_eq!(f.bash("echo quick; exit 3").await, "quick\n(exit code 3)");
+    // The caller who goes away does not want a job.
+    let stop = CancellationToken::new();
+    let input = json!({"command": "sleep 98716"});
+    let tool = "Bash".to_owned();
+    let call = ToolCall { id: new_call_id(), session: None, tool, input, timeout: None };
+    let dialect = Dialect::new(DialectName::Canonical);
+    let work = f.host.call(f.open_session(), &dialect, call, &stop);
+    let stopper = async {
+        until(async || is_running("98716")).await;
+        stop.cancel();
+    };
+    let (report, ()) = tokio::join!(work, stopper);
+    assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+    until(async || !is_running("98716")).await;
+    let command = "echo first; echo second >&2; sleep 98715";
+    let outcome = f.call("Bash", json!({"command": command, "timeout": 400})).await.unwrap();
+    let facts = &outcome.result.structured;
+    assert_eq!(facts["job_id"], "job_1");
+    assert_eq!((&facts["stdout"], &facts["stderr"]), (&json!("first\n"), &json!("second\n")));
+    assert!(facts.get("exit_code").is_none(), "{facts}");
+    assert!(said(&outcome).contains("goes on as `job_1`"), "{}", said(&outcome));
+    assert!(is_running("98715"));
+    let job = f.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap().result.structured;
+    assert_eq!((&job["stdout"], &job["jobs"][0]["status"]), (&json!(""), &json!("running")));
+    let said = f.fail("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
+    assert!(said.contains("has no input"), "{said}");
+    assert!(is_running("98715"));
+    let _temp = f.end();
+    assert!(!is_running("98715"), "it is gone when the session is");
+    // Without a session there is nothing it could belong to.
+    let f = Fixture::with_commands(settings);
+    let said = f.fail("Bash", json!({"command": "sleep 5", "timeout": 50})).await;
+    assert!(said.starts_with("deadline: stopped because it took longer than its `timeout`"));
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_is_the_end_of_all_its_commands() {
+    let f = Fixture::session();
+    let work = f.call("Bash", json!({"command": "setsid sleep 98717 & sleep 98717"}));
+    let ender = async {
+        until(async || is_running("98717")).await;
+        let begun = Instant::now();
+        f.open_session().end();
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(!is_running("98717"));
+    };
+    let (outcome, ()) = tokio::join!(work, ender);
+    assert_eq!(outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+    assert!(!f.outside().join("state/tmp/session-test").exists());
+    let said = f.fail("Bash", json!({"command": "echo late"})).await;
+    assert!(said.contains("the session is over"), "{said}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_leaves_nothing_behind() {
+    let f = Fixture::session();
+    {
+        let work = f.call("Bash", json!({"command": "sleep 98718"}));
+        let mut work = std::pin::pin!(work);
+        let started = async { until(async || is_running("98718")).await };
+        tokio::select! {
+            _ = &mut work => panic!("it ends"),
+            () = started => {}
+        }
+    }
+    until(async || !is_running("98718")).await;
+}
+
+#[tokio::test]
+async fn what_killed_sessions_left_is_swept() {
+    let temp = tempfile::tempdir().unwrap();
+    std::fs::create_dir(temp.path().join("work")).unwrap();
+    for folder in ["tmp/session-dead", "tmp/calls-dead", "spill/dead"] {
+        std::fs::create_dir_all(temp.path().join("state").join(folder)).unwrap();
+        std::fs::write(temp.path().join("state").join(folder).join("file"), "x").unwrap();
+    }
+    let host = crate::fixture::host_in(temp.path());
+    let session = host.open_session(zero_core::SessionId::new("alive").unwrap()).unwrap();
+    let names = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(temp.path().join("state").join(folder)).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    assert!(names("tmp").is_empty(), "{:?}", names("tmp"));
+    assert_eq!(names("spill"), ["alive"]);
+    // Another process, which knows nothing of this one but its locks.
+    crate::fixture::host_in(temp.path()).one_shot().unwrap();
+    assert_eq!(names("spill"), ["alive"]);
+    drop(session);
+    assert!(names("spill").is_empty());
 }
 
 #[tokio::test]
@@ -300,9 +444,15 @@ async fn a_job_lives_beside_the_calls() {
     assert_eq!((&first["stdout"], &first["stderr"]), (&json!("one\n"), &json!("two\n")));
     assert_eq!(first["jobs"][0]["status"], "running");
     assert_eq!(job(json!({})).await["stdout"], "", "it was read");
-    job(json!({"stdin": "a\nb\n"})).await;
-    until(async || unread().await == 12).await;
-    assert_eq!(job(json!({"filter": "b$"})).await["stdout"], "got b\n");
+    // What it answers may come with the text that is sent, or later.
+    let told = std::cell::RefCell::new(String::new());
+    let add = |facts: Value| told.borrow_mut().push_str(facts["stdout"].as_str().unwrap());
+    add(job(json!({"stdin": "a\nb\n", "filter": "b$"})).await);
+    until(async || {
+        add(job(json!({"filter": "b$"})).await);
+        *told.borrow() == "got b\n"
+    })
+    .await;
     let killed = f.call("BashKill", json!({"job_id": "job_1"})).await.unwrap();
     assert_eq!(killed.result.structured, json!({"job_id": "job_1", "killed": true}));
     let last = job(json!({})).await;
@@ -363,6 +513,19 @@ async fn every_dialect_runs_commands_in_its_own_shape() {
         assert_eq!(json!(outcome.rendered.content), expected, "{dialect} {tool}");
         let again = f.speak(dialect, tool, json!({"command": 1})).await.unwrap_err();
         assert_eq!(again.error_type, ErrorType::InvalidInput);
+    }
+}
+
+#[tokio::test]
+async fn every_dialect_can_follow_what_it_starts() {
+    let f = Fixture::session();
+    let input = json!({"command": "echo x", "is_background": true});
+    let started = f.speak(DialectName::Qwen, "run_shell_command", input).await.unwrap();
+    assert_eq!(started.result.structured["job_id"], "job_1");
+    for dialect in DialectName::ALL {
+        let input = json!({"job_id": "job_1"});
+        f.speak(dialect, "BashOutput", input.clone()).await.unwrap();
+        f.speak(dialect, "BashKill", input).await.unwrap();
     }
 }
 

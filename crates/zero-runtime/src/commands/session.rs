@@ -1,0 +1,126 @@
+//! What the commands of a session have in common: where they start, what they keep, and their end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use zero_sandbox::lease::Lease;
+use zero_sandbox::{FileType, StateDir, Workspace, survey};
+
+use super::EndFolder;
+use super::network::SessionNetwork;
+use crate::jobs::{Jobs, Watched};
+
+/// Shelf of what commands keep for the length of a session, one folder a session.
+pub(crate) const TMP: &str = "tmp";
+/// How long the end of all commands is waited for.
+const END_MAX: Duration = Duration::from_secs(2);
+
+/// What the commands of a session have in common.
+pub(crate) struct SessionCommands {
+    /// Where the next command starts; the workspace's first folder when absent.
+    folder: Mutex<Option<PathBuf>>,
+    /// Whether a folder and jobs outlive a call.
+    pub(super) remembers: bool,
+    state: StateDir,
+    name: String,
+    /// The folder for temporary files, once it was made.
+    pub(super) tmp: StateDir,
+    /// The network they share, once one needs it.
+    pub(super) network: SessionNetwork,
+    open: Mutex<Open>,
+    pub(crate) jobs: Jobs,
+}
+
+/// What has to end with the session.
+#[derive(Default)]
+struct Open {
+    is_over: bool,
+    commands: Vec<Weak<Watched>>,
+    lease: Option<Lease>,
+}
+
+impl SessionCommands {
+    pub(crate) fn new(state: &StateDir, name: String, remembers: bool) -> Self {
+        Self {
+            folder: Mutex::default(),
+            remembers,
+            tmp: state.child(TMP).child(&name),
+            state: state.clone(),
+            name,
+            network: SessionNetwork::default(),
+            open: Mutex::default(),
+            jobs: Jobs::default(),
+        }
+    }
+
+    /// Where the next command starts, if not in the workspace's first folder.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        let folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        folder.filter(|folder| survey::kind(folder) == Some(FileType::Directory))
+    }
+
+    /// Learns where a shell ended.
+    pub(super) fn learn(
+        &self,
+        start: &Path,
+        end: Option<PathBuf>,
+        workspace: &Workspace,
+    ) -> EndFolder {
+        let Some(end) = end.filter(|end| self.remembers && end != start) else {
+            return EndFolder::Same;
+        };
+        let is_inside = workspace.roots().any(|root| end.starts_with(root));
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        *folder = is_inside.then(|| end.clone());
+        if is_inside { EndFolder::Moved(end) } else { EndFolder::Outside(end) }
+    }
+
+    /// Makes the folder for temporary files.
+    pub(super) fn make_tmp(&self) -> io::Result<()> {
+        let mut open = self.open();
+        if open.is_over {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
+        }
+        if open.lease.is_none() {
+            open.lease = Some(Lease::take(&self.state, TMP, &self.name)?);
+        }
+        // Where nothing is mounted on it, a command can remove its own.
+        self.tmp.create()
+    }
+
+    /// Takes note of a command. It ends at once when the session is over.
+    pub(super) fn add(&self, watched: &Arc<Watched>) {
+        let mut open = self.open();
+        if open.is_over {
+            watched.kill();
+        }
+        open.commands.retain(|other| other.upgrade().is_some_and(|other| other.end().is_none()));
+        open.commands.push(Arc::downgrade(watched));
+    }
+
+    /// Ends every command, jobs and others, waits until they have, and takes the temporary files
+    /// away: the session is over.
+    pub(crate) fn end(&self) {
+        let mut open = self.open();
+        open.is_over = true;
+        let (commands, lease) = (std::mem::take(&mut open.commands), open.lease.take());
+        drop(open);
+        let commands: Vec<Arc<Watched>> = commands.iter().filter_map(Weak::upgrade).collect();
+        for command in &commands {
+            command.kill();
+        }
+        let until = Instant::now() + END_MAX;
+        for command in &commands {
+            command.wait(until.saturating_duration_since(Instant::now()));
+        }
+        self.jobs.clear();
+        self.network.end();
+        drop(lease);
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,217 @@
+//! A command that is watched: a thread reads what it writes, so that it never waits for a reader.
+//!
+//! This is what every command is while it runs, whether somebody waits for its end or not. So one
+//! that is waited for can become a job at any time: nothing of it changes hands.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::ops::ControlFlow;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use zero_sandbox::drain::{Collected, Collector};
+use zero_sandbox::running::{Ended, KillReason, Killer, Running};
+
+use super::unread::{Piece, Rest, Unread};
+use crate::admission::Permit;
+
+/// Texts that may wait until the command reads them.
+const INPUTS_MAX: usize = 16;
+
+/// How a command is watched.
+pub(crate) struct Watching {
+    /// How much of what it writes is kept to its end.
+    pub(crate) collector: Collector,
+    /// Whether what nobody has read yet is kept.
+    pub(crate) unread: KeepUnread,
+    /// Whether it can be sent texts.
+    pub(crate) input: Input,
+    /// Sees everything it writes, right when it comes.
+    pub(crate) news: Box<dyn FnMut(&[u8]) + Send>,
+    /// A place in the queue, held until it ends or becomes a job.
+    pub(crate) permit: Option<Permit>,
+}
+
+/// Whether what nobody has read yet is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeepUnread {
+    Yes,
+    No,
+}
+
+/// What a command reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// Texts that it is sent.
+    Texts,
+    /// Nothing; that is for whoever started it to see to.
+    Nothing,
+}
+
+/// A command that is watched.
+pub(crate) struct Watched {
+    killer: Killer,
+    input: Option<SyncSender<Vec<u8>>>,
+    state: Mutex<State>,
+    ended: Condvar,
+    /// For the one who waits without a thread.
+    ended_later: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    unread: Unread,
+    permit: Option<Permit>,
+    finish: Option<Finish>,
+}
+
+/// How a watched command ended.
+struct Finish {
+    /// `None` when nobody knows.
+    ended: Option<Ended>,
+    /// What it wrote, until somebody takes it.
+    collected: Option<io::Result<(Collected, Ended)>>,
+}
+
+/// Why a text was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotSent {
+    /// It reads nothing.
+    NoInput,
+    /// It does not read what it was sent before.
+    Full,
+    /// It has closed its input.
+    Closed,
+}
+
+impl Watched {
+    /// Watches a command that was just started. When that fails, the command is gone.
+    pub(crate) fn start(mut running: Running, watching: Watching) -> io::Result<Arc<Self>> {
+        let Watching { collector, unread, input, mut news, permit } = watching;
+        let input = match input {
+            Input::Texts => Some(send_texts(&mut running)?),
+            Input::Nothing => None,
+        };
+        let watched = Arc::new(Self {
+            killer: running.killer(),
+            input,
+            state: Mutex::new(State { permit, ..State::default() }),
+            ended: Condvar::new(),
+            ended_later: Notify::new(),
+        });
+        let watcher = Arc::clone(&watched);
+        std::thread::Builder::new().name("zero-command".to_owned()).spawn(move || {
+            let collected = collector.collect(&mut running, |came| {
+                if unread == KeepUnread::Yes {
+                    watcher.lock().unread.push(came.stream, came.bytes);
+                }
+                news(came.bytes);
+                ControlFlow::Continue(())
+            });
+            // Whatever happened, nothing of it is left when it counts as ended.
+            drop(running);
+            watcher.finish(collected);
+        })?;
+        Ok(watched)
+    }
+
+    fn finish(&self, collected: io::Result<(Collected, Ended)>) {
+        let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
+        let mut state = self.lock();
+        state.finish = Some(Finish { ended, collected: Some(collected) });
+        state.permit = None;
+        drop(state);
+        self.ended.notify_all();
+        self.ended_later.notify_one();
+    }
+
+    /// Asks for its end. Nothing happens when it has ended already.
+    pub(crate) fn kill(&self) {
+        self.killer.kill(KillReason::Asked);
+    }
+
+    /// How it ended, if it did; the inner one is `None` when nobody knows.
+    pub(crate) fn end(&self) -> Option<Option<Ended>> {
+        self.lock().finish.as_ref().map(|finish| finish.ended.clone())
+    }
+
+    /// Waits until it has ended, though not longer than `limit`; true when it has.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
+        let still_runs = |state: &mut State| state.finish.is_none();
+        let waited = self.ended.wait_timeout_while(self.lock(), limit, still_runs);
+        waited.unwrap_or_else(PoisonError::into_inner).0.finish.is_some()
+    }
+
+    /// Completes when it has ended. For one to wait.
+    pub(crate) async fn ended(&self) {
+        while self.lock().finish.is_none() {
+            self.ended_later.notified().await;
+        }
+    }
+
+    /// What it wrote and how it ended, once, after its end.
+    pub(crate) fn take_collected(&self) -> Option<io::Result<(Collected, Ended)>> {
+        self.lock().finish.as_mut()?.collected.take()
+    }
+
+    /// Lets it go on without a place in the queue.
+    pub(crate) fn leave_queue(&self) {
+        self.lock().permit = None;
+    }
+
+    /// Bytes it wrote that nobody has read.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        self.lock().unread.len()
+    }
+
+    /// What it wrote since this was last asked, and how many bytes before that are lost. A
+    /// character that has come in part waits for its rest while there can be one.
+    pub(crate) fn take_unread(&self) -> (Vec<Piece>, u64) {
+        let mut state = self.lock();
+        let rest = if state.finish.is_some() { Rest::Never } else { Rest::MayCome };
+        state.unread.take(rest)
+    }
+
+    /// Sends it a text to read.
+    pub(crate) fn send(&self, text: &str) -> Result<(), NotSent> {
+        let input = self.input.as_ref().ok_or(NotSent::NoInput)?;
+        input.try_send(text.as_bytes().to_vec()).map_err(|error| match error {
+            TrySendError::Full(_) => NotSent::Full,
+            TrySendError::Disconnected(_) => NotSent::Closed,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").finish_non_exhaustive()
+    }
+}
+
+/// Where texts for a command go.
+fn send_texts(running: &mut Running) -> io::Result<SyncSender<Vec<u8>>> {
+    // With a terminal, input goes to where output comes from.
+    let stdin = match (running.stdin.take(), &running.stdout) {
+        (Some(stdin), _) => Some(stdin),
+        (None, Some(terminal)) => Some(terminal.try_clone()?),
+        (None, None) => None,
+    };
+    let (input, texts) = sync_channel::<Vec<u8>>(INPUTS_MAX);
+    // It ends with the command: writing to one that is gone fails, and then nobody sends any more.
+    std::thread::Builder::new().name("zero-command-input".to_owned()).spawn(move || {
+        let Some(mut stdin) = stdin.map(File::from) else { return };
+        while let Ok(text) = texts.recv() {
+            if stdin.write_all(&text).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(input)
+}
