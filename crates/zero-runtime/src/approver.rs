@@ -1,5 +1,6 @@
 //! How to reach the person: what they are asked, and what they can answer.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub struct Question {
     pub grants: Vec<Grant>,
     /// The change it would make, where there is one to show.
     pub preview: Option<Display>,
+    /// The workspace's first folder, where a command runs that names none.
+    pub workspace: PathBuf,
 }
 
 /// What the person said.
@@ -196,6 +199,7 @@ mod tests {
             judged: vec![],
             grants: rules.iter().map(|text| rule(text)).collect(),
             preview: None,
+            workspace: PathBuf::new(),
         }
     }
 

@@ -97,6 +97,7 @@ impl ToolHost {
             judged: decision.effects.clone(),
             grants: if can_stand { offered.clone() } else { Vec::new() },
             preview: guarded(|| Ok(asked.plan.preview(cx)))?,
+            workspace: session.workspace().cwd().to_owned(),
         };
         let answer = tokio::select! {
             biased;

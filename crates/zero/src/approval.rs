@@ -1,18 +1,15 @@
 //! Who answers when a call must be asked about.
 
+mod questionnaire;
+
 use std::fmt::Write as _;
 
 use anstyle::Style;
-use zero_core::{Display, Effect, Risk};
+use zero_core::Risk;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Answer, AnswerOption, Approver, JudgedEffect, Question, Verdict};
+use zero_runtime::{Answer, AnswerOption, Approver, Question};
 
-use crate::terminal::{
-    Answers, BAD, FAINT, NOTABLE, STRONG, Stream, Terminal, escape_line, escape_lines,
-};
-
-/// Lines of a preview that are shown before a question.
-const PREVIEW_LINES_MAX: usize = 200;
+use crate::terminal::{Answers, BAD, NOTABLE, STRONG, Stream, Terminal, escape_line};
 
 /// Says yes to everything that is asked, because somebody said so beforehand.
 pub(crate) struct AlwaysYes {
@@ -42,8 +39,9 @@ impl Approver for Person {
     }
 
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
-        let text = questionnaire(&self.terminal.err, question);
         let choices = Choices(question.options());
+        let text = questionnaire::text(&self.terminal.err, question)
+            + &choices.explained(&self.terminal.err);
         let (terminal, answers) = (self.terminal.clone(), self.answers.clone());
         Box::pin(async move {
             // Reading blocks until they answer; the call can be cancelled meanwhile.
@@ -118,74 +116,6 @@ impl Drop for OpenLine {
     }
 }
 
-/// Everything a person should know before they answer.
-fn questionnaire(stream: &Stream, question: &Question) -> String {
-    let mut text = format!("\n{}\n", stream.paint(STRONG, &escape_line(&question.title)));
-    let mut fact = |name: &str, value: &str, style| {
-        let name = format!("{name:<5}");
-        let _ = writeln!(text, "  {} {}", stream.paint(FAINT, &name), stream.paint(style, value));
-    };
-    fact("why", &escape_line(&question.reason), Style::new());
-    fact("risk", question.risk.word(), risk_style(question.risk));
-    for effect in &question.effects {
-        fact("will", &will(effect), Style::new());
-    }
-    for part in asking_parts(question) {
-        fact("asks", &escape_line(&part), NOTABLE);
-    }
-    match &question.preview {
-        Some(Display::Diff(diff)) => {
-            let _ = write!(text, "\n{}", stream.diff(&shortened(&diff.unified)));
-        }
-        Some(Display::Markdown { text: plain }) => {
-            let _ = writeln!(text, "\n{}", stream.foreign(&shortened(plain)));
-        }
-        None => {}
-    }
-    text.push('\n');
-    text.push_str(&Choices(question.options()).explained(stream));
-    text
-}
-
-/// An effect in words. A command is shown whole, each of its lines behind a bar, so that no line
-/// of it can pass for one of ours.
-fn will(effect: &Effect) -> String {
-    let Effect::Exec(command) = effect else {
-        return escape_line(&effect.to_string()).into_owned();
-    };
-    let command = command.to_string();
-    match command.trim_end().contains('\n') {
-        false => escape_line(&effect.to_string()).into_owned(),
-        true => {
-            escape_lines(command.trim_end()).lines().fold("run".to_owned(), |mut text, line| {
-                let _ = write!(text, "\n        │ {line}");
-                text
-            })
-        }
-    }
-}
-
-/// What of the call has to be asked about and why, beyond what was already said.
-fn asking_parts(question: &Question) -> Vec<String> {
-    let said = |part: &JudgedEffect| {
-        let named = |effect: &Effect| effect.kind() == part.kind && effect.target() == part.target;
-        part.reason == question.reason && question.effects.iter().any(named)
-    };
-    let asks = |part: &&JudgedEffect| part.decision == Verdict::Ask && !said(part);
-    let parts = question.judged.iter().filter(asks);
-    parts.map(|part| format!("{} {}: {}", verb(part.kind), part.target, part.reason)).collect()
-}
-
-fn verb(kind: &str) -> &str {
-    match kind {
-        "exec" => "run",
-        "net" => "connect to",
-        "mcp" => "use",
-        "state" => "change",
-        other => other,
-    }
-}
-
 /// The colour of a risk.
 pub(crate) fn risk_style(risk: Risk) -> Style {
     match risk {
@@ -196,100 +126,12 @@ pub(crate) fn risk_style(risk: Risk) -> Style {
     }
 }
 
-fn shortened(text: &str) -> String {
-    let count = text.lines().count();
-    if count <= PREVIEW_LINES_MAX {
-        return text.to_owned();
-    }
-    let shown: Vec<&str> = text.lines().take(PREVIEW_LINES_MAX).collect();
-    format!("{}\n… and {} more lines\n", shown.join("\n"), count - PREVIEW_LINES_MAX)
-}
-
 #[cfg(test)]
 mod tests {
-    use zero_core::{Execution, FileDiff, ToolName};
+    use zero_core::ToolName;
     use zero_runtime::Grant;
 
     use super::*;
-
-    #[test]
-    fn a_person_sees_what_why_and_the_change_itself() {
-        let diff = FileDiff {
-            path: "a".to_owned(),
-            unified: "@@ -1 +1 @@\n-old\n+new\x1b[2J\n".to_owned(),
-            old_text: None,
-            new_text: None,
-            partial: false,
-        };
-        let question = Question {
-            tool: ToolName::new("Edit").unwrap(),
-            title: "Edit `a\u{202E}b`".to_owned(),
-            reason: "its risk is medium".to_owned(),
-            risk: Risk::Medium,
-            effects: vec![Effect::Exec(Execution::shell("ls"))],
-            judged: vec![],
-            grants: vec![],
-            preview: Some(Display::Diff(diff)),
-        };
-        let stream = Terminal::for_test().err.watched(80).without_colours();
-        insta::assert_snapshot!(questionnaire(&stream, &question).trim(), @r"
-        Edit `a\u{202e}b`
-          why   its risk is medium
-          risk  medium
-          will  run `ls`
-
-        @@ -1 +1 @@
-        -old
-        +new\u{1b}[2J
-        ");
-    }
-
-    #[test]
-    fn a_command_is_shown_whole_with_the_part_that_asks_and_all_answers() {
-        let command = "cd src\n  risk  low\ngit push origin main\n";
-        let part = |kind, target: &str, decision, reason: &str| JudgedEffect {
-            kind,
-            target: target.to_owned(),
-            decision,
-            rule: None,
-            source: None,
-            reason: reason.to_owned(),
-        };
-        let question = Question {
-            tool: ToolName::new("Bash").unwrap(),
-            title: "Run `cd src …`".to_owned(),
-            reason: "it would reach github.com".to_owned(),
-            risk: Risk::High,
-            effects: vec![Effect::Exec(Execution::shell(command))],
-            judged: vec![
-                part("exec", "cd src", Verdict::Allow, "it only looks"),
-                part("exec", "git push origin main", Verdict::Ask, "no rule allows it"),
-                part("exec", command, Verdict::Ask, "it would reach github.com"),
-            ],
-            grants: vec![Grant {
-                rule: "Bash(git push:*)".to_owned(),
-                folder: None,
-                program: None,
-            }],
-            preview: None,
-        };
-        let stream = Terminal::for_test().err.watched(80).without_colours();
-        insta::assert_snapshot!(questionnaire(&stream, &question).trim(), @r"
-        Run `cd src …`
-          why   it would reach github.com
-          risk  high
-          will  run
-                │ cd src
-                │   risk  low
-                │ git push origin main
-          asks  run git push origin main: no rule allows it
-
-          y  Allow once
-          s  Allow `git push:*` in this session
-          n  Reject
-          d  Reject `git push:*` in this session
-        ");
-    }
 
     #[track_caller]
     fn check(risk: Risk, rules: &[&str], keys: &str, typed: &[(&str, Answer)]) {
@@ -303,6 +145,7 @@ mod tests {
             judged: vec![],
             grants: rules.iter().map(grant).collect(),
             preview: None,
+            workspace: std::path::PathBuf::new(),
         };
         let choices = Choices(question.options());
         assert_eq!(choices.keys(), keys);
@@ -327,11 +170,5 @@ mod tests {
         check(Risk::Medium, &["Bash(ls)"], "y/s/N/d", &all);
         let critical = [("y", AllowOnce), ("s", RejectOnce), ("d", RejectSession)];
         check(Risk::Critical, &["Bash(ls)"], "y/N/d", &critical);
-    }
-
-    #[test]
-    fn a_long_preview_is_cut() {
-        let text = "x\n".repeat(PREVIEW_LINES_MAX + 5);
-        assert!(shortened(&text).ends_with("… and 5 more lines\n"));
     }
 }

@@ -204,10 +204,14 @@ impl Stream {
         if self.is_terminal { escape_lines(text) } else { Cow::Borrowed(text) }
     }
 
+    /// Columns that are left beside `used` others.
+    pub(crate) fn room(&self, used: usize) -> usize {
+        self.columns.map_or(usize::MAX, |columns| columns.saturating_sub(used))
+    }
+
     /// As much of a line as the window has room for beside `used` other columns.
     pub(crate) fn cut(&self, line: &str, used: usize) -> String {
-        let room = self.columns.map_or(usize::MAX, |columns| columns.saturating_sub(used));
-        table::cut(line, room)
+        table::cut(line, self.room(used))
     }
 
     /// A unified diff, coloured where colours show.

@@ -1,0 +1,64 @@
+//! Text in rows that fit the window, with nothing lost.
+
+/// Fewest columns that are wrapped at; a narrower window wraps by itself.
+const ROOM_MIN: usize = 20;
+
+/// In rows of at most `room` letters, broken anywhere, so that together they are the text exactly.
+pub(super) fn letters(text: &str, room: usize) -> Vec<String> {
+    let room = room.max(ROOM_MIN);
+    let letters: Vec<char> = text.chars().collect();
+    if letters.is_empty() {
+        return vec![String::new()];
+    }
+    letters.chunks(room).map(|row| row.iter().collect()).collect()
+}
+
+/// In rows of at most `room` letters, broken between words where that is possible.
+pub(super) fn words(text: &str, room: usize) -> Vec<String> {
+    let room = room.max(ROOM_MIN);
+    let mut rows = Vec::new();
+    let mut row = String::new();
+    for word in text.split(' ') {
+        let used = row.chars().count();
+        let fits = used + 1 + word.chars().count() <= room;
+        if !row.is_empty() && !fits {
+            rows.push(std::mem::take(&mut row));
+        } else if !row.is_empty() {
+            row.push(' ');
+        }
+        row.push_str(word);
+        if row.chars().count() > room {
+            let mut parts = letters(&row, room);
+            row = parts.pop().unwrap_or_default();
+            rows.append(&mut parts);
+        }
+    }
+    rows.push(row);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost() {
+        #[track_caller]
+        fn check(text: &str, by_words: &[&str], by_letters: &[&str]) {
+            assert_eq!(words(text, ROOM_MIN), by_words);
+            assert_eq!(letters(text, ROOM_MIN), by_letters);
+            assert_eq!(letters(text, ROOM_MIN).concat(), text);
+        }
+        check("", &[""], &[""]);
+        check("one two", &["one two"], &["one two"]);
+        check(
+            "one two three four five six",
+            &["one two three four", "five six"],
+            &["one two three four f", "ive six"],
+        );
+        let long = "x".repeat(45);
+        let (whole, rest) = ("x".repeat(20), "x".repeat(5));
+        let rows: &[&str] = &[&whole, &whole, &rest];
+        check(&long, rows, rows);
+    }
+}
