@@ -48,6 +48,8 @@ enum Use {
     Command,
     Url,
     State(&'static str),
+    /// Reads a job, and may send it a text, which a shell may read.
+    Job,
     Ask,
     /// Nothing that a rule can look at.
     Nothing,
@@ -127,7 +129,7 @@ const LINES: &[Line] = &[
             ("run", OPENCODE),
         ],
     },
-    Line { tool: "BashOutput", risk: Risk::Low, used: Use::State("a job"), names: &[] },
+    Line { tool: "BashOutput", risk: Risk::Low, used: Use::Job, names: &[] },
     Line { tool: "BashKill", risk: Risk::Medium, used: Use::State("a job"), names: &[] },
     Line {
         tool: "LSP",
@@ -180,6 +182,8 @@ const PATH_FIELDS: &[&str] = &["file_path", "path", "filePath", "absolute_path",
 const FOLDER_FIELDS: &[&str] = &["cwd", "directory", "workdir", "working_directory", "dir"];
 const COMMAND_FIELDS: &[&str] = &["command", "cmd"];
 const URL_FIELDS: &[&str] = &["url", "uri"];
+/// The field that holds a text for a job.
+const STDIN_FIELD: &str = "stdin";
 const PATHS_FIELDS: &[&str] = &["paths", "include", "files"];
 
 impl Subject {
@@ -223,7 +227,7 @@ impl Subject {
 /// The fields of an input that a judge looks at, whatever the tool.
 pub(crate) fn fields_looked_at(input: &Value) -> impl Iterator<Item = &Value> {
     let lists = [PATH_FIELDS, FOLDER_FIELDS, COMMAND_FIELDS, URL_FIELDS, PATHS_FIELDS];
-    let names = lists.into_iter().flatten().copied().chain(["args", "env", "edits"]);
+    let names = lists.into_iter().flatten().copied().chain(["args", "env", "edits", STDIN_FIELD]);
     names.filter_map(|name| input.get(name))
 }
 
@@ -279,6 +283,17 @@ impl Place<'_> {
                 vec![Effect::Net(url)]
             }
             Use::State(what) => vec![Effect::State(what.to_owned())],
+            Use::Job => {
+                let text = one_text(fields, &[STDIN_FIELD])?;
+                let reader = || Execution {
+                    command: CommandLine::Program(vec!["sh".to_owned(), "-s".to_owned()]),
+                    folder: None,
+                    variables: Vec::new(),
+                };
+                let sent = text.into_iter().flat_map(|text| [Execution::shell(text), reader()]);
+                let sent = sent.map(Effect::Exec);
+                std::iter::once(Effect::State("a job".to_owned())).chain(sent).collect()
+            }
             Use::Ask => vec![Effect::Ask],
             Use::Nothing => Vec::new(),
         })

@@ -10,6 +10,7 @@ mod help;
 mod hostile_disk;
 mod leaks;
 mod policy;
+mod processes;
 mod program;
 mod simulate;
 mod trust;

@@ -173,6 +173,16 @@ fn a_pattern_that_leads_out_is_refused_by_the_tool_and_judged_as_outside() {
 }
 
 #[test]
+fn a_text_for_a_job_is_a_command() {
+    let fixture = Fixture::new();
+    fixture.check("BashKill", json!({"job_id": "job_1"}), "change a job");
+    fixture.check("BashOutput", json!({}), "change a job");
+    fixture.check("BashOutput", json!({"job_id": "job_1", "filter": "x"}), "change a job");
+    let input = json!({"job_id": "job_1", "stdin": "rm -rf x"});
+    fixture.check("BashOutput", input, "change a job, run `rm -rf x`, run `sh -s`");
+}
+
+#[test]
 fn every_name_of_every_dialect_means_the_same_tool() {
     let fixture = Fixture::new();
     for dialect in DialectName::ALL {
