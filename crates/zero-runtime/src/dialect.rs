@@ -26,6 +26,10 @@ use crate::schema::InputSchema;
 /// Source name of the tools that come with zero.
 pub const BUILTIN: &str = "builtin";
 
+/// Tools of zero's own that have one name everywhere: no platform has them, and without them nobody
+/// could follow or end a command that goes on in the background.
+const FOR_JOBS: &[&str] = &["BashOutput", "BashKill"];
+
 /// The dialects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DialectName {
@@ -121,7 +125,8 @@ impl Dialect {
     }
 
     /// The tool a name means in this dialect. Tools from elsewhere keep their names everywhere;
-    /// zero's own answer only to the names the dialect gives them.
+    /// zero's own answer only to the names the dialect gives them, but for those that follow a
+    /// command in the background.
     pub fn resolve(&self, registry: &Registry, name: &str) -> Option<Arc<Registered>> {
         match self.entry(name) {
             Some(entry) => registry.get(entry.line.canonical),
@@ -145,16 +150,15 @@ impl Dialect {
                 registered,
             })
         });
-        let kept =
-            registry.list().into_iter().filter(|tool| self.keeps_name(tool)).map(|registered| {
-                let spec = registered.tool.spec();
-                Offered {
-                    name: spec.name.to_string(),
-                    description: spec.description.clone(),
-                    input_schema: spec.input_schema.clone(),
-                    registered,
-                }
-            });
+        let kept = registry.list().into_iter().filter(|tool| self.shows(tool)).map(|registered| {
+            let spec = registered.tool.spec();
+            Offered {
+                name: spec.name.to_string(),
+                description: spec.description.clone(),
+                input_schema: spec.input_schema.clone(),
+                registered,
+            }
+        });
         mapped.chain(kept).collect()
     }
 
@@ -194,9 +198,20 @@ impl Dialect {
         self.entries.iter().find(|entry| entry.line.name == name)
     }
 
-    fn keeps_name(&self, tool: &Registered) -> bool {
-        self.name == DialectName::Canonical || tool.source != BUILTIN
+    /// Whether a tool that keeps its name is shown: those for jobs where one can be started.
+    fn shows(&self, tool: &Registered) -> bool {
+        let starts_jobs = || self.entries.iter().any(|entry| entry.line.takes("run_in_background"));
+        let hidden = is_for_jobs(tool) && self.name != DialectName::Canonical && !starts_jobs();
+        self.keeps_name(tool) && !hidden
     }
+
+    fn keeps_name(&self, tool: &Registered) -> bool {
+        self.name == DialectName::Canonical || tool.source != BUILTIN || is_for_jobs(tool)
+    }
+}
+
+fn is_for_jobs(tool: &Registered) -> bool {
+    tool.source == BUILTIN && FOR_JOBS.contains(&tool.tool.spec().name.as_str())
 }
 
 /// The fields of an object.

@@ -115,6 +115,11 @@ impl Line {
         ours
     }
 
+    /// Whether a canonical field can be set.
+    pub(super) fn takes(&self, ours: &str) -> bool {
+        self.fields.iter().any(|field| field.ours == ours)
+    }
+
     /// The platform's name for a field that holds a line, and the number it gives the first one.
     pub(super) fn line_number(&self, ours: &str) -> Option<(&'static str, u64)> {
         let field = self.fields.iter().find(|field| field.ours == ours)?;

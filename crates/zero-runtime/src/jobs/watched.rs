@@ -21,6 +21,9 @@ use crate::admission::Permit;
 /// Texts that may wait until the command reads them.
 const INPUTS_MAX: usize = 16;
 
+/// What is told everything that a command writes.
+pub(crate) type News = Box<dyn FnMut(&[u8]) + Send>;
+
 /// How a command is watched.
 pub(crate) struct Watching {
     /// How much of what it writes is kept to its end.
@@ -30,7 +33,7 @@ pub(crate) struct Watching {
     /// Whether it can be sent texts.
     pub(crate) input: Input,
     /// Sees everything it writes, right when it comes.
-    pub(crate) news: Box<dyn FnMut(&[u8]) + Send>,
+    pub(crate) news: News,
     /// A place in the queue, held until it ends or becomes a job.
     pub(crate) permit: Option<Permit>,
 }

@@ -16,7 +16,7 @@ pub(super) fn input(dialect: DialectName, tool: &str) -> Option<&'static str> {
         DialectName::Qwen => QWEN,
         DialectName::Opencode => OPENCODE,
     };
-    examples.iter().find(|(name, _)| *name == tool).map(|(_, input)| *input)
+    examples.iter().chain(EVERYWHERE).find(|(name, _)| *name == tool).map(|(_, input)| *input)
 }
 
 const CANONICAL: &[(&str, &str)] = &[
@@ -29,9 +29,10 @@ const CANONICAL: &[(&str, &str)] = &[
     ("Glob", r#"{"pattern": "**/*.txt"}"#),
     ("Grep", r#"{"pattern": "milk", "output_mode": "content"}"#),
     ("Bash", r#"{"command": "wc -l notes.txt"}"#),
-    ("BashOutput", "{}"),
-    ("BashKill", r#"{"job_id": "job_1"}"#),
 ];
+
+/// Those that have one name in every dialect.
+const EVERYWHERE: &[(&str, &str)] = &[("BashOutput", "{}"), ("BashKill", r#"{"job_id": "job_1"}"#)];
 
 const ACP: &[(&str, &str)] = &[
     ("read_file", r#"{"path": "notes.txt"}"#),
