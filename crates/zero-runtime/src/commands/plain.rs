@@ -52,6 +52,8 @@ struct Plain {
     state: State,
     /// Bytes of the sequence it is in.
     sequence: usize,
+    /// Whether the string it is in may have lines: a picture may, a title or a link may not.
+    has_lines: bool,
     done: Vec<u8>,
     line: Vec<u8>,
     /// A carriage return came, and nothing since.
@@ -70,7 +72,8 @@ impl Plain {
             self.sequence += 1;
             // A new line ends what only pretends to be a sequence, and so does sheer length.
             let is_endless = self.sequence > SEQUENCE_BYTES_MAX;
-            if is_endless || (byte == b'\n' && !matches!(self.state, State::Str)) {
+            let may_go_on = self.state == State::Str && self.has_lines;
+            if is_endless || (byte == b'\n' && !may_go_on) {
                 self.state = State::Text;
             }
         }
@@ -84,7 +87,10 @@ impl Plain {
                 State::Text
             }
             (State::Escape, b'[') => State::Control,
-            (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => State::Str,
+            (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => {
+                self.has_lines = byte != b']';
+                State::Str
+            }
             (State::Escape, b' '..=b'/') => State::EscapeMore,
             (State::Escape | State::StrEscape, ESCAPE) => State::Escape,
             (State::EscapeMore, b' '..=b'/') => State::EscapeMore,
@@ -189,6 +195,8 @@ mod tests {
     #[test]
     fn a_sequence_that_does_not_end_does_not_hide_the_rest() {
         check("\x1b[31\nshown", "\nshown");
+        check("\x1b]0;title\nshown", "\nshown");
+        check("\x1bPpicture\nof lines\x1b\\shown", "shown");
         check(format!("\x1b]0;{}\nend", "x".repeat(SEQUENCE_BYTES_MAX)), "xxx\nend");
         check("cut \x1b[3", "cut ");
         check("cut \x1b", "cut ");

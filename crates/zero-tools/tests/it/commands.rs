@@ -55,7 +55,7 @@ async fn what_it_writes_and_how_it_ends() {
         ("exit 3", "", "", 3, "(exit code 3)"),
         ("false", "", "", 1, "(exit code 1)"),
         ("echo oops >&2; exit 2", "", "oops\n", 2, "oops\n(exit code 2)"),
-        ("printf a; sleep 0.1; printf b >&2; sleep 0.1; printf c", "ac", "b", 0, "abc"),
+        ("printf a; sleep 0.3; printf b >&2; sleep 0.3; printf c", "ac", "b", 0, "abc"),
         ("no-such-program-zero", "", "bash: line 1: no-such-program-zero: command not found\n", 127,
          "bash: line 1: no-such-program-zero: command not found\n(exit code 127)"),
         ("printf '\\033[31mred\\033[0m\\n'", "red\n", "", 0, "red\n"),
@@ -276,7 +276,7 @@ async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
     let f = Fixture::one_shot();
     let begun = Instant::now();
     let command = "echo begun; sleep 98711 & sleep 98711";
-    let error = f.call("Bash", json!({"command": command, "timeout": 400})).await.unwrap_err();
+    let error = f.call("Bash", json!({"command": command, "timeout": 1_000})).await.unwrap_err();
     assert_eq!((error.error_type, error.reason()), (ErrorType::Timeout, Some(Reason::Deadline)));
     assert_eq!(
         error.message,
@@ -284,7 +284,7 @@ async fn what_takes_too_long_is_killed_with_all_that_came_of_it() {
     );
     assert_eq!(
         (&error.details["limit_ms"], &error.details["output"]),
-        (&json!(400), &json!("begun\n"))
+        (&json!(1_000), &json!("begun\n"))
     );
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     until(async || !is_running("98711")).await;
@@ -316,7 +316,7 @@ async fn what_takes_too_long_can_go_on_as_a_job() {
     assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
     until(async || !is_running("98716")).await;
     let command = "echo first; echo second >&2; sleep 98715";
-    let outcome = f.call("Bash", json!({"command": command, "timeout": 400})).await.unwrap();
+    let outcome = f.call("Bash", json!({"command": command, "timeout": 1_000})).await.unwrap();
     let facts = &outcome.result.structured;
     assert_eq!(facts["job_id"], "job_1");
     assert_eq!((&facts["stdout"], &facts["stderr"]), (&json!("first\n"), &json!("second\n")));
