@@ -5,6 +5,7 @@
 //! the outside world: it has none.
 
 pub mod call;
+pub mod command_limits;
 pub mod effect;
 pub mod error;
 pub mod id;
@@ -15,6 +16,7 @@ pub mod spec;
 pub mod violation;
 
 pub use call::ToolCall;
+pub use command_limits::{CommandLimit, CommandLimitChange, CommandLimits};
 pub use effect::{CommandLine, Effect, Effects, Execution, TargetPath, Whereabouts};
 pub use error::{ErrorType, Reason, ToolError};
 pub use id::{CallId, RunId, SessionId};

@@ -1,10 +1,12 @@
 //! Every bound of a host, with its unit.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::TimeoutClass;
+use crate::command_limits::{CommandLimit, CommandLimitChange, CommandLimits};
+use crate::{TimeoutClass, ToolName};
 
 /// A number of bytes that prints and parses with its unit. Units are decimal: 1 MB is 1,000,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +60,12 @@ impl fmt::Display for ByteSize {
 pub struct InvalidAmount {
     text: String,
     wanted: &'static str,
+}
+
+impl InvalidAmount {
+    pub(crate) fn new(text: &str, wanted: &'static str) -> Self {
+        Self { text: text.to_owned(), wanted }
+    }
 }
 
 /// Splits `12 MB` into 12 and `mb`; the unit may be missing.
@@ -139,6 +147,10 @@ pub struct Limits {
     pub breaker_failures_max: u32,
     /// How long an open circuit stays open before one call may try again.
     pub breaker_pause: Duration,
+    /// How much a command may use.
+    pub command: CommandLimits,
+    /// What differs of that for the commands of one tool.
+    pub tool_commands: BTreeMap<ToolName, CommandLimitChange>,
 }
 
 impl Default for Limits {
@@ -159,6 +171,8 @@ impl Default for Limits {
             attempts_max: 3,
             breaker_failures_max: 5,
             breaker_pause: Duration::from_secs(30),
+            command: CommandLimits::default(),
+            tool_commands: BTreeMap::new(),
         }
     }
 }
@@ -180,6 +194,18 @@ pub enum InvalidLimit {
         /// What is wrong with its value.
         source: InvalidAmount,
     },
+    /// Too small for anything to run, or so large that it must be a slip.
+    #[error("limit `{name}`: `{value}` is not from {least} to {most}")]
+    Range {
+        /// The limit.
+        name: String,
+        /// The value given.
+        value: String,
+        /// The smallest.
+        least: String,
+        /// The largest.
+        most: String,
+    },
     /// Nothing could run under the value.
     #[error("limit `{name}` must be more than zero")]
     Zero {
@@ -199,10 +225,29 @@ impl Limits {
         "session-calls",
         "host-calls",
         "queue-calls",
+        CommandLimit::Memory.name(),
+        CommandLimit::Cpu.name(),
+        CommandLimit::Processes.name(),
+        CommandLimit::OpenFiles.name(),
+        CommandLimit::File.name(),
     ];
+
+    /// Tools that run commands: their names may stand before the name of a command's limit, as in
+    /// `Bash.command-memory`.
+    pub const COMMAND_TOOLS: &[&str] = &["Bash"];
 
     /// Sets one limit from its name and a value with its unit, as settings and flags give it.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidLimit> {
+        if let Some(limit) = CommandLimit::named(name) {
+            return self.command.set(limit, value);
+        }
+        if let Some((tool, limit)) = tool_limit(name) {
+            // Nothing is left behind of a value that is none.
+            let mut change = self.tool_commands.get(&tool).cloned().unwrap_or_default();
+            change.set(limit, value)?;
+            self.tool_commands.insert(tool, change);
+            return Ok(());
+        }
         let wrong = |source| InvalidLimit::Value { name: name.to_owned(), source };
         let time = || parse_duration(value).map_err(wrong);
         let size = || value.parse::<ByteSize>().map_err(wrong);
@@ -225,6 +270,14 @@ impl Limits {
         if zero { Err(InvalidLimit::Zero { name: name.to_owned() }) } else { Ok(()) }
     }
 
+    /// How much a command of a tool may use.
+    pub fn command_of(&self, tool: &ToolName) -> CommandLimits {
+        match self.tool_commands.get(tool) {
+            Some(change) => self.command.changed(change),
+            None => self.command,
+        }
+    }
+
     /// The deadline of a class of tools.
     pub fn timeout(&self, class: TimeoutClass) -> Duration {
         match class {
@@ -234,6 +287,13 @@ impl Limits {
             TimeoutClass::Mcp => self.mcp_timeout,
         }
     }
+}
+
+/// `Bash.command-memory`: the tool, and the limit of its commands.
+fn tool_limit(name: &str) -> Option<(ToolName, CommandLimit)> {
+    let (tool, limit) = name.split_once('.')?;
+    let tool = Limits::COMMAND_TOOLS.iter().find(|known| **known == tool)?;
+    Some((ToolName::new(*tool).ok()?, CommandLimit::named(limit)?))
 }
 
 /// Keeps `value` unless it is zero, and says whether it was.
@@ -276,6 +336,22 @@ mod tests {
         assert_eq!("512".parse(), Ok(ByteSize::bytes(512)));
         for bad in ["", "MB", "-1", "1 XB", "99999999999 GB", "1.5 MB"] {
             assert!(bad.parse::<ByteSize>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_tool_can_have_limits_of_its_own() {
+        let mut limits = Limits::default();
+        limits.set("command-cpu", "100%").unwrap();
+        limits.set("Bash.command-memory", "1GB").unwrap();
+        assert!(matches!(limits.set("Bash.command-cpu", "0%"), Err(InvalidLimit::Range { .. })));
+        let bash = limits.command_of(&ToolName::new("Bash").unwrap());
+        assert_eq!((bash.memory_max, bash.cpu_percent_max), (ByteSize::megabytes(1000), 100));
+        let other = limits.command_of(&ToolName::new("Read").unwrap());
+        assert_eq!(other.memory_max, ByteSize::megabytes(500));
+        for name in ["Read.command-memory", "Bash.file-timeout", "Bash.", ".command-memory"] {
+            let done = limits.set(name, "1GB");
+            assert!(matches!(done, Err(InvalidLimit::UnknownName { .. })), "{name}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use zero_core::Risk;
+use zero_core::{CommandLimitChange, Risk};
 
 /// What is to become of a call. Ordered: the strictest of several is their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub struct Decision {
     pub effects: Vec<JudgedEffect>,
     /// What "for this session" would grant, when a person is asked; empty when it cannot be.
     pub grants: Vec<Grant>,
+    /// Limits that the rules which decided about its commands raise, should it run.
+    pub limits: CommandLimitChange,
 }
 
 /// One effect and what was decided about it.

@@ -15,7 +15,7 @@ mod tree;
 
 use std::path::{Path, PathBuf};
 
-use zero_core::{CommandLine, Effect, Execution, Risk, TargetPath};
+use zero_core::{CommandLimitChange, CommandLine, Effect, Execution, Risk, TargetPath};
 
 pub use self::reach::{Permit, Reach, Refusal};
 pub use self::tree::{Tree, TreeNode};
@@ -309,6 +309,8 @@ struct Judged {
     reason: String,
     rule: Option<String>,
     source: Option<String>,
+    /// Limits that the rule which decided raises.
+    limits: CommandLimitChange,
     risk: Risk,
     /// What would silence the question; `None` when nothing may.
     grant: Option<Grant>,
@@ -328,6 +330,7 @@ impl Judged {
             reason,
             rule: None,
             source: None,
+            limits: CommandLimitChange::default(),
             risk: Risk::Low,
             grant: None,
             changes: false,
@@ -383,6 +386,7 @@ impl Judged {
         Self {
             rule: Some(rule.text.clone()),
             source: Some(rule.source.to_string()),
+            limits: rule.limits.clone(),
             ..Self::new(kind, target, verdict, reason)
         }
     }
@@ -397,6 +401,13 @@ struct Judgement {
 }
 
 impl Judgement {
+    /// What the rules that decided about commands raise, of each limit the most.
+    fn limits(&self) -> CommandLimitChange {
+        let mut limits = CommandLimitChange::default();
+        self.judged.iter().for_each(|judged| limits.join(&judged.limits));
+        limits
+    }
+
     fn into_decision(self) -> Decision {
         let risk = self.judged.iter().map(|judged| judged.risk).fold(self.base, Risk::max);
         let verdict =
@@ -416,6 +427,7 @@ impl Judgement {
             source: decisive.and_then(|judged| judged.source.clone()),
             risk,
             grants,
+            limits: self.limits(),
             effects: self.judged.into_iter().map(Judged::into_effect).collect(),
         }
     }

@@ -18,11 +18,18 @@ use std::path::{Path, PathBuf};
 pub use error::RuleError;
 pub use tool::canonical_tool;
 
+/// Whether a text names hosts as a rule does: `example.com`, `*.example.com`, `*`, an address.
+pub fn check_hosts(text: &str) -> Result<(), RuleError> {
+    DomainPattern::parse(text).map(drop)
+}
+
 pub(crate) use command::{CommandPattern, CommandWord, Piece};
 pub(crate) use domain::{DomainPattern, labels_match};
 pub(crate) use name::{NameGlob, folded};
 pub(crate) use path::{Base, PathPattern, literal};
 pub(crate) use target::{Pattern, Target};
+
+use zero_core::CommandLimitChange;
 
 use crate::Verdict;
 
@@ -35,6 +42,8 @@ pub struct Rule {
     pub verdict: Verdict,
     /// Where it stands.
     pub source: Source,
+    /// Limits that it raises for the commands it decides about.
+    pub limits: CommandLimitChange,
     pub(crate) target: Target,
 }
 
@@ -72,7 +81,14 @@ impl Rule {
     pub fn parse(text: &str, verdict: Verdict, source: Source) -> Result<Self, RuleError> {
         let text = text.trim();
         let target = Target::parse(text)?;
-        Ok(Self { text: text.to_owned(), verdict, source, target })
+        let limits = CommandLimitChange::default();
+        Ok(Self { text: text.to_owned(), verdict, source, limits, target })
+    }
+
+    /// The same rule, which raises limits for the commands it decides about.
+    #[must_use]
+    pub fn with_limits(self, limits: CommandLimitChange) -> Self {
+        Self { limits, ..self }
     }
 
     /// Where the paths start whose reading it is about, when it says so itself: `//etc/x`, `~/x`.

@@ -14,6 +14,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use zero_core::CommandLimitChange;
+
 use crate::Verdict;
 use crate::host::HostName;
 use crate::program::Access;
@@ -84,6 +86,8 @@ pub struct Rules {
     exact: Commands,
     /// The same by their text.
     lines: HashMap<String, usize>,
+    /// Rules for commands that raise limits, each by itself: all that match count, not the first.
+    raising: Vec<(usize, Commands)>,
 }
 
 /// The rules with one verdict, by what they are about. Numbers are places in [`Rules::rules`].
@@ -114,7 +118,8 @@ impl Rules {
             }
         }
         exact.finish();
-        Self { rules, allow, ask, deny, exact, lines }
+        let raising = raising(&rules);
+        Self { rules, allow, ask, deny, exact, lines, raising }
     }
 
     /// All rules, in order.
@@ -132,6 +137,19 @@ impl Rules {
         let lists = self.lists(verdict);
         let bare = lists.tool("Bash");
         self.rule(first(bare, lists.commands.find(words)))
+    }
+
+    /// Limits that the rules with a verdict raise for a command, of each limit the most.
+    pub fn raised_limits(&self, verdict: Verdict, words: &CommandWords<'_>) -> CommandLimitChange {
+        let mut limits = CommandLimitChange::default();
+        for (place, commands) in &self.raising {
+            let rule = self.rule(Some(*place)).filter(|rule| rule.verdict == verdict);
+            let Some(rule) = rule else { continue };
+            if rule.command().is_none() || commands.find(words).is_some() {
+                limits.join(&rule.limits);
+            }
+        }
+        limits
     }
 
     /// The allow rule that names a command without a wildcard.
@@ -368,6 +386,22 @@ impl<'a> ComparedPath<'a> {
         let by_name = self.written.as_deref().is_none_or(|written| find(written).is_some());
         find(&self.canonical).filter(|_| by_name)
     }
+}
+
+/// The rules about commands that raise limits.
+fn raising(rules: &[Rule]) -> Vec<(usize, Commands)> {
+    let about_commands = |rule: &Rule| rule.tool_name() == Some("Bash") && !rule.limits.is_empty();
+    let theirs = rules.iter().enumerate().filter(|(_, rule)| about_commands(rule));
+    theirs
+        .map(|(place, rule)| {
+            let mut commands = Commands::new(rule.verdict);
+            if let Some((command, _)) = rule.command() {
+                commands.add(command, place);
+            }
+            commands.finish();
+            (place, commands)
+        })
+        .collect()
 }
 
 /// The earlier of two rules.

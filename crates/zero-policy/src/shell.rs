@@ -13,6 +13,6 @@ mod walk;
 
 pub use arg::Arg;
 pub use parse::{Parsed, SyntaxError, parse};
-pub(crate) use variables::changes_what_runs;
+pub use variables::changes_what_runs;
 pub(crate) use walk::program as analyse_program;
 pub use walk::script as analyse;

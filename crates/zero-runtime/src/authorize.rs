@@ -4,7 +4,10 @@
 //! answer is added to it once.
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{Effect, Effects, ErrorType, Reason, TargetPath, ToolError, ToolSpec, Whereabouts};
+use zero_core::{
+    CommandLimitChange, Effect, Effects, ErrorType, Reason, TargetPath, ToolError, ToolSpec,
+    Whereabouts,
+};
 
 use crate::approver::{Answer, Approver, Question, shown};
 use crate::audit::AuditDecision;
@@ -31,7 +34,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl ToolHost {
-    /// Lets a call pass, or says why not.
+    /// Lets a call pass, with the limits that rules raise for it, or says why not.
     pub(crate) async fn authorize(
         &self,
         session: &Session,
@@ -39,7 +42,7 @@ impl ToolHost {
         cx: &CallContext,
         cancel: &CancellationToken,
         ledger: &mut Ledger<'_>,
-    ) -> Result<(), ToolError> {
+    ) -> Result<CommandLimitChange, ToolError> {
         let rejected = session.grants.of(Stand::Rejected);
         let granted = session.grants.of(Stand::Allowed);
         // Rules meet whatever a model writes; a judge that fails has not allowed anything.
@@ -57,7 +60,7 @@ impl ToolHost {
         }
         let check = || guarded(|| asked.plan.check(cx));
         if decision.verdict == Verdict::Allow {
-            return check();
+            return check().map(|()| decision.limits);
         }
         let title = titled(&asked, decisive_path(&asked, &decision).map(|(path, _)| path));
         // That a call can only fail says what stands at its path: only who may look there hears it
@@ -105,7 +108,10 @@ impl ToolHost {
             answer = approver.ask(&question) => answer,
         };
         if settle(session, &question, answer, &**approver, noted).allows() {
-            return if may_look { Ok(()) } else { check() };
+            if !may_look {
+                check()?;
+            }
+            return Ok(decision.limits);
         }
         let message = format!("{title}: rejected by the person; ask what they would rather have");
         Err(denied(&decision, Reason::Rejected, message))

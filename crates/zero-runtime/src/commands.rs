@@ -22,17 +22,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zero_core::{CommandLine, Execution, Reason, ToolError};
+use zero_core::{CommandLimits, CommandLine, Execution, Reason, ToolError, ToolName};
 use zero_sandbox::drain::{Collected, Collector};
 use zero_sandbox::running::{Ended, Running, Why};
 use zero_sandbox::warden::{Order, Stdio, Warden};
-use zero_sandbox::{CommandSpec, ProcessLimits, StateDir, Weakness, child};
+use zero_sandbox::{CommandSpec, Gap, StateDir, Weakness, child};
 
 use crate::context::CallContext;
 use crate::jobs::{Candidate, Input, Job, Jobs, KeepUnread, Watched, Watching};
 use crate::policy::Policy;
 
 use self::environment::Environment;
+use self::failure::Allowance;
 use self::live::Live;
 pub use self::network::{CommandNetwork, Door};
 pub(crate) use self::session::{SessionCommands, TMP};
@@ -49,10 +50,12 @@ const ERROR_OUTPUT_BYTES_MAX: usize = 4_000;
 /// What holds for every command of a host.
 #[derive(Clone, Debug)]
 pub struct CommandSettings {
-    /// How much one may use.
-    pub limits: ProcessLimits,
     /// Whom it may reach.
     pub network: CommandNetwork,
+    /// Which hosts of the network that is.
+    pub reach: Reach,
+    /// Folders that it may change, beside those of the workspace.
+    pub writable: Vec<PathBuf>,
     /// Properties of its confinement that may be missing on a machine that cannot enforce them.
     pub weaknesses: Vec<Weakness>,
     /// What becomes of one that takes longer than it may.
@@ -73,14 +76,9 @@ pub struct CommandSettings {
 impl Default for CommandSettings {
     fn default() -> Self {
         Self {
-            limits: ProcessLimits {
-                memory_bytes: 500 * 1024 * 1024,
-                cpu_percent: 50,
-                processes: 512,
-                open_files: 1024,
-                file_bytes: 10 * 1024 * 1024 * 1024,
-            },
             network: CommandNetwork::Nothing,
+            reach: Reach::default(),
+            writable: Vec::new(),
             weaknesses: Vec::new(),
             on_timeout: OnTimeout::default(),
             masked: Vec::new(),
@@ -90,6 +88,15 @@ impl Default for CommandSettings {
             environment_allowed: Vec::new(),
         }
     }
+}
+
+/// Which hosts commands may reach. Nothing, unless somebody says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Hosts as rules name them: `example.com`, `*.example.org`.
+    pub hosts: Vec<String>,
+    /// Whether they may reach servers that other commands of the same session started.
+    pub localhost: bool,
 }
 
 /// What becomes of a command that takes longer than it may.
@@ -140,6 +147,8 @@ pub struct CommandOutcome {
     pub folder: EndFolder,
     /// The file that holds all of its output, when not all is kept.
     pub spill_file: Option<String>,
+    /// What did not hold of its confinement, by leave of the settings.
+    pub missing: Vec<Gap>,
 }
 
 /// Where a shell ended.
@@ -178,6 +187,10 @@ pub(crate) struct CallCommands {
     pub(crate) judged: Arc<[Execution]>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) spill: StateDir,
+    /// The tool that runs them.
+    pub(crate) tool: ToolName,
+    /// How much each of them may use.
+    pub(crate) limits: CommandLimits,
 }
 
 impl CallContext {
@@ -220,6 +233,11 @@ impl CallContext {
         self.blocking(move |cx| start_job(cx, &request, timeout)).await
     }
 
+    /// What becomes of a command that outlives its time.
+    pub fn on_timeout(&self) -> OnTimeout {
+        self.commands().host.settings.on_timeout
+    }
+
     /// The jobs of the session.
     pub fn jobs(&self) -> &Jobs {
         &self.commands().session.jobs
@@ -234,6 +252,7 @@ struct Foreground {
     folder: PathBuf,
     end_note: EndNote,
     spill: Option<SpillFile>,
+    missing: Vec<Gap>,
 }
 
 impl Drop for Foreground {
@@ -250,6 +269,7 @@ impl Foreground {
         let commands = cx.commands();
         let ready = prepare(cx, request)?;
         let mut running = ready.spawn(None)?;
+        let missing = std::mem::take(&mut running.confinement.missing);
         end_input(&mut running, request.streams);
         let spill = SpillFile::create(cx);
         let cap = cx.limits().model_output_bytes_max.as_usize();
@@ -277,6 +297,7 @@ impl Foreground {
             folder: ready.folder,
             end_note: ready.end_note,
             spill,
+            missing,
         })
     }
 
@@ -304,8 +325,10 @@ impl Foreground {
         if ended.why == Why::Killed && cx.is_late() {
             ended.why = Why::TimedOut;
         }
-        if let Some(error) = failure::of_end(&ended, &commands.host.settings.limits) {
-            let text = plain::text_of(output.mixed.head().chain(output.mixed.tail()));
+        let text = || plain::text_of(output.mixed.head().chain(output.mixed.tail()));
+        let allowance = Allowance { tool: &commands.tool, limits: &commands.limits };
+        if let Some(error) = failure::of_end(&ended, allowance, text) {
+            let text = text();
             let cut = text.len().saturating_sub(ERROR_OUTPUT_BYTES_MAX) as u64;
             let error = error.with("output", last_bytes(&text, ERROR_OUTPUT_BYTES_MAX));
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
@@ -316,7 +339,8 @@ impl Foreground {
         }
         let spill_file = spill.and_then(|spill| spill.settle(output.mixed.omitted_bytes()));
         let folder = commands.session.learn(&self.folder, end, cx.workspace());
-        Ok(CommandOutcome { output, ended, folder, spill_file })
+        let missing = std::mem::take(&mut self.missing);
+        Ok(CommandOutcome { output, ended, folder, spill_file, missing })
     }
 }
 

@@ -40,7 +40,7 @@ pub mod unsettled;
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
 pub use commands::{
     CommandNetwork, CommandOutcome, CommandRequest, CommandSettings, Door, EndFolder, OnTimeout,
-    Ran, Streams,
+    Ran, Reach, Streams,
 };
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};

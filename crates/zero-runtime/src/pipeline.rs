@@ -177,9 +177,11 @@ impl ToolHost {
             judged: executions(&effects),
             policy: Arc::clone(&self.policy),
             spill: session.spill().clone(),
+            tool: spec.name.clone(),
+            limits: self.limits.command_of(&spec.name),
         };
         let stop = cancel.child_token();
-        let context = |permit| {
+        let context = |permit, commands| {
             CallContext::new(Parts {
                 call: call.id.clone(),
                 tool: spec.name.clone(),
@@ -192,11 +194,12 @@ impl ToolHost {
                 seen: session.seen().cloned(),
                 observer: self.observer.clone(),
                 permit,
-                commands: commands.clone(),
+                commands,
             })
         };
         let asked = Asked { spec, plan: &*plan, title: &description.title, effects };
-        self.authorize(session, asked, &context(None), cancel, ledger).await?;
+        let cx = context(None, commands.clone());
+        let raised = self.authorize(session, asked, &cx, cancel, ledger).await?;
         ledger.row.queue_depth = self.admission.waiting();
         let usual = self.limits.timeout(spec.timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
@@ -210,7 +213,8 @@ impl ToolHost {
         if effects_change_files {
             self.recover();
         }
-        let cx = context(Some(permit));
+        let limits = commands.limits.raised(&raised);
+        let cx = context(Some(permit), CallCommands { limits, ..commands });
         let (outcome, attempts) = execute::run(&*plan, &cx, cancel, &stop, terms).await;
         ledger.row.attempts = (attempts > 1).then_some(attempts);
         match &outcome {

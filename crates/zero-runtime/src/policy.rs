@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use zero_core::{Effect, Risk, ToolSpec};
+use zero_core::{CommandLimitChange, Effect, Risk, ToolSpec};
 use zero_sandbox::Workspace;
 
 pub use zero_policy::{Decision, Grant, JudgedEffect, Permit, Reach, Refusal, Verdict};
@@ -77,7 +77,16 @@ impl Policy for RiskPolicy {
             None => by_risk(risk),
         };
         let effects = request.effects.iter().map(|effect| judged(effect, risk)).collect();
-        Decision { verdict, reason, rule: None, source: None, risk, effects, grants: Vec::new() }
+        Decision {
+            verdict,
+            reason,
+            rule: None,
+            source: None,
+            risk,
+            effects,
+            grants: Vec::new(),
+            limits: CommandLimitChange::default(),
+        }
     }
 }
 

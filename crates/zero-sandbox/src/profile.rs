@@ -14,6 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use zero_core::CommandLimits;
 
 /// What a child may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,16 +72,21 @@ pub struct ProcessLimits {
     pub file_bytes: u64,
 }
 
-impl Default for ProcessLimits {
-    /// Room for a build of a project of usual size.
-    fn default() -> Self {
+impl From<CommandLimits> for ProcessLimits {
+    fn from(limits: CommandLimits) -> Self {
         Self {
-            memory_bytes: 500 * 1024 * 1024,
-            cpu_percent: 50,
-            processes: 512,
-            open_files: 1024,
-            file_bytes: 10 * 1024 * 1024 * 1024,
+            memory_bytes: limits.memory_max.get(),
+            cpu_percent: u32::try_from(limits.cpu_percent_max).unwrap_or(u32::MAX),
+            processes: limits.processes_max,
+            open_files: limits.open_files_max,
+            file_bytes: limits.file_max.get(),
         }
+    }
+}
+
+impl Default for ProcessLimits {
+    fn default() -> Self {
+        CommandLimits::default().into()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Judges what a command line would do, node by node.
 
-use zero_core::Risk;
+use zero_core::{CommandLimitChange, Risk};
 
 use super::files::Cover;
 use super::{Case, Judged};
@@ -77,7 +77,8 @@ impl<'a> Case<'a> {
             Judged::new("exec", label.to_owned(), verdict, reason).of_study(invocation)
         };
         let by = |verdict, rule: &Rule| {
-            Judged::by_rule("exec", label.to_owned(), verdict, rule).of_study(invocation)
+            let judged = Judged::by_rule("exec", label.to_owned(), verdict, rule);
+            judged.of_study(invocation).raising(self.engine.rules.raised_limits(verdict, &words))
         };
         let ruled = self.ruling(|rules: &'a Rules, verdict| rules.command(verdict, &words));
         if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
@@ -224,6 +225,12 @@ impl<'a> Case<'a> {
 }
 
 impl Judged {
+    /// Other rules that match raise limits too.
+    fn raising(mut self, limits: CommandLimitChange) -> Self {
+        self.limits.join(&limits);
+        self
+    }
+
     fn of_study(self, invocation: &Invocation) -> Self {
         let study = &invocation.study;
         let risk = match study.nature {

@@ -4,7 +4,7 @@
 //! for the rest of a script, is never covered by a rule that allows the command.
 
 /// Whether setting it can change which program runs, what it loads or what it runs in turn.
-pub(crate) fn changes_what_runs(name: &str) -> bool {
+pub fn changes_what_runs(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let name = upper.as_str();
     if HARMLESS.contains(&name) {

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use zero_policy::shell::changes_what_runs;
+
 use super::Streams;
 
 /// Variables that are passed on. A name that ends in `*` stands for many.
@@ -16,31 +18,96 @@ const PASSED_ON: &[&str] = &[
     "LANGUAGE",
     "LC_*",
     "TZ",
+    "SOURCE_DATE_EPOCH",
+    // Where programs keep what they keep.
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
     // Where toolchains lie.
     "CARGO_HOME",
+    "CARGO_TARGET_DIR",
     "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
     "GOPATH",
     "GOROOT",
+    "GOCACHE",
+    "GOMODCACHE",
     "JAVA_HOME",
+    "MAVEN_HOME",
+    "GRADLE_HOME",
+    "GRADLE_USER_HOME",
+    "ANDROID_HOME",
+    "ANDROID_SDK_ROOT",
+    "DOTNET_ROOT",
     "NVM_DIR",
+    "NVM_BIN",
+    "VOLTA_HOME",
+    "PNPM_HOME",
+    "BUN_INSTALL",
     "PYENV_ROOT",
     "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "RBENV_ROOT",
+    "GEM_HOME",
+    "GEM_PATH",
+    "ASDF_DIR",
+    "ASDF_DATA_DIR",
+    "SDKMAN_DIR",
 ];
-/// Words in the name of a variable that holds a secret.
-const SECRET_WORDS: &[&str] =
-    &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "AUTH", "COOKIE"];
+/// Words in the name of a variable that holds a secret, or leads to somebody who does.
+const SECRET_WORDS: &[&str] = &[
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "AUTH",
+    "COOKIE",
+    "PRIVATE",
+    "SESSION",
+    "SOCK",
+    "WEBHOOK",
+];
 /// Variables of providers, and doors to what runs outside.
 const SECRET_STARTS: &[&str] = &[
     "ANTHROPIC_",
     "OPENAI_",
     "GEMINI_",
     "GOOGLE_",
+    "GCP_",
+    "GCLOUD_",
+    "CLOUDSDK_",
     "AWS_",
     "AZURE_",
+    "ARM_",
+    "CLOUDFLARE_",
+    "DIGITALOCEAN_",
+    "HEROKU_",
     "GITHUB_",
     "GH_",
     "GITLAB_",
+    "CI_JOB_",
     "HF_",
+    "HUGGING",
+    "MISTRAL_",
+    "COHERE_",
+    "GROQ_",
+    "DEEPSEEK_",
+    "OPENROUTER_",
+    "XAI_",
+    "STRIPE_",
+    "TWILIO_",
+    "SENTRY_",
+    "VAULT_",
+    "NPM_CONFIG_",
+    "KUBE",
+    "PGPASS",
+    "MYSQL_PWD",
     "DBUS_",
     "WAYLAND_",
     "SSH_",
@@ -48,6 +115,14 @@ const SECRET_STARTS: &[&str] = &[
     "XDG_RUNTIME_DIR",
     "XAUTHORITY",
     "DISPLAY",
+    "DOCKER_",
+    "CONTAINER_HOST",
+    "PULSE_",
+    "PIPEWIRE_",
+    "AT_SPI_",
+    "VSCODE_",
+    "TMUX",
+    "STY",
     "ZERO_",
 ];
 /// What a command gets whatever the environment says: nothing pages, nothing asks for a password.
@@ -62,18 +137,21 @@ pub(super) struct Environment(Vec<(String, String)>);
 
 impl Environment {
     /// Picks them from an environment. `allowed` names further ones: a name by itself always
-    /// counts, one that ends in `*` only for what does not look like a secret.
+    /// counts, one that ends in `*` only for what neither looks like a secret nor has others run
+    /// code.
     pub(super) fn scrubbed(all: &[(String, String)], allowed: &[String]) -> Self {
-        let passes = |name: &str| {
-            let fits = |pattern: &str| match pattern.strip_suffix('*') {
-                Some(start) => name.starts_with(start) && !looks_secret(name),
+        let passes = |name: &str, value: &str| {
+            let is_harmless =
+                || !looks_secret(name) && !changes_what_runs(name) && !has_password(value);
+            let is_meant = |pattern: &str| match pattern.strip_suffix('*') {
+                Some(start) => name.starts_with(start) && is_harmless(),
                 None => name == pattern,
             };
-            PASSED_ON.iter().any(|pattern| fits(pattern))
-                || allowed.iter().any(|pattern| fits(pattern))
+            PASSED_ON.iter().any(|pattern| is_meant(pattern))
+                || allowed.iter().any(|pattern| is_meant(pattern))
         };
         let mut kept: Vec<(String, String)> =
-            all.iter().filter(|(name, _)| passes(name)).cloned().collect();
+            all.iter().filter(|(name, value)| passes(name, value)).cloned().collect();
         if !kept.iter().any(|(name, _)| name == "PATH") {
             kept.push(("PATH".to_owned(), USUAL_PATH.to_owned()));
         }
@@ -115,6 +193,15 @@ fn looks_secret(name: &str) -> bool {
         || SECRET_STARTS.iter().any(|start| name.starts_with(start))
 }
 
+/// Whether a value holds an address with a user in it, as `postgres://me:secret@db/x` does.
+fn has_password(value: &str) -> bool {
+    value.match_indices("://").any(|(at, mark)| {
+        let rest = value.get(at + mark.len()..).unwrap_or_default();
+        let end = rest.find(['/', '?', '#', ' ']).unwrap_or(rest.len());
+        rest.get(..end).is_some_and(|authority| authority.contains('@'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +232,44 @@ mod tests {
         for name in ["AWS_REGION", "DBUS_SESSION_BUS_ADDRESS", "WAYLAND_DISPLAY", "ZERO_LOG"] {
             check(name, &["*"], false);
         }
+    }
+
+    #[test]
+    fn a_pattern_lets_no_secret_socket_or_loader_pass() {
+        let names = "API_KEY DEPLOY_TOKEN MY_SECRET DB_PASSWORD DB_PASSWD GCP_CREDENTIALS NPM_AUTH \
+            AWS_REGION AZURE_TENANT GOOGLE_CLOUD_PROJECT GCP_PROJECT OPENAI_ORG ANTHROPIC_MODEL \
+            GEMINI_MODEL GITHUB_ACTOR GITLAB_USER HF_HOME SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO \
+            DBUS_SESSION_BUS_ADDRESS DISPLAY WAYLAND_DISPLAY XAUTHORITY DOCKER_HOST XDG_RUNTIME_DIR \
+            LD_PRELOAD LD_LIBRARY_PATH BASH_ENV ENV PYTHONSTARTUP NODE_OPTIONS GIT_SSH_COMMAND \
+            GIT_EXTERNAL_DIFF PERL5OPT RUBYOPT api_key";
+        for name in names.split_whitespace() {
+            check(name, &[], false);
+            check(name, &["*"], false);
+            check(name, &["*", name], true);
+        }
+        for name in ["MY_FLAG", "CI", "DEBUG", "NODE_ENV", "CARGO_TERM_COLOR"] {
+            check(name, &["*"], true);
+        }
+    }
+
+    #[test]
+    fn an_address_with_a_password_passes_by_its_name_alone() {
+        #[track_caller]
+        fn check(value: &str, passes: bool) {
+            let all = [("MY_URL".to_owned(), value.to_owned())];
+            let found = |allowed: &str| {
+                let environment = Environment::scrubbed(&all, &[allowed.to_owned()]);
+                environment.0.iter().any(|(name, _)| name == "MY_URL")
+            };
+            assert_eq!((found("MY_*"), found("MY_URL")), (passes, true), "{value}");
+        }
+        check("postgres://me:secret@db/x", false);
+        check("jdbc:mysql://root:x@h:3306", false);
+        check("https://abcdef@sentry.example/1", false);
+        check("a b http://u:p@h", false);
+        check("https://example.com/@scope/pkg", true);
+        check("me@example.com", true);
+        check("https://example.com?to=a@b", true);
     }
 
     #[test]

@@ -2,10 +2,22 @@
 
 use std::io;
 
-use zero_core::{ByteSize, ErrorType, Reason, ToolError};
-use zero_sandbox::ProcessLimits;
+use zero_core::{ByteSize, CommandLimit, CommandLimits, ErrorType, Reason, ToolError, ToolName};
+use zero_sandbox::Gap;
 use zero_sandbox::running::{Ended, Why};
 use zero_sandbox::warden::SpawnError;
+
+/// The signal of a process that wrote a file larger than it may.
+const FILE_TOO_LARGE: i32 = 25;
+/// What a shell returns for it, and what it writes then.
+const SHELL_FILE_TOO_LARGE: (i32, &str) = (128 + FILE_TOO_LARGE, "File size limit exceeded");
+
+/// How much a command may use, and under which name that can be changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance<'a> {
+    pub(super) tool: &'a ToolName,
+    pub(super) limits: &'a CommandLimits,
+}
 
 /// Why a command did not start.
 pub(super) fn of_start(error: &SpawnError) -> ToolError {
@@ -23,9 +35,12 @@ pub(super) fn of_start(error: &SpawnError) -> ToolError {
         SpawnError::TooLarge => ToolError::invalid(Reason::TooLarge, message),
         SpawnError::BadText { .. } => ToolError::invalid(Reason::SchemaViolation, message),
         // Fail closed: what cannot be confined does not run.
-        SpawnError::Refused { .. } => {
+        SpawnError::Refused { gaps, .. } => {
+            let message = format!("{message}{}", how_to_do_without(gaps));
+            let missing: Vec<&str> = gaps.iter().map(|gap| gap.property.word()).collect();
             ToolError::new(ErrorType::PermissionDenied, Reason::AccessDenied, message)
                 .with("sandbox", true)
+                .with("missing", missing)
         }
         SpawnError::System { source, .. } => {
             ToolError::failed(Reason::Io, format!("{message}: {source}"))
@@ -34,16 +49,36 @@ pub(super) fn of_start(error: &SpawnError) -> ToolError {
     }
 }
 
-/// Why a command that started has no result; `None` when it ran to its end.
-pub(super) fn of_end(ended: &Ended, limits: &ProcessLimits) -> Option<ToolError> {
-    let exhausted = |limit: &str, allowed: u64, used: u64, shown: String| {
-        let message = format!(
-            "stopped because {shown}; do less at once, or raise the limit `{limit}` of commands in the settings"
-        );
-        let error = ToolError::failed(Reason::ResourceExhausted, message);
-        Some(error.with("limit", limit).with("allowed", allowed).with("used", used))
+/// What a person can do about a machine that cannot confine as it should.
+fn how_to_do_without(gaps: &[Gap]) -> String {
+    if gaps.is_empty() {
+        return String::new();
+    }
+    let each = gaps.iter().map(|gap| format!("`zero config add sandbox.weaker {}`", gap.property));
+    let mut each: Vec<String> = each.collect();
+    each.dedup();
+    format!(
+        "\n`zero doctor` shows what this machine can enforce; to run commands without it, at your own risk: {}",
+        each.join(", ")
+    )
+}
+
+/// Why a command that started has no result; `None` when it ran to its end. `written` is what it
+/// wrote.
+pub(super) fn of_end(
+    ended: &Ended,
+    allowance: Allowance<'_>,
+    written: impl FnOnce() -> String,
+) -> Option<ToolError> {
+    let of_command = |limit: CommandLimit, allowed: u64, used: Option<u64>, shown: String| {
+        Some(exhausted(limit, allowance, allowed, used, &shown))
     };
     match ended.why {
+        Why::Finished if is_file_too_large(ended, written) => {
+            let allowed = allowance.limits.file_max;
+            let shown = format!("it wrote a file larger than {allowed}");
+            of_command(CommandLimit::File, allowed.get(), None, shown)
+        }
         Why::Finished => None,
         Why::TimedOut => Some(ToolError::new(
             ErrorType::Timeout,
@@ -52,25 +87,56 @@ pub(super) fn of_end(ended: &Ended, limits: &ProcessLimits) -> Option<ToolError>
         )),
         Why::Killed => Some(ToolError::cancelled()),
         Why::MemoryLimit { limit, used } => {
-            let shown = format!(
-                "it held {} of memory, and may hold {}",
-                ByteSize::bytes(used),
-                ByteSize::bytes(limit)
-            );
-            exhausted("memory", limit, used, shown)
+            // The kernel stops a group at its limit, so what it wanted is not known.
+            let (held, may) = (ByteSize::bytes(used), ByteSize::bytes(limit));
+            let shown = format!("it held {held} of memory, and may hold {may}");
+            of_command(CommandLimit::Memory, limit, Some(used), shown)
         }
         Why::ProcessLimit { limit, used } => {
             let shown = format!("it had {used} processes, and may have {limit}");
-            exhausted("processes", limit, used, shown)
+            of_command(CommandLimit::Processes, limit, Some(used), shown)
         }
-        Why::OutputLimit => {
-            exhausted("output", limits.file_bytes, limits.file_bytes, "it wrote too much".into())
-        }
+        Why::OutputLimit => Some(ToolError::failed(
+            Reason::ResourceExhausted,
+            "stopped because it wrote more output than is taken; let it write to a file",
+        )),
         _ => Some(ToolError::failed(
             Reason::Io,
             "the process that watched the command was killed, and the command with it; try again",
         )),
     }
+}
+
+fn is_file_too_large(ended: &Ended, written: impl FnOnce() -> String) -> bool {
+    let (code, words) = SHELL_FILE_TOO_LARGE;
+    ended.signal == Some(FILE_TOO_LARGE)
+        || (ended.exit_code == Some(code) && written().contains(words))
+}
+
+/// A limit that was reached: which, how much it allows, and how to raise it.
+fn exhausted(
+    limit: CommandLimit,
+    allowance: Allowance<'_>,
+    allowed: u64,
+    used: Option<u64>,
+    shown: &str,
+) -> ToolError {
+    let (name, setting) = (limit.name(), format!("limits.{}.{}", allowance.tool, limit.name()));
+    let more = limit.shown(enough(allowed, used)).replace(' ', "");
+    let message = format!(
+        "stopped because {shown}; do less at once, or raise the limit `{name}`: `zero config set {setting} {more}`, or for some commands alone a rule such as `{{\"rule\": \"Bash(make:*)\", \"limits\": {{\"{name}\": \"{more}\"}}}}`"
+    );
+    let error = ToolError::failed(Reason::ResourceExhausted, message);
+    let error = error.with("limit", name).with("allowed", allowed).with("setting", setting);
+    match used {
+        Some(used) => error.with("used", used),
+        None => error,
+    }
+}
+
+/// A limit under which it may work: twice as much as was allowed or used.
+fn enough(allowed: u64, used: Option<u64>) -> u64 {
+    allowed.max(used.unwrap_or(0)).saturating_mul(2)
 }
 
 pub(super) fn no_warden(error: &io::Error) -> ToolError {
@@ -101,17 +167,26 @@ mod tests {
 
     use super::*;
 
-    #[track_caller]
-    fn check(why: Why, expected: Option<(ErrorType, Reason, &str)>) {
-        let ended = Ended {
+    fn ended(why: Why) -> Ended {
+        Ended {
             exit_code: None,
             signal: Some(9),
             why,
             cpu_time: Duration::ZERO,
             max_memory_bytes: 0,
             leftover_processes: 0,
-        };
-        let error = of_end(&ended, &crate::commands::CommandSettings::default().limits);
+        }
+    }
+
+    fn error_of(ended: &Ended, written: &str) -> Option<ToolError> {
+        let tool = ToolName::new("Bash").unwrap();
+        let allowance = Allowance { tool: &tool, limits: &CommandLimits::default() };
+        of_end(ended, allowance, || written.to_owned())
+    }
+
+    #[track_caller]
+    fn check(why: Why, expected: Option<(ErrorType, Reason, &str)>) {
+        let error = error_of(&ended(why), "");
         let seen = error.as_ref().map(|error| {
             (error.error_type, error.reason().unwrap(), error.message.split(';').next().unwrap())
         });
@@ -134,5 +209,51 @@ mod tests {
         check(processes, Some((ExecutionFailed, Reason::ResourceExhausted, many)));
         let lost = "the process that watched the command was killed, and the command with it";
         check(Why::Lost, Some((ExecutionFailed, Reason::Io, lost)));
+    }
+    #[test]
+    fn a_limit_that_was_reached_says_how_to_raise_it() {
+        let memory = Why::MemoryLimit { limit: 500_000_000, used: 500_000_000 };
+        let error = error_of(&ended(memory), "").unwrap();
+        assert!(
+            error.message.contains("`zero config set limits.Bash.command-memory 1GB`"),
+            "{error:?}"
+        );
+        let details = serde_json::to_value(&error.details).unwrap();
+        assert_eq!(details["limit"], "command-memory");
+        assert_eq!(details["setting"], "limits.Bash.command-memory");
+        assert_eq!(
+            (&details["allowed"], &details["used"]),
+            (&500_000_000.into(), &500_000_000.into())
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_known_by_its_signal() {
+        let died = Ended { signal: Some(25), ..ended(Why::Finished) };
+        let told = |code, words| {
+            let ended = Ended { signal: None, exit_code: Some(code), ..ended(Why::Finished) };
+            error_of(&ended, words)
+        };
+        let words = "sh: line 1: 7 File size limit exceeded cat";
+        for error in [error_of(&died, ""), told(153, words)] {
+            let error = error.unwrap();
+            assert_eq!(error.reason(), Some(Reason::ResourceExhausted));
+            assert!(error.message.contains("limits.Bash.command-file 200MB"), "{error:?}");
+        }
+        assert!(told(153, "").is_none() && told(1, words).is_none());
+    }
+
+    #[test]
+    fn a_refusal_names_the_property_the_reason_and_the_way_out() {
+        let gap = |property| Gap { property, why: "no".to_owned(), fix: None };
+        let error = of_start(&SpawnError::Refused {
+            why: "`host_sockets` cannot be enforced here: no".to_owned(),
+            gaps: vec![gap(zero_sandbox::Property::HostSockets)],
+        });
+        assert_eq!(
+            error.message,
+            "the command cannot be confined: `host_sockets` cannot be enforced here: no\n`zero doctor` shows what this machine can enforce; to run commands without it, at your own risk: `zero config add sandbox.weaker host_sockets`"
+        );
+        assert_eq!(serde_json::to_value(&error.details).unwrap()["missing"][0], "host_sockets");
     }
 }

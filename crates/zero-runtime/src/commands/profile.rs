@@ -116,12 +116,14 @@ pub(super) fn profile_for(
     }
     masked.sort();
     masked.dedup();
+    let mut writable = roots;
+    writable.extend(settings.writable.iter().cloned());
     Ok(Profile {
-        writable: roots,
+        writable,
         protected,
         masked,
         network,
-        limits: settings.limits,
+        limits: commands.limits.into(),
         tmp: commands.session.tmp.path().to_owned(),
         weaknesses: settings.weaknesses.clone(),
     })

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use zero_core::{ErrorType, Limits, Reason, Risk, SessionId, ToolError};
+use zero_core::{CommandLimitChange, ErrorType, Limits, Reason, Risk, SessionId, ToolError};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     Answer, Approver, Decision, Grant, JudgedEffect, PendingAnswer, Policy, PolicyRequest,
@@ -53,6 +53,7 @@ impl Policy for Told {
                 reason: "it pushes".to_owned(),
             }],
             grants: self.grants.clone(),
+            limits: CommandLimitChange::default(),
         }
     }
 }

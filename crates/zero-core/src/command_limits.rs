@@ -1,0 +1,271 @@
+//! How much a command may use: for all of them, and where one tool or one rule says otherwise.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::limits::{ByteSize, InvalidAmount, InvalidLimit};
+
+/// How much a command and everything it starts may use. [`CommandLimits::default`] holds the
+/// documented values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// Memory of all its processes.
+    pub memory_max: ByteSize,
+    /// Processor time of all its processes, in percent of one processor.
+    pub cpu_percent_max: u64,
+    /// Its processes.
+    pub processes_max: u64,
+    /// Open files of one process.
+    pub open_files_max: u64,
+    /// The largest file it may write.
+    pub file_max: ByteSize,
+}
+
+impl Default for CommandLimits {
+    fn default() -> Self {
+        Self {
+            memory_max: ByteSize::megabytes(500),
+            cpu_percent_max: 50,
+            processes_max: 512,
+            open_files_max: 1024,
+            file_max: ByteSize::megabytes(100),
+        }
+    }
+}
+
+/// One limit of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CommandLimit {
+    /// [`CommandLimits::memory_max`].
+    Memory,
+    /// [`CommandLimits::cpu_percent_max`].
+    Cpu,
+    /// [`CommandLimits::processes_max`].
+    Processes,
+    /// [`CommandLimits::open_files_max`].
+    OpenFiles,
+    /// [`CommandLimits::file_max`].
+    File,
+}
+
+impl CommandLimit {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Memory, Self::Cpu, Self::Processes, Self::OpenFiles, Self::File];
+
+    /// Its name in settings and flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "command-memory",
+            Self::Cpu => "command-cpu",
+            Self::Processes => "command-processes",
+            Self::OpenFiles => "command-open-files",
+            Self::File => "command-file",
+        }
+    }
+
+    /// The limit of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|limit| limit.name() == name)
+    }
+
+    /// A value as people write it.
+    pub fn shown(self, value: u64) -> String {
+        match self {
+            Self::Memory | Self::File => ByteSize::bytes(value).to_string(),
+            Self::Cpu => format!("{value}%"),
+            Self::Processes | Self::OpenFiles => value.to_string(),
+        }
+    }
+
+    /// Reads a value with its unit. Below the range no shell would start, above it is a slip.
+    fn parse(self, value: &str) -> Result<u64, InvalidLimit> {
+        let (least, most) = match self {
+            Self::Memory => (32_000_000, 64_000_000_000_000),
+            Self::Cpu => (1, 100_000),
+            Self::Processes => (8, 1_000_000),
+            Self::OpenFiles => (32, 1_000_000),
+            Self::File => (1_000, 64_000_000_000_000),
+        };
+        let name = || self.name().to_owned();
+        let wrong = |source| InvalidLimit::Value { name: name(), source };
+        let number = match self {
+            Self::Memory | Self::File => value.parse::<ByteSize>().map_err(wrong)?.get(),
+            Self::Cpu => percent(value).map_err(wrong)?,
+            Self::Processes | Self::OpenFiles => value
+                .trim()
+                .parse()
+                .map_err(|_| wrong(InvalidAmount::new(value, "a whole number")))?,
+        };
+        if (least..=most).contains(&number) {
+            return Ok(number);
+        }
+        let [least, most] = [least, most].map(|bound| self.shown(bound));
+        Err(InvalidLimit::Range { name: name(), value: value.trim().to_owned(), least, most })
+    }
+}
+
+/// Reads `50%`, `50 %` or `50`.
+fn percent(text: &str) -> Result<u64, InvalidAmount> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim();
+    let wrong = || InvalidAmount::new(text, "a share of one processor such as `50%` or `400%`");
+    if number.starts_with('+') { Err(wrong()) } else { number.parse().map_err(|_| wrong()) }
+}
+
+impl CommandLimits {
+    /// The value of one limit.
+    pub fn get(&self, limit: CommandLimit) -> u64 {
+        match limit {
+            CommandLimit::Memory => self.memory_max.get(),
+            CommandLimit::Cpu => self.cpu_percent_max,
+            CommandLimit::Processes => self.processes_max,
+            CommandLimit::OpenFiles => self.open_files_max,
+            CommandLimit::File => self.file_max.get(),
+        }
+    }
+
+    fn put(&mut self, limit: CommandLimit, value: u64) {
+        match limit {
+            CommandLimit::Memory => self.memory_max = ByteSize::bytes(value),
+            CommandLimit::Cpu => self.cpu_percent_max = value,
+            CommandLimit::Processes => self.processes_max = value,
+            CommandLimit::OpenFiles => self.open_files_max = value,
+            CommandLimit::File => self.file_max = ByteSize::bytes(value),
+        }
+    }
+
+    /// Sets one limit from a value with its unit.
+    pub fn set(&mut self, limit: CommandLimit, value: &str) -> Result<(), InvalidLimit> {
+        limit.parse(value).map(|value| self.put(limit, value))
+    }
+
+    /// These limits, but for those that `change` names.
+    #[must_use]
+    pub fn changed(mut self, change: &CommandLimitChange) -> Self {
+        change.0.iter().for_each(|(limit, value)| self.put(*limit, *value));
+        self
+    }
+
+    /// These limits, where `change` names a larger one that.
+    #[must_use]
+    pub fn raised(mut self, change: &CommandLimitChange) -> Self {
+        for (limit, value) in &change.0 {
+            self.put(*limit, (*value).max(self.get(*limit)));
+        }
+        self
+    }
+
+    /// Whether none is larger than in `usual`.
+    pub fn is_within(&self, usual: &Self) -> bool {
+        CommandLimit::ALL.into_iter().all(|limit| self.get(limit) <= usual.get(limit))
+    }
+}
+
+/// Limits of commands that differ from what holds otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandLimitChange(BTreeMap<CommandLimit, u64>);
+
+impl CommandLimitChange {
+    /// Names one limit, with a value and its unit.
+    pub fn set(&mut self, limit: CommandLimit, value: &str) -> Result<(), InvalidLimit> {
+        limit.parse(value).map(|value| {
+            self.0.insert(limit, value);
+        })
+    }
+
+    /// Whether it names none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What it names, as people write it.
+    pub fn shown(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.0.iter().map(|(limit, value)| (limit.name(), limit.shown(*value)))
+    }
+
+    /// Of each limit the larger one of the two.
+    pub fn join(&mut self, other: &Self) {
+        for (limit, value) in &other.0 {
+            let own = self.0.entry(*limit).or_default();
+            *own = (*own).max(*value);
+        }
+    }
+}
+
+impl Serialize for CommandLimitChange {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.shown())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(pairs: &[(CommandLimit, &str)]) -> CommandLimitChange {
+        let mut change = CommandLimitChange::default();
+        pairs.iter().for_each(|(limit, value)| change.set(*limit, value).unwrap());
+        change
+    }
+
+    #[track_caller]
+    fn check(limit: CommandLimit, value: &str, expected: Result<&str, &str>) {
+        let mut limits = CommandLimits::default();
+        let seen = limits.set(limit, value).map(|()| limit.shown(limits.get(limit)));
+        let seen = seen.map_err(|error| error.to_string());
+        assert_eq!(seen.as_deref().map_err(String::as_str), expected, "{value}");
+        assert_eq!(limits == CommandLimits::default(), expected.is_err(), "{value}");
+    }
+
+    #[test]
+    fn each_limit_has_a_unit_and_a_range() {
+        use CommandLimit::{Cpu, File, Memory, OpenFiles, Processes};
+        check(Memory, "4 GB", Ok("4 GB"));
+        check(File, "2gb", Ok("2 GB"));
+        check(Processes, "64", Ok("64"));
+        check(OpenFiles, "4096", Ok("4096"));
+        for text in ["400%", "400 %", " 400", "400"] {
+            check(Cpu, text, Ok("400%"));
+        }
+        check(Memory, "1", Err("limit `command-memory`: `1` is not from 32 MB to 64000 GB"));
+        check(Cpu, "0%", Err("limit `command-cpu`: `0%` is not from 1% to 100000%"));
+        for text in ["%", "half", "+5", "-5", "1.5%", "5%%", ""] {
+            let what = format!(
+                "limit `command-cpu`: `{text}` is not a share of one processor such as `50%` or `400%`"
+            );
+            check(Cpu, text, Err(&what));
+        }
+        check(Processes, "0", Err("limit `command-processes`: `0` is not from 8 to 1000000"));
+        check(OpenFiles, "many", Err("limit `command-open-files`: `many` is not a whole number"));
+    }
+
+    #[test]
+    fn a_tool_replaces_and_a_rule_only_raises() {
+        let usual = CommandLimits::default();
+        let both = change(&[(CommandLimit::Memory, "4GB"), (CommandLimit::Cpu, "10%")]);
+        let replaced = usual.changed(&both);
+        assert_eq!(
+            (replaced.memory_max, replaced.cpu_percent_max),
+            (ByteSize::megabytes(4000), 10)
+        );
+        let raised = usual.raised(&both);
+        assert_eq!((raised.memory_max, raised.cpu_percent_max), (ByteSize::megabytes(4000), 50));
+        assert!(usual.is_within(&raised) && !raised.is_within(&usual));
+    }
+
+    #[test]
+    fn of_several_the_largest_of_each_counts() {
+        let mut one = change(&[(CommandLimit::Memory, "4GB")]);
+        one.join(&change(&[(CommandLimit::Memory, "1GB"), (CommandLimit::Cpu, "400%")]));
+        assert_eq!(one, change(&[(CommandLimit::Memory, "4GB"), (CommandLimit::Cpu, "400%")]));
+    }
+
+    #[test]
+    fn every_limit_is_found_by_its_name() {
+        for limit in CommandLimit::ALL {
+            assert_eq!(CommandLimit::named(limit.name()), Some(limit));
+        }
+        assert_eq!(CommandLimit::named("command-speed"), None);
+    }
+}
