@@ -16,6 +16,7 @@ mod profile;
 mod session;
 mod shell;
 mod spill;
+mod trial;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ pub use self::network::{CommandNetwork, Door};
 pub(crate) use self::session::{SessionCommands, TMP};
 use self::shell::EndNote;
 use self::spill::SpillFile;
+pub use self::trial::Trial;
 
 /// Size of the terminal of a command that has one.
 const TERMINAL: Stdio = Stdio::Pty { rows: 24, cols: 80 };

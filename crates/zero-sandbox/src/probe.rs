@@ -5,12 +5,14 @@
 //! would help.
 
 mod bubblewrap;
+mod kernel;
 
 use std::sync::OnceLock;
 
 use serde::Serialize;
 
 pub(crate) use self::bubblewrap::Bubblewrap;
+pub use self::kernel::Kernel;
 use crate::confine::landlock;
 
 /// The layers of confinement that work here.

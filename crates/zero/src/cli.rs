@@ -13,6 +13,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::civil::Date;
+use zero_core::CommandLimit;
 use zero_core::limits::{Limits, parse_duration};
 use zero_policy::Mode;
 use zero_runtime::DialectName;
@@ -256,6 +257,10 @@ fn set_limits(args: &[LimitArg], limits: &mut Limits) {
     for LimitArg { name, value } in args {
         // Each was tried on its own when it was read.
         let _ = limits.set(name, value);
+        // A flag counts more than what settings say of one tool.
+        for tool in Limits::COMMAND_TOOLS.iter().filter(|_| CommandLimit::named(name).is_some()) {
+            let _ = limits.set(&format!("{tool}.{name}"), value);
+        }
     }
 }
 
@@ -440,7 +445,7 @@ fn change_number(text: &str) -> Result<u64, String> {
 
 fn limit_help() -> String {
     format!(
-        "Set a limit, such as `file-timeout=5s` or `model-output=10kb`; may be given several times [names: {}]",
+        "Set a limit, such as `file-timeout=5s` or `command-memory=2gb`; may be given several times [names: {}]",
         Limits::NAMES.join(", ")
     )
 }

@@ -37,6 +37,8 @@ pub(crate) struct Streams {
     pub(crate) stderr_is_terminal: bool,
     /// Whether colours are welcome on a terminal.
     pub(crate) colours: bool,
+    /// Whether a terminal shows more than ASCII.
+    pub(crate) utf8: bool,
     /// Columns of the terminal, where there is one.
     pub(crate) columns: Option<usize>,
 }
@@ -77,6 +79,10 @@ impl Config {
                 stdout_is_terminal: io::stdout().is_terminal(),
                 stderr_is_terminal: io::stderr().is_terminal(),
                 colours: set("NO_COLOR").is_none() && !dumb,
+                utf8: ["LC_ALL", "LC_CTYPE", "LANG"]
+                    .into_iter()
+                    .find_map(set)
+                    .is_some_and(|locale| is_utf8(&locale.to_string_lossy())),
                 columns: terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)),
             },
         }
@@ -165,6 +171,12 @@ impl Config {
     }
 }
 
+/// Whether a locale such as `C.UTF-8` has letters beyond ASCII.
+fn is_utf8(locale: &str) -> bool {
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 /// A relative folder would mean another one in each working directory; such a value counts as unset.
 fn absolute(value: OsString) -> Option<PathBuf> {
     Some(PathBuf::from(value)).filter(|path| path.is_absolute())
@@ -197,6 +209,15 @@ mod tests {
         check(Some("/home/me"), Some("relative"), Some("/home/me/.local/state/zero"));
         check(None, Some("/state"), Some("/state/zero"));
         check(None, None, None);
+    }
+
+    #[test]
+    fn a_locale_says_which_letters_there_are() {
+        for (locale, expected) in
+            [("C.UTF-8", true), ("de_DE.utf8", true), ("C", false), ("POSIX", false)]
+        {
+            assert_eq!(is_utf8(locale), expected, "{locale}");
+        }
     }
 
     #[test]

@@ -156,7 +156,7 @@ pub(crate) fn canonical_folder(cwd: &Path, folder: &Path) -> PathBuf {
 /// A decision as others script against it.
 pub(crate) fn as_json(decision: &Decision) -> Value {
     let grants: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
-    json!({
+    let mut answer = json!({
         "decision": decision.verdict.word(),
         "reason": decision.reason,
         "matched_rule": decision.rule,
@@ -164,5 +164,9 @@ pub(crate) fn as_json(decision: &Decision) -> Value {
         "risk": decision.risk.word(),
         "effects": decision.effects,
         "grants": grants,
-    })
+    });
+    if !decision.limits.is_empty() {
+        answer["limits"] = json!(decision.limits);
+    }
+    answer
 }

@@ -12,6 +12,7 @@ pub(crate) mod document;
 pub(crate) mod edit;
 pub(crate) mod layer;
 pub(crate) mod problem;
+pub(crate) mod sandbox;
 pub(crate) mod shape;
 
 use std::path::{Path, PathBuf};
@@ -67,7 +68,8 @@ impl RuleEntry {
         // A request is one line; where in it a rule stands says nothing.
         let line = (self.source_file != REQUEST).then_some(self.line);
         let source = Source { name: self.source_file.clone(), line, owner };
-        Rule::parse(&self.text, self.verdict, source).ok()
+        let rule = Rule::parse(&self.text, self.verdict, source).ok()?;
+        Some(rule.with_limits(self.examples.raised().ok()?))
     }
 }
 
@@ -80,7 +82,12 @@ impl Settings {
     ) -> Result<Self, UsageError> {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
         let standing = trust.standing(workspace_root, &Self::needs_trust(&layers));
-        Ok(Self::merge(&layers, standing).tried()?)
+        Ok(Self::merge(&layers, standing).tried()?.placed(config, workspace_root)?)
+    }
+
+    /// Where no file says anything.
+    pub(crate) fn none() -> Self {
+        Self::merge(&[], Standing::Nothing)
     }
 
     /// The files that are looked at for a workspace, whether or not they are there.
@@ -106,7 +113,7 @@ impl Settings {
     /// asked to trust what could not be used afterwards.
     pub(crate) fn gated(config: &Config, workspace_root: &Path) -> Result<Vec<Entry>, UsageError> {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
-        Self::merge(&layers, Standing::Nothing).tried()?;
+        Self::merge(&layers, Standing::Nothing).tried()?.placed(config, workspace_root)?;
         Ok(Self::needs_trust(&layers))
     }
 
@@ -115,9 +122,15 @@ impl Settings {
         Self::merge(layers, Standing::Never).set_aside().cloned().collect()
     }
 
-    /// Whether what one file says could be used: its rules match what their examples say.
-    pub(crate) fn try_layer(layer: Layer) -> Result<(), SettingsError> {
-        Self::merge(&[layer], Standing::Nothing).tried().map(drop)
+    /// Whether what one file says could be used in a workspace: its rules match what their
+    /// examples say, and it opens nothing that must stay closed.
+    pub(crate) fn try_layer(
+        layer: Layer,
+        config: &Config,
+        workspace_root: &Path,
+    ) -> Result<(), SettingsError> {
+        let settings = Self::merge(&[layer], Standing::Nothing).tried()?;
+        settings.placed(config, workspace_root).map(drop)
     }
 
     /// The permissions that a request brings along, checked as those of a file are.
@@ -130,7 +143,8 @@ impl Settings {
 
     /// Reads files named on the command line, and nothing else. They are the person's own word.
     pub(crate) fn load_files(config: &Config, paths: &[PathBuf]) -> Result<Self, SettingsError> {
-        Self::load_untried(config, paths)?.tried()
+        let root = config.cwd().unwrap_or(Path::new("/"));
+        Self::load_untried(config, paths)?.tried()?.placed(config, root)
     }
 
     /// The same, without trying the rules' examples.
@@ -186,6 +200,12 @@ impl Settings {
                 problems.push(Problem { file: entry.source_file.clone(), place, what });
             }
         }
+        if problems.is_empty() { Ok(self) } else { Err(SettingsError { problems }) }
+    }
+
+    /// The same settings, when they open to commands nothing that must stay closed.
+    fn placed(self, config: &Config, workspace_root: &Path) -> Result<Self, SettingsError> {
+        let problems = self.misplaced(config, workspace_root);
         if problems.is_empty() { Ok(self) } else { Err(SettingsError { problems }) }
     }
 
@@ -280,7 +300,12 @@ pub(crate) fn value_of<'a>(
         let (section, name) = entry.key.split_once('.').unwrap_or((&entry.key, ""));
         let Value::Object(sections) = &mut whole else { return None };
         let slot = sections.entry(section).or_insert(Value::Null);
-        let slot = if name.is_empty() { slot } else { field(slot, name)? };
+        let slot = match name.split_once('.').filter(|_| section == "limits") {
+            // A limit of one tool.
+            Some((tool, limit)) => field(field(slot, tool)?, limit)?,
+            None if name.is_empty() => slot,
+            None => field(slot, name)?,
+        };
         if is_list(&entry.key) {
             if !slot.is_array() {
                 *slot = Value::Array(Vec::new());
@@ -311,6 +336,7 @@ fn step_down<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
 /// Whether a key holds a list that files add to.
 pub(crate) fn is_list(key: &str) -> bool {
     matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny" | "mcpServers")
+        || sandbox::LISTS.contains(&key)
 }
 
 fn field<'a>(slot: &'a mut Value, name: &str) -> Option<&'a mut Value> {
@@ -344,7 +370,12 @@ struct Merge {
 impl Merge {
     fn add(&mut self, mut entry: Entry, trusted: bool) {
         entry.state = match entry.key.as_str() {
-            "permissions.ask" | "permissions.deny" => EntryState::Active,
+            "permissions.ask" if !trusted && raises_limits(&entry.value) => {
+                // The question counts; what it would raise does not, and waits to be seen.
+                self.entries.push(Entry { value: without_limits(&entry.value), ..entry.clone() });
+                EntryState::SetAside
+            }
+            "permissions.ask" | "permissions.deny" | "sandbox.masked" => EntryState::Active,
             "permissions.allow" if trusted => EntryState::Active,
             "permissions.mode" if trusted || self.tightens_mode(&entry) => {
                 self.mode = mode(&entry);
@@ -358,7 +389,15 @@ impl Merge {
                 self.override_earlier(&entry.key);
                 EntryState::Active
             }
-            key if trusted && !key.starts_with("permissions.") => EntryState::NotUsed,
+            key if trusted && sandbox::LISTS.contains(&key) => EntryState::Active,
+            "bash.on-timeout" if trusted || entry.value == "kill" => {
+                self.override_earlier(&entry.key);
+                EntryState::Active
+            }
+            "bash.on-timeout" => EntryState::SetAside,
+            key if trusted && !key.starts_with("permissions.") && !key.starts_with("limits.") => {
+                EntryState::NotUsed
+            }
             _ => EntryState::SetAside,
         };
         self.entries.push(entry);
@@ -408,7 +447,10 @@ fn is_within(changed: &Limits, usual: &Limits) -> bool {
         attempts_max,
         breaker_failures_max,
         breaker_pause,
+        command,
+        tool_commands,
     } = changed;
+    let mut tools = tool_commands.keys().chain(usual.tool_commands.keys());
     *file_timeout <= usual.file_timeout
         && *search_timeout <= usual.search_timeout
         && *command_timeout <= usual.command_timeout
@@ -424,6 +466,21 @@ fn is_within(changed: &Limits, usual: &Limits) -> bool {
         && *attempts_max <= usual.attempts_max
         && *breaker_failures_max <= usual.breaker_failures_max
         && *breaker_pause <= usual.breaker_pause
+        && command.is_within(&usual.command)
+        && tools.all(|tool| changed.command_of(tool).is_within(&usual.command_of(tool)))
+}
+
+/// Whether a rule has limits.
+fn raises_limits(rule: &Value) -> bool {
+    rule.get("limits").is_some()
+}
+
+fn without_limits(rule: &Value) -> Value {
+    let mut rule = rule.clone();
+    if let Some(fields) = rule.as_object_mut() {
+        fields.shift_remove("limits");
+    }
+    rule
 }
 
 fn rule(entry: &Entry) -> Option<RuleEntry> {
@@ -519,7 +576,7 @@ mod tests {
         }
         let local = r#"{"permissions": {"mode": "ask", "allow": ["Bash"], "ask": ["Edit"], "deny": ["Write"]},
             "limits": {"file-timeout": "10s", "search-timeout": "2h", "session-calls": 2, "result": "1kb"},
-            "mcpServers": {"a": {}}, "mcp": {"b": 1}, "tools": {"c": 1}, "hooks": {"d": 1}, "sandbox": {"e": 1}}"#;
+            "mcpServers": {"a": {}}, "mcp": {"b": 1}, "tools": {"c": 1}, "hooks": {"d": 1}}"#;
         check(
             &[
                 (LayerKind::Project, r#"{"permissions": {"mode": "plan"}}"#),
@@ -540,7 +597,6 @@ mod tests {
                 "local:3 mcp.b 1 SetAside",
                 "local:3 tools.c 1 SetAside",
                 "local:3 hooks.d 1 SetAside",
-                "local:3 sandbox.e 1 SetAside",
             ],
         );
     }
@@ -553,12 +609,68 @@ mod tests {
                 let mut changed = usual.clone();
                 changed.set(name, value).map(|()| is_within(&changed, &usual)).ok()
             };
-            let [small, large] = if name.ends_with("timeout") {
-                [tried("1ms"), tried("900h")]
-            } else {
-                [tried("1"), tried("999999999999")]
+            let [small, large] = match *name {
+                name if name.ends_with("timeout") => [tried("1ms"), tried("900h")],
+                "command-memory" | "command-file" => [tried("40mb"), tried("900gb")],
+                "command-cpu" => [tried("1%"), tried("900%")],
+                "command-processes" | "command-open-files" => [tried("40"), tried("9000")],
+                _ => [tried("1"), tried("999999999999")],
             };
             assert_eq!((small, large), (Some(true), Some(false)), "{name}");
+        }
+    }
+
+    #[test]
+    fn commands_get_no_more_from_a_folder_that_is_not_trusted() {
+        let user =
+            r#"{"sandbox": {"network": ["a.org"]}, "limits": {"Bash": {"command-memory": "1GB"}}}"#;
+        let project = r#"{"sandbox": {"network": ["b.org"], "environment": ["X"], "writable": ["/x"], "masked": ["y"], "weaker": ["network"]},
+            "bash": {"on-timeout": "job"}, "limits": {"command-memory": "400MB", "command-cpu": "100%", "Bash": {"command-memory": "900MB", "command-file": "1GB"}},
+            "permissions": {"ask": [{"rule": "Bash(make:*)", "limits": {"command-memory": "9GB"}}]}}"#;
+        let local =
+            r#"{"bash": {"on-timeout": "kill"}, "limits": {"Bash": {"command-memory": "2GB"}}}"#;
+        let files =
+            [(LayerKind::User, user), (LayerKind::Project, project), (LayerKind::Local, local)];
+        check(
+            &files,
+            Standing::Never,
+            &[
+                "user:1 sandbox.network \"a.org\" Active",
+                "user:1 limits.Bash.command-memory \"1GB\" Overridden",
+                "project:1 sandbox.network \"b.org\" SetAside",
+                "project:1 sandbox.environment \"X\" SetAside",
+                "project:1 sandbox.writable \"/x\" SetAside",
+                "project:1 sandbox.masked \"y\" Active",
+                "project:1 sandbox.weaker \"network\" SetAside",
+                "project:2 bash.on-timeout \"job\" SetAside",
+                "project:2 limits.command-memory \"400MB\" Active",
+                "project:2 limits.command-cpu \"100%\" SetAside",
+                "project:2 limits.Bash.command-memory \"900MB\" Active",
+                "project:2 limits.Bash.command-file \"1GB\" SetAside",
+                "project:3 permissions.ask {\"rule\":\"Bash(make:*)\"} Active",
+                "project:3 permissions.ask {\"rule\":\"Bash(make:*)\",\"limits\":{\"command-memory\":\"9GB\"}} SetAside",
+                "local:1 bash.on-timeout \"kill\" Active",
+                "local:1 limits.Bash.command-memory \"2GB\" SetAside",
+            ],
+        );
+        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let settings = Settings::merge(&layers(&files), trusted);
+        assert!(settings.entries().iter().all(|entry| entry.state != EntryState::SetAside));
+        assert_eq!(settings.network(), ["a.org", "b.org"]);
+        let mut limits = Limits::default();
+        settings.limits(&mut limits);
+        let bash = limits.command_of(&zero_core::ToolName::new("Bash").unwrap());
+        assert_eq!(bash.memory_max, zero_core::ByteSize::megabytes(2000));
+        assert_eq!(bash.file_max, zero_core::ByteSize::megabytes(1000));
+        let raised = settings.policy_rules().remove(0).limits;
+        assert_eq!(json!(raised), json!({"command-memory": "9 GB"}));
+        for (key, expected) in [
+            ("limits.Bash", json!({"command-memory": "2GB", "command-file": "1GB"})),
+            ("limits.Bash.command-file", json!("1GB")),
+            ("sandbox.network", json!(["a.org", "b.org"])),
+            ("sandbox.weaker", json!(["network"])),
+        ] {
+            assert_eq!(settings.value(key).map(|(value, _)| value), Some(expected), "{key}");
         }
     }
 

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Absent;
+use super::kernel::{Kernel, Obstacle};
 
 /// Where it may be. Not along `PATH`: a folder there may be one that children write to.
 const PLACES: &[&str] = &[
@@ -63,11 +64,30 @@ impl Bubblewrap {
 
     pub(super) fn found(&self) -> String {
         let path = self.path.display();
+        let version = self.version().unwrap_or_else(|| "unknown".to_owned());
         match self.users {
-            Users::Own => format!("`{path}` works, with users of its own"),
-            Users::Shared => format!("`{path}` works, for root only"),
+            Users::Own => format!("`{path}`, version {version}, works, with users of its own"),
+            Users::Shared => format!("`{path}`, version {version}, works, for root only"),
         }
     }
+
+    /// Its version, as it says. Only for people, so it is asked for only then.
+    #[expect(clippy::disallowed_methods, reason = "this is where children are started")]
+    fn version(&self) -> Option<String> {
+        let asked = Command::new(&self.path)
+            .arg("--version")
+            .env_clear()
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output();
+        let said = asked.ok()?.stdout;
+        version_in(&String::from_utf8_lossy(&said)).map(str::to_owned)
+    }
+}
+
+/// The version in `bubblewrap 0.8.0`.
+fn version_in(said: &str) -> Option<&str> {
+    said.split_whitespace().nth(1)
 }
 
 /// Looks for it and tries it.
@@ -154,56 +174,14 @@ fn attempt(bubblewrap: &Bubblewrap) -> Result<(), String> {
 
 /// What stands in the way, and what would help.
 fn explain(words: &str, path: &Path) -> Absent {
-    let knobs = Knobs::read();
-    let (why, fix) = reason(words, &knobs);
+    let (why, fix) = reason(words, &Kernel::read());
     let said = if words.is_empty() { String::new() } else { format!(" (it said: {words})") };
     Absent { why: format!("`{}` does not work: {why}{said}", path.display()), fix }
 }
 
-/// The kernel's settings that matter, and where we are.
-struct Knobs {
-    apparmor_restricts: bool,
-    clone_forbidden: bool,
-    none_allowed: bool,
-    in_container: bool,
-}
-
-impl Knobs {
-    fn read() -> Self {
-        Self {
-            apparmor_restricts: knob("kernel/apparmor_restrict_unprivileged_userns") == Some(1),
-            clone_forbidden: knob("kernel/unprivileged_userns_clone") == Some(0),
-            none_allowed: knob("user/max_user_namespaces") == Some(0),
-            in_container: ["/.dockerenv", "/run/.containerenv"]
-                .iter()
-                .any(|mark| Path::new(mark).exists()),
-        }
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the kernel's settings are no person's file")]
-fn knob(name: &str) -> Option<u64> {
-    std::fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?.trim().parse().ok()
-}
-
-fn reason(words: &str, knobs: &Knobs) -> (String, Option<String>) {
-    let (why, fix) = if knobs.none_allowed {
-        ("the kernel allows no user namespaces", "sysctl -w user.max_user_namespaces=15000")
-    } else if knobs.clone_forbidden {
-        ("the kernel keeps user namespaces to root", "sysctl -w kernel.unprivileged_userns_clone=1")
-    } else if knobs.apparmor_restricts {
-        (
-            "AppArmor keeps user namespaces from programs without a profile for them",
-            "install an AppArmor profile for bwrap that has the rule `userns,` (the package \
-             `apparmor-profiles` has one), or \
-             sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-        )
-    } else if knobs.in_container {
-        (
-            "this container does not allow namespaces or a new /proc",
-            "start the container with `--security-opt seccomp=unconfined --security-opt \
-             systempaths=unconfined`, or rely on the container and weaken the profile",
-        )
+fn reason(words: &str, kernel: &Kernel) -> (String, Option<String>) {
+    let (why, fix) = if let Some(Obstacle { why, fix }) = kernel.obstacle() {
+        (why, fix)
     } else if words.contains("setuid") || words.contains("capabilities") {
         (
             "it is installed with privileges that it does not accept",
@@ -221,22 +199,32 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(knobs: [bool; 4], words: &str, expected: &str) {
-        let [apparmor_restricts, clone_forbidden, none_allowed, in_container] = knobs;
-        let knobs = Knobs { apparmor_restricts, clone_forbidden, none_allowed, in_container };
-        let (why, fix) = reason(words, &knobs);
+    fn check(file: Option<(&str, &str)>, words: &str, expected: &str) {
+        let root = tempfile::tempdir().unwrap();
+        if let Some((file, text)) = file {
+            let path = root.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let (why, fix) = reason(words, &Kernel::read_in(root.path()));
         let all = format!("{why}: {}", fix.unwrap_or_default());
         assert!(all.contains(expected), "{all}");
     }
 
     #[test]
     fn a_failure_names_what_stands_in_the_way() {
-        check([true, false, false, false], "", "apparmor_restrict_unprivileged_userns=0");
-        check([false, true, false, false], "", "unprivileged_userns_clone=1");
-        check([false, false, true, true], "", "max_user_namespaces");
-        check([false, false, false, true], "Can't mount proc", "--security-opt");
-        check([false; 4], "Unexpected capabilities but not setuid", "privileges");
-        check([false; 4], "No permissions", "may not make the namespaces");
+        let apparmor = "proc/sys/kernel/apparmor_restrict_unprivileged_userns";
+        check(Some((apparmor, "1")), "", "apparmor_restrict_unprivileged_userns=0");
+        check(Some((".dockerenv", "")), "Can't mount proc", "--security-opt");
+        check(None, "Unexpected capabilities but not setuid", "privileges");
+        check(None, "No permissions", "may not make the namespaces");
+    }
+
+    #[test]
+    fn a_version_is_what_follows_the_name() {
+        assert_eq!(version_in("bubblewrap 0.8.0\n"), Some("0.8.0"));
+        assert_eq!(version_in("bubblewrap"), None);
+        assert_eq!(version_in(""), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use zero_core::{ByteSize, Content, Display};
 use zero_runtime::commands::plain;
 use zero_runtime::jobs::Piece;
 use zero_runtime::{CommandOutcome, EndFolder, ToolReply};
-use zero_sandbox::Workspace;
 use zero_sandbox::drain::{Kept, Mixed, Stream};
+use zero_sandbox::{Gap, Workspace};
 
 use super::{BashOutput, signal_name};
 
@@ -22,7 +22,7 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn of(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
-        let CommandOutcome { output, ended, folder, spill_file } = outcome;
+        let CommandOutcome { output, ended, folder, spill_file, missing } = outcome;
         let omitted = output.mixed.omitted_bytes();
         let code = ended.exit_code.or_else(|| Some(SIGNAL_BASE + ended.signal?)).unwrap_or(-1);
         let signal = ended.signal.map(signal_name);
@@ -37,6 +37,7 @@ impl Told {
                 )],
             ),
         };
+        notes.extend(missing.iter().map(weaker));
         if output.spill_error.is_some() && omitted > 0 {
             notes.push("the rest of the output could not be kept".to_owned());
         }
@@ -104,6 +105,14 @@ pub(crate) fn text_of(pieces: &[Piece], stream: Option<Stream>) -> String {
     let wanted = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
     let bytes: Vec<u8> = wanted.flat_map(|piece| &piece.bytes).copied().collect();
     plain::text(&bytes)
+}
+
+/// A promise of confinement that was not kept, because the settings let it be.
+fn weaker(gap: &Gap) -> String {
+    let Gap { property, why, .. } = gap;
+    format!(
+        "ran less confined than usual, as `sandbox.weaker` permits: `{property}` does not hold here, because {why}"
+    )
 }
 
 /// Both streams in the order they came.

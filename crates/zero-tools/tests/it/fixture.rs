@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zero_core::{SessionId, ToolCall, ToolError};
+use zero_core::{Limits, SessionId, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
@@ -44,6 +44,11 @@ impl Fixture {
         Self::build(settings, |host| host.one_shot())
     }
 
+    /// Single calls whose commands have these settings, and whose host these limits.
+    pub(crate) fn with_limits(settings: CommandSettings, limits: Limits) -> Self {
+        Self::build_with(settings, limits, |host| host.one_shot())
+    }
+
     /// Calls of one session.
     pub(crate) fn session() -> Self {
         Self::session_with(CommandSettings::default())
@@ -58,9 +63,17 @@ impl Fixture {
         commands: CommandSettings,
         open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
     ) -> Self {
+        Self::build_with(commands, Limits::default(), open)
+    }
+
+    fn build_with(
+        commands: CommandSettings,
+        limits: Limits,
+        open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
+    ) -> Self {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("work")).unwrap();
-        let host = host_with(temp.path(), commands);
+        let host = host_with(temp.path(), commands, limits);
         let session = open(&host).unwrap();
         Self { temp, host, session }
     }
@@ -137,15 +150,16 @@ impl Fixture {
 
 /// A host with all tools, for `work` in `folder`, with its state beside it.
 pub(crate) fn host_in(folder: &Path) -> ToolHost {
-    host_with(folder, CommandSettings::default())
+    host_with(folder, CommandSettings::default(), Limits::default())
 }
 
-fn host_with(folder: &Path, commands: CommandSettings) -> ToolHost {
+fn host_with(folder: &Path, commands: CommandSettings, limits: Limits) -> ToolHost {
     let workspace = Workspace::open(&[folder.join("work")], None).unwrap();
     let state = StateDir::new(folder.join("state"));
     let host = ToolHost::new(HostConfig {
         approver: Some(Arc::new(Yes)),
         commands,
+        limits,
         ..HostConfig::new(workspace, state)
     });
     host.registry().add("builtin", zero_tools::builtin()).unwrap();

@@ -7,19 +7,19 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use zero_core::{CommandLimits, Limits};
 use zero_runtime::CommandSettings;
-use zero_sandbox::ProcessLimits;
 
 use crate::fixture::Fixture;
 
 /// A workspace as a person has it: their environment, their home, and the limits that come with
 /// zero. Only processor time is more than that, so that the tests take half as long.
 fn workshop() -> Fixture {
-    let limits = ProcessLimits { cpu_percent: 200, ..CommandSettings::default().limits };
-    with_limits(limits)
+    let command = CommandLimits { cpu_percent_max: 200, ..CommandLimits::default() };
+    with_limits(Limits { command, ..Limits::default() })
 }
 
-fn with_limits(limits: ProcessLimits) -> Fixture {
+fn with_limits(limits: Limits) -> Fixture {
     // What tests do must not depend on settings of the one who runs them.
     let of_git = |name: &str| name.starts_with("GIT_");
     let mut environment: Vec<_> = std::env::vars().filter(|(name, _)| !of_git(name)).collect();
@@ -27,13 +27,13 @@ fn with_limits(limits: ProcessLimits) -> Fixture {
         environment.push((format!("GIT_{who}_NAME"), "me".to_owned()));
         environment.push((format!("GIT_{who}_EMAIL"), "me@example.org".to_owned()));
     }
-    Fixture::with_commands(CommandSettings {
-        limits,
+    let settings = CommandSettings {
         home: std::env::var_os("HOME").map(PathBuf::from),
         environment,
         environment_allowed: vec!["GIT_*".to_owned()],
         ..CommandSettings::default()
-    })
+    };
+    Fixture::with_limits(settings, limits)
 }
 
 /// Runs a script that must end well, and print this.
@@ -60,7 +60,7 @@ fn need(program: &str, package: &str) {
 #[test]
 fn git_makes_a_repository_and_works_in_it() {
     need("git", "git");
-    let f = with_limits(CommandSettings::default().limits);
+    let f = with_limits(Limits::default());
     f.put("a.txt", "one\n");
     check(
         &f,

@@ -5,6 +5,7 @@
 
 mod checks;
 mod findings;
+mod sandbox;
 
 use serde_json::json;
 
@@ -21,19 +22,32 @@ pub(super) fn run(app: &App, args: &DoctorArgs) -> anyhow::Result<Exit> {
     if args.json {
         out.write_pretty(&json!({"ok": is_well, "checks": findings}))?;
     } else {
-        out.write(&report(out, &findings))?;
+        let streams = &app.config.streams;
+        let signs = streams.stdout_is_terminal && streams.utf8;
+        let marks = if signs { Marks::Signs } else { Marks::Words };
+        out.write(&report(out, marks, &findings))?;
     }
     Ok(if is_well { Exit::Ok } else { Exit::Error })
 }
 
-fn report(out: &Stream, findings: &[Finding]) -> String {
+/// How it is with something, at the start of its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marks {
+    /// For a terminal that shows them.
+    Signs,
+    /// For everything else: words that can be searched for.
+    Words,
+}
+
+fn report(out: &Stream, marks: Marks, findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
-        let (mark, style) = match finding.status {
-            Status::Well => ("✓", GOOD),
-            Status::Notable => ("!", NOTABLE),
-            Status::Wrong => ("✗", BAD),
+        let (sign, word, style) = match finding.status {
+            Status::Well => ("✓", "ok     ", GOOD),
+            Status::Notable => ("!", "warning", NOTABLE),
+            Status::Wrong => ("✗", "error  ", BAD),
         };
+        let mark = if marks == Marks::Signs { sign } else { word };
         let name = format!("{:<8}", finding.check);
         text.push_str(&format!(
             "{} {} {}\n",
@@ -42,7 +56,8 @@ fn report(out: &Stream, findings: &[Finding]) -> String {
             escape_line(&finding.message)
         ));
         if let Some(fix) = &finding.fix {
-            text.push_str(&format!("           {}\n", out.paint(FAINT, &escape_line(fix))));
+            let indent = " ".repeat(mark.chars().count() + name.len() + 2);
+            text.push_str(&format!("{indent}{}\n", out.paint(FAINT, &escape_line(fix))));
         }
     }
     let count = |status| findings.iter().filter(|finding| finding.status == status).count();
@@ -56,4 +71,31 @@ fn report(out: &Stream, findings: &[Finding]) -> String {
     };
     text.push_str(&format!("\n{sum}\n"));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Terminal;
+
+    #[test]
+    fn signs_are_for_terminals_and_words_for_the_rest() {
+        let finding = |status, fix: Option<&str>| Finding {
+            status,
+            check: "rules",
+            message: "so".to_owned(),
+            fix: fix.map(str::to_owned),
+        };
+        let findings = [finding(Status::Well, None), finding(Status::Wrong, Some("mend it"))];
+        let terminal = Terminal::for_test();
+        let sum = "\n1 wrong, 0 worth a look\n";
+        assert_eq!(
+            report(&terminal.out, Marks::Signs, &findings),
+            format!("✓ rules    so\n✗ rules    so\n           mend it\n{sum}")
+        );
+        assert_eq!(
+            report(&terminal.out, Marks::Words, &findings),
+            format!("ok      rules    so\nerror   rules    so\n                 mend it\n{sum}")
+        );
+    }
 }

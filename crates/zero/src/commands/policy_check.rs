@@ -64,6 +64,9 @@ fn shown(out: &Stream, decision: &Decision) -> String {
     for grant in &decision.grants {
         part("offer", &format!("{}  for the rest of a session", escape_line(&grant.rule)));
     }
+    for (name, value) in decision.limits.shown() {
+        part("limit", &format!("{name} {value}"));
+    }
     if !decision.effects.is_empty() {
         let mut table = Table::new(["VERDICT", "EFFECT", "ON", "WHY"]);
         for effect in &decision.effects {

@@ -35,6 +35,9 @@ pub(super) fn run(app: &App, args: &PolicyExplainArgs) -> anyhow::Result<Exit> {
         for grant in &decision.grants {
             let _ = writeln!(text, "  a session could be granted {}", escape_line(&grant.rule));
         }
+        for (name, value) in decision.limits.shown() {
+            let _ = writeln!(text, "  its limit {name} is raised to {value}");
+        }
         out.write(&text)?;
     }
     Ok(Exit::of_verdict(decision.verdict))

@@ -76,10 +76,11 @@ fn host(
     limits: Limits,
 ) -> anyhow::Result<ToolHost> {
     let policy = app.policy(&workspace, settings, args.mode)?;
+    let commands = settings.commands(&app.config, workspace.cwd());
     let mut config = HostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
     config.policy = policy;
-    config.commands = app.config.commands();
+    config.commands = commands;
     config.approver = approver(app, args);
     config.how_to_allow = how_to_allow(args);
     config.observer = Some(Arc::new(Watcher {

@@ -161,7 +161,11 @@ fn told(entry: &Entry) -> String {
         ("mcp", name) => format!("find MCP servers by {name}:"),
         ("tools", name) => format!("find tools by {name}:"),
         ("hooks", name) => format!("run on {name}:"),
-        ("sandbox", name) => format!("change the sandbox, {name}:"),
+        ("sandbox", "network") => "let commands reach:".to_owned(),
+        ("sandbox", "environment") => "give commands the variable:".to_owned(),
+        ("sandbox", "writable") => "let commands change:".to_owned(),
+        ("sandbox", "weaker") => "run commands where this does not hold:".to_owned(),
+        ("bash", "on-timeout") => "a command that outlives its timeout becomes a:".to_owned(),
         (section, name) => format!("{section} {name}:"),
     };
     format!("{kind} {}", value_told(&entry.value))

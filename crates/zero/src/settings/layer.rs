@@ -98,8 +98,20 @@ impl Layer {
                         let pointer = join(&pointer, name);
                         let key = format!("{section}.{name}");
                         match field {
-                            Value::Array(items) if section == "permissions" => {
+                            Value::Array(items)
+                                if matches!(section.as_str(), "permissions" | "sandbox") =>
+                            {
                                 self.push_items(&mut entries, &key, &pointer, items);
+                            }
+                            Value::Object(limits) if section == "limits" => {
+                                for (name, limit) in limits {
+                                    let pointer = join(&pointer, name);
+                                    entries.push(self.entry(
+                                        &format!("{key}.{name}"),
+                                        &pointer,
+                                        limit,
+                                    ));
+                                }
                             }
                             field => entries.push(self.entry(&key, &pointer, field)),
                         }

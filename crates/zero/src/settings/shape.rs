@@ -9,13 +9,15 @@ use std::sync::LazyLock;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use zero_core::{Limits, Violation};
-use zero_policy::rule::Owner;
+use zero_core::limits::InvalidLimit;
+use zero_core::{CommandLimit, CommandLimitChange, Limits, Violation};
+use zero_policy::rule::{Owner, RuleError};
 use zero_policy::{Mode, Rule, Source, Verdict};
 use zero_runtime::schema::{self, InputSchema};
 
 use super::document::{Document, join};
 use super::problem::Problem;
+use super::sandbox::{self, BashSettings, SandboxSettings};
 use crate::limit_range;
 
 /// Settings of zero. JSON; comments and trailing commas are fine.
@@ -28,9 +30,10 @@ pub(crate) struct SettingsFile {
     /// What runs without asking, what is asked about, and what never runs.
     pub(crate) permissions: Permissions,
     /// Limits that differ from the usual ones, by name: times such as "5s", sizes such as "10mb",
-    /// counts such as 4.
+    /// counts such as 4, shares of a processor such as "50%". Those of commands may also stand in
+    /// an object under the name of a tool, for its commands alone.
     #[schemars(schema_with = "limits_schema")]
-    pub(crate) limits: BTreeMap<String, LimitValue>,
+    limits: BTreeMap<String, Value>,
     /// MCP servers: an object from alias to server, or an array of servers with an `id`. Not used
     /// by this version.
     #[serde(rename = "mcpServers")]
@@ -45,9 +48,10 @@ pub(crate) struct SettingsFile {
     /// Commands that run when something happens. Not used by this version.
     #[schemars(schema_with = "object_schema")]
     hooks: Option<Value>,
-    /// What commands may reach. Not used by this version.
-    #[schemars(schema_with = "object_schema")]
-    sandbox: Option<Value>,
+    /// What commands may reach, get and touch.
+    sandbox: SandboxSettings,
+    /// How the Bash tool works.
+    bash: BashSettings,
 }
 
 /// What runs without asking, what is asked about, and what never runs. Deny comes before ask, ask
@@ -92,6 +96,25 @@ pub(crate) struct ExplainedRule {
     pub(crate) not_match: Vec<String>,
     /// Why it stands here, for those who meet it.
     pub(crate) why: Option<String>,
+    /// Limits that are raised for the commands it decides about, such as
+    /// `{"command-memory": "4GB"}`.
+    #[serde(default)]
+    #[schemars(schema_with = "command_limits_schema")]
+    pub(crate) limits: BTreeMap<String, LimitValue>,
+}
+
+impl ExplainedRule {
+    /// The limits it raises; the error says which of them is none.
+    pub(crate) fn raised(&self) -> Result<CommandLimitChange, (&str, String)> {
+        let mut change = CommandLimitChange::default();
+        for (name, value) in &self.limits {
+            // The schema has told an unknown one.
+            let Some(limit) = CommandLimit::named(name) else { continue };
+            let set = change.set(limit, &value.text());
+            set.map_err(|error| (name.as_str(), error.to_string()))?;
+        }
+        Ok(change)
+    }
 }
 
 impl RuleSetting {
@@ -99,7 +122,8 @@ impl RuleSetting {
     pub(crate) fn explained(self) -> ExplainedRule {
         match self {
             Self::Text(rule) => {
-                ExplainedRule { rule, matches: Vec::new(), not_match: Vec::new(), why: None }
+                let (matches, not_match) = (Vec::new(), Vec::new());
+                ExplainedRule { rule, matches, not_match, why: None, limits: BTreeMap::new() }
             }
             Self::Explained(rule) => rule,
         }
@@ -107,7 +131,7 @@ impl RuleSetting {
 }
 
 /// A limit: text with a unit, or a plain number.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum LimitValue {
     Text(String),
@@ -146,21 +170,38 @@ pub(crate) struct KnownKey {
 
 /// The keys that can be set.
 pub(crate) fn known_keys() -> Vec<KnownKey> {
-    static LIMITS: LazyLock<Vec<String>> =
-        LazyLock::new(|| Limits::NAMES.iter().map(|name| format!("limits.{name}")).collect());
+    static LIMITS: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let of_tool =
+            |tool: &&str| CommandLimit::ALL.map(|limit| format!("{tool}.{}", limit.name()));
+        let of_tools = Limits::COMMAND_TOOLS.iter().flat_map(of_tool);
+        let names = Limits::NAMES.iter().map(|name| (*name).to_owned()).chain(of_tools);
+        names.map(|name| format!("limits.{name}")).collect()
+    });
     let key = |key, is_open| KnownKey { key, is_open };
     let permissions =
         ["permissions.allow", "permissions.ask", "permissions.deny", "permissions.mode"];
-    let open = ["mcpServers", "mcp", "tools", "hooks", "sandbox"];
+    let open = ["mcpServers", "mcp", "tools", "hooks"];
     let closed = permissions.into_iter().chain(LIMITS.iter().map(String::as_str));
+    let closed = closed.chain(sandbox::LISTS).chain(["bash.on-timeout"]);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
-fn limits_schema(_: &mut SchemaGenerator) -> Schema {
-    let limit = json!({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]});
-    let properties: serde_json::Map<String, Value> =
-        Limits::NAMES.iter().map(|name| ((*name).to_owned(), limit.clone())).collect();
+fn limits_schema(generator: &mut SchemaGenerator) -> Schema {
+    let limits = Limits::NAMES.iter().map(|name| ((*name).to_owned(), limit_schema()));
+    let of_tool = command_limits_schema(generator).to_value();
+    let tools = Limits::COMMAND_TOOLS.iter().map(|tool| ((*tool).to_owned(), of_tool.clone()));
+    let properties: serde_json::Map<String, Value> = limits.chain(tools).collect();
     json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+fn command_limits_schema(_: &mut SchemaGenerator) -> Schema {
+    let limits = CommandLimit::ALL.map(|limit| (limit.name().to_owned(), limit_schema()));
+    let properties: serde_json::Map<String, Value> = limits.into_iter().collect();
+    json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+fn limit_schema() -> Value {
+    json!({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]})
 }
 
 fn mode_schema(_: &mut SchemaGenerator) -> Schema {
@@ -196,6 +237,7 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
     }
     found.extend(wrong_limits(value));
     found.extend(wrong_rules(value));
+    found.extend(sandbox::wrong_texts(value));
     if found.is_empty()
         && let Err(error) = SettingsFile::deserialize(value)
     {
@@ -216,22 +258,35 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
 
 /// Limits of the right form whose value means nothing.
 fn wrong_limits(value: &Value) -> Vec<(String, String)> {
-    let limits = value.get("limits").and_then(Value::as_object).into_iter().flatten();
-    let known = limits.filter(|(name, _)| Limits::NAMES.contains(&name.as_str()));
-    known
-        .filter_map(|(name, limit)| {
-            let text = match (LimitValue::deserialize(limit), limit) {
-                // The schema has told them.
-                (Ok(LimitValue::Number(0)), _) => return None,
-                (Ok(value), _) => value.text(),
-                // `4.0` and what no number of ours can hold.
-                (Err(_), Value::Number(number)) => number.to_string(),
-                (Err(_), _) => return None,
-            };
-            let error = limit_range::set(&mut Limits::default(), name, &text).err()?;
-            Some((join("/limits", name), error))
-        })
-        .collect()
+    let in_object = |pointer: String, tool: &str| {
+        let limits = value.pointer(&pointer).and_then(Value::as_object).into_iter().flatten();
+        let wrong = limits.filter_map(|(name, limit)| {
+            Some((join(&pointer, name), wrong_limit(&format!("{tool}{name}"), limit)?))
+        });
+        wrong.collect::<Vec<_>>()
+    };
+    let of_tools = Limits::COMMAND_TOOLS
+        .iter()
+        .flat_map(|tool| in_object(join("/limits", tool), &format!("{tool}.")));
+    in_object("/limits".to_owned(), "").into_iter().chain(of_tools).collect()
+}
+
+/// What is wrong with a limit that has the right form.
+fn wrong_limit(name: &str, limit: &Value) -> Option<String> {
+    let text = match (LimitValue::deserialize(limit), limit) {
+        // The schema has told them.
+        (Ok(LimitValue::Number(0)), _) => return None,
+        (Ok(value), _) => value.text(),
+        // `4.0` and what no number of ours can hold.
+        (Err(_), Value::Number(number)) => number.to_string(),
+        (Err(_), _) => return None,
+    };
+    let mut usual = Limits::default();
+    match usual.set(name, &text) {
+        // Also told by the schema.
+        Err(InvalidLimit::UnknownName { .. }) => None,
+        _ => limit_range::set(&mut Limits::default(), name, &text).err(),
+    }
 }
 
 /// Rules of the right form that are none.
@@ -242,24 +297,49 @@ fn wrong_rules(value: &Value) -> Vec<(String, String)> {
         let rules = value.pointer(&list).and_then(Value::as_array).into_iter().flatten();
         for (index, rule) in rules.enumerate() {
             let Ok(rule) = RuleSetting::deserialize(rule) else { continue };
-            if let Err(what) = check_rule(&rule.explained().rule, verdict) {
-                wrong.push((join(&list, &index.to_string()), what));
+            let rule = rule.explained();
+            let pointer = join(&list, &index.to_string());
+            if let Err(what) = check_rule(&rule.rule, verdict) {
+                wrong.push((pointer, what));
+            } else if let Err((name, what)) = check_raised(&rule, verdict) {
+                let inside = join(&pointer, "limits");
+                wrong.push((name.map_or(inside.clone(), |name| join(&inside, name)), what));
             }
         }
     }
     wrong
 }
 
+/// Whether a rule can raise what it raises.
+fn check_raised(rule: &ExplainedRule, verdict: Verdict) -> Result<(), (Option<&str>, String)> {
+    if rule.limits.is_empty() {
+        return Ok(());
+    }
+    if verdict == Verdict::Deny {
+        let what = "a rule in `deny` lets nothing run, so it can raise no limits; remove `limits`";
+        return Err((None, what.to_owned()));
+    }
+    let is_of_commands = parse_rule(&rule.rule, verdict).is_ok_and(|rule| {
+        rule.tool_name().is_some_and(|tool| Limits::COMMAND_TOOLS.contains(&tool))
+    });
+    if !is_of_commands {
+        let what = "only a rule for commands, such as `Bash(make:*)`, can raise their limits; remove `limits`";
+        return Err((None, what.to_owned()));
+    }
+    rule.raised().map(drop).map_err(|(name, what)| (Some(name), what))
+}
+
 /// Whether a text is a rule.
 pub(crate) fn check_rule(text: &str, verdict: Verdict) -> Result<(), String> {
+    parse_rule(text, verdict).map(drop).map_err(|error| {
+        let text: String = text.chars().take(80).collect();
+        format!("rule `{text}`: {error}")
+    })
+}
+
+fn parse_rule(text: &str, verdict: Verdict) -> Result<Rule, RuleError> {
     let source = Source { name: String::new(), line: None, owner: Owner::Person };
-    match Rule::parse(text, verdict, source) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let text: String = text.chars().take(80).collect();
-            Err(format!("rule `{text}`: {error}"))
-        }
-    }
+    Rule::parse(text, verdict, source)
 }
 
 /// Places that hold null where it would be taken for absent. Somebody meant something by it.
@@ -273,6 +353,9 @@ fn nulls(value: &Value) -> impl Iterator<Item = String> {
     fields("")
         .chain(fields("/permissions"))
         .chain(fields("/limits"))
+        .chain(fields("/limits/Bash"))
+        .chain(fields("/sandbox"))
+        .chain(fields("/bash"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -356,7 +439,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `tools`, `hooks`, `sandbox`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `tools`, `hooks`, `sandbox`, `bash`",
             ],
         );
         problems(
@@ -405,6 +488,54 @@ mod tests {
                 "f:1:2: `mcpServers` is 3; write an object or an array",
                 "f:1:19: unknown key `mcpServers2`; did you mean `mcpServers`?",
                 "f:1:38: `tools` is an array of 0; write an object",
+            ],
+        );
+    }
+
+    #[test]
+    fn limits_of_commands_stand_alone_under_a_tool_or_in_a_rule() {
+        problems(
+            r#"{"limits": {"command-memory": "1GB", "command-cpu": 200, "Bash": {"command-cpu": "400%"}},
+            "permissions": {"allow": [{"rule": "Bash(make:*)", "limits": {"command-memory": "4GB"}}],
+            "ask": [{"rule": "Bash", "limits": {"command-processes": 1000}}]}}"#,
+            &[],
+        );
+        problems(
+            r#"{"limits": {"command-cpu": "fast", "Bash": {"command-memory": "1KB", "result": "1kb", "command-cpu": null}, "Read": {}}}"#,
+            &[
+                "f:1:13: limit `command-cpu`: `fast` is not a share of one processor such as `50%` or `400%`",
+                "f:1:45: limit `command-memory`: `1KB` is not from 32 MB to 64000 GB",
+                "f:1:70: unknown key `limits.Bash.result`; remove it, or write one of `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`",
+                "f:1:87: `limits.Bash.command-cpu` is null; remove it",
+                "f:1:109: unknown key `limits.Read`; remove it, or write one of `file-timeout`, `search-timeout`, `model-output`, `result`, `file-size`, `session-calls`, `host-calls`, `queue-calls`, `command-memory`, `command-cpu`, `command-processes`, `command-open-files`, `command-file`, `Bash`",
+            ],
+        );
+        problems(
+            "{\"permissions\": {\"deny\": [\n{\"rule\": \"Bash(rm:*)\", \"limits\": {\"command-cpu\": 1}}], \"allow\": [\n{\"rule\": \"Read\", \"limits\": {\"command-cpu\": 1}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"command-cpu\": 0.5}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"command-memory\": \"much\"}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"memory\": \"1GB\"}}]}}",
+            &[
+                "f:2:25: a rule in `deny` lets nothing run, so it can raise no limits; remove `limits`",
+                "f:3:18: only a rule for commands, such as `Bash(make:*)`, can raise their limits; remove `limits`",
+                "f:4:32: `permissions.allow.1.limits.command-cpu` is 0.5; write a string or a whole number at least 1",
+                "f:5:32: limit `command-memory`: `much` is not a size such as `500 KB` or `10 MB`",
+                "f:6:32: unknown key `permissions.allow.3.limits.memory`; did you mean `command-memory`?",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_commands_may_reach_and_touch_is_checked() {
+        problems(
+            r#"{"sandbox": {"network": ["crates.io", "localhost"], "environment": ["MY_*"], "writable": ["~/.cache/pip"],
+            "masked": ["~/notes"], "weaker": ["host_sockets"]}, "bash": {"on-timeout": "job"}}"#,
+            &[],
+        );
+        problems(
+            r#"{"sandbox": {"network": ["https://x.org"], "weaker": ["sockets"], "masks": []}, "bash": {"on-timeout": "wait"}}"#,
+            &[
+                "f:1:26: `https://x.org` names no host; write one such as `crates.io`, `*.npmjs.org` or `localhost`, without scheme, port and path",
+                r#"f:1:55: `sandbox.weaker.0` is "sockets"; write one of "writes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges""#,
+                "f:1:67: unknown key `sandbox.masks`; did you mean `masked`?",
+                r#"f:1:90: `bash.on-timeout` is "wait"; write one of "kill", "job""#,
             ],
         );
     }

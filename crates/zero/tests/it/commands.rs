@@ -40,7 +40,7 @@ fn wrong_usage_ends_with_two_and_says_what_is_right() {
     insta::assert_snapshot!(zero.run(&["tools", "call", "Read", "{}", "--limit", "speed=9"]), @"
     exit 2
     --- stderr
-    error: invalid value 'speed=9' for '--limit <NAME=VALUE>': there is no limit `speed`; the limits are file-timeout, search-timeout, model-output, result, file-size, session-calls, host-calls, queue-calls
+    error: invalid value 'speed=9' for '--limit <NAME=VALUE>': there is no limit `speed`; the limits are file-timeout, search-timeout, model-output, result, file-size, session-calls, host-calls, queue-calls, command-memory, command-cpu, command-processes, command-open-files, command-file
 
     For more information, try '--help'.
     ");

@@ -300,9 +300,17 @@ fn the_schema_is_json_schema_and_names_every_key() {
     let schema: Value =
         serde_json::from_str(&Program::new().stdout(&["config", "schema"])).unwrap();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
-    for key in
-        ["permissions", "limits", "mcpServers", "mcp", "tools", "hooks", "sandbox", "$schema"]
-    {
+    for key in [
+        "permissions",
+        "limits",
+        "mcpServers",
+        "mcp",
+        "tools",
+        "hooks",
+        "sandbox",
+        "bash",
+        "$schema",
+    ] {
         let about = schema["properties"][key]["description"].as_str();
         assert!(about.is_some_and(|about| !about.is_empty()), "{key} is not described");
     }

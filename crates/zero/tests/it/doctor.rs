@@ -29,28 +29,44 @@ fn findings(zero: &Program, check: &str, path: &str) -> (i32, Vec<String>) {
 
 const PATH: &str = "/usr/bin:/bin";
 
+/// What says how this machine confines, which differs from machine to machine.
+const OF_THE_MACHINE: [&str; 2] = ["sandbox", "limits"];
+
 #[test]
 fn where_all_is_well_it_says_so() {
     let zero = Program::new();
     let output = zero.command(&["doctor"]).env("PATH", PATH).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let folder = zero.folder().canonicalize().unwrap().display().to_string();
-    insta::assert_snapshot!(text.replace(&folder, "[FOLDER]"), @"
-    ✓ settings ~/.config/zero/settings.json: not there (user)
-    ✓ settings [FOLDER]/.zero/settings.json: not there (project)
-    ✓ settings [FOLDER]/.zero/settings.local.json: not there (local)
-    ✓ trust    the settings of this folder ask for nothing that needs trust
-    ✓ rules    there are none; what changes something is asked about
-    ✓ mode     ask (the usual one)
-    ✓ audit    the log can be written
-    ✓ audit    it has no rows yet
-    ✓ state    ~/.local/state/zero is yours alone
-    ✓ PATH     2 folders, all outside the workspace
-    ✓ git      nothing here that git would run of its own
-
-    all is well
-    ");
+    let is_of_machine = |line: &&str| {
+        line.split_whitespace().nth(1).is_some_and(|check| OF_THE_MACHINE.contains(&check))
+    };
+    let (machine, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(is_of_machine);
+    insta::assert_snapshot!(rest.join("\n").replace(&folder, "[FOLDER]"), @"");
     assert_eq!(output.status.code(), Some(0));
+    let all = machine.join("\n");
+    for name in ["kernel: Linux", "user namespaces:", "container:", "bubblewrap:", "landlock:"] {
+        assert!(all.contains(name), "{name} is missing:\n{all}");
+    }
+    assert!(all.contains("`true` ran confined in "), "{all}");
+    assert!(all.contains("command-memory 500 MB, command-cpu 50%, command-processes 512"), "{all}");
+}
+
+#[test]
+fn what_settings_say_of_commands_is_told() {
+    let zero = Program::new();
+    write(
+        &zero,
+        USER,
+        r#"{"sandbox": {"network": ["*"], "weaker": ["network"]}, "limits": {"Bash": {"command-memory": "2GB"}}}"#,
+    );
+    let (_, found) = findings(&zero, "network", PATH);
+    assert!(found[0].starts_with("warning commands may reach every host"), "{found:?}");
+    let (_, found) = findings(&zero, "limits", PATH);
+    assert!(found.iter().any(|line| line.contains("command-memory 2 GB")), "{found:?}");
+    let (_, found) = findings(&zero, "sandbox", PATH);
+    let unneeded = "warning `sandbox.weaker` has `network`, which holds here";
+    assert!(found.iter().any(|line| line == unneeded), "{found:?}");
 }
 
 #[test]

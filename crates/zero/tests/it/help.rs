@@ -85,9 +85,11 @@ fn help_of_a_call_teaches_by_example() {
           --json                Print one line of JSON instead of text
           --timeout <TIME>      Give up after this long, such as `500ms` or `10s`, if that is sooner
                                 than the tool's own limit
-          --limit <NAME=VALUE>  Set a limit, such as `file-timeout=5s` or `model-output=10kb`; may be
+          --limit <NAME=VALUE>  Set a limit, such as `file-timeout=5s` or `command-memory=2gb`; may be
                                 given several times [names: file-timeout, search-timeout, model-output,
-                                result, file-size, session-calls, host-calls, queue-calls]
+                                result, file-size, session-calls, host-calls, queue-calls,
+                                command-memory, command-cpu, command-processes, command-open-files,
+                                command-file]
           --settings <FILE>     Settings file to use instead of yours and the folder's; may be given
                                 several times
       -h, --help                Print help

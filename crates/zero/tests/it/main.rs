@@ -12,5 +12,6 @@ mod leaks;
 mod policy;
 mod processes;
 mod program;
+mod sandbox_settings;
 mod simulate;
 mod trust;

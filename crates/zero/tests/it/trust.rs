@@ -57,7 +57,7 @@ fn until_it_is_trusted_a_folder_can_only_tighten() {
     mcpServers.git\u{1b}[2Jhub  {"command":"npx","args":["-y","some server"],"env":{"T":"1"}}  [FOLDER]/.zero/settings.json:8   not active until trusted
     tools.toolDiscoveryCommand  ./find-tools                                                   [FOLDER]/.zero/settings.json:9   not active until trusted
     hooks.PreToolUse            [{"command":"./hook"}]                                         [FOLDER]/.zero/settings.json:10  not active until trusted
-    sandbox.network             ["*"]                                                          [FOLDER]/.zero/settings.json:11  not active until trusted
+    sandbox.network             *                                                              [FOLDER]/.zero/settings.json:11  not active until trusted
     --- stderr
     note: 7 settings of this folder are not active; see `zero trust`
     "#);
@@ -73,7 +73,7 @@ fn until_it_is_trusted_a_folder_can_only_tighten() {
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:8)
       find tools by toolDiscoveryCommand: ./find-tools  ([FOLDER]/.zero/settings.json:9)
       run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:10)
-      change the sandbox, network: ["*"]  ([FOLDER]/.zero/settings.json:11)
+      let commands reach: *  ([FOLDER]/.zero/settings.json:11)
     --- stderr
     error: nobody can be asked here; read the list, then run it with `--yes`
     "#);
@@ -107,7 +107,7 @@ fn trust_ends_with_what_was_trusted() {
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:9)
       find tools by toolDiscoveryCommand: ./find-tools  ([FOLDER]/.zero/settings.json:10)
       run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:11)
-      change the sandbox, network: ["*"]  ([FOLDER]/.zero/settings.json:12)
+      let commands reach: *  ([FOLDER]/.zero/settings.json:12)
     + allow without asking: Bash  ([FOLDER]/.zero/settings.local.json:1)
     --- stderr
     error: nobody can be asked here; read the list, then run it with `--yes`

@@ -124,7 +124,8 @@ impl<'a> Change<'a> {
 
     /// Whether a file could be used, its rules' examples included: it must not stop every command.
     fn try_out(&self, bytes: &[u8]) -> Result<(), UsageError> {
-        Settings::try_layer(self.parse(bytes)?).map_err(UsageError::from)
+        let (config, root) = (&self.app.config, self.workspace.cwd());
+        Settings::try_layer(self.parse(bytes)?, config, root).map_err(UsageError::from)
     }
 
     fn parse(&self, bytes: &[u8]) -> Result<Layer, UsageError> {

@@ -11,6 +11,7 @@ use zero_runtime::audit::verify::Check;
 use zero_sandbox::StateDir;
 
 use super::findings::{Finding, Findings};
+use super::sandbox;
 use crate::App;
 use crate::policy::canonical_folder;
 use crate::settings::layer::shown;
@@ -33,11 +34,13 @@ pub(super) fn all(app: &App) -> Vec<Finding> {
     });
     if let Ok(folder) = &folder {
         let trust = trust_store(state.as_ref().ok(), &mut findings);
-        if let Some(settings) = settings(app, folder, &trust, &mut findings) {
-            standing(&settings, &mut findings);
-            rules(&settings, &mut findings);
-            mode(&settings, &mut findings);
+        let settings = settings(app, folder, &trust, &mut findings);
+        if let Some(settings) = &settings {
+            standing(settings, &mut findings);
+            rules(settings, &mut findings);
+            mode(settings, &mut findings);
         }
+        sandbox::check(app, settings.as_ref(), &mut findings);
     }
     if let Ok(state) = &state {
         audit(state, &mut findings);

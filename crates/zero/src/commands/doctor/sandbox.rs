@@ -1,0 +1,245 @@
+//! What confines commands here, and what does not.
+
+use std::time::Duration;
+
+use zero_core::{CommandLimit, CommandLimits, Limits, ToolName};
+use zero_runtime::{HostConfig, Trial};
+use zero_sandbox::probe::Kernel;
+use zero_sandbox::{Gap, LayerReport, Layers, Property};
+
+use super::findings::Findings;
+use crate::App;
+use crate::settings::Settings;
+use crate::settings::sandbox::LOCALHOST;
+
+const SANDBOX: &str = "sandbox";
+const LIMITS: &str = "limits";
+const NETWORK: &str = "network";
+/// The tool whose commands are looked at.
+const TOOL: &str = "Bash";
+
+/// Looks at the layers, runs a command behind them, and says what holds. Without settings, because
+/// they are broken, the usual ones are taken.
+pub(super) fn check(app: &App, settings: Option<&Settings>, findings: &mut Findings) {
+    let usual = Settings::none();
+    let settings = settings.unwrap_or(&usual);
+    layers(&Kernel::read().report(), &Layers::probe().report(), findings);
+    let mut limits = Limits::default();
+    settings.limits(&mut limits);
+    match trial(app, settings, &limits) {
+        Ok(trial) => {
+            properties(&trial.confinement.missing, trial.took, &settings.weaker(), findings);
+            for row in trial.limits.report() {
+                let message = format!("{}: {}", row.name, row.why);
+                match row.fix {
+                    None => findings.well(LIMITS, message),
+                    Some(fix) => findings.notable(LIMITS, message, fix),
+                }
+            }
+        }
+        Err(why) => findings.wrong(
+            SANDBOX,
+            format!("no command can run here: {why}"),
+            "mend what it names; until then Bash fails",
+        ),
+    }
+    if let Ok(tool) = ToolName::new(TOOL) {
+        findings.well(LIMITS, shown(&limits.command_of(&tool)));
+    }
+    network(&settings.network(), findings);
+}
+
+/// Runs a harmless command as all others are run.
+fn trial(app: &App, settings: &Settings, limits: &Limits) -> Result<Trial, String> {
+    let told = |error: anyhow::Error| format!("{error:#}");
+    let workspace = app.config.workspace(&[]).map_err(|error| told(error.into()))?;
+    let policy = app.policy(&workspace, settings, None).map_err(told)?;
+    let state = app.config.state().map_err(|error| told(error.into()))?;
+    let commands = settings.commands(&app.config, workspace.cwd());
+    let mut config = HostConfig::new(workspace, state);
+    (config.limits, config.policy, config.commands) = (limits.clone(), policy, commands);
+    let host = app.host(config).map_err(told)?;
+    let tool = ToolName::new(TOOL).map_err(|error| error.to_string())?;
+    host.try_command(&tool).map_err(|error| error.message)
+}
+
+/// The layers. One that is missing is no fault by itself: what does not hold without it is.
+fn layers(kernel: &[LayerReport], layers: &[LayerReport], findings: &mut Findings) {
+    let bubblewrap_works = layers.iter().any(|layer| layer.name == "bubblewrap" && layer.holds);
+    for row in kernel.iter().chain(layers) {
+        let message = format!("{}: {}", row.name, row.why);
+        match (&row.fix, row.holds) {
+            (_, true) => findings.well(SANDBOX, message),
+            // What it needs of them it was given.
+            (_, false) if bubblewrap_works && row.name == "user namespaces" => {
+                findings.well(SANDBOX, format!("{message}; bubblewrap has leave to make them"));
+            }
+            (Some(fix), false) => findings.notable(SANDBOX, message, fix.clone()),
+            (None, false) => {
+                findings.notable(SANDBOX, message, "nothing that is known would help");
+            }
+        }
+    }
+}
+
+/// Which promises held for a command.
+fn properties(missing: &[Gap], took: Duration, weaker: &[Property], findings: &mut Findings) {
+    let is_missing = |property: &Property| missing.iter().any(|gap| gap.property == *property);
+    let (lost, kept): (Vec<Property>, Vec<Property>) =
+        Property::ALL.into_iter().partition(is_missing);
+    let words: Vec<&str> = kept.iter().map(|property| property.word()).collect();
+    let took = took.as_millis().max(1);
+    let held = format!("`true` ran confined in {took} ms; what held: {}", words.join(", "));
+    findings.well(SANDBOX, held);
+    for property in lost {
+        let mut gaps = missing.iter().filter(|gap| gap.property == property);
+        let Some(Gap { why, fix, .. }) = gaps.next() else { continue };
+        let fix = fix.clone().unwrap_or_else(|| "nothing that is known would help".to_owned());
+        if weaker.contains(&property) {
+            findings.notable(
+                SANDBOX,
+                format!("`{property}` does not hold, and commands run without it, as `sandbox.weaker` permits: {why}"),
+                format!("{fix}; then `zero config remove sandbox.weaker {property}`"),
+            );
+        } else {
+            findings.wrong(
+                SANDBOX,
+                format!("`{property}` does not hold, so commands are refused: {why}"),
+                format!("{fix}; or, to run them without it at your own risk: `zero config add sandbox.weaker {property}`"),
+            );
+        }
+    }
+    for property in weaker.iter().filter(|property| !is_missing(property)) {
+        findings.notable(
+            SANDBOX,
+            format!("`sandbox.weaker` has `{property}`, which holds here"),
+            format!("take it out with `zero config remove sandbox.weaker {property}`"),
+        );
+    }
+}
+
+/// The limits that are configured, in one line.
+fn shown(limits: &CommandLimits) -> String {
+    let each = CommandLimit::ALL
+        .map(|limit| format!("{} {}", limit.name(), limit.shown(limits.get(limit))));
+    format!("{}; rules may raise them", each.join(", "))
+}
+
+fn network(hosts: &[String], findings: &mut Findings) {
+    match hosts {
+        [] => findings.well(NETWORK, "commands reach nobody"),
+        hosts if hosts.iter().any(|host| host == "*") => findings.notable(
+            NETWORK,
+            "commands may reach every host, and so take anything there that they can read",
+            "name the hosts they need in `sandbox.network`",
+        ),
+        hosts => {
+            let own = if hosts.iter().any(|host| host == LOCALHOST) {
+                ", where `localhost` is servers of the same session"
+            } else {
+                ""
+            };
+            findings.well(NETWORK, format!("commands may reach {}{own}", hosts.join(", ")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(findings: Findings) -> Vec<String> {
+        let shown = |finding: super::super::findings::Finding| {
+            let fix = finding.fix.map_or_else(String::new, |fix| format!(" / {fix}"));
+            format!("{:?} {}{fix}", finding.status, finding.message)
+        };
+        findings.0.into_iter().map(shown).collect()
+    }
+
+    fn row(name: &'static str, holds: bool, fix: Option<&str>) -> LayerReport {
+        LayerReport { name, holds, why: "so".to_owned(), fix: fix.map(str::to_owned) }
+    }
+
+    #[test]
+    fn what_keeps_namespaces_away_matters_only_where_bubblewrap_fails() {
+        #[track_caller]
+        fn check(bubblewrap: bool, expected: &[&str]) {
+            let mut findings = Findings::default();
+            let users = row("user namespaces", false, Some("sysctl -w x=0"));
+            layers(&[users], &[row("bubblewrap", bubblewrap, Some("mend it"))], &mut findings);
+            assert_eq!(lines(findings), expected);
+        }
+        check(
+            true,
+            &["Well user namespaces: so; bubblewrap has leave to make them", "Well bubblewrap: so"],
+        );
+        check(
+            false,
+            &["Notable user namespaces: so / sysctl -w x=0", "Notable bubblewrap: so / mend it"],
+        );
+    }
+
+    #[test]
+    fn what_does_not_hold_is_wrong_unless_the_person_permits_it() {
+        #[track_caller]
+        fn check(missing: &[Property], weaker: &[Property], expected: &[&str]) {
+            let gap = |property: &Property| Gap {
+                property: *property,
+                why: "no".to_owned(),
+                fix: Some("install it".to_owned()),
+            };
+            let missing: Vec<Gap> = missing.iter().map(gap).collect();
+            let mut findings = Findings::default();
+            properties(&missing, Duration::from_micros(12_345), weaker, &mut findings);
+            assert_eq!(lines(findings), expected);
+        }
+        let all = "Well `true` ran confined in 12 ms; what held: writes, protected, masked, network, host_sockets, processes, private_tmp, system_calls, privileges";
+        check(&[], &[], &[all]);
+        let without = all.replace(" private_tmp,", "");
+        check(
+            &[Property::PrivateTmp],
+            &[],
+            &[
+                &without,
+                "Wrong `private_tmp` does not hold, so commands are refused: no / install it; or, to run them without it at your own risk: `zero config add sandbox.weaker private_tmp`",
+            ],
+        );
+        check(
+            &[Property::PrivateTmp],
+            &[Property::PrivateTmp, Property::Network],
+            &[
+                &without,
+                "Notable `private_tmp` does not hold, and commands run without it, as `sandbox.weaker` permits: no / install it; then `zero config remove sandbox.weaker private_tmp`",
+                "Notable `sandbox.weaker` has `network`, which holds here / take it out with `zero config remove sandbox.weaker network`",
+            ],
+        );
+    }
+
+    #[test]
+    fn whom_commands_reach_is_told() {
+        #[track_caller]
+        fn check(hosts: &[&str], expected: &str) {
+            let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+            let mut findings = Findings::default();
+            network(&hosts, &mut findings);
+            assert_eq!(lines(findings), [expected]);
+        }
+        check(&[], "Well commands reach nobody");
+        check(
+            &["crates.io", "localhost"],
+            "Well commands may reach crates.io, localhost, where `localhost` is servers of the same session",
+        );
+        check(
+            &["a.b", "*"],
+            "Notable commands may reach every host, and so take anything there that they can read / name the hosts they need in `sandbox.network`",
+        );
+    }
+
+    #[test]
+    fn all_limits_stand_in_one_line() {
+        assert_eq!(
+            shown(&CommandLimits::default()),
+            "command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB; rules may raise them"
+        );
+    }
+}

@@ -1,0 +1,395 @@
+//! What settings say about commands: whom they reach, what they get, change and may not read.
+
+use std::path::{Path, PathBuf};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::Value;
+use zero_policy::protected::{ProtectedPlaces, protected, sensitive};
+use zero_policy::rule::check_hosts;
+use zero_runtime::{CommandSettings, OnTimeout, Reach};
+use zero_sandbox::Property;
+
+use super::document::join;
+use super::{Place, Problem, Settings};
+use crate::config::Config;
+use crate::policy::canonical_folder;
+
+/// The host that means servers of the same session.
+pub(crate) const LOCALHOST: &str = "localhost";
+
+/// What commands may reach, get and touch. Lists of several files add up.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SandboxSettings {
+    /// Hosts that commands may reach, such as `crates.io` or `*.npmjs.org`; `localhost` means
+    /// servers that commands of the same session started. Nobody when empty.
+    network: Vec<String>,
+    /// Further environment variables that commands get: `NPM_TOKEN`, or `MY_*` for those of them
+    /// that hold no secret.
+    environment: Vec<String>,
+    /// Further folders that commands may change, such as `~/.cache/pip`.
+    writable: Vec<String>,
+    /// Further files and folders that commands may not read, such as `~/notes`.
+    masked: Vec<String>,
+    /// Properties of confinement that commands may run without where this machine cannot enforce
+    /// them; `zero doctor` names them.
+    #[schemars(schema_with = "weaker_schema")]
+    weaker: Vec<String>,
+}
+
+/// How the Bash tool works.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct BashSettings {
+    /// What becomes of a command in the foreground that outlives its timeout: `kill` ends it, `job`
+    /// lets it go on in the background.
+    #[serde(rename = "on-timeout")]
+    #[schemars(schema_with = "on_timeout_schema")]
+    on_timeout: Option<String>,
+}
+
+fn weaker_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": {"type": "string", "enum": Property::ALL.map(Property::word)}})
+}
+
+fn on_timeout_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["kill", "job"]})
+}
+
+/// The lists of the section.
+pub(crate) const LISTS: [&str; 5] = [
+    "sandbox.network",
+    "sandbox.environment",
+    "sandbox.writable",
+    "sandbox.masked",
+    "sandbox.weaker",
+];
+
+/// Texts of the right form that name nothing: by their JSON pointer.
+pub(crate) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
+    let checks: [(&str, fn(&str) -> Result<(), String>); 4] = [
+        ("/sandbox/network", check_host),
+        ("/sandbox/environment", check_variable),
+        ("/sandbox/writable", check_writable),
+        ("/sandbox/masked", check_masked),
+    ];
+    let mut wrong = Vec::new();
+    for (list, check) in checks {
+        let items = value.pointer(list).and_then(Value::as_array).into_iter().flatten();
+        for (index, item) in items.enumerate() {
+            let Some(text) = item.as_str() else { continue };
+            if let Err(what) = check(text) {
+                let shown: String = text.chars().take(80).collect();
+                wrong.push((join(list, &index.to_string()), format!("`{shown}` {what}")));
+            }
+        }
+    }
+    wrong
+}
+
+fn check_host(text: &str) -> Result<(), String> {
+    let address: Option<std::net::IpAddr> = text.trim_matches(['[', ']']).parse().ok();
+    if address.is_some_and(|address| address.is_loopback() || address.is_unspecified()) {
+        return Err(format!("is this machine; write `{LOCALHOST}` for servers of the session"));
+    }
+    check_hosts(text).map_err(|_| {
+        "names no host; write one such as `crates.io`, `*.npmjs.org` or `localhost`, without \
+         scheme, port and path"
+            .to_owned()
+    })
+}
+
+fn check_variable(text: &str) -> Result<(), String> {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_name && !text.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err("names no variable; write one such as `NPM_TOKEN`, or `MY_*` for many".to_owned())
+}
+
+fn check_writable(text: &str) -> Result<(), String> {
+    match Written::of(text)? {
+        Written::Workspace(_) => Err(
+            "lies in the workspace, which commands may change anyway; write an absolute path or \
+             one with `~/`"
+                .to_owned(),
+        ),
+        Written::Machine(path) if path == Path::new("/") => {
+            Err("is the whole machine; name a folder that holds only what commands make".to_owned())
+        }
+        Written::Home(path) if path.as_os_str().is_empty() => {
+            Err("is your whole home folder; name a folder that holds only what commands make"
+                .to_owned())
+        }
+        Written::Machine(_) | Written::Home(_) => Ok(()),
+    }
+}
+
+fn check_masked(text: &str) -> Result<(), String> {
+    match Written::of(text)? {
+        Written::Machine(path) if path == Path::new("/") => {
+            Err("is the whole machine; no command could run; name what must not be read".to_owned())
+        }
+        Written::Workspace(path) if path.as_os_str().is_empty() => {
+            Err("is the whole workspace; no command could run; name what must not be read"
+                .to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A path as it stands in settings.
+enum Written {
+    /// `/x`.
+    Machine(PathBuf),
+    /// `~/x`, without the `~`.
+    Home(PathBuf),
+    /// `x`.
+    Workspace(PathBuf),
+}
+
+impl Written {
+    fn of(text: &str) -> Result<Self, String> {
+        let (rest, from): (&str, fn(PathBuf) -> Self) = match text {
+            "~" => ("", Self::Home),
+            _ if text.starts_with('/') => (text, Self::Machine),
+            _ => match text.strip_prefix("~/") {
+                Some(rest) => (rest, Self::Home),
+                None => (text, Self::Workspace),
+            },
+        };
+        let path = Path::new(rest);
+        let leaves = path.components().any(|part| part == std::path::Component::ParentDir);
+        if leaves || text.is_empty() || text.starts_with('~') && rest == text {
+            return Err(
+                "is no path that is clear; write it whole, from `/` or `~/` on and without `..`"
+                    .to_owned(),
+            );
+        }
+        if text.contains(['*', '?', '\0']) {
+            return Err("is a pattern; name one file or folder".to_owned());
+        }
+        // `./x` and `x/.` are `x`.
+        Ok(from(path.components().filter(|part| part.as_os_str() != ".").collect()))
+    }
+
+    fn path(self, home: Option<&Path>, root: &Path) -> Option<PathBuf> {
+        match self {
+            Self::Machine(path) => Some(path),
+            Self::Home(path) => Some(home?.join(path)),
+            Self::Workspace(path) => Some(root.join(path)),
+        }
+    }
+}
+
+impl Settings {
+    /// What holds for the commands of a host in the workspace whose first folder is `root`.
+    pub(crate) fn commands(&self, config: &Config, root: &Path) -> CommandSettings {
+        let mut commands = config.commands();
+        let hosts = self.texts("sandbox.network");
+        commands.reach = Reach {
+            localhost: hosts.iter().any(|host| host == LOCALHOST),
+            hosts: hosts.into_iter().filter(|host| host != LOCALHOST).collect(),
+        };
+        commands.environment_allowed = self.texts("sandbox.environment");
+        commands.writable = self.paths("sandbox.writable", config, root);
+        commands.masked.extend(self.paths("sandbox.masked", config, root));
+        commands.weaknesses = self.weaker();
+        commands.on_timeout = match self.texts("bash.on-timeout").first().map(String::as_str) {
+            Some("job") => OnTimeout::Job,
+            _ => OnTimeout::Kill,
+        };
+        commands
+    }
+
+    /// Hosts that commands may reach, as they are written.
+    pub(crate) fn network(&self) -> Vec<String> {
+        self.texts("sandbox.network")
+    }
+
+    /// What commands may do without.
+    pub(crate) fn weaker(&self) -> Vec<Property> {
+        let words = self.texts("sandbox.weaker");
+        let meant = |property: &Property| words.iter().any(|word| word == property.word());
+        Property::ALL.into_iter().filter(meant).collect()
+    }
+
+    /// Folders that no setting may open to commands, though they are named. What is wrong with the
+    /// texts alone was found before.
+    pub(super) fn misplaced(&self, config: &Config, root: &Path) -> Vec<Problem> {
+        let state = config.state().ok().map(|state| state.path().to_owned());
+        let own = config.settings_file().ok().and_then(|file| file.parent().map(Path::to_owned));
+        let roots = [root.to_owned()];
+        let places = ProtectedPlaces::new(&roots, config.home(), own.as_deref(), state.as_deref());
+        let mut problems = Vec::new();
+        for entry in self.active().filter(|entry| entry.key == "sandbox.writable") {
+            let Some(written) = entry.value.as_str() else { continue };
+            let path = Written::of(written).ok().and_then(|path| path.path(config.home(), root));
+            let Some(path) = path else {
+                problems.push(entry.problem(format!(
+                    "`{written}`: where your home folder is is not known; set HOME"
+                )));
+                continue;
+            };
+            let real = canonical_folder(root, &path);
+            let why = [&path, &real]
+                .into_iter()
+                .find_map(|path| protected(path, &places).or_else(|| sensitive(path, &places)));
+            if let Some(why) = why {
+                problems.push(entry.problem(format!(
+                    "`{written}` is never for commands to change: it is {why}; name a folder that holds only what they make"
+                )));
+            }
+        }
+        problems
+    }
+
+    fn texts(&self, key: &str) -> Vec<String> {
+        let theirs = self.active().filter(|entry| entry.key == key);
+        theirs.filter_map(|entry| entry.value.as_str().map(str::to_owned)).collect()
+    }
+
+    /// The files and folders that a list names, links settled.
+    fn paths(&self, key: &str, config: &Config, root: &Path) -> Vec<PathBuf> {
+        let texts = self.texts(key);
+        let written = texts.iter().filter_map(|text| Written::of(text).ok());
+        let paths = written.filter_map(|path| path.path(config.home(), root));
+        paths.map(|path| canonical_folder(root, &path)).collect()
+    }
+}
+
+impl super::Entry {
+    fn problem(&self, what: String) -> Problem {
+        let place = Some(Place { line: self.line, column: 1 });
+        Problem { file: self.file.clone(), place, what }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::settings::{Layer, LayerKind};
+    use crate::trust::Standing;
+
+    #[track_caller]
+    fn check(list: &str, text: &str, expected: Option<&str>) {
+        let wrong = wrong_texts(&json!({"sandbox": {list: ["x.y", text]}}));
+        let seen = wrong.iter().find(|(pointer, _)| pointer.ends_with("/1"));
+        let seen = seen.map(|(_, what)| what.split(';').next().unwrap());
+        assert_eq!(seen, expected, "{list} {text}");
+    }
+
+    #[test]
+    fn hosts_are_named_as_in_rules() {
+        for fine in ["crates.io", "*.npmjs.org", "localhost", "*", "10.0.0.1", "a.*.com"] {
+            check("network", fine, None);
+        }
+        for bad in ["https://crates.io", "crates.io/x", "a b", "", "crates.io:443"] {
+            let what = format!("`{bad}` names no host");
+            check("network", bad, Some(&what));
+        }
+        for own in ["127.0.0.1", "::1", "[::1]", "0.0.0.0"] {
+            let what = format!("`{own}` is this machine");
+            check("network", own, Some(&what));
+        }
+    }
+
+    #[test]
+    fn variables_are_names_or_starts_of_names() {
+        for fine in ["NPM_TOKEN", "MY_*", "_x", "*"] {
+            check("environment", fine, None);
+        }
+        for bad in ["", "A=B", "*_KEY", "1A", "a-b", "A**"] {
+            let what = format!("`{bad}` names no variable");
+            check("environment", bad, Some(&what));
+        }
+    }
+
+    #[test]
+    fn folders_are_whole_paths() {
+        for fine in ["~/.cache/pip", "/var/cache/x"] {
+            check("writable", fine, None);
+            check("masked", fine, None);
+        }
+        check("masked", "secrets/a", None);
+        check("masked", "~", None);
+        check("writable", "/", Some("`/` is the whole machine"));
+        check("writable", "/.", Some("`/.` is the whole machine"));
+        check("writable", "~", Some("`~` is your whole home folder"));
+        check("writable", "~/", Some("`~/` is your whole home folder"));
+        let inside = "`build` lies in the workspace, which commands may change anyway";
+        check("writable", "build", Some(inside));
+        for list in ["writable", "masked"] {
+            check(list, "/a/../b", Some("`/a/../b` is no path that is clear"));
+            check(list, "~you/x", Some("`~you/x` is no path that is clear"));
+            check(list, "", Some("`` is no path that is clear"));
+            check(list, "/a/*", Some("`/a/*` is a pattern"));
+        }
+        check("masked", "/", Some("`/` is the whole machine"));
+        check("masked", ".", Some("`.` is the whole workspace"));
+    }
+
+    fn settings(text: &str) -> Settings {
+        let layer = Layer::parse(LayerKind::User, "f".to_owned(), text.as_bytes()).unwrap();
+        Settings::merge(&[layer], Standing::Nothing)
+    }
+
+    #[test]
+    fn what_holds_secrets_or_runs_code_stays_closed() {
+        #[track_caller]
+        fn check(folder: &Path, writable: &str, is_fine: bool) {
+            let config = Config::for_test(folder);
+            let text = json!({"sandbox": {"writable": [writable]}}).to_string();
+            let problems = settings(&text).misplaced(&config, &folder.join("w"));
+            assert_eq!(problems.is_empty(), is_fine, "{writable}: {problems:?}");
+        }
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        for fine in ["~/.cache/pip", "~/.cargo/registry", "/var/tmp/build"] {
+            check(&folder, fine, true);
+        }
+        for bad in ["~/.ssh", "~/.ssh/x", "~/.aws", "~/.config/zero", "~/.config", "~/.local/state"]
+        {
+            check(&folder, bad, false);
+        }
+        check(&folder, "/home", folder.join("home").starts_with("/home") ^ true);
+        check(&folder, folder.to_str().unwrap(), false);
+        check(&folder, "~/.local/state/zero/trust.json", false);
+    }
+
+    #[test]
+    fn a_link_is_what_it_leads_to() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        let config = Config::for_test(&folder);
+        #[expect(clippy::disallowed_methods, reason = "tests set up real files")]
+        std::fs::create_dir_all(folder.join("home/.ssh")).unwrap();
+        std::os::unix::fs::symlink(folder.join("home/.ssh"), folder.join("home/cache")).unwrap();
+        let text = r#"{"sandbox": {"writable": ["~/cache"]}}"#;
+        let problems = settings(text).misplaced(&config, &folder.join("w"));
+        assert_eq!(problems.len(), 1, "{problems:?}");
+    }
+
+    #[test]
+    fn commands_get_what_the_settings_say() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        let text = r#"{"sandbox": {"network": ["crates.io", "localhost"], "environment": ["A*"],
+            "writable": ["~/.cache/x"], "masked": ["notes"], "weaker": ["host_sockets"]},
+            "bash": {"on-timeout": "job"}}"#;
+        let commands = settings(text).commands(&Config::for_test(&folder), &folder.join("w"));
+        let reach = Reach { hosts: vec!["crates.io".to_owned()], localhost: true };
+        assert_eq!(commands.reach, reach);
+        assert_eq!(commands.environment_allowed, ["A*"]);
+        assert_eq!(commands.writable, [folder.join("home/.cache/x")]);
+        assert!(commands.masked.contains(&folder.join("w/notes")), "{:?}", commands.masked);
+        assert_eq!(commands.weaknesses, [Property::HostSockets]);
+        assert_eq!(commands.on_timeout, OnTimeout::Job);
+        let usual = settings("{}").commands(&Config::for_test(&folder), &folder);
+        assert_eq!((usual.reach, usual.on_timeout), (Reach::default(), OnTimeout::Kill));
+    }
+}

@@ -1,0 +1,159 @@
+//! What settings say about commands, as a command meets it.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use serde_json::{Value, json};
+
+use crate::config::{PROJECT, USER, write};
+use crate::program::Program;
+
+/// Runs a command with these flags besides; gives the answer.
+fn bash(zero: &Program, command: &str, flags: &[&str]) -> Value {
+    let input = json!({ "command": command }).to_string();
+    let args = [&["tools", "call", "Bash", &input, "--json"], flags].concat();
+    let mut program = zero.command(&args);
+    let own = [("PATH", "/usr/bin:/bin"), ("MY_FLAG", "on"), ("MY_TOKEN", "s3cret")];
+    let output = program.envs(own).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[track_caller]
+fn written(answer: &Value) -> &str {
+    answer["result"]["structured"]["stdout"].as_str().unwrap_or_else(|| panic!("{answer}"))
+}
+
+/// The limit that ended a command.
+#[track_caller]
+fn limit(answer: &Value) -> &str {
+    let details = &answer["error"]["details"];
+    assert_eq!(details["reason"], "resource_exhausted", "{answer}");
+    details["limit"].as_str().unwrap()
+}
+
+const HOG: &str = "held = bytearray(700_000_000)\nprint(len(held))\n";
+const RUN_HOG: &str = "python3 hog.py";
+
+fn with_hog(settings: &str) -> Program {
+    let zero = Program::new();
+    write(&zero, "hog.py", HOG);
+    write(&zero, USER, settings);
+    zero
+}
+
+#[test]
+fn a_command_gets_the_memory_that_its_rule_gives_it() {
+    let zero = with_hog(r#"{"permissions": {"allow": ["Bash(python3 hog.py)"]}}"#);
+    let answer = bash(&zero, RUN_HOG, &[]);
+    assert_eq!(limit(&answer), "command-memory");
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("`zero config set limits.Bash.command-memory 1GB`"), "{message}");
+    assert_eq!(answer["error"]["details"]["allowed"], 500_000_000);
+
+    let rule = r#"{"rule": "Bash(python3 hog.py)", "limits": {"command-memory": "1GB"}}"#;
+    let zero = with_hog(&format!(r#"{{"permissions": {{"allow": [{rule}]}}}}"#));
+    assert_eq!(written(&bash(&zero, RUN_HOG, &[])), "700000000\n");
+    let other = bash(&zero, "python3 ./hog.py", &["--yes"]);
+    assert_eq!(limit(&other), "command-memory", "another command keeps to the usual limit");
+    let check = zero.run(&["policy", "check", "Bash", r#"{"command": "python3 hog.py"}"#]);
+    assert!(check.contains(r#""limits":{"command-memory":"1 GB"}"#), "{check}");
+    let explain = zero.run(&["policy", "explain", RUN_HOG]);
+    assert!(explain.contains("its limit command-memory is raised to 1 GB"), "{explain}");
+
+    let zero = with_hog(&format!(r#"{{"permissions": {{"ask": [{rule}]}}}}"#));
+    assert_eq!(written(&bash(&zero, RUN_HOG, &["--yes"])), "700000000\n", "a person said yes");
+}
+
+#[test]
+fn all_rules_that_match_raise_and_the_larger_limit_counts() {
+    let rules = r#"{"permissions": {"allow": ["Bash(python3:*)",
+        {"rule": "Bash(python3 hog.py)", "limits": {"command-memory": "1GB", "command-cpu": "10%"}},
+        {"rule": "Bash(python3 hog.py:*)", "limits": {"command-memory": "600MB", "command-cpu": "300%"}}]}}"#;
+    let zero = with_hog(rules);
+    let check = zero.run(&["policy", "check", "Bash", r#"{"command": "python3 hog.py"}"#]);
+    assert!(
+        check.contains(r#""limits":{"command-memory":"1 GB","command-cpu":"300%"}"#),
+        "{check}"
+    );
+    assert_eq!(written(&bash(&zero, RUN_HOG, &[])), "700000000\n");
+}
+
+#[test]
+fn a_tool_and_a_flag_have_limits_too() {
+    let allow = r#""permissions": {"allow": ["Bash(python3 hog.py)"]}"#;
+    let zero = with_hog(&format!(
+        r#"{{{allow}, "limits": {{"command-memory": "100MB", "Bash": {{"command-memory": "1GB"}}}}}}"#
+    ));
+    assert_eq!(written(&bash(&zero, RUN_HOG, &[])), "700000000\n");
+    for flag in ["command-memory=100mb", "Bash.command-memory=100mb"] {
+        let answer = bash(&zero, RUN_HOG, &["--limit", flag]);
+        assert_eq!(answer["error"]["details"]["allowed"], 100_000_000, "{answer}");
+    }
+    zero.stdout(&["config", "set", "limits.Bash.command-memory", "200MB"]);
+    assert_eq!(zero.stdout(&["config", "get", "limits.Bash.command-memory"]), "200MB\n");
+    assert_eq!(limit(&bash(&zero, RUN_HOG, &[])), "command-memory");
+}
+
+#[test]
+fn a_file_has_a_largest_size() {
+    let zero = Program::new();
+    let command = "head -c 3000000 /dev/zero > big; exit $?";
+    let answer = bash(&zero, command, &["--yes", "--limit", "command-file=1mb"]);
+    assert_eq!(limit(&answer), "command-file");
+    assert_eq!(std::fs::metadata(zero.folder().join("big")).unwrap().len(), 1_000_000);
+    let answer = bash(&zero, command, &["--yes"]);
+    assert_eq!(answer["result"]["structured"]["exit_code"], 0, "{answer}");
+}
+
+#[test]
+fn a_folder_that_is_not_trusted_raises_nothing() {
+    let zero = with_hog("{}");
+    let rule = r#"{"rule": "Bash(python3 hog.py)", "limits": {"command-memory": "1GB"}}"#;
+    write(&zero, PROJECT, format!(r#"{{"permissions": {{"ask": [{rule}]}}}}"#));
+    assert_eq!(limit(&bash(&zero, RUN_HOG, &["--yes"])), "command-memory");
+    let asked = zero.run(&["trust"]);
+    assert!(asked.contains("Bash(python3 hog.py) with {\"limits\""), "{asked}");
+    zero.stdout(&["trust", "--yes"]);
+    assert_eq!(written(&bash(&zero, RUN_HOG, &["--yes"])), "700000000\n");
+}
+
+#[test]
+fn commands_get_the_variables_and_folders_that_settings_name() {
+    let zero = Program::new();
+    let home = zero.folder().join("home");
+    std::fs::create_dir_all(home.join(".cache/pip")).unwrap();
+    write(&zero, "home/notes/a.txt", "a note");
+    write(&zero, "home/open/a.txt", "open");
+    write(&zero, "private/a.txt", "private");
+    let seen = |command: &str| {
+        let answer = bash(&zero, command, &["--yes"]);
+        written(&answer).to_owned()
+    };
+    let env = "echo \"$MY_FLAG-$MY_TOKEN\"";
+    let touch = "touch ~/.cache/pip/x 2>/dev/null && echo made; touch ~/y 2>/dev/null; true";
+    let read = "cat ~/notes/a.txt private/a.txt ~/open/a.txt 2>/dev/null; true";
+    assert_eq!(seen(env), "-\n");
+    assert_eq!(seen(touch), "");
+    assert_eq!(seen(read), "a noteprivateopen");
+    write(
+        &zero,
+        USER,
+        r#"{"sandbox": {"environment": ["MY_*"], "writable": ["~/.cache/pip"], "masked": ["~/notes", "private"]}}"#,
+    );
+    assert_eq!(seen(env), "on-\n");
+    assert_eq!(seen(touch), "made\n");
+    assert!(home.join(".cache/pip/x").exists() && !home.join("y").exists());
+    assert_eq!(seen(read), "open");
+    zero.stdout(&["config", "add", "sandbox.environment", "MY_TOKEN"]);
+    assert_eq!(seen(env), "on-s3cret\n");
+}
+
+#[test]
+fn what_must_stay_closed_cannot_be_opened() {
+    let zero = Program::new();
+    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "~/.ssh"]), @"");
+    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "/"]), @"");
+    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.weaker", "walls"]), @"");
+    write(&zero, USER, "{\"sandbox\": {\"writable\": [\n\"~/.local/state\"]}}");
+    insta::assert_snapshot!(zero.run(&["tools", "call", "LS", "{}"]), @"");
+}
