@@ -513,7 +513,7 @@ mod tests {
         problems(
             "{\"permissions\": {\"deny\": [\n{\"rule\": \"Bash(rm:*)\", \"limits\": {\"command-cpu\": 1}}], \"allow\": [\n{\"rule\": \"Read\", \"limits\": {\"command-cpu\": 1}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"command-cpu\": 0.5}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"command-memory\": \"much\"}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"memory\": \"1GB\"}}]}}",
             &[
-                "f:2:25: a rule in `deny` lets nothing run, so it can raise no limits; remove `limits`",
+                "f:2:24: a rule in `deny` lets nothing run, so it can raise no limits; remove `limits`",
                 "f:3:18: only a rule for commands, such as `Bash(make:*)`, can raise their limits; remove `limits`",
                 "f:4:32: `permissions.allow.1.limits.command-cpu` is 0.5; write a string or a whole number at least 1",
                 "f:5:32: limit `command-memory`: `much` is not a size such as `500 KB` or `10 MB`",

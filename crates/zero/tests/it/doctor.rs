@@ -42,7 +42,22 @@ fn where_all_is_well_it_says_so() {
         line.split_whitespace().nth(1).is_some_and(|check| OF_THE_MACHINE.contains(&check))
     };
     let (machine, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(is_of_machine);
-    insta::assert_snapshot!(rest.join("\n").replace(&folder, "[FOLDER]"), @"");
+    insta::assert_snapshot!(rest.join("\n").replace(&folder, "[FOLDER]"), @"
+    ok      settings ~/.config/zero/settings.json: not there (user)
+    ok      settings [FOLDER]/.zero/settings.json: not there (project)
+    ok      settings [FOLDER]/.zero/settings.local.json: not there (local)
+    ok      trust    the settings of this folder ask for nothing that needs trust
+    ok      rules    there are none; what changes something is asked about
+    ok      mode     ask (the usual one)
+    ok      network  commands reach nobody
+    ok      audit    the log can be written
+    ok      audit    it has no rows yet
+    ok      state    ~/.local/state/zero is yours alone
+    ok      PATH     2 folders, all outside the workspace
+    ok      git      nothing here that git would run of its own
+
+    all is well
+    ");
     assert_eq!(output.status.code(), Some(0));
     let all = machine.join("\n");
     for name in ["kernel: Linux", "user namespaces:", "container:", "bubblewrap:", "landlock:"] {

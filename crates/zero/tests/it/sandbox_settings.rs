@@ -122,23 +122,23 @@ fn commands_get_the_variables_and_folders_that_settings_name() {
     let zero = Program::new();
     let home = zero.folder().join("home");
     std::fs::create_dir_all(home.join(".cache/pip")).unwrap();
-    write(&zero, "home/notes/a.txt", "a note");
-    write(&zero, "home/open/a.txt", "open");
-    write(&zero, "private/a.txt", "private");
+    write(&zero, "w/private/a.txt", "private");
+    write(&zero, "w/notes.txt", "a note");
+    write(&zero, "w/open.txt", "open");
     let seen = |command: &str| {
-        let answer = bash(&zero, command, &["--yes"]);
+        let answer = bash(&zero, command, &["--yes", "--workspace", "w"]);
         written(&answer).to_owned()
     };
     let env = "echo \"$MY_FLAG-$MY_TOKEN\"";
     let touch = "touch ~/.cache/pip/x 2>/dev/null && echo made; touch ~/y 2>/dev/null; true";
-    let read = "cat ~/notes/a.txt private/a.txt ~/open/a.txt 2>/dev/null; true";
+    let read = "cat notes.txt private/a.txt open.txt 2>/dev/null; true";
     assert_eq!(seen(env), "-\n");
     assert_eq!(seen(touch), "");
     assert_eq!(seen(read), "a noteprivateopen");
     write(
         &zero,
         USER,
-        r#"{"sandbox": {"environment": ["MY_*"], "writable": ["~/.cache/pip"], "masked": ["~/notes", "private"]}}"#,
+        r#"{"sandbox": {"environment": ["MY_*"], "writable": ["~/.cache/pip"], "masked": ["notes.txt", "./private"]}}"#,
     );
     assert_eq!(seen(env), "on-\n");
     assert_eq!(seen(touch), "made\n");
@@ -151,9 +151,32 @@ fn commands_get_the_variables_and_folders_that_settings_name() {
 #[test]
 fn what_must_stay_closed_cannot_be_opened() {
     let zero = Program::new();
-    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "~/.ssh"]), @"");
-    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "/"]), @"");
-    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.weaker", "walls"]), @"");
+    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "~/.ssh"]), @"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      ~/.config/zero/settings.json:4:1: `~/.ssh` is never for commands to change: it is keys and settings of ssh; name a folder that holds only what they make
+    nothing was written
+    ");
+    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "/"]), @"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      ~/.config/zero/settings.json:4:7: `/` is the whole machine; name a folder that holds only what commands make
+    nothing was written
+    ");
+    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.weaker", "walls"]), @r#"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      ~/.config/zero/settings.json:4:7: `sandbox.weaker.0` is "walls"; write one of "writes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges"
+    nothing was written
+    "#);
     write(&zero, USER, "{\"sandbox\": {\"writable\": [\n\"~/.local/state\"]}}");
-    insta::assert_snapshot!(zero.run(&["tools", "call", "LS", "{}"]), @"");
+    insta::assert_snapshot!(zero.run(&["tools", "call", "LS", "{}"]), @"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      ~/.config/zero/settings.json:2:1: `~/.local/state` is never for commands to change: it is a folder that holds settings which run code; name a folder that holds only what they make
+    ");
 }
