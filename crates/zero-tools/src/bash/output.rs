@@ -142,3 +142,20 @@ fn cut(head: &str, omitted: u64, total: u64, tail: &str, place: Option<&str>) ->
     let rest = place.map_or_else(String::new, |place| format!("; all of it is in {place}"));
     format!("{head}\n\n[… {omitted} of {total} left out{rest} …]\n\n{tail}")
 }
+
+#[cfg(test)]
+mod tests {
+    use zero_sandbox::Property;
+
+    use super::*;
+
+    #[test]
+    fn what_did_not_hold_is_named_with_its_reason() {
+        let why = "`/tmp` is the host's, for reading".to_owned();
+        let gap = Gap { property: Property::PrivateTmp, why, fix: None };
+        assert_eq!(
+            weaker(&gap),
+            "ran less confined than usual, as `sandbox.weaker` permits: `private_tmp` does not hold here, because `/tmp` is the host's, for reading"
+        );
+    }
+}

@@ -66,9 +66,12 @@ pub(crate) const LISTS: [&str; 5] = [
     "sandbox.weaker",
 ];
 
+/// Whether a text of a list names something; the error says what is wrong with it.
+type Check = fn(&str) -> Result<(), String>;
+
 /// Texts of the right form that name nothing: by their JSON pointer.
 pub(crate) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
-    let checks: [(&str, fn(&str) -> Result<(), String>); 4] = [
+    let checks: [(&str, Check); 4] = [
         ("/sandbox/network", check_host),
         ("/sandbox/environment", check_variable),
         ("/sandbox/writable", check_writable),

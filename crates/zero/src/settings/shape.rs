@@ -9,16 +9,14 @@ use std::sync::LazyLock;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use zero_core::limits::InvalidLimit;
 use zero_core::{CommandLimit, CommandLimitChange, Limits, Violation};
-use zero_policy::rule::{Owner, RuleError};
-use zero_policy::{Mode, Rule, Source, Verdict};
+use zero_policy::Mode;
 use zero_runtime::schema::{self, InputSchema};
 
 use super::document::{Document, join};
+use super::meaning;
 use super::problem::Problem;
 use super::sandbox::{self, BashSettings, SandboxSettings};
-use crate::limit_range;
 
 /// Settings of zero. JSON; comments and trailing commas are fine.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -235,8 +233,8 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
         let violations = violations.into_iter().flat_map(|violation| refined(violation, value));
         found.extend(violations.map(|violation| (violation.pointer.clone(), told(&violation))));
     }
-    found.extend(wrong_limits(value));
-    found.extend(wrong_rules(value));
+    found.extend(meaning::wrong_limits(value));
+    found.extend(meaning::wrong_rules(value));
     found.extend(sandbox::wrong_texts(value));
     if found.is_empty()
         && let Err(error) = SettingsFile::deserialize(value)
@@ -254,92 +252,6 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
     let mut problems: Vec<Problem> = found.into_iter().map(problem).collect();
     problems.sort_by_key(|problem| problem.place);
     Err(problems)
-}
-
-/// Limits of the right form whose value means nothing.
-fn wrong_limits(value: &Value) -> Vec<(String, String)> {
-    let in_object = |pointer: String, tool: &str| {
-        let limits = value.pointer(&pointer).and_then(Value::as_object).into_iter().flatten();
-        let wrong = limits.filter_map(|(name, limit)| {
-            Some((join(&pointer, name), wrong_limit(&format!("{tool}{name}"), limit)?))
-        });
-        wrong.collect::<Vec<_>>()
-    };
-    let of_tools = Limits::COMMAND_TOOLS
-        .iter()
-        .flat_map(|tool| in_object(join("/limits", tool), &format!("{tool}.")));
-    in_object("/limits".to_owned(), "").into_iter().chain(of_tools).collect()
-}
-
-/// What is wrong with a limit that has the right form.
-fn wrong_limit(name: &str, limit: &Value) -> Option<String> {
-    let text = match (LimitValue::deserialize(limit), limit) {
-        // The schema has told them.
-        (Ok(LimitValue::Number(0)), _) => return None,
-        (Ok(value), _) => value.text(),
-        // `4.0` and what no number of ours can hold.
-        (Err(_), Value::Number(number)) => number.to_string(),
-        (Err(_), _) => return None,
-    };
-    let mut usual = Limits::default();
-    match usual.set(name, &text) {
-        // Also told by the schema.
-        Err(InvalidLimit::UnknownName { .. }) => None,
-        _ => limit_range::set(&mut Limits::default(), name, &text).err(),
-    }
-}
-
-/// Rules of the right form that are none.
-fn wrong_rules(value: &Value) -> Vec<(String, String)> {
-    let mut wrong = Vec::new();
-    for verdict in Verdict::ALL {
-        let list = format!("/permissions/{verdict}");
-        let rules = value.pointer(&list).and_then(Value::as_array).into_iter().flatten();
-        for (index, rule) in rules.enumerate() {
-            let Ok(rule) = RuleSetting::deserialize(rule) else { continue };
-            let rule = rule.explained();
-            let pointer = join(&list, &index.to_string());
-            if let Err(what) = check_rule(&rule.rule, verdict) {
-                wrong.push((pointer, what));
-            } else if let Err((name, what)) = check_raised(&rule, verdict) {
-                let inside = join(&pointer, "limits");
-                wrong.push((name.map_or(inside.clone(), |name| join(&inside, name)), what));
-            }
-        }
-    }
-    wrong
-}
-
-/// Whether a rule can raise what it raises.
-fn check_raised(rule: &ExplainedRule, verdict: Verdict) -> Result<(), (Option<&str>, String)> {
-    if rule.limits.is_empty() {
-        return Ok(());
-    }
-    if verdict == Verdict::Deny {
-        let what = "a rule in `deny` lets nothing run, so it can raise no limits; remove `limits`";
-        return Err((None, what.to_owned()));
-    }
-    let is_of_commands = parse_rule(&rule.rule, verdict).is_ok_and(|rule| {
-        rule.tool_name().is_some_and(|tool| Limits::COMMAND_TOOLS.contains(&tool))
-    });
-    if !is_of_commands {
-        let what = "only a rule for commands, such as `Bash(make:*)`, can raise their limits; remove `limits`";
-        return Err((None, what.to_owned()));
-    }
-    rule.raised().map(drop).map_err(|(name, what)| (Some(name), what))
-}
-
-/// Whether a text is a rule.
-pub(crate) fn check_rule(text: &str, verdict: Verdict) -> Result<(), String> {
-    parse_rule(text, verdict).map(drop).map_err(|error| {
-        let text: String = text.chars().take(80).collect();
-        format!("rule `{text}`: {error}")
-    })
-}
-
-fn parse_rule(text: &str, verdict: Verdict) -> Result<Rule, RuleError> {
-    let source = Source { name: String::new(), line: None, owner: Owner::Person };
-    Rule::parse(text, verdict, source)
 }
 
 /// Places that hold null where it would be taken for absent. Somebody meant something by it.

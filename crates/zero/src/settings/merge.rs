@@ -1,0 +1,295 @@
+//! Which of the things that files say count: what stands later wins, lists add up, and a folder
+//! that is not trusted can only tighten.
+
+use serde_json::Value;
+use zero_core::Limits;
+use zero_policy::Mode;
+
+use super::{Entry, EntryState, limit, mode, sandbox};
+
+/// The entries so far, and what they amount to.
+#[derive(Debug, Default)]
+pub(super) struct Merge {
+    pub(super) entries: Vec<Entry>,
+    mode: Option<Mode>,
+    limits: Limits,
+}
+
+impl Merge {
+    /// Adds what a file says, and settles whether it counts.
+    pub(super) fn add(&mut self, mut entry: Entry, trusted: bool) {
+        entry.state = match entry.key.as_str() {
+            "permissions.ask" if !trusted && raises_limits(&entry.value) => {
+                // The question counts; what it would raise does not, and waits to be seen.
+                self.entries.push(Entry { value: without_limits(&entry.value), ..entry.clone() });
+                EntryState::SetAside
+            }
+            "permissions.ask" | "permissions.deny" | "sandbox.masked" => EntryState::Active,
+            "permissions.allow" if trusted => EntryState::Active,
+            "permissions.mode" if trusted || self.tightens_mode(&entry) => {
+                self.mode = mode(&entry);
+                self.override_earlier(&entry.key);
+                EntryState::Active
+            }
+            key if key.starts_with("limits.") && (trusted || self.tightens_limit(&entry)) => {
+                if let Some((name, value)) = limit(&entry) {
+                    let _ = self.limits.set(name, &value);
+                }
+                self.override_earlier(&entry.key);
+                EntryState::Active
+            }
+            key if trusted && sandbox::LISTS.contains(&key) => EntryState::Active,
+            "bash.on-timeout" if trusted || entry.value == "kill" => {
+                self.override_earlier(&entry.key);
+                EntryState::Active
+            }
+            "bash.on-timeout" => EntryState::SetAside,
+            key if trusted && !key.starts_with("permissions.") && !key.starts_with("limits.") => {
+                EntryState::NotUsed
+            }
+            _ => EntryState::SetAside,
+        };
+        self.entries.push(entry);
+    }
+
+    /// Whether a mode gives no freedom. The freer modes differ in kind, not only in degree, so
+    /// none of them counts as the stricter one.
+    fn tightens_mode(&self, entry: &Entry) -> bool {
+        match mode(entry) {
+            Some(Mode::Plan) => true,
+            Some(Mode::Ask) => self.mode != Some(Mode::Plan),
+            Some(Mode::AcceptEdits | Mode::Auto) | None => false,
+        }
+    }
+
+    fn tightens_limit(&self, entry: &Entry) -> bool {
+        let mut changed = self.limits.clone();
+        limit(entry).is_some_and(|(name, value)| changed.set(name, &value).is_ok())
+            && is_within(&changed, &self.limits)
+    }
+
+    fn override_earlier(&mut self, key: &str) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.key == key) {
+            if entry.state == EntryState::Active {
+                entry.state = EntryState::Overridden;
+            }
+        }
+    }
+}
+
+/// Whether no limit of `changed` is larger than in `usual`. All fields are named, so that a new
+/// one cannot be forgotten here.
+fn is_within(changed: &Limits, usual: &Limits) -> bool {
+    let Limits {
+        file_timeout,
+        search_timeout,
+        command_timeout,
+        mcp_timeout,
+        stop_grace,
+        model_output_bytes_max,
+        result_bytes_max,
+        file_bytes_max,
+        input_bytes_max,
+        session_calls_max,
+        host_calls_max,
+        queue_calls_max,
+        attempts_max,
+        breaker_failures_max,
+        breaker_pause,
+        command,
+        tool_commands,
+    } = changed;
+    let mut tools = tool_commands.keys().chain(usual.tool_commands.keys());
+    *file_timeout <= usual.file_timeout
+        && *search_timeout <= usual.search_timeout
+        && *command_timeout <= usual.command_timeout
+        && *mcp_timeout <= usual.mcp_timeout
+        && *stop_grace <= usual.stop_grace
+        && *model_output_bytes_max <= usual.model_output_bytes_max
+        && *result_bytes_max <= usual.result_bytes_max
+        && *file_bytes_max <= usual.file_bytes_max
+        && *input_bytes_max <= usual.input_bytes_max
+        && *session_calls_max <= usual.session_calls_max
+        && *host_calls_max <= usual.host_calls_max
+        && *queue_calls_max <= usual.queue_calls_max
+        && *attempts_max <= usual.attempts_max
+        && *breaker_failures_max <= usual.breaker_failures_max
+        && *breaker_pause <= usual.breaker_pause
+        && command.is_within(&usual.command)
+        && tools.all(|tool| changed.command_of(tool).is_within(&usual.command_of(tool)))
+}
+
+/// Whether a rule has limits.
+fn raises_limits(rule: &Value) -> bool {
+    rule.get("limits").is_some()
+}
+
+fn without_limits(rule: &Value) -> Value {
+    let mut rule = rule.clone();
+    if let Some(fields) = rule.as_object_mut() {
+        fields.shift_remove("limits");
+    }
+    rule
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{USER, layers};
+    use super::super::{LayerKind, Settings};
+    use super::*;
+    use crate::trust::Standing;
+
+    /// What counts and what does not, one line for each thing the files say.
+    #[track_caller]
+    fn check(files: &[(LayerKind, &str)], standing: Standing, expected: &[&str]) {
+        let settings = Settings::merge(&layers(files), standing);
+        let shown: Vec<String> = settings
+            .entries()
+            .iter()
+            .map(|entry| {
+                let Entry { layer, key, value, state, line, .. } = entry;
+                format!("{}:{line} {key} {value} {state:?}", layer.word())
+            })
+            .collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn later_files_win_and_rules_add_up() {
+        let project = "{\"permissions\": {\"allow\": [\n\"Grep\"], \"mode\": \"auto\"},\n\"limits\": {\"file-timeout\": \"40s\"}, \"hooks\": {\"x\": []}}";
+        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        check(
+            &[(LayerKind::User, USER), (LayerKind::Project, project)],
+            trusted,
+            &[
+                "user:1 permissions.allow \"Read\" Active",
+                "user:1 permissions.mode \"accept-edits\" Overridden",
+                "user:1 limits.file-timeout \"20s\" Overridden",
+                "project:2 permissions.allow \"Grep\" Active",
+                "project:2 permissions.mode \"auto\" Active",
+                "project:3 limits.file-timeout \"40s\" Active",
+                "project:3 hooks.x [] NotUsed",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_folder_that_is_not_trusted_can_only_tighten() {
+        for (mode, state) in [
+            ("plan", "Active"),
+            ("ask", "Active"),
+            ("accept-edits", "SetAside"),
+            ("auto", "SetAside"),
+        ] {
+            let project = format!(r#"{{"permissions": {{"mode": "{mode}"}}}}"#);
+            let user = r#"{"permissions": {"mode": "auto"}}"#;
+            let settings = Settings::merge(
+                &layers(&[(LayerKind::User, user), (LayerKind::Project, &project)]),
+                Standing::Never,
+            );
+            assert_eq!(format!("{:?}", settings.entries()[1].state), state, "{mode}");
+            let expected = if state == "Active" { mode } else { "auto" };
+            assert_eq!(json!(settings.mode()), json!(expected));
+        }
+        let local = r#"{"permissions": {"mode": "ask", "allow": ["Bash"], "ask": ["Edit"], "deny": ["Write"]},
+            "limits": {"file-timeout": "10s", "search-timeout": "2h", "session-calls": 2, "result": "1kb"},
+            "mcpServers": {"a": {}}, "mcp": {"b": 1}, "tools": {"c": 1}, "hooks": {"d": 1}}"#;
+        check(
+            &[
+                (LayerKind::Project, r#"{"permissions": {"mode": "plan"}}"#),
+                (LayerKind::Local, local),
+            ],
+            Standing::Never,
+            &[
+                "project:1 permissions.mode \"plan\" Active",
+                "local:1 permissions.mode \"ask\" SetAside",
+                "local:1 permissions.allow \"Bash\" SetAside",
+                "local:1 permissions.ask \"Edit\" Active",
+                "local:1 permissions.deny \"Write\" Active",
+                "local:2 limits.file-timeout \"10s\" Active",
+                "local:2 limits.search-timeout \"2h\" SetAside",
+                "local:2 limits.session-calls 2 Active",
+                "local:2 limits.result \"1kb\" Active",
+                "local:3 mcpServers.a {} SetAside",
+                "local:3 mcp.b 1 SetAside",
+                "local:3 tools.c 1 SetAside",
+                "local:3 hooks.d 1 SetAside",
+            ],
+        );
+    }
+
+    #[test]
+    fn every_limit_is_told_smaller_from_larger() {
+        for name in Limits::NAMES {
+            let usual = Limits::default();
+            let tried = |value: &str| {
+                let mut changed = usual.clone();
+                changed.set(name, value).map(|()| is_within(&changed, &usual)).ok()
+            };
+            let [small, large] = match *name {
+                name if name.ends_with("timeout") => [tried("1ms"), tried("900h")],
+                "command-memory" | "command-file" => [tried("40mb"), tried("900gb")],
+                "command-cpu" => [tried("1%"), tried("900%")],
+                "command-processes" | "command-open-files" => [tried("40"), tried("9000")],
+                _ => [tried("1"), tried("999999999999")],
+            };
+            assert_eq!((small, large), (Some(true), Some(false)), "{name}");
+        }
+    }
+
+    #[test]
+    fn commands_get_no_more_from_a_folder_that_is_not_trusted() {
+        let user =
+            r#"{"sandbox": {"network": ["a.org"]}, "limits": {"Bash": {"command-memory": "1GB"}}}"#;
+        let project = r#"{"sandbox": {"network": ["b.org"], "environment": ["X"], "writable": ["/x"], "masked": ["y"], "weaker": ["network"]},
+            "bash": {"on-timeout": "job"}, "limits": {"command-memory": "400MB", "command-cpu": "100%", "Bash": {"command-memory": "900MB", "command-file": "1GB"}},
+            "permissions": {"ask": [{"rule": "Bash(make:*)", "limits": {"command-memory": "9GB"}}]}}"#;
+        let local =
+            r#"{"bash": {"on-timeout": "kill"}, "limits": {"Bash": {"command-memory": "2GB"}}}"#;
+        let files =
+            [(LayerKind::User, user), (LayerKind::Project, project), (LayerKind::Local, local)];
+        check(
+            &files,
+            Standing::Never,
+            &[
+                "user:1 sandbox.network \"a.org\" Active",
+                "user:1 limits.Bash.command-memory \"1GB\" Overridden",
+                "project:1 sandbox.network \"b.org\" SetAside",
+                "project:1 sandbox.environment \"X\" SetAside",
+                "project:1 sandbox.writable \"/x\" SetAside",
+                "project:1 sandbox.masked \"y\" Active",
+                "project:1 sandbox.weaker \"network\" SetAside",
+                "project:2 bash.on-timeout \"job\" SetAside",
+                "project:2 limits.command-memory \"400MB\" Active",
+                "project:2 limits.command-cpu \"100%\" SetAside",
+                "project:2 limits.Bash.command-memory \"900MB\" Active",
+                "project:2 limits.Bash.command-file \"1GB\" SetAside",
+                "project:3 permissions.ask {\"rule\":\"Bash(make:*)\"} Active",
+                "project:3 permissions.ask {\"rule\":\"Bash(make:*)\",\"limits\":{\"command-memory\":\"9GB\"}} SetAside",
+                "local:1 bash.on-timeout \"kill\" Active",
+                "local:1 limits.Bash.command-memory \"2GB\" SetAside",
+            ],
+        );
+        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let settings = Settings::merge(&layers(&files), trusted);
+        assert!(settings.entries().iter().all(|entry| entry.state != EntryState::SetAside));
+        assert_eq!(settings.network(), ["a.org", "b.org"]);
+        let mut limits = Limits::default();
+        settings.limits(&mut limits);
+        let bash = limits.command_of(&zero_core::ToolName::new("Bash").unwrap());
+        assert_eq!(bash.memory_max, zero_core::ByteSize::megabytes(2000));
+        assert_eq!(bash.file_max, zero_core::ByteSize::megabytes(1000));
+        let raised = settings.policy_rules().remove(0).limits;
+        assert_eq!(json!(raised), json!({"command-memory": "9 GB"}));
+        for (key, expected) in [
+            ("limits.Bash", json!({"command-memory": "2GB", "command-file": "1GB"})),
+            ("limits.Bash.command-file", json!("1GB")),
+            ("sandbox.network", json!(["a.org", "b.org"])),
+            ("sandbox.weaker", json!(["network"])),
+        ] {
+            assert_eq!(settings.value(key).map(|(value, _)| value), Some(expected), "{key}");
+        }
+    }
+}
