@@ -206,3 +206,32 @@ proptest! {
         prop_assert!(denied || !allowed, "{} on {}", text, line);
     }
 }
+
+#[test]
+fn every_rule_of_a_verdict_that_matches_raises_limits() {
+    let raising = |text: &str, verdict, memory: &str| {
+        let mut limits = CommandLimitChange::default();
+        limits.set(zero_core::CommandLimit::Memory, memory).unwrap();
+        rule(text, verdict).with_limits(limits)
+    };
+    let rules = Rules::new(
+        vec![
+            rule("Bash(make:*)", Verdict::Allow),
+            raising("Bash(make all)", Verdict::Allow, "2GB"),
+            raising("Bash(make a*)", Verdict::Allow, "1GB"),
+            raising("Bash(make deploy:*)", Verdict::Ask, "3GB"),
+            raising("Bash", Verdict::Ask, "600MB"),
+        ],
+        Places::default(),
+    );
+    let check = |verdict, line: &str, expected: &str| {
+        let limits = rules.raised_limits(verdict, &CommandWords::new(&words(line)));
+        let shown: Vec<String> = limits.shown().map(|(_, value)| value).collect();
+        assert_eq!(shown.join(" "), expected, "{verdict} {line}");
+    };
+    check(Verdict::Allow, "make all", "2 GB");
+    check(Verdict::Allow, "make any", "1 GB");
+    check(Verdict::Allow, "make deploy", "");
+    check(Verdict::Ask, "make deploy now", "3 GB");
+    check(Verdict::Ask, "make all", "600 MB");
+}
