@@ -22,7 +22,7 @@ pub(crate) const LOCALHOST: &str = "localhost";
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SandboxSettings {
-    /// Hosts that commands may reach, such as `crates.io` or `*.npmjs.org`; `localhost` means
+    /// Hosts that commands may reach, such as `golang.org` or `*.npmjs.org`; `localhost` means
     /// servers that commands of the same session started. Nobody when empty.
     network: Vec<String>,
     /// Further environment variables that commands get: `NPM_TOKEN`, or `MY_*` for those of them
@@ -97,7 +97,7 @@ fn check_host(text: &str) -> Result<(), String> {
         return Err(format!("is this machine; write `{LOCALHOST}` for servers of the session"));
     }
     check_hosts(text).map_err(|_| {
-        "names no host; write one such as `crates.io`, `*.npmjs.org` or `localhost`, without \
+        "names no host; write one such as `golang.org`, `*.npmjs.org` or `localhost`, without \
          scheme, port and path"
             .to_owned()
     })
@@ -288,10 +288,10 @@ mod tests {
 
     #[test]
     fn hosts_are_named_as_in_rules() {
-        for fine in ["crates.io", "*.npmjs.org", "localhost", "*", "10.0.0.1", "a.*.com"] {
+        for fine in ["golang.org", "*.npmjs.org", "localhost", "*", "10.0.0.1", "a.*.com"] {
             check("network", fine, None);
         }
-        for bad in ["https://crates.io", "crates.io/x", "a b", "", "crates.io:443"] {
+        for bad in ["https://golang.org", "golang.org/x", "a b", "", "golang.org:443"] {
             let what = format!("`{bad}` names no host");
             check("network", bad, Some(&what));
         }
@@ -381,11 +381,11 @@ mod tests {
     fn commands_get_what_the_settings_say() {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
-        let text = r#"{"sandbox": {"network": ["crates.io", "localhost"], "environment": ["A*"],
+        let text = r#"{"sandbox": {"network": ["golang.org", "localhost"], "environment": ["A*"],
             "writable": ["~/.cache/x"], "masked": ["notes"], "weaker": ["host_sockets"]},
             "bash": {"on-timeout": "job"}}"#;
         let commands = settings(text).commands(&Config::for_test(&folder), &folder.join("w"));
-        let reach = Reach { hosts: vec!["crates.io".to_owned()], localhost: true };
+        let reach = Reach { hosts: vec!["golang.org".to_owned()], localhost: true };
         assert_eq!(commands.reach, reach);
         assert_eq!(commands.environment_allowed, ["A*"]);
         assert_eq!(commands.writable, [folder.join("home/.cache/x")]);

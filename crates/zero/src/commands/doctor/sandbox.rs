@@ -226,8 +226,8 @@ mod tests {
         }
         check(&[], "Well commands reach nobody");
         check(
-            &["crates.io", "localhost"],
-            "Well commands may reach crates.io, localhost, where `localhost` is servers of the same session",
+            &["golang.org", "localhost"],
+            "Well commands may reach golang.org, localhost, where `localhost` is servers of the same session",
         );
         check(
             &["a.b", "*"],
