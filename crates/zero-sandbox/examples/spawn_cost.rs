@@ -1,8 +1,7 @@
 //! What it costs to start a command behind walls and to read what it writes, in nanoseconds.
 //!
 //! Prints one line of JSON, after one with the fastest of each when `fastest` is the second argument.
-//! `cargo xtask bench` runs it. What is compared takes turns, so that a
-//! busy machine slows all of it.
+//! `cargo xtask bench` runs it. What is compared takes turns, so that a busy machine slows all of it.
 
 #![expect(
     clippy::print_stdout,
@@ -11,8 +10,10 @@
     reason = "a measurement, which starts others beside ours"
 )]
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio as StdStdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,19 @@ use zero_sandbox::{CommandSpec, Network, ProcessLimits, Profile, Property};
 
 const GIGABYTE: &str = "1G";
 const PAUSE: Duration = Duration::from_millis(30);
+/// How long what a command left may take to go after its end was told.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// What a person's workspace holds and a command must not change.
+const PROTECTED: &[&str] =
+    &["ws/.git/hooks", "ws/.git/config", "ws/.github/workflows", "ws/.envrc"];
+/// The same, where there is nothing yet.
+const PROTECTED_MISSING: &[&str] = &["ws/.vscode", "ws/.mcp.json"];
+/// What a person's home holds and a command must not read.
+const SECRET_FOLDERS: &[&str] =
+    &["home/.ssh", "home/.aws", "home/.gnupg", "home/.kube", "home/.config/gcloud", "state"];
+const SECRET_FILES: &[&str] =
+    &["home/.netrc", "home/.npmrc", "home/.git-credentials", "home/.cargo/credentials.toml"];
 
 fn main() -> ExitCode {
     zero_sandbox::child::from_argv0();
@@ -41,7 +55,7 @@ fn main() -> ExitCode {
         let [plain, bare_bwrap, landlock, walls] = &mut times;
         plain.push(timed(|| succeed(Command::new("/bin/true"))));
         landlock.push(timed(|| run(direct, place.order(Use::WithoutBubblewrap, "/bin/true", &[]))));
-        bare_bwrap.push(timed(|| succeed(place.plain_bwrap(bwrap))));
+        bare_bwrap.push(timed(|| succeed(plain_bwrap(bwrap))));
         walls.push(timed(|| run(full, place.order(Use::All, "/bin/true", &[]))));
     }
     if std::env::args().nth(2).is_some_and(|word| word == "fastest") {
@@ -49,6 +63,7 @@ fn main() -> ExitCode {
     }
     let [plain, bwrap, landlock, walls] = times.map(median);
     let (mut drained, mut piped) = (Vec::new(), Vec::new());
+    let before = peak_kb();
     for _ in 0..rounds.min(5) {
         drained.push(timed(|| drain(full, &place)));
         piped.push(timed(|| {
@@ -57,29 +72,39 @@ fn main() -> ExitCode {
             succeed(shell);
         }));
     }
+    let drain_kb = peak_kb().saturating_sub(before);
     let [drained, piped] = [drained, piped].map(median);
     let left = left_by(&wardens, &place, 1000);
     println!(
         "{{\"plain_ns\":{plain},\"bwrap_ns\":{bwrap},\"landlock_ns\":{landlock},\
-         \"walls_ns\":{walls},\"drained_ns\":{drained},\"piped_ns\":{piped},\"left\":{left}}}"
+         \"walls_ns\":{walls},\"drained_ns\":{drained},\"piped_ns\":{piped},\
+         \"drain_kb\":{drain_kb},\"left\":{left:?}}}"
     );
     ExitCode::SUCCESS
 }
 
-/// A workspace as people have it, outside `/tmp`.
+/// A workspace and a home as people have them, outside `/tmp`.
 struct Place(tempfile::TempDir);
 
 impl Place {
     fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("zero-cost-").tempdir_in("/var/tmp").unwrap();
-        for name in ["ws/.git/hooks", "tmp", "secret"] {
-            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        let place = tempfile::Builder::new().prefix("zero-cost-").tempdir_in("/var/tmp").unwrap();
+        let path = |name: &str| place.path().join(name);
+        for name in ["ws/.git/hooks", "ws/.github/workflows", "tmp", "home/.cargo"] {
+            fs::create_dir_all(path(name)).unwrap();
         }
-        Self(folder)
+        for name in SECRET_FOLDERS {
+            fs::create_dir_all(path(name)).unwrap();
+        }
+        for name in SECRET_FILES.iter().chain(&["ws/.git/config", "ws/.envrc", "ws/file"]) {
+            fs::write(path(name), "text").unwrap();
+        }
+        Self(place)
     }
 
     fn order(&self, layers: Use, program: &str, args: &[&str]) -> Order {
         let path = |name: &str| self.0.path().join(name);
+        let paths = |names: [&[&str]; 2]| names.concat().into_iter().map(path).collect();
         let inside = layers == Use::All;
         Order {
             command: CommandSpec {
@@ -90,8 +115,9 @@ impl Place {
             },
             profile: Profile {
                 writable: vec![path("ws")],
-                protected: if inside { vec![path("ws/.git/hooks")] } else { Vec::new() },
-                masked: vec![path("secret")],
+                // Without namespaces a writable folder is writable as a whole.
+                protected: if inside { paths([PROTECTED, PROTECTED_MISSING]) } else { Vec::new() },
+                masked: paths([SECRET_FOLDERS, SECRET_FILES]),
                 network: Network::Nothing,
                 limits: ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() },
                 tmp: path("tmp"),
@@ -107,21 +133,30 @@ impl Place {
         }
     }
 
-    /// The same namespaces and folders, by bubblewrap alone.
-    fn plain_bwrap(&self, bwrap: &str) -> Command {
-        let mut command = Command::new(bwrap);
-        let users = "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try";
-        let rest = "--unshare-net --die-with-parent --cap-drop ALL --ro-bind / /";
-        let own = "--dev /dev --proc /proc --tmpfs /run";
-        command.args([users, rest, own].iter().flat_map(|words| words.split(' ')));
-        command.args(["--bind".as_ref(), self.0.path().join("tmp").as_os_str(), "/tmp".as_ref()]);
-        let ws = self.0.path().join("ws");
-        command.arg("--bind").args([&ws, &ws]);
-        command.arg("--ro-bind").args([ws.join(".git/hooks"), ws.join(".git/hooks")]);
-        command.arg("--tmpfs").arg(self.0.path().join("secret"));
-        command.args(["--", "/bin/true"]);
-        command
+    /// Every file and folder in it.
+    fn files(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let mut open: Vec<PathBuf> = vec![self.0.path().to_owned()];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(folder).unwrap().flatten() {
+                found.insert(entry.path().display().to_string());
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    open.push(entry.path());
+                }
+            }
+        }
+        found
     }
+}
+
+/// The same namespaces and a root like ours, by bubblewrap alone.
+fn plain_bwrap(bwrap: &str) -> Command {
+    let mut command = Command::new(bwrap);
+    let users = "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try";
+    let rest = "--unshare-net --die-with-parent --cap-drop ALL --ro-bind / /";
+    let own = "--dev /dev --proc /proc --tmpfs /tmp -- /bin/true";
+    command.args([users, rest, own].iter().flat_map(|words| words.split(' ')));
+    command
 }
 
 fn run(warden: &Warden, order: Order) {
@@ -141,29 +176,74 @@ fn drain(warden: &Warden, place: &Place) {
     assert_eq!(collected.unwrap().0.stdout.total_bytes(), 1 << 30);
 }
 
-/// Processes and handles that so many commands leave to their wardens.
-fn left_by(wardens: &[Warden; 2], place: &Place, commands: usize) -> usize {
-    let held = || -> usize {
-        // Ends that were told may still be on their way out.
-        std::thread::sleep(Duration::from_millis(300));
-        wardens.iter().filter_map(Warden::pid).map(|pid| children(pid) + handles(pid)).sum()
-    };
-    let before = held();
+/// The most memory this process has held, in kilobytes.
+fn peak_kb() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// What so many commands leave, one name a thing: processes and zombies, handles, mounts, control
+/// groups, and files.
+fn left_by(wardens: &[Warden; 2], place: &Place, commands: usize) -> Vec<String> {
+    let before = Traces::of(wardens, place);
     for _ in 0..commands / 2 {
         for (warden, layers) in wardens.iter().zip([Use::All, Use::WithoutBubblewrap]) {
             run(warden, place.order(layers, "/bin/true", &[]));
         }
     }
-    held().saturating_sub(before)
+    Traces::of(wardens, place).more_than(&before)
 }
 
-fn children(pid: u32) -> usize {
-    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    list.unwrap_or_default().split_whitespace().count()
+/// What can be seen of commands from outside.
+struct Traces {
+    /// By kind, because a keeper that stands ready has another number each time.
+    counts: [(&'static str, usize); 4],
+    files: BTreeSet<String>,
+}
+
+impl Traces {
+    fn of(wardens: &[Warden; 2], place: &Place) -> Self {
+        // Ends that were told may still be on their way out.
+        std::thread::sleep(SETTLE);
+        let own = std::process::id();
+        let pids = || wardens.iter().filter_map(Warden::pid).chain([own]);
+        let lines = |path: &str| fs::read_to_string(path).unwrap_or_default().lines().count();
+        Self {
+            counts: [
+                ("processes", pids().map(below).sum()),
+                ("handles", pids().map(handles).sum()),
+                ("mounts", lines("/proc/self/mountinfo")),
+                ("control groups", groups(Path::new("/sys/fs/cgroup"))),
+            ],
+            files: place.files(),
+        }
+    }
+
+    fn more_than(&self, before: &Self) -> Vec<String> {
+        let counts = self.counts.iter().zip(&before.counts).filter(|(now, then)| now.1 > then.1);
+        let counts = counts.map(|(now, then)| format!("{} {}", now.1 - then.1, now.0));
+        counts.chain(self.files.difference(&before.files).cloned()).collect()
+    }
+}
+
+/// Processes below one, ended ones among them.
+fn below(pid: u32) -> usize {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children = list.split_whitespace().filter_map(|pid| pid.parse().ok());
+    children.map(|child| 1 + below(child)).sum()
 }
 
 fn handles(pid: u32) -> usize {
-    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// Control groups of commands, ours and those of whoever else runs some here.
+fn groups(folder: &Path) -> usize {
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let is_ours = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("zero-");
+    folders.map(|entry| if is_ours(&entry) { 1 } else { groups(&entry.path()) }).sum()
 }
 
 fn timed(work: impl FnOnce()) -> Duration {

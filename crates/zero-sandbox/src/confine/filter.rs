@@ -217,20 +217,49 @@ fn made_for(sockets: Sockets) -> Result<BpfProgram, FilterError> {
         target()?,
     )?;
     let body: BpfProgram = filter.try_into()?;
-    Ok(preamble().into_iter().chain(body).collect())
+    Ok(preamble().into_iter().chain(refusals(sockets)?).chain(body).collect())
+}
+
+/// Refuses the calls that are refused whatever their arguments; any other goes on behind it.
+///
+/// A search and no list: when a filter is installed, the kernel runs it once for every number there
+/// is, and a command waits for that.
+fn refusals(sockets: Sockets) -> Result<BpfProgram, FilterError> {
+    let shared = match sockets {
+        Sockets::Pairs | Sockets::Internet => SHARED_WITH_HOST,
+        Sockets::Unix | Sockets::UnixAndInternet => &[],
+    };
+    let calls = REFUSED.iter().chain(shared).map(|call| u32::try_from(*call));
+    let mut calls = calls.collect::<Result<Vec<u32>, _>>().map_err(|_| FilterError(None))?;
+    calls.sort_unstable();
+    calls.dedup();
+    let mut steps = search(&calls, 0).ok_or(FilterError(None))?;
+    steps.push(step(RETURN, 0, 0, ERRNO | libc::EPERM.unsigned_abs()));
+    Ok(steps)
+}
+
+/// Jumps over `after` steps if the number that was loaded is among these, which are in order, and
+/// over one more if it is not. Nothing when that is too far.
+fn search(calls: &[u32], after: usize) -> Option<Vec<sock_filter>> {
+    if let [call] = calls {
+        let (found, not) = (u8::try_from(after).ok()?, u8::try_from(after + 1).ok()?);
+        return Some(vec![step(JUMP_EQUAL, found, not, *call)]);
+    }
+    let (low, high) = calls.split_at(calls.len() / 2);
+    let first = *high.first()?;
+    let high = search(high, after)?;
+    let low = search(low, after + high.len())?;
+    let over = u8::try_from(low.len()).ok()?;
+    Some([vec![step(JUMP_AT_LEAST, over, 0, first)], low, high].concat())
 }
 
 fn target() -> Result<TargetArch, FilterError> {
     std::env::consts::ARCH.try_into().map_err(|_| FilterError(None))
 }
 
+/// Calls that are refused with certain arguments.
 fn rules(sockets: Sockets) -> Result<BTreeMap<i64, Vec<SeccompRule>>, FilterError> {
-    // No rules for a call: it is refused whatever its arguments.
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    if matches!(sockets, Sockets::Pairs | Sockets::Internet) {
-        rules.extend(SHARED_WITH_HOST.iter().map(|call| (*call, Vec::new())));
-    }
+    let mut rules = BTreeMap::new();
     let mut namespaces = Vec::new();
     for bit in NEW_NAMESPACES {
         namespaces.push(has_bit(0, bit.unsigned_abs())?);
@@ -318,16 +347,21 @@ const AUDIT_ARCH: u32 = 0;
 /// their own, so a list of numbers does not see them.
 const X32_CALLS: u32 = 0x4000_0000;
 
+// Steps of a filter, and what it can answer.
+const LOAD: u16 = 0x20;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+const KILL_PROCESS: u32 = 0x8000_0000;
+const ERRNO: u32 = 0x0005_0000;
+
+fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
 /// What the list cannot say: calls of other interfaces end the process, and `clone3`, whose flags
 /// lie in memory where no filter sees them, does not exist; libraries then fall back to `clone`.
 fn preamble() -> Vec<sock_filter> {
-    const LOAD: u16 = 0x20;
-    const JUMP_EQUAL: u16 = 0x15;
-    const JUMP_AT_LEAST: u16 = 0x35;
-    const RETURN: u16 = 0x06;
-    const KILL_PROCESS: u32 = 0x8000_0000;
-    const ERRNO: u32 = 0x0005_0000;
-    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
     let clone3 = u32::try_from(libc::SYS_clone3).unwrap_or(u32::MAX);
     vec![
         step(LOAD, 0, 0, 4),
@@ -349,6 +383,68 @@ mod tests {
     fn a_filter_arrives_as_it_was() {
         let filter = program(Sockets::Unix).unwrap();
         assert_eq!(from_numbers(&to_numbers(&filter)), filter);
+    }
+
+    /// What a filter answers to a call with these arguments, and after how many steps.
+    fn answer(filter: &[sock_filter], call: u32, args: [u32; 6]) -> (u32, usize) {
+        let (mut at, mut value, mut count) = (0, 0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = filter[at];
+            count += 1;
+            at += 1;
+            let jump = |holds: bool| usize::from(if holds { jt } else { jf });
+            match code {
+                LOAD => {
+                    value = match k {
+                        0 => call,
+                        4 => AUDIT_ARCH,
+                        // The low halves of the arguments, on a little-endian machine.
+                        k => args[usize::try_from((k - 16) / 8).unwrap()],
+                    }
+                }
+                0x54 => value &= k,
+                0x05 => at += usize::try_from(k).unwrap(),
+                JUMP_EQUAL => at += jump(value == k),
+                JUMP_AT_LEAST => at += jump(value >= k),
+                0x25 => at += jump(value > k),
+                RETURN => return (k, count),
+                code => panic!("no such step: {code:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn exactly_the_listed_calls_are_refused_and_soon() {
+        const ALLOW: u32 = 0x7fff_0000;
+        let refused = ERRNO | libc::EPERM.unsigned_abs();
+        for sockets in [Sockets::Unix, Sockets::Pairs] {
+            let filter = program(sockets).unwrap();
+            for call in 0..1024_u32 {
+                let number = libc::c_long::from(call);
+                // Of a pair of sockets, and of a socket, these are Unix ones.
+                let (said, steps) = answer(&filter, call, [1, 0, 0, 0, 0, 0]);
+                let is_listed = REFUSED.contains(&number)
+                    || sockets == Sockets::Pairs
+                        && (SHARED_WITH_HOST.contains(&number) || number == libc::SYS_socket);
+                let expected = match number {
+                    libc::SYS_clone3 => ERRNO | libc::ENOSYS.unsigned_abs(),
+                    _ if is_listed => refused,
+                    _ => ALLOW,
+                };
+                assert_eq!(said, expected, "{call} with {sockets:?}");
+                let looks_at_args = [
+                    libc::SYS_clone,
+                    libc::SYS_unshare,
+                    libc::SYS_ioctl,
+                    libc::SYS_socket,
+                    libc::SYS_socketpair,
+                ];
+                assert!(steps < 50 || looks_at_args.contains(&number), "{call}: {steps} steps");
+            }
+            let new_user = [libc::CLONE_NEWUSER.unsigned_abs(), 0, 0, 0, 0, 0];
+            let unshare = u32::try_from(libc::SYS_unshare).unwrap();
+            assert_eq!(answer(&filter, unshare, new_user).0, refused);
+        }
     }
 
     #[test]

@@ -279,6 +279,16 @@ impl Drop for Lab {
     }
 }
 
+/// Starts the process that is to be attacked, and waits until it is who it will be: until then it
+/// is the shell, and the one who started it.
+fn victim(mut command: Command) -> Child {
+    let mut victim = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(victim.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "waiting\n");
+    victim
+}
+
 /// What a command printed, and how it ended if not well.
 fn said(mut command: Command) -> String {
     let output = command.stderr(Stdio::piped()).output().unwrap();
