@@ -138,7 +138,7 @@ struct Inside {
     /// What bubblewrap says when the walls cannot be put up.
     complaints: OwnedFd,
     processes: u64,
-    _placeholders: Placeholders,
+    placeholders: Option<Placeholders>,
 }
 
 impl Prepared {
@@ -275,10 +275,12 @@ impl Prepared {
         &self.confinement
     }
 
-    /// Takes away what had to be made on the host. To be called when the command has ended;
-    /// dropping does the same.
-    pub(crate) fn cleanup(self) {
-        drop(self);
+    /// Takes away what had to be made on the host. To be called when nothing is left of the
+    /// command; dropping does the same.
+    pub(crate) fn cleanup(&mut self) {
+        if let Way::Bubblewrap(inside) = &mut self.way {
+            inside.placeholders = None;
+        }
     }
 }
 
@@ -410,7 +412,7 @@ fn through(
         complaints: in_memory(&[]).map_err(ConfineError::HandOver)?,
         // Bubblewrap and the last step.
         processes: 2,
-        _placeholders: placeholders,
+        placeholders: Some(placeholders),
     };
     Ok((image, Way::Bubblewrap(Box::new(inside))))
 }

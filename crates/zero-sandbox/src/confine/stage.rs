@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::restrict::{ApplyError, Ready, Restrictions};
-use super::word::Word;
+use super::word::{Last, Word};
 use crate::kernel_file;
 use crate::profile::CommandSpec;
 use crate::warden::LEFTOVER_GRACE;
 use crate::warden::message::Step;
-use crate::warden::raw::{self, CStrings, Forked, Reap, Reaped};
+use crate::warden::raw::{self, CStrings, Reap, Reaped};
 
 /// Where bubblewrap finds us: a link in the child's own `/dev`, so that our name is the last part
 /// of it whatever the binary is called and wherever it lies.
@@ -73,6 +73,8 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
     let image = Image::new(&command).map_err(|error| failed("cannot start", &error))?;
     let ready = Ready::new(&restrictions, &command.folder)
         .map_err(|error| failed("cannot confine", &error))?;
+    // Before the filter, which would look at each of these calls; what we start inherits it.
+    raw::reset_signals();
     match ready.apply() {
         Ok(()) => {}
         Err(ApplyError::Folder(errno)) => {
@@ -91,10 +93,10 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
     };
     say(word, Word::Started).map_err(|error| failed("cannot say so", &error))?;
     let ended = wait_for(main);
-    let leftover = linger(std::process::id());
+    let last = Last { leftover: linger(std::process::id()), used: raw::used_by_children() };
     let last = match ended {
-        Reaped { signal: Some(signal), .. } => Word::Signalled { signal, leftover },
-        Reaped { exit_code, .. } => Word::Returned { code: exit_code.unwrap_or(0), leftover },
+        Reaped { signal: Some(signal), .. } => Word::Signalled { signal, last },
+        Reaped { exit_code, .. } => Word::Returned { code: exit_code.unwrap_or(0), last },
     };
     // Whoever listens may be gone, and then nobody wants to know.
     let said = say(word, last);
@@ -106,34 +108,30 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
 fn start(image: &Image, streams: &[RawFd; 3]) -> io::Result<Result<i32, (Step, i32)>> {
     let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (argv, envp) = (CStrings::new(&image.argv), CStrings::new(&image.envp));
-    match raw::fork()? {
-        Forked::Child => {
-            let (step, errno) = match take_streams(streams) {
-                Ok(()) => {
-                    raw::reset_signals();
-                    let errno = raw::execute(&image.program, &argv, &envp);
-                    let is_there = rustix::fs::access(&*image.program, rustix::fs::Access::EXISTS);
-                    (if is_there.is_ok() { Step::Execute } else { Step::Find }, errno)
-                }
-                Err(errno) => (Step::Stdio, errno),
-            };
-            let [a, b, c, d] = errno.to_ne_bytes();
-            let _ = rustix::io::write(&child_report, &[step as u8, a, b, c, d]);
-            raw::exit(127)
-        }
-        Forked::Parent(pid) => {
-            drop(child_report);
-            for stream in streams {
-                raw::close_number(*stream);
+    let child = || {
+        let (step, errno) = match take_streams(streams) {
+            Ok(()) => {
+                let errno = raw::execute(&image.program, &argv, &envp);
+                let is_there = rustix::fs::access(&*image.program, rustix::fs::Access::EXISTS);
+                (if is_there.is_ok() { Step::Execute } else { Step::Find }, errno)
             }
-            let mut bytes = [0; 5];
-            match rustix::io::retry_on_intr(|| rustix::io::read(&report, &mut bytes))? {
-                0 => Ok(Ok(pid)),
-                _ => {
-                    let [step, a, b, c, d] = bytes;
-                    Ok(Err((Step::from_byte(step), i32::from_ne_bytes([a, b, c, d]))))
-                }
-            }
+            Err(errno) => (Step::Stdio, errno),
+        };
+        let [a, b, c, d] = errno.to_ne_bytes();
+        let _ = rustix::io::write(&child_report, &[step as u8, a, b, c, d]);
+        127
+    };
+    let pid = raw::spawn(child)?;
+    drop(child_report);
+    for stream in streams {
+        raw::close_number(*stream);
+    }
+    let mut bytes = [0; 5];
+    match rustix::io::retry_on_intr(|| rustix::io::read(&report, &mut bytes))? {
+        0 => Ok(Ok(pid)),
+        _ => {
+            let [step, a, b, c, d] = bytes;
+            Ok(Err((Step::from_byte(step), i32::from_ne_bytes([a, b, c, d]))))
         }
     }
 }

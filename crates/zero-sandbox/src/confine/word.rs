@@ -6,8 +6,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-const RECORD_BYTES: usize = 16;
+use crate::warden::raw::Used;
+
+const RECORD_BYTES: usize = 32;
+const FIELD_BYTES: usize = 8;
 
 /// One word from inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,36 +21,50 @@ pub(crate) enum Word {
     /// The walls stand, and the program does not run: the step that failed and the system's number.
     NotRun { step: u8, errno: i32 },
     /// The program returned.
-    Returned { code: i32, leftover: u32 },
+    Returned { code: i32, last: Last },
     /// A signal ended the program.
-    Signalled { signal: i32, leftover: u32 },
+    Signalled { signal: i32, last: Last },
+}
+
+/// What there is to say at the end, however it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Last {
+    /// Processes that are still there, besides those of the walls.
+    pub(crate) leftover: u32,
+    /// What was used by those that are not.
+    pub(crate) used: Used,
 }
 
 impl Word {
     pub(crate) fn to_bytes(self) -> [u8; RECORD_BYTES] {
+        let mut used = [0; 2];
         let (kind, value, more) = match self {
             Self::Started => (1, 0, 0),
             Self::NotRun { step, errno } => (2, errno, u32::from(step)),
-            Self::Returned { code, leftover } => (3, code, leftover),
-            Self::Signalled { signal, leftover } => (4, signal, leftover),
+            Self::Returned { code, last } => (3, code, last.fields(&mut used)),
+            Self::Signalled { signal, last } => (4, signal, last.fields(&mut used)),
         };
         let mut bytes = [0; RECORD_BYTES];
-        let parts = [u32::to_ne_bytes(kind), i32::to_ne_bytes(value), u32::to_ne_bytes(more)];
-        for (place, part) in bytes.chunks_exact_mut(4).zip(parts) {
-            place.copy_from_slice(&part);
+        let [kind, value, more] = [kind, value.cast_unsigned(), more].map(u64::from);
+        let fields = [kind | value << 32, more, used[0], used[1]];
+        for (place, field) in bytes.chunks_exact_mut(FIELD_BYTES).zip(fields) {
+            place.copy_from_slice(&field.to_ne_bytes());
         }
         bytes
     }
 
     fn from_bytes(bytes: [u8; RECORD_BYTES]) -> Option<Self> {
-        let mut parts = bytes.chunks_exact(4).map(|part| part.try_into().unwrap_or_default());
-        let (kind, value, more) = (parts.next()?, parts.next()?, parts.next()?);
-        let (value, more) = (i32::from_ne_bytes(value), u32::from_ne_bytes(more));
-        match u32::from_ne_bytes(kind) {
+        let parts = bytes.chunks_exact(FIELD_BYTES);
+        let mut fields = parts.map(|part| u64::from_ne_bytes(part.try_into().unwrap_or_default()));
+        let (first, more) = (fields.next()?, u32::try_from(fields.next()?).ok()?);
+        let (cpu_time, largest_bytes) = (Duration::from_micros(fields.next()?), fields.next()?);
+        let value = u32::try_from(first >> 32).ok()?.cast_signed();
+        let last = Last { leftover: more, used: Used { cpu_time, largest_bytes } };
+        match first & u64::from(u32::MAX) {
             1 => Some(Self::Started),
             2 => Some(Self::NotRun { step: u8::try_from(more).ok()?, errno: value }),
-            3 => Some(Self::Returned { code: value, leftover: more }),
-            4 => Some(Self::Signalled { signal: value, leftover: more }),
+            3 => Some(Self::Returned { code: value, last }),
+            4 => Some(Self::Signalled { signal: value, last }),
             _ => None,
         }
     }
@@ -62,17 +80,27 @@ impl Word {
     }
 }
 
+impl Last {
+    /// Puts what was used into two fields, and gives the third.
+    fn fields(self, used: &mut [u64; 2]) -> u32 {
+        let micros = self.used.cpu_time.as_micros();
+        *used = [u64::try_from(micros).unwrap_or(u64::MAX), self.used.largest_bytes];
+        self.leftover
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_word_arrives_as_it_was_said() {
+        let used = Used { cpu_time: Duration::from_micros(7), largest_bytes: 1 << 40 };
         let words = [
             Word::Started,
-            Word::NotRun { step: 7, errno: 2 },
-            Word::Returned { code: 255, leftover: 0 },
-            Word::Signalled { signal: 9, leftover: 3 },
+            Word::NotRun { step: 7, errno: -2 },
+            Word::Returned { code: 255, last: Last { leftover: 0, used } },
+            Word::Signalled { signal: 9, last: Last { leftover: 3, used } },
         ];
         for word in words {
             assert_eq!(Word::from_bytes(word.to_bytes()), Some(word));

@@ -21,7 +21,7 @@ use super::message::{self, Asked, Failure, OrderText, Step, Told};
 use super::raw::{self, Reap, Reaped};
 use super::{LEFTOVER_GRACE, LimitsBy};
 use crate::cgroup::{Groups, Places};
-use crate::confine::word::Word;
+use crate::confine::word::{Last, Word};
 use crate::confine::{ConfineError, Prepared, Whose};
 use crate::limits_watch::{self, Watch};
 use crate::net::Entry;
@@ -63,11 +63,12 @@ pub(super) fn keep(
             // Nobody to tell is seen as a closed channel below.
             let _ = message::send(channel, &started, &[]);
             let ended = keeper.run();
-            // The groups and all that was made for the command are removed before its end is
-            // told: then nothing is left.
+            // What was made for the command where others see it is removed before its end is told.
             keeper.prepared.cleanup();
-            drop(keeper.groups);
-            Told::Ended(ended)
+            let _ = message::send(channel, &Told::Ended(ended), &[]);
+            // The walls around nothing, and the groups of nobody, may go while zero goes on.
+            keeper.bury();
+            return;
         }
     };
     let _ = message::send(channel, &told, &[]);
@@ -82,6 +83,10 @@ struct Keeper<'a> {
     watch: Watch,
     deadline: Option<Instant>,
     main_ended: Option<Reaped>,
+    /// How the command ended behind its walls, as was said there.
+    said: Option<(Reaped, Last)>,
+    /// Whether it may yet be said.
+    is_listening: bool,
     /// What was used before anything was killed.
     cpu_time: Duration,
 }
@@ -130,6 +135,8 @@ impl<'a> Keeper<'a> {
             channel,
             signals,
             main,
+            is_listening: prepared.word().is_some(),
+            said: None,
             prepared,
             groups,
             watch,
@@ -148,7 +155,7 @@ impl<'a> Keeper<'a> {
             }
             None => {
                 leftover_processes = self.hear_the_end();
-                let left = self.linger();
+                let left = if self.is_only_walls() { Children::None } else { self.linger() };
                 // Asked before the killing, which makes the tree run into its limits.
                 let why = self.groups.exceeded().unwrap_or(Why::Finished);
                 if left == Children::Some {
@@ -158,7 +165,11 @@ impl<'a> Keeper<'a> {
             }
         };
         let why = self.without_walls(why);
-        let used = raw::used_by_children();
+        let mut used = raw::used_by_children();
+        if let Some((_, last)) = &self.said {
+            used.cpu_time = used.cpu_time.max(last.used.cpu_time);
+            used.largest_bytes = used.largest_bytes.max(last.used.largest_bytes);
+        }
         let main = self.main_ended.as_ref();
         Ended {
             exit_code: main.and_then(|main| main.exit_code),
@@ -170,23 +181,56 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// After the end of the process that holds the namespaces: what was said inside about the end
-    /// of the command, which is another. Gives the number of processes it left.
-    fn hear_the_end(&mut self) -> u32 {
-        let Some(word) = self.prepared.word() else { return 0 };
+    /// Hears what is said inside about the end of the command, if it is.
+    fn listen(&mut self) {
+        let Some(word) = self.prepared.word().filter(|_| self.is_listening) else { return };
         let pid = self.main;
-        let (reaped, leftover) = match Word::read(word) {
-            Ok(Some(Word::Returned { code, leftover })) => {
-                (Reaped { pid, exit_code: Some(code), signal: None }, leftover)
+        self.said = match Word::read(word) {
+            Ok(Some(Word::Returned { code, last })) => {
+                Some((Reaped { pid, exit_code: Some(code), signal: None }, last))
             }
-            Ok(Some(Word::Signalled { signal, leftover })) => {
-                (Reaped { pid, exit_code: None, signal: Some(signal) }, leftover)
+            Ok(Some(Word::Signalled { signal, last })) => {
+                Some((Reaped { pid, exit_code: None, signal: Some(signal) }, last))
             }
-            // Killed from outside before it could say anything, and all inside with it.
-            _ => (Reaped { pid, exit_code: None, signal: Some(libc::SIGKILL) }, 0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            _ => None,
         };
-        self.main_ended = Some(reaped);
-        leftover
+        self.is_listening = false;
+    }
+
+    /// After the end, of the process that holds the namespaces or of all that came of the command:
+    /// takes what was said inside for the end of the command, which is another process. Gives the
+    /// number of processes it left.
+    fn hear_the_end(&mut self) -> u32 {
+        if self.prepared.word().is_none() {
+            return 0;
+        }
+        self.listen();
+        self.is_listening = false;
+        // Nothing is said by who was killed from outside, and all inside with it.
+        let killed = Reaped { pid: self.main, exit_code: None, signal: Some(libc::SIGKILL) };
+        self.main_ended = Some(self.said.as_ref().map_or(killed, |(ended, _)| *ended));
+        self.said.as_ref().map_or(0, |(_, last)| last.leftover)
+    }
+
+    /// Whether all that came of the command is gone, and what is left are its walls.
+    fn is_only_walls(&self) -> bool {
+        self.said.as_ref().is_some_and(|(_, last)| last.leftover == 0)
+    }
+
+    /// After the end was told: waits until the walls are gone too.
+    fn bury(&mut self) {
+        let until = Instant::now() + LEFTOVER_GRACE;
+        while self.reap() == Children::Some {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.kill_all();
+                return;
+            }
+            let mut fds = [PollFd::new(&self.signals, PollFlags::IN)];
+            let _ = rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref());
+            raw::signals_that_came(&self.signals);
+        }
     }
 
     /// The processes of the walls are not the command's.
@@ -213,16 +257,14 @@ impl<'a> Keeper<'a> {
         let mut leave_at = self.groups.is_inside().then(|| Instant::now() + LEAVE_AFTER);
         loop {
             // First of all: the signal that says so may have come before anybody listened.
-            self.reap();
-            if self.main_ended.is_some() {
+            if self.is_over() {
                 return None;
             }
             let wake = self.deadline.into_iter().chain(next_tick).chain(leave_at).min();
             if let Some(why) = self.sleep(wake) {
                 return Some(why);
             }
-            self.reap();
-            if self.main_ended.is_some() {
+            if self.is_over() {
                 return None;
             }
             let now = Instant::now();
@@ -244,6 +286,13 @@ impl<'a> Keeper<'a> {
         }
     }
 
+    /// Whether the main process ended, or nothing is left of the command behind its walls.
+    fn is_over(&mut self) -> bool {
+        self.reap();
+        self.listen();
+        self.main_ended.is_some() || self.is_only_walls()
+    }
+
     /// After the main process: gives the others a moment to end by themselves.
     fn linger(&mut self) -> Children {
         let until = Instant::now() + LEFTOVER_GRACE;
@@ -260,10 +309,12 @@ impl<'a> Keeper<'a> {
     fn sleep(&mut self, until: Option<Instant>) -> Option<Why> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        let mut fds =
-            [PollFd::new(self.channel, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        let word = self.prepared.word().filter(|_| self.is_listening);
+        // Where nothing will be said, the channel stands in for it.
+        let mut fds = [self.channel, &self.signals, word.unwrap_or(self.channel)]
+            .map(|fd| PollFd::new(fd, PollFlags::IN));
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
-        let [channel, signals] = fds.map(|fd| !fd.revents().is_empty());
+        let [channel, signals, _] = fds.map(|fd| !fd.revents().is_empty());
         if signals && raw::signals_that_came(&self.signals).contains(&libc::SIGTERM) {
             return Some(Why::Killed);
         }

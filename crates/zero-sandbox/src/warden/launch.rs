@@ -1,7 +1,7 @@
 //! From a prepared command to a running program.
 //!
-//! Between `fork` and `execve` the child only makes system calls: everything it needs was built
-//! before. What fails there is told through a pipe that closes by itself when the program runs.
+//! Before `execve` the child, which uses the memory of its parent or a copy of it,
+//! only makes system calls: everything it needs was built before. What fails there is told through a pipe that closes by itself when the program runs.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -38,40 +38,34 @@ impl Launch<'_> {
         let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|errno| fork_failure(errno.into()))?;
         let keeper = rustix::process::getpid();
-        let (forked, joins) = self.fork().map_err(fork_failure)?;
-        match forked {
-            Forked::Child => {
-                let (step, errno) = match self.become_ready(keeper, &folder, joins) {
-                    Ok(()) => (Step::Execute, raw::execute(self.prepared.program(), &argv, &envp)),
-                    Err(failure) => failure,
-                };
-                let [a, b, c, d] = errno.to_ne_bytes();
-                let _ = rustix::io::write(&child_report, &[step as u8, a, b, c, d]);
-                raw::exit(127)
-            }
-            Forked::Parent(pid) => {
-                drop(child_report);
-                let mut bytes = [0; 5];
-                match read_whole(&report, &mut bytes) {
-                    0 => Ok(pid),
-                    _ => {
-                        raw::wait_for(pid);
-                        let [step, a, b, c, d] = bytes;
-                        let errno = i32::from_ne_bytes([a, b, c, d]);
-                        let error = std::io::Error::from_raw_os_error(errno);
-                        Err(Failure::of_system(Step::from_byte(step), &error))
-                    }
-                }
+        let child = |joins: &[OwnedFd]| {
+            let (step, errno) = match self.become_ready(keeper, &folder, joins) {
+                Ok(()) => (Step::Execute, raw::execute(self.prepared.program(), &argv, &envp)),
+                Err(failure) => failure,
+            };
+            let [a, b, c, d] = errno.to_ne_bytes();
+            let _ = rustix::io::write(&child_report, &[step as u8, a, b, c, d]);
+            127
+        };
+        let Entries { folder: group, files } = self.groups;
+        // An old kernel cannot begin a process in a group, or something holds it from doing so.
+        let pid = match group.as_ref().and_then(|group| raw::fork_into(group).ok()) {
+            Some(Forked::Child) => raw::exit(child(&[])),
+            Some(Forked::Parent(pid)) => pid,
+            None => raw::spawn(|| child(files)).map_err(fork_failure)?,
+        };
+        drop(child_report);
+        let mut bytes = [0; 5];
+        match read_whole(&report, &mut bytes) {
+            0 => Ok(pid),
+            _ => {
+                raw::wait_for(pid);
+                let [step, a, b, c, d] = bytes;
+                let errno = i32::from_ne_bytes([a, b, c, d]);
+                let error = std::io::Error::from_raw_os_error(errno);
+                Err(Failure::of_system(Step::from_byte(step), &error))
             }
         }
-    }
-
-    /// Forks, and says through which files the child has to join groups.
-    fn fork(&self) -> std::io::Result<(Forked, &[OwnedFd])> {
-        let Entries { folder, files } = self.groups;
-        // An old kernel cannot begin a process in a group, or something holds it from doing so.
-        let begun = folder.as_ref().and_then(|folder| raw::fork_into(folder).ok());
-        begun.map_or_else(|| Ok((raw::fork()?, files.as_slice())), |forked| Ok((forked, &[])))
     }
 
     /// In the child: all that comes before the program.
