@@ -22,7 +22,7 @@ use zero_sandbox::warden::{Order, Settings, Stdio, Use, Warden};
 use zero_sandbox::{CommandSpec, Network, ProcessLimits, Profile, Property};
 
 const GIGABYTE: &str = "1G";
-const PAUSE: Duration = Duration::from_millis(30);
+const PAUSE: Duration = Duration::from_millis(60);
 /// How long what a command left may take to go after its end was told.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -198,7 +198,8 @@ fn left_by(wardens: &[Warden; 2], place: &Place, commands: usize) -> Vec<String>
 /// What can be seen of commands from outside.
 struct Traces {
     /// By kind, because a keeper that stands ready has another number each time.
-    counts: [(&'static str, usize); 4],
+    counts: [(&'static str, usize); 3],
+    /// By name: files of the person, and control groups.
     files: BTreeSet<String>,
 }
 
@@ -214,9 +215,8 @@ impl Traces {
                 ("processes", pids().map(below).sum()),
                 ("handles", pids().map(handles).sum()),
                 ("mounts", lines("/proc/self/mountinfo")),
-                ("control groups", groups(Path::new("/sys/fs/cgroup"))),
             ],
-            files: place.files(),
+            files: place.files().into_iter().chain(stale_groups()).collect(),
         }
     }
 
@@ -238,12 +238,30 @@ fn handles(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Control groups of commands, ours and those of whoever else runs some here.
-fn groups(folder: &Path) -> usize {
-    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let is_ours = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("zero-");
-    folders.map(|entry| if is_ours(&entry) { 1 } else { groups(&entry.path()) }).sum()
+/// Control groups whose keeper is gone. Others run commands here too, so one that is only about to
+/// be removed does not count: it is not there at the second look.
+fn stale_groups() -> BTreeSet<String> {
+    fn search(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            match name.strip_prefix("zero-").and_then(|rest| rest.split('-').nth(1)) {
+                Some(keeper) if Path::new("/proc").join(keeper).exists() => {}
+                Some(_) => drop(found.insert(entry.path().display().to_string())),
+                None => search(&entry.path(), found),
+            }
+        }
+    }
+    let looks = [Duration::ZERO, SETTLE].map(|pause| {
+        std::thread::sleep(pause);
+        let mut found = BTreeSet::new();
+        search(Path::new("/sys/fs/cgroup"), &mut found);
+        found
+    });
+    let [first, second] = looks;
+    first.intersection(&second).cloned().collect()
 }
 
 fn timed(work: impl FnOnce()) -> Duration {

@@ -153,7 +153,23 @@ fn receive_with<M: DeserializeOwned>(
     channel: impl AsFd,
     flags: RecvFlags,
 ) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
-    let mut bytes = vec![0; PACKET_BYTES_MAX];
+    // First how much there is: packets are small as a rule, and room for the largest takes time.
+    let size = loop {
+        let look = flags | RecvFlags::PEEK | RecvFlags::TRUNC;
+        match rustix::net::recv(&channel, &mut [0_u8; 0][..], look) {
+            Ok((_, 0)) => return Ok(None),
+            Ok((_, size)) => break size,
+            Err(rustix::io::Errno::INTR) => {}
+            // The other side went away with something of ours unread. That is said once, and what
+            // it had sent before can be received after it.
+            Err(rustix::io::Errno::CONNRESET) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    };
+    if size > PACKET_BYTES_MAX {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    }
+    let mut bytes = vec![0; size];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut attached = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
@@ -161,10 +177,7 @@ fn receive_with<M: DeserializeOwned>(
         let flags = flags | RecvFlags::CMSG_CLOEXEC;
         match rustix::net::recvmsg(&channel, &mut parts, &mut attached, flags) {
             Ok(received) => break received,
-            Err(rustix::io::Errno::INTR) => {}
-            // The other side went away with something of ours unread. That is said once, and what
-            // it had sent before can be received after it.
-            Err(rustix::io::Errno::CONNRESET) => {}
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             Err(errno) => return Err(errno.into()),
         }
     };

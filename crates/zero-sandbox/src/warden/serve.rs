@@ -20,7 +20,8 @@ use crate::probe::Layers;
 const KEEPERS_MAX: Duration = Duration::from_millis(700);
 /// How long there has to be nothing to do before a keeper is made ready for the next command: who
 /// joins a group holds up whoever starts or ends a process meanwhile, the last command among them.
-const READY_AFTER: Duration = Duration::from_millis(5);
+/// So it is longer than a command takes to start.
+const READY_AFTER: Duration = Duration::from_millis(10);
 /// How often an order is offered to a keeper: to the one that is ready, or to one made for it.
 const READY_TRIES_MAX: u32 = 2;
 /// How long the warden kills then.
