@@ -323,16 +323,6 @@ fn start(who: Who, program: &Path, args: &[&str], folder: &Path) -> Command {
     command
 }
 
-/// Starts the process that is to be attacked, and waits until it is who it will be: until then it
-/// is the shell, and the one who started it.
-fn victim(mut command: Command) -> Child {
-    let mut victim = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(victim.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "waiting\n");
-    victim
-}
-
 /// Copies a program in a process of its own: what another thread forks meanwhile would hold a
 /// handle for writing, and a file that is being written to cannot be run.
 pub(crate) fn copy(from: &Path, to: &Path) {
