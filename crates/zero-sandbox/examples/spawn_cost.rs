@@ -117,6 +117,7 @@ impl Place {
                 writable: vec![path("ws")],
                 // Without namespaces a writable folder is writable as a whole.
                 protected: if inside { paths([PROTECTED, PROTECTED_MISSING]) } else { Vec::new() },
+                protected_files: Vec::new(),
                 masked: paths([SECRET_FOLDERS, SECRET_FILES]),
                 network: Network::Nothing,
                 limits: ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() },

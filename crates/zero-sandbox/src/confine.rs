@@ -151,9 +151,9 @@ impl Prepared {
         streams: [RawFd; 3],
         whose: Whose,
     ) -> Result<Self, ConfineError> {
-        let Profile { writable, protected, masked, tmp, .. } = profile;
-        let mut paths =
-            writable.iter().chain(protected).chain(masked).chain([tmp, &command.folder]);
+        let Profile { writable, protected, protected_files, masked, tmp, .. } = profile;
+        let held = protected.iter().chain(protected_files);
+        let mut paths = writable.iter().chain(held).chain(masked).chain([tmp, &command.folder]);
         if let Some(path) = paths.find(|path| !path.is_absolute()) {
             return Err(ConfineError::NotAbsolute { path: path.clone() });
         }
@@ -285,7 +285,7 @@ impl Prepared {
 }
 
 /// Takes away what commands with a private `/tmp` in the same folder as `tmp` left behind when
-/// their process was killed. Returns how many empty folders there were.
+/// their process was killed. Returns how many empty folders and files there were.
 pub fn sweep(tmp: &Path) -> usize {
     placeholders::sweep(tmp)
 }

@@ -23,9 +23,13 @@ pub struct Profile {
     /// Folders it may change. Ones that do not exist stay that way.
     #[serde(with = "wire::paths")]
     pub writable: Vec<PathBuf>,
-    /// Paths inside them that stay as they are, also those that do not exist yet.
+    /// Paths inside them that stay as they are. Where one does not exist, an empty folder stands in
+    /// for it as long as the child runs.
     #[serde(with = "wire::paths")]
     pub protected: Vec<PathBuf>,
+    /// The same for files: where one does not exist, an empty file stands in for it.
+    #[serde(with = "wire::paths")]
+    pub protected_files: Vec<PathBuf>,
     /// Files and folders it may not read.
     #[serde(with = "wire::paths")]
     pub masked: Vec<PathBuf>,
@@ -189,6 +193,7 @@ mod tests {
         let profile = Profile {
             writable: vec![odd.clone(), "/plain".into()],
             protected: vec![odd.clone()],
+            protected_files: vec![odd.clone()],
             masked: vec![],
             network: Network::Loopback,
             limits: ProcessLimits {

@@ -14,10 +14,18 @@ use crate::profile::Profile;
 pub(crate) struct Layout {
     /// The last word on each path that is named.
     said: BTreeMap<PathBuf, Said>,
-    /// Protected paths that do not exist: the first part of each that is missing.
-    pub(crate) missing: Vec<PathBuf>,
+    /// Protected paths that do not exist: the first part of each that is missing, and what may
+    /// stand in for it.
+    pub(crate) missing: Vec<(PathBuf, StandIn)>,
     /// Links on the way to protected paths, which no mount can hold in place.
     pub(crate) links: Vec<PathBuf>,
+}
+
+/// What stands in for something that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StandIn {
+    Folder,
+    File,
 }
 
 /// What a profile says about a path. The strictest comes last.
@@ -40,10 +48,14 @@ impl Layout {
             layout.say(path, Said::Masked);
         }
         for path in &profile.protected {
-            layout.protect(path, &profile.writable);
+            layout.protect(path, StandIn::Folder, &profile.writable);
+        }
+        for path in &profile.protected_files {
+            layout.protect(path, StandIn::File, &profile.writable);
         }
         layout.missing.sort();
-        layout.missing.dedup();
+        // A folder comes before a file: where something lies beneath, it has to be one.
+        layout.missing.dedup_by(|later, earlier| later.0 == earlier.0);
         layout
     }
 
@@ -59,19 +71,20 @@ impl Layout {
     }
 
     /// Follows a protected path down from the folder that would let it be changed.
-    fn protect(&mut self, path: &Path, writable: &[PathBuf]) {
+    fn protect(&mut self, path: &Path, stand_in: StandIn, writable: &[PathBuf]) {
         for root in writable {
             let Ok(real) = root.canonicalize() else { continue };
             let Ok(rest) = path.strip_prefix(root).or_else(|_| path.strip_prefix(&real)) else {
                 continue;
             };
-            self.protect_beneath(real, rest);
+            self.protect_beneath(real, rest, stand_in);
         }
     }
 
-    fn protect_beneath(&mut self, root: PathBuf, rest: &Path) {
+    fn protect_beneath(&mut self, root: PathBuf, rest: &Path, stand_in: StandIn) {
         let mut at = root;
-        for part in rest.components() {
+        let mut parts = rest.components();
+        while let Some(part) = parts.next() {
             at.push(part);
             match at.symlink_metadata() {
                 Ok(facts) if facts.is_symlink() => {
@@ -84,7 +97,8 @@ impl Layout {
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.missing.push(at);
+                    let is_last = parts.next().is_none();
+                    self.missing.push((at, if is_last { stand_in } else { StandIn::Folder }));
                     return;
                 }
                 Err(_) => break,
@@ -139,6 +153,7 @@ pub(super) mod tests {
         Profile {
             writable: paths(writable),
             protected: paths(protected),
+            protected_files: paths(&["ws/.git/config", "ws/.git/info/attributes"]),
             masked: Vec::new(),
             network: Network::Nothing,
             limits,
@@ -158,7 +173,12 @@ pub(super) mod tests {
         let layout = Layout::new(&profile(&root, &["ws"], &protected));
         let held: Vec<_> = layout.of(Said::Protected).collect();
         assert_eq!(held, [root.join("ws/.git/hooks"), root.join("ws/real")]);
-        assert_eq!(layout.missing, [root.join("ws/.vscode")]);
+        let missing = [
+            (root.join("ws/.git/config"), StandIn::File),
+            (root.join("ws/.git/info"), StandIn::Folder),
+            (root.join("ws/.vscode"), StandIn::Folder),
+        ];
+        assert_eq!(layout.missing, missing);
         assert_eq!(layout.links, [root.join("ws/link")]);
         assert_eq!(layout.writable_above(&root.join("ws/.git/x")), Some(&*root.join("ws")));
         assert_eq!(layout.writable_above(&root.join("ws/.git/hooks/x")), None);

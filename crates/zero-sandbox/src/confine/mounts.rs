@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::host_sockets;
-use super::layout::{Layout, Said};
+use super::layout::{Layout, Said, StandIn};
 use super::placeholders::Placeholders;
 use crate::profile::Profile;
 
@@ -64,12 +64,12 @@ impl Mounts {
     ) -> io::Result<Self> {
         let mut tree = Tree { layout, mounts: BTreeMap::new() };
         tree.said();
-        for path in layout.of(Said::Protected).filter(|path| path.is_dir()) {
+        for path in layout.of(Said::Protected) {
             placeholders.share(path)?;
         }
-        for path in &layout.missing {
+        for (path, stand_in) in &layout.missing {
             if layout.writable_above(path).is_some() {
-                placeholders.stand_in(path)?;
+                placeholders.stand_in(path, *stand_in)?;
                 tree.hold(path, Mount::ReadOnly);
             }
         }
@@ -82,6 +82,9 @@ impl Mounts {
         let is_said = layout.above(folder).is_some() || tree.mounts.contains_key(folder);
         if tree.is_out_of_sight(folder) && !is_said {
             tree.put(folder, Mount::ReadOnly);
+        }
+        for path in tree.mounts.keys().filter(|path| tree.is_shown_in_tmp(path)) {
+            stand_on(path, &profile.tmp, placeholders)?;
         }
         let mut mounts = Self { args: Vec::new(), empty_files: Vec::new() };
         mounts.own(profile);
@@ -145,6 +148,29 @@ impl Mounts {
     }
 }
 
+/// Makes the folders in the private `/tmp` on which a folder of the host's is mounted, so that they
+/// go when nobody needs them any more.
+fn stand_on(path: &Path, tmp: &Path, placeholders: &mut Placeholders) -> io::Result<()> {
+    let Ok(below) = path.strip_prefix(TMP) else { return Ok(()) };
+    let mut at = tmp.to_owned();
+    for part in below.components() {
+        at.push(part);
+        match at.symlink_metadata() {
+            // Of another command, or of one that ended without taking it away.
+            Ok(facts) if facts.is_dir() => placeholders.share(&at)?,
+            Ok(_) => {
+                let why = format!(
+                    "`{}` is in the way of a folder of the workspace: remove it",
+                    at.display()
+                );
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+            }
+            Err(_) => placeholders.stand_in(&at, StandIn::Folder)?,
+        }
+    }
+    Ok(())
+}
+
 /// Something that can be an argument.
 trait AsArg {
     fn as_arg(&self) -> OsString;
@@ -201,6 +227,14 @@ impl Tree<'_> {
     fn put(&mut self, path: &Path, mount: Mount) {
         let there = self.mounts.entry(path.to_owned()).or_insert(mount);
         *there = (*there).max(mount);
+    }
+
+    /// Whether it is the outermost folder of the host's `/tmp` that is shown in the private one.
+    fn is_shown_in_tmp(&self, path: &Path) -> bool {
+        let mut above = path.ancestors().skip(1);
+        path != Path::new(TMP)
+            && path.starts_with(TMP)
+            && !above.any(|folder| self.mounts.contains_key(folder))
     }
 
     /// Whether it lies in a folder of the host that the child does not see.

@@ -1,13 +1,14 @@
-//! Empty folders that stand where a protected path does not exist yet.
+//! Empty folders and files that stand where a mount needs something to lie on.
 //!
-//! A mount needs something to lie on, so a path that must not be created gets an empty folder on
-//! the host for as long as the command runs. A folder, because version control does not see an
-//! empty one. It is taken away afterwards with `rmdir`, which removes nothing that holds anything.
+//! A path that must not be created gets something empty on the host for as long as the command
+//! runs, and so does a folder of the host's `/tmp` that is shown in a private one. They are taken
+//! away afterwards: a folder with `rmdir`, which removes nothing that holds anything, a file only
+//! when it is still empty.
 //!
-//! Two things make this safe. Each one is written down beside the private `/tmp` before it is made,
-//! so that what a crash leaves is found the next time. And everybody who relies on one holds a lock
-//! on it: removing a folder takes away the mounts that lie on it in other namespaces, so only the
-//! last to leave may.
+//! Two things make this safe. Each one is written down beside the private `/tmp`, in a record of the
+//! command's own, before it is made, so that what a crash leaves is found the next time. And
+//! everybody who relies on one holds a lock on it: removing it takes away the mounts that lie on it
+//! in other namespaces, so only the last to leave may.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,12 +19,13 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
+use super::layout::StandIn;
 use crate::profile::wire;
 
 const SUFFIX: &str = "placeholders";
 
 /// How often something that another process takes away meanwhile is tried again.
-const TRIES_MAX: u32 = 8;
+const TRIES_MAX: u32 = 64;
 
 /// How long to wait between tries.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -34,7 +36,7 @@ const RECORD_BYTES_MAX: u64 = 1 << 20;
 /// How many files beside the private `/tmp` are looked at.
 const RECORDS_MAX: usize = 4096;
 
-/// A line of a record: one folder, with its number once it is known.
+/// A line of a record: one path, with the number of what stands there once it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Line {
     #[serde(with = "wire::path")]
@@ -42,28 +44,26 @@ struct Line {
     inode: Option<u64>,
 }
 
-/// The folders that stand in for one command. They go when this does.
+/// What stands in for one command. It goes when this does.
 #[derive(Debug)]
 pub(crate) struct Placeholders {
-    record_path: PathBuf,
-    record: Option<File>,
+    /// The private `/tmp`, beside which the record stands.
+    tmp: PathBuf,
+    record: Option<(PathBuf, File)>,
     held: Vec<(PathBuf, File)>,
 }
 
 impl Placeholders {
     /// None yet; their record will stand beside `tmp`.
     pub(crate) fn beside(tmp: &Path) -> Self {
-        let mut name = tmp.as_os_str().to_owned();
-        name.push(".");
-        name.push(SUFFIX);
-        Self { record_path: name.into(), record: None, held: Vec::new() }
+        Self { tmp: tmp.to_owned(), record: None, held: Vec::new() }
     }
 
-    /// Makes an empty folder at `path`, or shares the one that another command made.
-    pub(crate) fn stand_in(&mut self, path: &Path) -> io::Result<()> {
+    /// Makes something empty at `path`, or shares what another command made.
+    pub(crate) fn stand_in(&mut self, path: &Path, shape: StandIn) -> io::Result<()> {
         for _ in 0..TRIES_MAX {
             self.write_down(path, None)?;
-            match fs::DirBuilder::new().mode(0o755).create(path) {
+            match make(path, shape) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
@@ -75,45 +75,51 @@ impl Placeholders {
         Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else keeps it locked"))
     }
 
-    /// Shares the folder at `path` when it is one of ours, made for another command.
+    /// Shares what is at `path` when it is one of ours, made for another command.
     pub(crate) fn share(&mut self, path: &Path) -> io::Result<()> {
-        let folder = open_folder(path)?;
-        let mut entries = rustix::fs::Dir::read_from(&folder)?;
-        // Two entries are itself and the folder above.
-        let empty = entries.by_ref().take(3).count() < 3;
-        if empty && self.is_on_record(path) { self.stand_in(path) } else { Ok(()) }
+        let facts = match path.symlink_metadata() {
+            // Whoever it was made for has just ended; the walls notice and are put up again.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            facts => facts?,
+        };
+        let shape = if facts.is_dir() { StandIn::Folder } else { StandIn::File };
+        // What cannot be looked into was not made by us.
+        if is_empty(path, &facts).unwrap_or(false) && self.is_on_record(path) {
+            self.stand_in(path, shape)?;
+        }
+        Ok(())
     }
 
     fn is_on_record(&self, path: &Path) -> bool {
-        let records = self.record_path.parent().map(records).unwrap_or_default();
+        let records = self.tmp.parent().map(records).unwrap_or_default();
         records.iter().any(|record| {
             open_record(record)
                 .is_some_and(|record| lines(&record).iter().any(|line| line.path == path))
         })
     }
 
-    /// Locks the folder so that nobody takes it away. False when it was taken away meanwhile.
+    /// Locks it so that nobody takes it away. False when it was taken away meanwhile.
     fn hold(&mut self, path: &Path) -> io::Result<bool> {
-        let folder = match open_folder(path) {
+        let there = match open(path, OFlags::RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            folder => folder?,
+            there => there?,
         };
-        if rustix::fs::flock(&folder, FlockOperation::NonBlockingLockShared).is_err() {
+        if rustix::fs::flock(&there, FlockOperation::NonBlockingLockShared).is_err() {
             return Ok(false);
         }
-        if !is_still(path, &folder) {
+        if !is_still(path, &there) {
             return Ok(false);
         }
-        self.write_down(path, Some(folder.metadata()?.ino()))?;
-        self.held.push((path.to_owned(), folder));
+        self.write_down(path, Some(there.metadata()?.ino()))?;
+        self.held.push((path.to_owned(), there));
         Ok(true)
     }
 
     fn write_down(&mut self, path: &Path, inode: Option<u64>) -> io::Result<()> {
         if self.record.is_none() {
-            self.record = Some(create_record(&self.record_path)?);
+            self.record = Some(create_record(&self.tmp)?);
         }
-        let Some(record) = &mut self.record else { return Ok(()) };
+        let Some((_, record)) = &mut self.record else { return Ok(()) };
         let mut line = serde_json::to_vec(&Line { path: path.to_owned(), inode })?;
         line.push(b'\n');
         record.write_all(&line)
@@ -123,12 +129,13 @@ impl Placeholders {
 impl Drop for Placeholders {
     fn drop(&mut self) {
         let mut all_gone = true;
-        for (path, folder) in self.held.drain(..) {
-            all_gone &= take_away(&path, &folder);
+        // What was made last lies furthest in.
+        for (path, there) in self.held.drain(..).rev() {
+            all_gone &= take_away(&path, &there);
         }
-        if all_gone && self.record.is_some() {
-            // Without its record a folder could not be found again, so it goes last.
-            let gone = remove(&self.record_path);
+        if all_gone && let Some((path, _locked)) = self.record.take() {
+            // Without its record nothing could be found again, so it goes last.
+            let gone = remove(&path);
             drop(gone);
         }
     }
@@ -145,12 +152,12 @@ pub(crate) fn sweep(tmp: &Path) -> usize {
             continue;
         }
         let mut all_gone = true;
-        for line in lines(&record) {
-            let Ok(folder) = open_folder(&line.path) else { continue };
-            let same = folder
+        for line in lines(&record).iter().rev() {
+            let Ok(there) = open(&line.path, OFlags::RDONLY) else { continue };
+            let same = there
                 .metadata()
                 .is_ok_and(|facts| line.inode.is_none_or(|inode| inode == facts.ino()));
-            if same && take_away(&line.path, &folder) {
+            if same && take_away(&line.path, &there) {
                 swept += 1;
             } else {
                 all_gone &= !same;
@@ -164,23 +171,45 @@ pub(crate) fn sweep(tmp: &Path) -> usize {
     swept
 }
 
-/// Removes an empty folder that nobody relies on. True when it is settled: gone, or filled by a
+/// Removes something empty that nobody relies on. True when it is settled: gone, or filled by a
 /// person, who keeps it.
-fn take_away(path: &Path, folder: &File) -> bool {
-    if rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive).is_err() {
+fn take_away(path: &Path, there: &File) -> bool {
+    if rustix::fs::flock(there, FlockOperation::NonBlockingLockExclusive).is_err() {
         return false;
     }
-    if !is_still(path, folder) {
+    if !is_still(path, there) {
         return true;
     }
-    match fs::remove_dir(path) {
-        Ok(()) => true,
-        Err(error) => error.kind() == io::ErrorKind::DirectoryNotEmpty,
+    match there.metadata() {
+        Ok(facts) if facts.is_dir() => match fs::remove_dir(path) {
+            Ok(()) => true,
+            Err(error) => error.kind() == io::ErrorKind::DirectoryNotEmpty,
+        },
+        Ok(facts) if facts.is_file() && facts.len() == 0 => remove(path).is_ok(),
+        Ok(_) => true,
+        Err(_) => false,
     }
 }
 
-fn is_still(path: &Path, folder: &File) -> bool {
-    let (Ok(there), Ok(held)) = (path.symlink_metadata(), folder.metadata()) else { return false };
+fn make(path: &Path, shape: StandIn) -> io::Result<()> {
+    match shape {
+        StandIn::Folder => fs::DirBuilder::new().mode(0o755).create(path),
+        StandIn::File => open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL).map(drop),
+    }
+}
+
+fn is_empty(path: &Path, facts: &fs::Metadata) -> io::Result<bool> {
+    if !facts.is_dir() {
+        return Ok(facts.is_file() && facts.len() == 0);
+    }
+    let folder = open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let mut entries = rustix::fs::Dir::read_from(&folder)?;
+    // Two entries are itself and the folder above.
+    Ok(entries.by_ref().take(3).count() < 3)
+}
+
+fn is_still(path: &Path, held: &File) -> bool {
+    let (Ok(there), Ok(held)) = (path.symlink_metadata(), held.metadata()) else { return false };
     (there.dev(), there.ino()) == (held.dev(), held.ino())
 }
 
@@ -204,21 +233,25 @@ fn open_record(path: &Path) -> Option<File> {
     (facts.is_file() && ours && facts.mode() & 0o077 == 0).then_some(record)
 }
 
-fn create_record(path: &Path) -> io::Result<File> {
-    for _ in 0..TRIES_MAX {
-        let record = open(path, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE)?;
+/// Makes a record that only this command writes to, and locks it.
+fn create_record(tmp: &Path) -> io::Result<(PathBuf, File)> {
+    for number in 0..RECORDS_MAX {
+        let mut path = tmp.as_os_str().to_owned();
+        path.push(format!(".{}-{number}.{SUFFIX}", std::process::id()));
+        let path = PathBuf::from(path);
+        let record =
+            match open(&path, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL) {
+                // Of another command of this process, or of one that is gone and had its number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                record => record?,
+            };
         // Whoever sweeps may just be taking it away.
         let locked = rustix::fs::flock(&record, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if locked && is_still(path, &record) {
-            return Ok(record);
+        if locked && is_still(&path, &record) {
+            return Ok((path, record));
         }
-        std::thread::sleep(PAUSE);
     }
-    Err(io::Error::new(io::ErrorKind::WouldBlock, "two commands share one private /tmp"))
-}
-
-fn open_folder(path: &Path) -> io::Result<File> {
-    open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    Err(io::Error::new(io::ErrorKind::WouldBlock, "there is no room for another record"))
 }
 
 /// Opens something of ours. A link is not ours.
@@ -273,16 +306,66 @@ mod tests {
             names.sort();
             names
         }
+
+        /// What is there beside records.
+        fn shown(&self) -> Vec<String> {
+            self.names().into_iter().filter(|name| !name.ends_with(SUFFIX)).collect()
+        }
+
+        fn records(&self) -> usize {
+            records(self.folder.path()).len()
+        }
     }
 
     #[test]
     fn it_stands_as_long_as_it_is_needed() {
         let place = Place::new();
         let mut made = place.with("t");
-        made.stand_in(&place.path("ghost")).unwrap();
-        assert_eq!(place.names(), ["ghost", "t.placeholders"]);
+        made.stand_in(&place.path("ghost"), StandIn::Folder).unwrap();
+        assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
         drop(made);
         assert!(place.names().is_empty());
+    }
+
+    #[test]
+    fn commands_with_one_private_tmp_do_not_get_in_each_others_way() {
+        let place = Place::new();
+        let (mut first, mut second) = (place.with("t"), place.with("t"));
+        first.stand_in(&place.path("ghost"), StandIn::Folder).unwrap();
+        second.share(&place.path("ghost")).unwrap();
+        second.stand_in(&place.path("other"), StandIn::File).unwrap();
+        assert_eq!(place.records(), 2);
+        drop(first);
+        assert_eq!(place.shown(), ["ghost", "other"]);
+        drop(second);
+        assert_eq!(sweep(&place.path("t")), 0);
+        assert!(place.names().is_empty(), "{:?}", place.names());
+    }
+
+    #[test]
+    fn a_file_that_was_written_to_stays() {
+        let place = Place::new();
+        let mut made = place.with("t");
+        for name in ["kept", "goes"] {
+            made.stand_in(&place.path(name), StandIn::File).unwrap();
+        }
+        fs::write(place.path("kept"), "mine").unwrap();
+        drop(made);
+        assert_eq!(place.names(), ["kept"]);
+    }
+
+    #[test]
+    fn what_lies_further_in_goes_first() {
+        let place = Place::new();
+        let mut made = place.with("t");
+        for name in ["a", "a/b"] {
+            made.stand_in(&place.path(name), StandIn::Folder).unwrap();
+        }
+        let record = std::mem::take(&mut made.held);
+        drop(record);
+        made.record.take();
+        assert_eq!(sweep(&place.path("t")), 2);
+        assert!(place.names().is_empty(), "{:?}", place.names());
     }
 
     #[test]
@@ -290,10 +373,10 @@ mod tests {
         let place = Place::new();
         let ghost = place.path("ghost");
         let (mut first, mut second) = (place.with("a"), place.with("b"));
-        first.stand_in(&ghost).unwrap();
+        first.stand_in(&ghost, StandIn::Folder).unwrap();
         second.share(&ghost).unwrap();
         drop(first);
-        assert_eq!(place.names(), ["a.placeholders", "b.placeholders", "ghost"]);
+        assert_eq!(place.shown(), ["ghost"]);
         drop(second);
         assert_eq!(sweep(&place.path("a")), 0);
         assert!(place.names().is_empty(), "{:?}", place.names());
@@ -313,7 +396,7 @@ mod tests {
     fn what_a_person_put_into_it_stays() {
         let place = Place::new();
         let mut made = place.with("t");
-        made.stand_in(&place.path("ghost")).unwrap();
+        made.stand_in(&place.path("ghost"), StandIn::Folder).unwrap();
         fs::write(place.path("ghost/file"), "kept").unwrap();
         drop(made);
         assert_eq!(place.names(), ["ghost"]);
@@ -323,13 +406,13 @@ mod tests {
     fn what_a_crash_left_is_swept() {
         let place = Place::new();
         let mut made = place.with("t");
-        made.stand_in(&place.path("ghost")).unwrap();
+        made.stand_in(&place.path("ghost"), StandIn::Folder).unwrap();
         // A crash: locks go, nothing else does.
         made.held.clear();
         let record = made.record.take();
         drop(record);
         drop(made);
-        assert_eq!(place.names(), ["ghost", "t.placeholders"]);
+        assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
         assert_eq!(sweep(&place.path("next")), 1);
         assert!(place.names().is_empty());
     }
@@ -338,7 +421,7 @@ mod tests {
     fn a_folder_that_took_its_place_is_not_swept() {
         let place = Place::new();
         let mut made = place.with("t");
-        made.stand_in(&place.path("ghost")).unwrap();
+        made.stand_in(&place.path("ghost"), StandIn::Folder).unwrap();
         let (held, record) = (std::mem::take(&mut made.held), made.record.take());
         // Kept open, so that the number is not given out again.
         let still_open = held;

@@ -42,6 +42,7 @@ fn profile(limits: ProcessLimits) -> Profile {
     Profile {
         writable: vec![tmp.clone()],
         protected: Vec::new(),
+        protected_files: Vec::new(),
         masked: Vec::new(),
         network: Network::Host,
         limits,

@@ -133,6 +133,7 @@ impl Lab {
         Profile {
             writable: paths(&["ws"]),
             protected: if inside { paths(&protected) } else { Vec::new() },
+            protected_files: Vec::new(),
             masked: paths(masked),
             network: Network::Nothing,
             limits: ProcessLimits {
