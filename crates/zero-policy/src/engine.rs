@@ -28,6 +28,13 @@ use crate::rules::{PathViews, Places, Rules};
 use crate::shell::analysis::Analysis;
 use crate::world::World;
 
+/// The tool whose rules are about changing files.
+const EDIT: &str = "Edit";
+/// How deep beneath a protected path rules are looked for that deny changing it.
+const INNER_DEPTH_MAX: usize = 4;
+/// A name that nobody writes a rule for: it stands for whatever may lie in a folder.
+const ANY_NAME: &str = "\u{1}";
+
 /// Rules, mode and places: all that stays the same from call to call.
 #[derive(Debug)]
 pub struct Engine {
@@ -124,6 +131,36 @@ impl Engine {
     pub fn filters_reads(&self) -> bool {
         let holds_home = |root: &PathBuf| self.places.holds_home(root);
         self.rules.guards_paths() || self.places.roots.iter().any(holds_home)
+    }
+
+    /// Whether commands may change a protected path, because the person wrote a rule for it: one
+    /// that allows it by its name, with none that denies it or says to ask. zero's own settings and
+    /// state and what is in `.git` no rule opens.
+    pub fn may_change(&self, canonical: &Path) -> bool {
+        if protected::is_own(canonical, &self.protected) {
+            return false;
+        }
+        let Some(text) = canonical.to_str().filter(|text| !text.contains(['*', '?', '[', '\\']))
+        else {
+            return false;
+        };
+        // The path and whatever lies in it, as deep as settings lie.
+        let inner = (0..=INNER_DEPTH_MAX).map(|depth| format!("{text}{}", "/*".repeat(depth)));
+        let guarded = inner.into_iter().any(|pattern| {
+            [Verdict::Deny, Verdict::Ask].into_iter().any(|verdict| {
+                self.rules.glob_could_name(verdict, Access::Write, &pattern).is_some()
+            })
+        });
+        // A rule for `.vscode/**` is about what lies beneath, one for `.npmrc` about the file.
+        let allowed = |path: PathBuf| {
+            let views = PathViews { written: path.clone(), canonical: path };
+            self.rules.strictest_path(EDIT, Access::Write, &views).is_some_and(|rule| {
+                rule.verdict == Verdict::Allow
+                    && rule.source.owner == Owner::Person
+                    && rule.names_protected()
+            })
+        };
+        !guarded && (allowed(canonical.to_owned()) || allowed(canonical.join(ANY_NAME)))
     }
 
     /// Where files may lie, outside the workspace, that a rule denies to be read: from the machine's

@@ -12,6 +12,8 @@ mod table;
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
+pub use self::table::Name;
+
 use names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME};
 
 /// Where the files lie whose protection depends on the place, by their folded names.
@@ -77,6 +79,38 @@ pub fn sensitive(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> 
         SECRETS_OF_HOME.at_start(names.get(home.len()..).filter(|_| lies_in(&names, home))?)
     };
     SECRETS.within(&names).or_else(in_home)
+}
+
+/// What must not be changed in a folder that somebody works in, from that folder on. It is the same
+/// list by which [`protected`] judges.
+pub fn settings_names() -> impl Iterator<Item = Name> {
+    ANYWHERE.names()
+}
+
+/// What must not be changed in a repository's own folder, from that folder on.
+pub fn git_names() -> impl Iterator<Item = Name> {
+    IN_GIT.names()
+}
+
+/// What holds secrets, from the home folder on, or from the machine's root where it belongs to the
+/// system. It is the same list by which [`sensitive`] judges.
+pub fn secret_names() -> impl Iterator<Item = Name> {
+    SECRETS.names().chain(SECRETS_OF_HOME.names())
+}
+
+/// Whether a path is zero's own: its settings and state, which no rule opens.
+pub fn is_own(path: &Path, places: &ProtectedPlaces) -> bool {
+    let names = folded(path);
+    let own = [&places.config_dir, &places.state_dir];
+    own.into_iter().flatten().any(|folder| lies_in(&names, folder) || holds(&names, folder))
+        || names.iter().any(|name| name == ".zero")
+}
+
+/// Whether the names of a rule, as far as they have no wildcard, name something that is protected:
+/// then the rule was written for it.
+pub(crate) fn is_named_by<'a>(names: impl Iterator<Item = &'a str>) -> bool {
+    let names: Vec<Cow<'_, str>> = names.map(|name| Cow::Owned(fold(name))).collect();
+    ANYWHERE.within(&names).is_some()
 }
 
 /// A folder cannot be replaced without what lies in it.

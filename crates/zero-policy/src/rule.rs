@@ -113,6 +113,15 @@ impl Rule {
         self.is_exact() && self.source.owner == Owner::Person
     }
 
+    /// Whether it was written for something that no other rule opens: `Edit(.vscode/**)`.
+    pub(crate) fn names_protected(&self) -> bool {
+        let Target::Tool { pattern: Some(Pattern::Path(pattern)), .. } = &self.target else {
+            return false;
+        };
+        let names: Vec<String> = pattern.parts.iter().map_while(|part| literal(part)).collect();
+        crate::protected::is_named_by(names.iter().map(String::as_str))
+    }
+
     /// Whether it names one thing: it has a pattern, and no wildcard is in it.
     pub fn is_exact(&self) -> bool {
         match &self.target {

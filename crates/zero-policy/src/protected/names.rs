@@ -1,11 +1,12 @@
-//! The names, in lower case. An entry covers the file or folder and all that is beneath.
+//! The names, as they are usually written. An entry covers the file or folder and all that is
+//! beneath.
 
 use super::table::Table;
 
 /// What must not be changed, wherever it lies.
 pub(super) static ANYWHERE: Table = Table::new(&[
     ("zero's own settings and state", &[".zero"]),
-    ("a file that makes a folder a repository of git", &["head"]),
+    ("a file that makes a folder a repository of git", &["HEAD"]),
     (
         "a file that a shell runs when it starts",
         &[
@@ -129,7 +130,7 @@ pub(super) static ANYWHERE: Table = Table::new(&[
             ".gitlab-ci.yml",
             ".gitlab-ci.yaml",
             ".circleci",
-            "jenkinsfile",
+            "Jenkinsfile",
             "azure-pipelines.yml",
             "azure-pipelines.yaml",
             ".travis.yml",
@@ -161,8 +162,8 @@ pub(super) static ANYWHERE: Table = Table::new(&[
             ".local/share/systemd",
             ".config/autostart",
             ".local/bin",
-            "library/launchagents",
-            "library/launchdaemons",
+            "Library/LaunchAgents",
+            "Library/LaunchDaemons",
             "crontabs",
             "var/spool/cron",
             "var/at",
@@ -180,7 +181,7 @@ pub(super) static ANYWHERE: Table = Table::new(&[
             ".tmux.conf",
             ".config/tmux",
             ".screenrc",
-            ".rprofile",
+            ".Rprofile",
             ".irbrc",
             ".pryrc",
             ".perldb",
@@ -266,7 +267,7 @@ pub(super) static SECRETS: Table = Table::new(&[
         "a keyring",
         &[
             ".local/share/keyrings",
-            "library/keychains",
+            "Library/Keychains",
             ".local/share/kwalletd",
             ".config/keepassxc",
         ],
@@ -278,18 +279,18 @@ pub(super) static SECRETS: Table = Table::new(&[
             ".thunderbird",
             ".config/google-chrome",
             ".config/chromium",
-            ".config/bravesoftware",
+            ".config/BraveSoftware",
             ".config/microsoft-edge",
             ".config/vivaldi",
             ".config/opera",
             "snap/firefox",
             "snap/chromium",
-            "library/application support/google/chrome",
-            "library/application support/firefox",
-            "library/application support/chromium",
-            "library/application support/bravesoftware",
-            "library/safari",
-            "library/cookies",
+            "Library/Application Support/Google/Chrome",
+            "Library/Application Support/Firefox",
+            "Library/Application Support/Chromium",
+            "Library/Application Support/BraveSoftware",
+            "Library/Safari",
+            "Library/Cookies",
         ],
     ),
     (

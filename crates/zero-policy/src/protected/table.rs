@@ -10,12 +10,21 @@ type Rows = &'static [(&'static str, &'static [&'static str])];
 /// A table of names; one may have several parts, as `.github/workflows` has.
 pub(super) struct Table {
     rows: Rows,
-    by_first: OnceLock<HashMap<&'static str, Vec<Entry>>>,
+    by_first: OnceLock<HashMap<String, Vec<Entry>>>,
+}
+
+/// A name that is special, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// One or more parts, as they are usually written: `.github/workflows`.
+    pub name: &'static str,
+    /// What it is.
+    pub why: &'static str,
 }
 
 struct Entry {
     /// What follows the first part.
-    rest: Vec<&'static str>,
+    rest: Vec<String>,
     why: &'static str,
 }
 
@@ -55,14 +64,21 @@ impl Table {
         self.by_first.get_or_init(|| self.arranged()).get(first).map_or(&[], Vec::as_slice)
     }
 
-    fn arranged(&self) -> HashMap<&'static str, Vec<Entry>> {
-        let mut by_first: HashMap<&'static str, Vec<Entry>> = HashMap::new();
-        for (why, names) in self.rows {
-            for name in *names {
-                let mut parts = name.split('/');
-                let first = parts.next().unwrap_or_default();
-                by_first.entry(first).or_default().push(Entry { rest: parts.collect(), why });
-            }
+    /// Every name as it is usually written, with its reason.
+    pub(super) fn names(&self) -> impl Iterator<Item = Name> {
+        let named = |(why, names): &(&'static str, &'static [&'static str])| {
+            let why = *why;
+            names.iter().map(move |name| Name { name, why })
+        };
+        self.rows.iter().flat_map(named)
+    }
+
+    fn arranged(&self) -> HashMap<String, Vec<Entry>> {
+        let mut by_first: HashMap<String, Vec<Entry>> = HashMap::new();
+        for Name { name, why } in self.names() {
+            let mut parts = name.split('/').map(str::to_ascii_lowercase);
+            let first = parts.next().unwrap_or_default();
+            by_first.entry(first).or_default().push(Entry { rest: parts.collect(), why });
         }
         by_first
     }

@@ -480,3 +480,25 @@ fn what_cannot_be_understood_is_asked() {
     check("", &"(".repeat(100_000), "deny");
     check(deny, &format!("{}rm x", "env ".repeat(10_000)), "deny");
 }
+
+#[test]
+fn only_a_persons_rule_for_it_lets_commands_change_what_is_protected() {
+    #[track_caller]
+    fn check(rules: &str, path: &str, expected: bool) {
+        let may = engine(rules, Mode::Ask).may_change(std::path::Path::new(path));
+        assert_eq!(may, expected, "{path} under {rules}");
+    }
+    check("allow Edit(.vscode/**)", "/w/.vscode", true);
+    check("allow Edit(.npmrc)", "/w/.npmrc", true);
+    check("allow Edit(/.github/workflows/**)", "/w/.github/workflows", true);
+    check("allow Edit(.vscode/settings.json)", "/w/.vscode", false);
+    check("allow Edit(**)", "/w/.vscode", false);
+    check("allow Edit", "/w/.vscode", false);
+    check("allow Edit(.vscode/**); deny Edit(.vscode/tasks.json)", "/w/.vscode", false);
+    check("allow Edit(.vscode/**); ask Edit(tasks.json)", "/w/.vscode", false);
+    check("allow Edit(.zero/**)", "/w/.zero", false);
+    check("allow Edit(.git/hooks/**)", "/w/.git/hooks", false);
+    check("allow Edit(~/.local/state/zero/**)", "/home/me/.local/state/zero", false);
+    let projects = engine_of("allow Edit(.vscode/**)", Mode::Ask, Owner::Project);
+    assert!(!projects.may_change(std::path::Path::new("/w/.vscode")));
+}
