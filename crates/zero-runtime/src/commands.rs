@@ -17,6 +17,7 @@ mod session;
 mod shell;
 mod spill;
 mod trial;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use zero_core::{CommandLimits, CommandLine, Execution, Reason, ToolError, ToolName};
 use zero_sandbox::drain::{Collected, Collector};
+use zero_sandbox::kept::Kept;
 use zero_sandbox::running::{Ended, Running, Why};
 use zero_sandbox::warden::{Order, Stdio, Warden};
 use zero_sandbox::{CommandSpec, Gap, StateDir, Weakness, child};
@@ -32,6 +34,9 @@ use zero_sandbox::{CommandSpec, Gap, StateDir, Weakness, child};
 use crate::context::CallContext;
 use crate::jobs::{Candidate, Input, Job, Jobs, KeepUnread, Watched, Watching};
 use crate::policy::Policy;
+
+pub(crate) use self::watch::Watch;
+pub use self::watch::{Settled, TakenAway};
 
 use self::environment::Environment;
 use self::failure::Allowance;
@@ -151,6 +156,8 @@ pub struct CommandOutcome {
     pub spill_file: Option<String>,
     /// What did not hold of its confinement, by leave of the settings.
     pub missing: Vec<Gap>,
+    /// What it made that it may not make.
+    pub settled: Settled,
 }
 
 /// Where a shell ended.
@@ -170,13 +177,16 @@ pub(crate) struct Commands {
     environment: Environment,
     /// zero's own folder, which no command reads.
     state: PathBuf,
+    /// Where what commands may not make is kept.
+    kept: Kept,
 }
 
 impl Commands {
     pub(crate) fn new(settings: CommandSettings, state: &StateDir) -> Self {
         let environment =
             Environment::scrubbed(&settings.environment, &settings.environment_allowed);
-        Self { settings, environment, state: state.path().to_owned() }
+        let kept = Kept::new(state.child("kept"));
+        Self { settings, environment, state: state.path().to_owned(), kept }
     }
 }
 
@@ -288,6 +298,7 @@ impl Foreground {
             input: Input::Nothing,
             news: Box::new(move |bytes| live.add(bytes)),
             permit: cx.permit(),
+            watch: ready.watch,
         };
         let watched =
             Watched::start(running, watching).map_err(|error| failure::unwatched(&error))?;
@@ -322,6 +333,7 @@ impl Foreground {
         let commands = cx.commands();
         let end = self.end_note.take();
         let spill = self.spill.take();
+        let settled = self.watched.settled();
         let collected = self.watched.take_collected().unwrap_or_else(|| Err(lost()));
         let (output, mut ended) = collected.map_err(|error| failure::unreadable(&error))?;
         if ended.why == Why::Killed && cx.is_late() {
@@ -334,6 +346,7 @@ impl Foreground {
             let cut = text.len().saturating_sub(ERROR_OUTPUT_BYTES_MAX) as u64;
             let error = error.with("output", last_bytes(&text, ERROR_OUTPUT_BYTES_MAX));
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
+            let error = failure::with_settled(error, &settled);
             return Err(match spill.and_then(|spill| spill.settle(omitted_bytes)) {
                 Some(file) => error.with("spill_file", file),
                 None => error,
@@ -342,7 +355,7 @@ impl Foreground {
         let spill_file = spill.and_then(|spill| spill.settle(output.mixed.omitted_bytes()));
         let folder = commands.session.learn(&self.folder, end, cx.workspace());
         let missing = std::mem::take(&mut self.missing);
-        Ok(CommandOutcome { output, ended, folder, spill_file, missing })
+        Ok(CommandOutcome { output, ended, folder, spill_file, missing, settled })
     }
 }
 
@@ -368,7 +381,8 @@ fn start_job(
         return Err(ToolError::invalid(Reason::SchemaViolation, message));
     }
     let place = session.jobs.reserve()?;
-    let running = prepare(cx, request)?.spawn(timeout)?;
+    let ready = prepare(cx, request)?;
+    let running = ready.spawn(timeout)?;
     let spill = SpillFile::create(cx);
     let watching = Watching {
         collector: Collector {
@@ -381,6 +395,7 @@ fn start_job(
         input: Input::Texts,
         news: Box::new(|_| {}),
         permit: None,
+        watch: ready.watch,
     };
     let watched = Watched::start(running, watching).map_err(|error| failure::unwatched(&error))?;
     session.add(&watched);
@@ -396,6 +411,7 @@ struct Ready {
     order: Order,
     folder: PathBuf,
     end_note: EndNote,
+    watch: Watch,
 }
 
 impl Ready {
@@ -435,7 +451,7 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
             (words.next().unwrap_or_default(), words.collect(), EndNote::none())
         }
     };
-    let profile = profile::profile_for(commands, cx.workspace(), given.network)?;
+    let (profile, watch) = profile::profile_for(commands, cx.workspace(), given.network)?;
     let order = Order {
         command: CommandSpec { program, args, folder: folder.to_owned(), environment },
         profile,
@@ -446,7 +462,7 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
         timeout: None,
         net: given.net,
     };
-    Ok(Ready { order, folder: folder.to_owned(), end_note })
+    Ok(Ready { order, folder: folder.to_owned(), end_note, watch })
 }
 
 /// Lets the command see at once that there is nothing to read.

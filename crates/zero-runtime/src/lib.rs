@@ -40,7 +40,7 @@ pub mod unsettled;
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
 pub use commands::{
     CommandNetwork, CommandOutcome, CommandRequest, CommandSettings, Door, EndFolder, OnTimeout,
-    Ran, Reach, Streams, Trial,
+    Ran, Reach, Settled, Streams, TakenAway, Trial,
 };
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};

@@ -21,6 +21,21 @@ const FOLDER_ENTRIES_MAX: usize = 10_000;
 /// Where looking for something comes to no end, or where it changes while one looks.
 const ENDLESS: &[&str] = &["/", "/proc", "/sys", "/dev"];
 
+/// What a repository would run of its own, by the folder that git keeps it in.
+pub(crate) fn git_helpers_of(git: &Path) -> Vec<String> {
+    git_helpers::of_git(git)
+}
+
+/// Where git keeps the repository that `folder` is; empty when it is none.
+pub(crate) fn git_folders_of(folder: &Path) -> Vec<PathBuf> {
+    git_helpers::git_folders(folder).unwrap_or_default()
+}
+
+/// The last value of a setting in a repository's own configuration.
+pub(crate) fn git_setting(git: &Path, name: &str) -> Option<String> {
+    git_helpers::setting(git, name)
+}
+
 /// This machine, seen for the length of one decision: what was looked up once is not looked up
 /// again.
 pub struct Machine<'a> {

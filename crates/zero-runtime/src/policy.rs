@@ -38,6 +38,12 @@ pub trait Policy: Send + Sync {
         false
     }
 
+    /// Whether commands may change a path that is protected otherwise, because a person wrote a rule
+    /// for it.
+    fn may_change(&self, _canonical: &Path) -> bool {
+        false
+    }
+
     /// The files and folders that commands must not be able to read, because a rule denies it.
     fn denied_files(&self, _workspace: &Workspace, _most: usize) -> DeniedFiles {
         DeniedFiles::All(Vec::new())

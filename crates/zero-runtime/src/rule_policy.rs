@@ -48,6 +48,10 @@ impl Policy for RulePolicy {
         self.engine.filters_reads()
     }
 
+    fn may_change(&self, canonical: &Path) -> bool {
+        self.engine.may_change(canonical)
+    }
+
     fn denied_files(&self, workspace: &Workspace, most: usize) -> DeniedFiles {
         if !self.filters_reads() {
             return DeniedFiles::All(Vec::new());
@@ -64,5 +68,52 @@ impl Policy for RulePolicy {
 
     fn may_pin(&self, address: IpAddr, inside: Option<&'static str>) -> Result<(), Refusal> {
         self.engine.may_pin(address, inside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+    use zero_policy::rule::{Owner, Rule, Source};
+    use zero_policy::{EngineConfig, Mode, Verdict};
+
+    #[test]
+    fn what_a_rule_denies_is_found_outside_the_workspace_too() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        for name in ["home/notes/a", "home/other", "work/.env", "work/deep/.env", "out/key"] {
+            std::fs::create_dir_all(base.join(name).parent().unwrap()).unwrap();
+            std::fs::write(base.join(name), "").unwrap();
+        }
+        let workspace = Workspace::open(&[base.join("work")], None).unwrap();
+        let denied = |rules: &[String]| {
+            let rules = rules.iter().map(|text| {
+                let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
+                Rule::parse(text, Verdict::Deny, source).unwrap()
+            });
+            let engine = Engine::new(EngineConfig {
+                rules: rules.collect(),
+                mode: Mode::Ask,
+                roots: vec![base.join("work")],
+                home: Some(base.join("home")),
+                ..EngineConfig::default()
+            });
+            RulePolicy::new(engine, Vec::new()).denied_files(&workspace, 100)
+        };
+        #[track_caller]
+        fn check(found: DeniedFiles, base: &Path, expected: &[&str]) {
+            let expected: Vec<PathBuf> = expected.iter().map(|name| base.join(name)).collect();
+            assert_eq!(found, DeniedFiles::All(expected));
+        }
+        check(denied(&["Read(.env)".to_owned()]), &base, &["work/.env", "work/deep/.env"]);
+        check(denied(&["Read(~/notes/**)".to_owned()]), &base, &["home/notes/a"]);
+        check(denied(&["Read(~/notes)".to_owned()]), &base, &["home/notes"]);
+        check(denied(&["Read(//etc/passwd)".to_owned()]), &base, &["/etc/passwd"]);
+        let pattern = format!("Read(/{}/out/**/k*)", base.display());
+        check(denied(&[pattern]), &base, &["out/key"]);
+        // Whoever denies a name everywhere gets all of it hidden, or no command.
+        let everywhere = denied(&["Read(//**/zero-no-such-name)".to_owned()]);
+        assert!([DeniedFiles::TooMany, DeniedFiles::All(Vec::new())].contains(&everywhere));
     }
 }

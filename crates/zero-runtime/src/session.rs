@@ -82,6 +82,7 @@ impl Session {
             .create()
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = workspace.with_spill(spill.path())?;
+        commands.sweep();
         let commands = Arc::new(commands);
         Ok(Self {
             id,

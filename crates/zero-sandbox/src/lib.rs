@@ -21,6 +21,7 @@ mod facts;
 pub mod file_error;
 mod folder;
 pub mod journal;
+pub mod kept;
 #[cfg(target_os = "linux")]
 mod kernel_file;
 pub mod lease;

@@ -1,6 +1,7 @@
 //! Bash: a command, run to its end or in the background.
 
 mod output;
+pub(crate) mod settled;
 mod signal;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::missing;
 use crate::wording::one_line;
 use output::Told;
 pub(crate) use output::text_of;
+pub use settled::TakenAway;
 pub(crate) use signal::signal_name;
 
 /// Characters of a title.
@@ -90,6 +92,9 @@ pub struct BashOutput {
     /// The job that was started, or that it became because it took too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
+    /// What it created that commands may not create.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taken_away: Vec<TakenAway>,
     /// What else is to be known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -300,6 +305,7 @@ fn as_job(job_id: &str, text: String, shown: String) -> ToolReply<BashOutput> {
             truncated: None,
             spill_file: None,
             job_id: Some(job_id.to_owned()),
+            taken_away: Vec::new(),
             notes: Vec::new(),
         },
         locations: Vec::new(),

@@ -12,6 +12,7 @@ use zero_runtime::jobs::JobStatus;
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
+use crate::bash::settled;
 use crate::wording::one_line;
 
 /// How long the end of a job is waited for.
@@ -85,10 +86,13 @@ impl Tool for BashKill {
                 let message = format!("job `{job_id}` was told to end and has not yet; try again");
                 return Err(ToolError::failed(Reason::Busy, message));
             }
-            let text = match killed {
+            let mut text = match killed {
                 true => format!("Ended `{job_id}`"),
                 false => format!("`{job_id}` had ended already"),
             };
+            for note in settled::notes(&job.settled(), cx.workspace()) {
+                text.push_str(&format!("\n({note})"));
+            }
             Ok(ToolReply {
                 content: vec![Content::Text(text.clone())],
                 display: Display::markdown(text),

@@ -15,7 +15,7 @@ use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::Workspace;
 use zero_sandbox::drain::Stream;
 
-use crate::bash::{signal_name, text_of};
+use crate::bash::{TakenAway, settled, signal_name, text_of};
 use crate::wording::{counted, one_line};
 
 /// Bytes of a text for a job.
@@ -69,6 +69,12 @@ pub struct JobFacts {
     /// The file that holds all of its output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spill_file: Option<String>,
+    /// What it created that commands may not create; known once it has ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taken_away: Vec<TakenAway>,
+    /// What else is to be known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Whether a job runs.
@@ -82,11 +88,12 @@ pub enum Status {
 }
 
 impl JobFacts {
-    fn of(job: &Job) -> Self {
+    fn of(job: &Job, workspace: &Workspace) -> Self {
         let (status, end) = match job.status() {
             JobStatus::Running => (Status::Running, None),
             JobStatus::Ended(end) => (Status::Exited, end),
         };
+        let settled = job.settled();
         let signal = end.as_ref().and_then(|end| end.signal);
         Self {
             job_id: job.id().to_owned(),
@@ -96,6 +103,8 @@ impl JobFacts {
             signal: signal.map(signal_name),
             unread_bytes: job.unread_bytes() as u64,
             spill_file: job.spill_file().map(str::to_owned),
+            taken_away: settled::taken_away(&settled, workspace),
+            notes: settled::notes(&settled, workspace),
         }
     }
 
@@ -193,20 +202,20 @@ impl Tool for BashOutput {
         plan: Arc<BashOutputPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<BashOutputOutput>, ToolError> {
-        let Some(id) = &plan.job_id else { return Ok(listed(&cx.jobs().list())) };
+        let Some(id) = &plan.job_id else { return Ok(listed(&cx.jobs().list(), cx.workspace())) };
         let job = cx.jobs().get(id)?;
         if let Some(text) = &plan.stdin {
             job.send(text)?;
         }
         // Asked before its output is taken: of a job that has ended, nothing is left to come.
-        let facts = JobFacts::of(&job);
+        let facts = JobFacts::of(&job, cx.workspace());
         let (pieces, lost) = job.take_output();
         Ok(told(&pieces, lost, plan.filter.as_ref(), JobFacts { unread_bytes: 0, ..facts }))
     }
 }
 
-fn listed(jobs: &[Arc<Job>]) -> ToolReply<BashOutputOutput> {
-    let facts: Vec<JobFacts> = jobs.iter().map(|job| JobFacts::of(job)).collect();
+fn listed(jobs: &[Arc<Job>], workspace: &Workspace) -> ToolReply<BashOutputOutput> {
+    let facts: Vec<JobFacts> = jobs.iter().map(|job| JobFacts::of(job, workspace)).collect();
     let lines = facts.iter().map(|job| {
         format!(
             "{}: {}, {} unread: {}",
@@ -249,6 +258,9 @@ fn told(
     }
     let last = format!("({} {})", facts.job_id, facts.shown());
     text.push_str(&last);
+    for note in &facts.notes {
+        text.push_str(&format!("\n({note})"));
+    }
     ToolReply {
         content: vec![Content::Text(text)],
         display: Display::markdown(last),

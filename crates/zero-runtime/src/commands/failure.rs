@@ -7,6 +7,8 @@ use zero_sandbox::Gap;
 use zero_sandbox::running::{Ended, Why};
 use zero_sandbox::warden::SpawnError;
 
+use super::Settled;
+
 /// The signal of a process that wrote a file larger than it may.
 const FILE_TOO_LARGE: i32 = 25;
 /// What a shell returns for it, and what it writes then.
@@ -47,6 +49,21 @@ pub(super) fn of_start(error: &SpawnError) -> ToolError {
         }
         _ => ToolError::failed(Reason::Io, message),
     }
+}
+
+/// An error that also says what the command made that it may not make.
+pub(super) fn with_settled(error: ToolError, settled: &Settled) -> ToolError {
+    if *settled == Settled::default() {
+        return error;
+    }
+    let taken = settled.taken_away.iter().map(|taken| {
+        serde_json::json!({
+            "path": taken.path.display().to_string(),
+            "kept_at": taken.kept_at.display().to_string(),
+            "why": taken.why,
+        })
+    });
+    error.with("taken_away", taken.collect::<Vec<_>>()).with("warnings", settled.warnings.clone())
 }
 
 /// What a person can do about a machine that cannot confine as it should.

@@ -100,6 +100,14 @@ impl SessionCommands {
         open.commands.push(Arc::downgrade(watched));
     }
 
+    /// Takes away what stood in for something while commands ran whose process was killed.
+    pub(crate) fn sweep(&self) {
+        let swept = zero_sandbox::confine::sweep(self.tmp.path());
+        if swept > 0 {
+            tracing::info!(swept, "took away what a killed process left");
+        }
+    }
+
     /// Ends every command, jobs and others, waits until they have, and takes the temporary files
     /// away: the session is over.
     pub(crate) fn end(&self) {

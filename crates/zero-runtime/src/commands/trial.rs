@@ -49,7 +49,7 @@ impl ToolHost {
         let tmp = &commands.session.tmp;
         let settings = &commands.host.settings;
         let given = commands.session.network.give(&settings.network, &Property::ALL)?;
-        let mut profile = profile::profile_for(&commands, session.workspace(), given.network)?;
+        let (mut profile, _) = profile::profile_for(&commands, session.workspace(), given.network)?;
         profile.weaknesses = Property::ALL.to_vec();
         let order = Order {
             command: CommandSpec {

@@ -8,6 +8,7 @@ use zero_sandbox::running::Ended;
 
 use super::unread::Piece;
 use super::watched::{NotSent, Watched};
+use crate::commands::Settled;
 
 /// A command of a session that goes on while others are called.
 #[derive(Debug)]
@@ -65,6 +66,11 @@ impl Job {
     /// Whether it runs.
     pub fn status(&self) -> JobStatus {
         self.watched.end().map_or(JobStatus::Running, JobStatus::Ended)
+    }
+
+    /// What it made that it may not make; known once it has ended.
+    pub fn settled(&self) -> Settled {
+        self.watched.settled()
     }
 
     /// Bytes it wrote that nobody has read.

@@ -17,6 +17,7 @@ use zero_sandbox::running::{Ended, KillReason, Killer, Running};
 
 use super::unread::{Piece, Rest, Unread};
 use crate::admission::Permit;
+use crate::commands::{Settled, Watch};
 
 /// Texts that may wait until the command reads them.
 const INPUTS_MAX: usize = 16;
@@ -36,6 +37,8 @@ pub(crate) struct Watching {
     pub(crate) news: News,
     /// A place in the queue, held until it ends or becomes a job.
     pub(crate) permit: Option<Permit>,
+    /// What it may not make, looked at once it has ended.
+    pub(crate) watch: Watch,
 }
 
 /// Whether what nobody has read yet is kept.
@@ -77,6 +80,8 @@ struct Finish {
     ended: Option<Ended>,
     /// What it wrote, until somebody takes it.
     collected: Option<io::Result<(Collected, Ended)>>,
+    /// What it made that it may not make.
+    settled: Settled,
 }
 
 /// Why a text was not sent.
@@ -93,7 +98,7 @@ pub(crate) enum NotSent {
 impl Watched {
     /// Watches a command that was just started. When that fails, the command is gone.
     pub(crate) fn start(mut running: Running, watching: Watching) -> io::Result<Arc<Self>> {
-        let Watching { collector, unread, input, mut news, permit } = watching;
+        let Watching { collector, unread, input, mut news, permit, watch } = watching;
         let input = match input {
             Input::Texts => Some(send_texts(&mut running)?),
             Input::Nothing => None,
@@ -116,15 +121,15 @@ impl Watched {
             });
             // Whatever happened, nothing of it is left when it counts as ended.
             drop(running);
-            watcher.finish(collected);
+            watcher.finish(collected, watch.settle());
         })?;
         Ok(watched)
     }
 
-    fn finish(&self, collected: io::Result<(Collected, Ended)>) {
+    fn finish(&self, collected: io::Result<(Collected, Ended)>, settled: Settled) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
         let mut state = self.lock();
-        state.finish = Some(Finish { ended, collected: Some(collected) });
+        state.finish = Some(Finish { ended, collected: Some(collected), settled });
         state.permit = None;
         drop(state);
         self.ended.notify_all();
@@ -139,6 +144,11 @@ impl Watched {
     /// How it ended, if it did; the inner one is `None` when nobody knows.
     pub(crate) fn end(&self) -> Option<Option<Ended>> {
         self.lock().finish.as_ref().map(|finish| finish.ended.clone())
+    }
+
+    /// What it made that it may not make; known once it has ended.
+    pub(crate) fn settled(&self) -> Settled {
+        self.lock().finish.as_ref().map(|finish| finish.settled.clone()).unwrap_or_default()
     }
 
     /// Waits until it has ended, though not longer than `limit`; true when it has.

@@ -38,6 +38,20 @@ pub(super) fn of(folder: &Path) -> Vec<String> {
     helpers
 }
 
+/// The helpers of a repository alone, by the folder that git keeps it in.
+pub(super) fn of_git(git: &Path) -> Vec<String> {
+    let mut helpers = Vec::new();
+    helpers_of(git, &mut helpers);
+    helpers
+}
+
+/// The last value of a setting, by its full name in lower case.
+pub(super) fn setting(git: &Path, name: &str) -> Option<String> {
+    let content = survey::small_file(&git.join("config"), CONFIG_BYTES_MAX)?;
+    let settings = git_config::settings(&String::from_utf8_lossy(&content))?;
+    settings.into_iter().rev().find(|setting| setting.name == name).map(|setting| setting.value)
+}
+
 fn helpers_of(git: &Path, helpers: &mut Vec<String>) {
     for name in ["config", "config.worktree"] {
         let path = git.join(name);
@@ -65,7 +79,7 @@ fn helpers_of(git: &Path, helpers: &mut Vec<String>) {
 
 /// Where a repository keeps its configuration: its own folder, and the common one of a worktree. A
 /// folder with the parts of a repository is one, whatever it is called.
-fn git_folders(folder: &Path) -> Option<Vec<PathBuf>> {
+pub(super) fn git_folders(folder: &Path) -> Option<Vec<PathBuf>> {
     let git = folder.join(".git");
     let own = match survey::kind(&git) {
         Some(zero_sandbox::FileType::Directory) => git,

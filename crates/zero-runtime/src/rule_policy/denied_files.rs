@@ -11,6 +11,9 @@ const LOOKED_MAX: usize = 200_000;
 /// Names in one folder that are looked at.
 const FOLDER_MAX: usize = 50_000;
 
+/// Folders that are the kernel's: no person keeps files there, and looking comes to no end.
+const KERNELS: &[&str] = &["/proc", "/sys", "/dev"];
+
 /// Everything at or beneath `starts` that `may_read` refuses. What cannot be listed cannot be judged
 /// and is not searched; a command of the same person cannot list it either.
 pub(super) fn find(
@@ -45,7 +48,7 @@ pub(super) fn find(
                 // What a link stands for is what has to be hidden.
                 (false, true) => found.extend(survey::canonical(&seen.path)),
                 (false, false) => found.push(seen.path),
-                (true, _) if seen.is_folder => open.push(seen.path),
+                (true, _) if seen.is_folder && !is_kernels(&seen.path) => open.push(seen.path),
                 (true, _) => {}
             }
         }
@@ -53,6 +56,10 @@ pub(super) fn find(
     found.sort();
     found.dedup();
     if found.len() > most { DeniedFiles::TooMany } else { DeniedFiles::All(found) }
+}
+
+fn is_kernels(folder: &Path) -> bool {
+    KERNELS.iter().any(|kernels| folder == Path::new(kernels))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use zero_runtime::{CommandOutcome, EndFolder, ToolReply};
 use zero_sandbox::drain::{Kept, Mixed, Stream};
 use zero_sandbox::{Gap, Workspace};
 
-use super::{BashOutput, signal_name};
+use super::{BashOutput, settled, signal_name};
 
 /// What a signal adds to its number to make an exit code, as shells do it.
 const SIGNAL_BASE: i32 = 128;
@@ -22,7 +22,7 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn of(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
-        let CommandOutcome { output, ended, folder, spill_file, missing } = outcome;
+        let CommandOutcome { output, ended, folder, spill_file, missing, settled } = outcome;
         let omitted = output.mixed.omitted_bytes();
         let code = ended.exit_code.or_else(|| Some(SIGNAL_BASE + ended.signal?)).unwrap_or(-1);
         let signal = ended.signal.map(signal_name);
@@ -41,6 +41,7 @@ impl Told {
         if output.spill_error.is_some() && omitted > 0 {
             notes.push("the rest of the output could not be kept".to_owned());
         }
+        notes.extend(settled::notes(settled, workspace));
         let place = spill_file.as_deref();
         let mut text = mixed_text(&output.mixed, place);
         let mut last = Vec::new();
@@ -85,6 +86,7 @@ impl Told {
                 truncated: (omitted > 0).then_some(true),
                 spill_file: spill_file.clone(),
                 job_id: None,
+                taken_away: settled::taken_away(settled, workspace),
                 notes,
             },
         }

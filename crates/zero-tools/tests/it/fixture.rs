@@ -14,7 +14,7 @@ use zero_runtime::{
 };
 use zero_sandbox::{Journal, StateDir, Workspace};
 
-struct Yes;
+pub(crate) struct Yes;
 
 impl Approver for Yes {
     fn name(&self) -> &str {
@@ -71,7 +71,8 @@ impl Fixture {
         limits: Limits,
         open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
     ) -> Self {
-        let temp = tempfile::tempdir().unwrap();
+        // Not in `/tmp`, where a command would see the way to it in its own.
+        let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::create_dir(temp.path().join("work")).unwrap();
         let host = host_with(temp.path(), commands, limits);
         let session = open(&host).unwrap();

@@ -11,6 +11,7 @@ mod crash;
 mod fixture;
 mod network;
 mod properties;
+mod protected;
 mod real_work;
 mod undo;
 
