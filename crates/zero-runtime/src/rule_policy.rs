@@ -107,8 +107,8 @@ mod tests {
             assert_eq!(found, DeniedFiles::All(expected));
         }
         check(denied(&["Read(.env)".to_owned()]), &base, &["work/.env", "work/deep/.env"]);
-        check(denied(&["Read(~/notes/**)".to_owned()]), &base, &["home/notes/a"]);
-        check(denied(&["Read(~/notes)".to_owned()]), &base, &["home/notes"]);
+        check(denied(&["Read(~/notes/**)".to_owned()]), &base, &["home/notes"]);
+        check(denied(&["Read(~/notes/a)".to_owned()]), &base, &["home/notes/a"]);
         check(denied(&["Read(//etc/passwd)".to_owned()]), &base, &["/etc/passwd"]);
         let pattern = format!("Read(/{}/out/**/k*)", base.display());
         check(denied(&[pattern]), &base, &["out/key"]);

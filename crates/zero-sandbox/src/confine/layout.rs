@@ -117,6 +117,11 @@ impl Layout {
         self.said().filter(move |(_, said)| *said == what).map(|(path, _)| path)
     }
 
+    /// The innermost word about `path`, be it about a folder above it.
+    pub(crate) fn word_on(&self, path: &Path) -> Option<Said> {
+        self.said.get(path).copied().or_else(|| self.above(path).map(|(_, said)| said))
+    }
+
     /// The innermost word about the folders above `path`, and the folder it is about.
     pub(crate) fn above(&self, path: &Path) -> Option<(&Path, Said)> {
         path.ancestors().skip(1).find_map(|folder| {

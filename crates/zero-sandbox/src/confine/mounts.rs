@@ -34,6 +34,9 @@ const RUN_KEPT: &[&str] = &[
     "/run/NetworkManager/resolv.conf",
 ];
 
+/// How often folders are made that another command takes away meanwhile.
+const STAND_TRIES_MAX: usize = 8;
+
 /// More files than this cannot be hidden one by one.
 pub(crate) const HIDDEN_MAX: usize = 512;
 
@@ -78,9 +81,7 @@ impl Mounts {
                 tree.hold(&socket, Mount::HiddenFile);
             }
         }
-        // What is said about the folder itself stays so.
-        let is_said = layout.above(folder).is_some() || tree.mounts.contains_key(folder);
-        if tree.is_out_of_sight(folder) && !is_said {
+        if tree.is_out_of_sight(folder) && layout.word_on(folder).is_none() {
             tree.put(folder, Mount::ReadOnly);
         }
         for path in tree.mounts.keys().filter(|path| tree.is_shown_in_tmp(path)) {
@@ -152,12 +153,23 @@ impl Mounts {
 /// go when nobody needs them any more.
 fn stand_on(path: &Path, tmp: &Path, placeholders: &mut Placeholders) -> io::Result<()> {
     let Ok(below) = path.strip_prefix(TMP) else { return Ok(()) };
+    for _ in 0..STAND_TRIES_MAX {
+        match stand_on_each(below, tmp, placeholders) {
+            // Another command has just ended and taken a folder along.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            stood => return stood,
+        }
+    }
+    stand_on_each(below, tmp, placeholders)
+}
+
+fn stand_on_each(below: &Path, tmp: &Path, placeholders: &mut Placeholders) -> io::Result<()> {
     let mut at = tmp.to_owned();
     for part in below.components() {
         at.push(part);
         match at.symlink_metadata() {
             // Of another command, or of one that ended without taking it away.
-            Ok(facts) if facts.is_dir() => placeholders.share(&at)?,
+            Ok(facts) if facts.is_dir() => placeholders.share_folder(&at)?,
             Ok(_) => {
                 let why = format!(
                     "`{}` is in the way of a folder of the workspace: remove it",

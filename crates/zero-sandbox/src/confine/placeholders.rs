@@ -90,6 +90,11 @@ impl Placeholders {
         Ok(())
     }
 
+    /// Shares a folder in which more may stand in, when it is one of ours.
+    pub(crate) fn share_folder(&mut self, path: &Path) -> io::Result<()> {
+        if self.is_on_record(path) { self.stand_in(path, StandIn::Folder) } else { Ok(()) }
+    }
+
     fn is_on_record(&self, path: &Path) -> bool {
         let records = self.tmp.parent().map(records).unwrap_or_default();
         records.iter().any(|record| {
