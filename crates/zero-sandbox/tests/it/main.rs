@@ -19,6 +19,7 @@ mod limits;
 mod network;
 mod output;
 mod promises;
+mod protected;
 mod start;
 mod tree;
 mod work;
