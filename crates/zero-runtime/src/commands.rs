@@ -179,6 +179,8 @@ pub(crate) struct Commands {
     state: PathBuf,
     /// Where what commands may not make is kept.
     kept: Kept,
+    /// What commands that run now may not make.
+    live: Arc<watch::Live>,
 }
 
 impl Commands {
@@ -186,7 +188,7 @@ impl Commands {
         let environment =
             Environment::scrubbed(&settings.environment, &settings.environment_allowed);
         let kept = Kept::new(state.child("kept"));
-        Self { settings, environment, state: state.path().to_owned(), kept }
+        Self { settings, environment, state: state.path().to_owned(), kept, live: Arc::default() }
     }
 }
 

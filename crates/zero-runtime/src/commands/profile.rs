@@ -11,6 +11,7 @@ mod secrets;
 mod settings;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use zero_core::{ErrorType, Reason, ToolError};
 use zero_sandbox::{Network, Profile, Workspace};
@@ -45,7 +46,8 @@ pub(super) fn profile_for(
     }
     masked.sort();
     masked.dedup();
-    let watch = Watch::new(roots.clone(), own.watched, &git, commands.host.kept.clone());
+    let host = (commands.host.kept.clone(), Arc::clone(&commands.host.live));
+    let watch = Watch::new(roots.clone(), own.watched, own.held_names, &git, host);
     let profile = Profile {
         writable: [roots, git.writable, settings.writable.clone()].concat(),
         protected: [own.held, git.folders, git.held].concat(),

@@ -5,8 +5,9 @@
 //! nothing of the command is left. One that was not there before is taken away again, and kept: it
 //! may be a person's, who made it meanwhile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zero_sandbox::kept::{self, Kept, Standing};
 use zero_sandbox::survey;
@@ -19,11 +20,29 @@ const REPOSITORY: &str = "a file that says where the repository is";
 /// Set by git itself in the repository of a submodule.
 const OF_SUBMODULES: &str = "core.worktree";
 
+/// What commands that run now may not make, and how many of them each path is watched for.
+///
+/// A command that begins while another runs may find what that one made, which looks as if it had
+/// always been there. Once it is taken away, the later command must not make it again.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    missing: Mutex<BTreeMap<PathBuf, usize>>,
+}
+
+impl Live {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, usize>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What was there before a command, to be compared with what is there after it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Watch {
     roots: Vec<PathBuf>,
     watched: Vec<Watched>,
+    /// What is there because another command made it, which is to take it away.
+    inherited: Vec<Watched>,
+    live: Arc<Live>,
     work_folders: BTreeSet<PathBuf>,
     git_folders: BTreeSet<PathBuf>,
     kept: Kept,
@@ -59,24 +78,58 @@ pub struct TakenAway {
     pub why: String,
 }
 
+impl Watched {
+    fn path(&self) -> PathBuf {
+        self.root.join(&self.relative)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut missing = self.live.lock();
+        for watched in self.watched.iter().chain(&self.inherited) {
+            let path = watched.path();
+            if let Some(count) = missing.get_mut(&path) {
+                *count -= 1;
+                if *count == 0 {
+                    missing.remove(&path);
+                }
+            }
+        }
+    }
+}
+
 impl Watch {
     pub(super) fn new(
         roots: Vec<PathBuf>,
         mut watched: Vec<Watched>,
+        held: Vec<Watched>,
         git: &Repositories,
-        kept: Kept,
+        (kept, live): (Kept, Arc<Live>),
     ) -> Self {
-        let links = git
-            .links
-            .iter()
-            .filter_map(|link| Some((link.parent()?.to_owned(), PathBuf::from(link.file_name()?))));
+        let in_folder =
+            |path: &PathBuf| Some((path.parent()?.to_owned(), PathBuf::from(path.file_name()?)));
+        let links = git.links.iter().filter_map(in_folder);
         let of_git = git.missing.iter().cloned().chain(links);
         watched.extend(of_git.map(|(root, relative)| {
             let before = kept::look(&root, &relative);
             Watched { root, relative, why: REPOSITORY, before }
         }));
         let (work_folders, git_folders) = (git.work_folders.clone(), git.git_folders.clone());
-        Self { roots, watched, work_folders, git_folders, kept }
+        let mut missing = live.lock();
+        let is_new = |held: &Watched| missing.contains_key(&held.path());
+        let of_git = git.held.iter().filter_map(in_folder).map(|(root, relative)| Watched {
+            root,
+            relative,
+            why: REPOSITORY,
+            before: Standing::Missing,
+        });
+        let inherited: Vec<Watched> = held.into_iter().chain(of_git).filter(is_new).collect();
+        for watched in watched.iter().chain(&inherited) {
+            *missing.entry(watched.path()).or_default() += 1;
+        }
+        drop(missing);
+        Self { roots, watched, inherited, live, work_folders, git_folders, kept }
     }
 
     /// Takes away what must not be there. To be called when nothing of the command is left.
@@ -84,6 +137,13 @@ impl Watch {
         let mut settled = Settled::default();
         for watched in &self.watched {
             self.settle_one(watched, &mut settled);
+        }
+        for watched in &self.inherited {
+            // Whoever has watched it from the start tells more about it.
+            let is_last = self.live.lock().get(&watched.path()).is_none_or(|count| *count <= 1);
+            if is_last {
+                self.settle_one(watched, &mut settled);
+            }
         }
         settled.warnings.extend(self.new_repositories());
         settled
@@ -185,6 +245,10 @@ mod tests {
         }
 
         fn watch(&self, names: &[&str]) -> Watch {
+            self.watch_beside(names, &Arc::default())
+        }
+
+        fn watch_beside(&self, names: &[&str], live: &Arc<Live>) -> Watch {
             let root = self.path("work");
             let watched = names.iter().map(|name| Watched {
                 root: root.clone(),
@@ -192,9 +256,12 @@ mod tests {
                 why: "a setting",
                 before: kept::look(&root, Path::new(name)),
             });
-            let git = repositories(&[root.clone()]);
+            let (held, watched) = watched.partition(|w| w.before == Standing::There);
+            let held: Vec<Watched> = held;
+            let held = held.into_iter().map(|w| Watched { before: Standing::Missing, ..w });
+            let git = repositories(std::slice::from_ref(&root));
             let kept = Kept::new(StateDir::new(self.path("kept")));
-            Watch::new(vec![root.clone()], watched.collect(), &git, kept)
+            Watch::new(vec![root], watched, held.collect(), &git, (kept, Arc::clone(live)))
         }
 
         /// The paths that were taken away.
@@ -237,15 +304,35 @@ mod tests {
         assert_eq!(watch.settle(), Settled::default());
         fs::remove_file(&link).unwrap();
         fs::create_dir(&link).unwrap();
-        assert_eq!(place.settle(&watch), [link.clone()]);
+        assert_eq!(place.settle(&watch), std::slice::from_ref(&link));
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("shared"));
         fs::remove_file(&link).unwrap();
         symlink("elsewhere", &link).unwrap();
-        assert_eq!(place.settle(&watch), [link.clone()]);
+        assert_eq!(place.settle(&watch), std::slice::from_ref(&link));
         fs::remove_file(&link).unwrap();
         let settled = watch.settle();
         assert!(settled.taken_away.is_empty() && settled.warnings.len() == 1, "{settled:?}");
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("shared"));
+    }
+
+    #[test]
+    fn what_another_command_made_is_not_made_again() {
+        let place = Place::new();
+        let live = Arc::default();
+        let made = place.path("work/.vscode");
+        let first = place.watch_beside(&[".vscode"], &live);
+        fs::create_dir(&made).unwrap();
+        let second = place.watch_beside(&[".vscode"], &live);
+        assert!(place.settle(&second).is_empty(), "the first is to tell about it");
+        assert_eq!(place.settle(&first), std::slice::from_ref(&made));
+        drop(first);
+        fs::create_dir(&made).unwrap();
+        assert_eq!(place.settle(&second), std::slice::from_ref(&made));
+        drop(second);
+        // Nobody runs who could have made it: it is a person's.
+        fs::create_dir(&made).unwrap();
+        assert!(place.settle(&place.watch_beside(&[".vscode"], &live)).is_empty());
+        assert!(live.lock().is_empty());
     }
 
     #[test]

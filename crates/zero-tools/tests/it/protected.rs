@@ -248,6 +248,33 @@ async fn a_job_that_ends_with_its_session_leaves_nothing_either() {
 }
 
 #[tokio::test]
+async fn two_jobs_cannot_hide_from_each_other_what_they_make() {
+    let place = Setup::default().open();
+    let wait = "until test -e go$N; do sleep 0.02; done";
+    let job = |script: String, n: usize| json!({"command": script, "run_in_background": true, "env": {"N": n.to_string()}});
+    place.call("Bash", job(format!("mkdir .idea; {wait}"), 1)).await.unwrap();
+    let until = async |what: &dyn Fn() -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !what() {
+            assert!(Instant::now() < deadline, "it does not happen");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let made = place.path("work/.idea");
+    until(&|| made.exists()).await;
+    // For the second it looks as if it had always been there.
+    let again = format!("touch begun; {wait}; mkdir .idea && touch .idea/x && touch again");
+    place.call("Bash", job(again, 2)).await.unwrap();
+    until(&|| place.path("work/begun").exists()).await;
+    std::fs::write(place.path("work/go1"), "").unwrap();
+    until(&|| !made.exists()).await;
+    std::fs::write(place.path("work/go2"), "").unwrap();
+    until(&|| place.path("work/again").exists()).await;
+    until(&|| !made.exists()).await;
+    assert_eq!(place.names("state/kept").len(), 2, "both are kept");
+}
+
+#[tokio::test]
 async fn what_exists_is_held() {
     let before = |base: &Path| {
         for name in [".vscode/tasks.json", ".npmrc", ".zero/settings.json"] {
@@ -415,6 +442,18 @@ async fn a_forged_pointer_opens_nothing() {
         assert_ne!(facts["exit_code"], 0, "{name}: {facts}");
     }
     git(&place.path("victim"), &["status", "-s"]);
+    // A link to a file that is pointed back at is none that is.
+    let place = Setup {
+        before: &|base: &Path| {
+            before(base);
+            std::fs::remove_file(base.join("work/.git")).unwrap();
+            symlink(base.join("theirs/.git"), base.join("work/.git")).unwrap();
+        },
+        ..Setup::default()
+    }
+    .open();
+    let facts = place.facts(&format!("echo x > {}/new", place.path("victim/.git").display())).await;
+    assert_ne!(facts["exit_code"], 0, "{facts}");
 }
 
 #[tokio::test]

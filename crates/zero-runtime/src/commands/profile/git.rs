@@ -38,7 +38,7 @@ pub(in crate::commands) struct Repositories {
     pub(super) folders: Vec<PathBuf>,
     pub(super) files: Vec<PathBuf>,
     /// What must stay as it is and exists.
-    pub(super) held: Vec<PathBuf>,
+    pub(in crate::commands) held: Vec<PathBuf>,
     /// Links at which a repository is found.
     pub(in crate::commands) links: Vec<PathBuf>,
     /// What must not come to be, beside what the kernel refuses: beneath a folder, a path.
@@ -76,9 +76,9 @@ impl Repositories {
                     self.of_git(&git, Some(root), DEPTH_MAX);
                 }
             }
-            Some(FileType::File) => {
+            Some(FileType::File) if !is_link(&git) => {
                 self.held.push(git.clone());
-                if let Some(linked) = Linked::of(&git, root) {
+                if let Some(linked) = Linked::of(root) {
                     let folder = linked.outermost();
                     if !roots.iter().any(|root| folder.starts_with(root)) {
                         self.writable.push(folder.to_owned());
@@ -149,15 +149,20 @@ struct Linked {
 }
 
 impl Linked {
-    fn of(git_file: &Path, root: &Path) -> Option<Self> {
-        let text = pointer(git_file)?;
+    fn of(root: &Path) -> Option<Self> {
+        let git_file = root.join(".git");
+        // A link to the file of another worktree would be pointed back at, too.
+        if is_link(&git_file) {
+            return None;
+        }
+        let text = pointer(&git_file)?;
         let named = text.strip_prefix("gitdir:")?.trim();
         let own = survey::canonical(&root.join(named))?;
         match pointer(&own.join("commondir")) {
             Some(common) => {
                 let common = survey::canonical(&own.join(common))?;
                 let back = own.join(pointer(&own.join("gitdir"))?);
-                let is_ours = survey::canonical(&back)? == survey::canonical(git_file)?
+                let is_ours = survey::canonical(&back)? == git_file
                     && own.parent() == Some(&common.join("worktrees"))
                     && is_git_folder(&common);
                 is_ours.then_some(Self { own, common: Some(common) })
@@ -360,6 +365,11 @@ mod tests {
         place.put("evil/fake/worktrees/x/gitdir", place.path("evil/.git").to_str().unwrap());
         place.put("evil/.git", "gitdir: fake/worktrees/x\n");
         assert!(place.found("evil").writable.is_empty());
+        // By a link to the file of the one that is known.
+        fs::remove_file(place.path("evil/.git")).unwrap();
+        std::os::unix::fs::symlink(place.path("tree/.git"), place.path("evil/.git")).unwrap();
+        assert!(place.found("evil").writable.is_empty());
+        fs::remove_file(place.path("evil/.git")).unwrap();
         // The main repository, straight.
         place.put("evil/.git", &format!("gitdir: {}\n", place.path("main/.git").display()));
         assert!(place.found("evil").writable.is_empty());

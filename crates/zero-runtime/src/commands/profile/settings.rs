@@ -23,6 +23,8 @@ pub(super) struct Protected {
     pub(super) held: Vec<PathBuf>,
     /// It is looked at afterwards.
     pub(super) watched: Vec<Watched>,
+    /// What is held, as it would be watched if another command had made it.
+    pub(super) held_names: Vec<Watched>,
 }
 
 /// Looks all of it up. What a rule lets commands change is left out.
@@ -32,12 +34,12 @@ pub(super) fn look(roots: &[PathBuf], configured: &[PathBuf], policy: &dyn Polic
         found.held.push(root.join(OWN));
         for name in protected::settings_names().filter(|name| name.name != OWN) {
             if !policy.may_change(&root.join(name.name)) {
-                found.add(root, Path::new(name.name), name.why);
+                found.add(root, Path::new(name.name), name.why, roots);
             }
         }
         for path in configured {
             if let Ok(relative) = path.strip_prefix(root) {
-                found.add(root, relative, CONFIGURED);
+                found.add(root, relative, CONFIGURED, roots);
             }
         }
     }
@@ -45,14 +47,32 @@ pub(super) fn look(roots: &[PathBuf], configured: &[PathBuf], policy: &dyn Polic
 }
 
 impl Protected {
-    fn add(&mut self, root: &Path, relative: &Path, why: &'static str) {
+    fn watch_target(&mut self, real: &Path, roots: &[PathBuf], why: &'static str) {
+        let inside = roots.iter().find_map(|root| Some((root, real.strip_prefix(root).ok()?)));
+        if let Some((root, relative)) = inside {
+            let (root, relative) = (root.to_owned(), relative.to_owned());
+            self.watched.push(Watched { root, relative, why, before: Standing::Missing });
+        }
+    }
+
+    fn add(&mut self, root: &Path, relative: &Path, why: &'static str, roots: &[PathBuf]) {
         let before = kept::look(root, relative);
         match &before {
-            Standing::There => return self.held.push(root.join(relative)),
+            Standing::There => {
+                self.held.push(root.join(relative));
+                let (root, relative) = (root.to_owned(), relative.to_owned());
+                let before = Standing::Missing;
+                return self.held_names.push(Watched { root, relative, why, before });
+            }
             // What it leads to is held; a link itself cannot be.
             Standing::Link { .. } => {
                 let real = survey::canonical(&root.join(relative));
-                self.held.extend(real.filter(|real| survey::exists(real)));
+                match real {
+                    Some(real) if survey::exists(&real) => self.held.push(real),
+                    // It leads nowhere yet; what would come to be there must not.
+                    Some(real) => self.watch_target(&real, roots, why),
+                    None => {}
+                }
             }
             Standing::Missing => {}
         }
@@ -75,13 +95,22 @@ mod tests {
             std::fs::create_dir_all(root.join(folder)).unwrap();
         }
         std::os::unix::fs::symlink("shared/idea", root.join(".idea")).unwrap();
+        std::os::unix::fs::symlink("shared/none", root.join(".fleet")).unwrap();
         std::fs::write(root.join("mine"), "").unwrap();
         let configured = [root.join("mine"), root.join("theirs"), "/elsewhere".into()];
         let found = look(std::slice::from_ref(&root), &configured, &RiskPolicy);
         let names = [".zero", ".vscode", "shared/idea", "mine"];
         assert_eq!(found.held, names.map(|name| root.join(name)));
         let watched = |name: &str| found.watched.iter().any(|w| w.relative == Path::new(name));
-        for name in [".github/workflows", ".npmrc", ".idea", "theirs", "Jenkinsfile", ".envrc"] {
+        for name in [
+            ".github/workflows",
+            ".npmrc",
+            ".idea",
+            "theirs",
+            "Jenkinsfile",
+            ".fleet",
+            "shared/none",
+        ] {
             assert!(watched(name), "{name}");
         }
         assert!(!watched(".zero") && !watched(".vscode") && !watched("mine"));
