@@ -98,9 +98,10 @@ fn without_mounts(
     let why = because("Landlock does not cover modes, owners, times and attributes of files");
     gaps.push(Property::Attributes, why, fix());
     let in_writable = |path: &Path| layout.writable_above(path).is_some();
-    let protected =
-        layout.of(Said::Protected).chain(layout.missing.iter().map(|(path, _)| path.as_path()));
-    if let Some(path) = protected.into_iter().find(|path| in_writable(path)) {
+    let missing = layout.missing.iter().map(|(path, _)| path.as_path());
+    let links = layout.links.iter().map(AsRef::as_ref);
+    let mut protected = layout.of(Said::Protected).chain(missing).chain(links);
+    if let Some(path) = protected.find(|path| in_writable(path)) {
         let what = format!("`{}` lies in a folder that is granted as a whole", path.display());
         gaps.push(Property::Protected, because(&what), fix());
     }

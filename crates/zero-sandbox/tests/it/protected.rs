@@ -87,6 +87,16 @@ fn without_mounts_a_file_cannot_be_held_and_that_is_said() {
 }
 
 #[test]
+fn without_mounts_a_link_that_leads_out_cannot_be_held_either() {
+    let lab = Lab::new(Who::Me);
+    std::os::unix::fs::symlink(lab.path("outside"), lab.path("ws/.zero")).unwrap();
+    let mut profile = lab.profile(Walls::Direct);
+    profile.protected = vec![lab.path("ws/.zero")];
+    let answer = lab.attempt_under(Walls::Direct, &profile, &["threads"]);
+    assert!(answer.contains("`protected` cannot be enforced here"), "{answer}");
+}
+
+#[test]
 fn many_commands_with_one_private_tmp_run_at_once() {
     let lab = Lab::new(Who::Me);
     let profile = with_files(&lab);

@@ -349,7 +349,7 @@ async fn a_link_where_the_kernel_has_to_hold_is_refused() {
     let hooks = |base: &Path| {
         a_repository(&base.join("work"));
         std::fs::remove_dir_all(base.join("work/.git/hooks")).unwrap();
-        symlink("../shared", base.join("work/.git/hooks")).unwrap();
+        symlink("../common", base.join("work/.git/hooks")).unwrap();
     };
     for before in [&own as &dyn Fn(&Path), &hooks] {
         let place = Setup { before, ..Setup::default() }.open();
