@@ -158,7 +158,7 @@ pub(super) mod tests {
         Profile {
             writable: paths(writable),
             protected: paths(protected),
-            protected_files: paths(&["ws/.git/config", "ws/.git/info/attributes"]),
+            protected_files: Vec::new(),
             masked: Vec::new(),
             network: Network::Nothing,
             limits,
@@ -175,7 +175,10 @@ pub(super) mod tests {
         std::os::unix::fs::symlink("real", root.join("ws/link")).unwrap();
         std::fs::create_dir(root.join("ws/real")).unwrap();
         let protected = ["ws/.git/hooks", "ws/.vscode/a", "ws/.vscode/b", "ws/link", "other"];
-        let layout = Layout::new(&profile(&root, &["ws"], &protected));
+        let mut profile = profile(&root, &["ws"], &protected);
+        let files = ["ws/.git/config", "ws/.git/info/attributes"];
+        profile.protected_files = files.map(|name| root.join(name)).to_vec();
+        let layout = Layout::new(&profile);
         let held: Vec<_> = layout.of(Said::Protected).collect();
         assert_eq!(held, [root.join("ws/.git/hooks"), root.join("ws/real")]);
         let missing = [

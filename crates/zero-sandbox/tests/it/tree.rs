@@ -181,6 +181,9 @@ fn nothing_survives_the_death_of_a_keeper() {
     assert_eq!(run(&warden, sh("echo on")).0, "on\n");
 }
 
+/// Long enough for a keeper to be made ready, and for the one before it to go.
+const SETTLED_AFTER: Duration = Duration::from_millis(200);
+
 #[test]
 fn many_commands_leave_nothing() {
     let is_stale = |group: &String| {
@@ -209,7 +212,8 @@ fn many_commands_leave_nothing() {
         ended(&warden.spawn(order()).unwrap());
         let pid = warden.pid().unwrap();
         let held = || (children(pid).len(), fds(pid), mounts(), files(place.path()));
-        // One keeper stands ready for the next command.
+        // One keeper stands ready for the next command, and the one before it is gone.
+        std::thread::sleep(SETTLED_AFTER);
         wait_until(GONE_MAX, || held().0 == 1, || format!("{layers}: {:?}", held()));
         let before = held();
         for _ in 0..100 {

@@ -445,7 +445,7 @@ mod tests {
             r#"{"sandbox": {"network": ["https://x.org"], "weaker": ["sockets"], "masks": []}, "bash": {"on-timeout": "wait"}}"#,
             &[
                 "f:1:26: `https://x.org` names no host; write one such as `golang.org`, `*.npmjs.org` or `localhost`, without scheme, port and path",
-                r#"f:1:55: `sandbox.weaker.0` is "sockets"; write one of "writes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges""#,
+                r#"f:1:55: `sandbox.weaker.0` is "sockets"; write one of "writes", "attributes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges""#,
                 "f:1:67: unknown key `sandbox.masks`; did you mean `masked`?",
                 r#"f:1:90: `bash.on-timeout` is "wait"; write one of "kill", "job""#,
             ],

@@ -169,7 +169,7 @@ fn what_must_stay_closed_cannot_be_opened() {
     exit 2
     --- stderr
     error: the settings have an error:
-      ~/.config/zero/settings.json:4:7: `sandbox.weaker.0` is "walls"; write one of "writes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges"
+      ~/.config/zero/settings.json:4:7: `sandbox.weaker.0` is "walls"; write one of "writes", "attributes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges"
     nothing was written
     "#);
     write(&zero, USER, "{\"sandbox\": {\"writable\": [\n\"~/.local/state\"]}}");

@@ -193,7 +193,7 @@ mod tests {
             properties(&missing, Duration::from_micros(12_345), weaker, &mut findings);
             assert_eq!(lines(findings), expected);
         }
-        let all = "Well `true` ran confined in 12 ms; what held: writes, protected, masked, network, host_sockets, processes, private_tmp, system_calls, privileges";
+        let all = "Well `true` ran confined in 12 ms; what held: writes, attributes, protected, masked, network, host_sockets, processes, private_tmp, system_calls, privileges";
         check(&[], &[], &[all]);
         let without = all.replace(" private_tmp,", "");
         check(
