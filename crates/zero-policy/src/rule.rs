@@ -18,11 +18,6 @@ use std::path::{Path, PathBuf};
 pub use error::RuleError;
 pub use tool::canonical_tool;
 
-/// Whether a text names hosts as a rule does: `example.com`, `*.example.com`, `*`, an address.
-pub fn check_hosts(text: &str) -> Result<(), RuleError> {
-    DomainPattern::parse(text).map(drop)
-}
-
 pub(crate) use command::{CommandPattern, CommandWord, Piece};
 pub(crate) use domain::{DomainPattern, labels_match};
 pub(crate) use name::{NameGlob, folded};

@@ -181,6 +181,13 @@ impl Rules {
         guards(&self.deny) || guards(&self.ask)
     }
 
+    /// Whether a rule allows some host.
+    pub fn allows_hosts(&self) -> bool {
+        self.allow.everything.is_some()
+            || !self.allow.hosts.is_empty()
+            || self.allow.tools.contains_key("WebFetch")
+    }
+
     /// The rule for a file that `tool` touches.
     ///
     /// A deny or ask rule needs to match one of the views, an allow rule both.

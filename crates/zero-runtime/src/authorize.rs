@@ -9,6 +9,8 @@ use zero_core::{
     Whereabouts,
 };
 
+use zero_policy::HostName;
+
 use crate::approver::{Answer, Approver, Question, shown};
 use crate::audit::AuditDecision;
 use crate::context::CallContext;
@@ -33,8 +35,30 @@ pub(crate) struct Asked<'a> {
     pub(crate) effects: Effects,
 }
 
+/// What a call may do that passed.
+pub(crate) struct Leave {
+    /// Limits that rules raise for it.
+    pub(crate) limits: CommandLimitChange,
+    /// The hosts that it was judged on: rules allow them, or the person who was asked does.
+    pub(crate) hosts: Vec<HostName>,
+}
+
+impl Leave {
+    /// Of a decision that lets the call pass, by itself or by the answer it led to.
+    fn of(decision: Decision) -> Self {
+        let hosts = decision.effects.iter().filter(|effect| effect.kind == "net");
+        // Only a host that was read with certainty can have been judged as one.
+        let hosts = hosts.filter_map(|effect| {
+            HostName::from_host(&effect.target)
+                .ok()
+                .filter(|host| host.to_string() == effect.target)
+        });
+        Self { hosts: hosts.collect(), limits: decision.limits }
+    }
+}
+
 impl ToolHost {
-    /// Lets a call pass, with the limits that rules raise for it, or says why not.
+    /// Lets a call pass, with what it may do then, or says why not.
     pub(crate) async fn authorize(
         &self,
         session: &Session,
@@ -42,7 +66,7 @@ impl ToolHost {
         cx: &CallContext,
         cancel: &CancellationToken,
         ledger: &mut Ledger<'_>,
-    ) -> Result<CommandLimitChange, ToolError> {
+    ) -> Result<Leave, ToolError> {
         let rejected = session.grants.of(Stand::Rejected);
         let granted = session.grants.of(Stand::Allowed);
         // Rules meet whatever a model writes; a judge that fails has not allowed anything.
@@ -60,7 +84,7 @@ impl ToolHost {
         }
         let check = || guarded(|| asked.plan.check(cx));
         if decision.verdict == Verdict::Allow {
-            return check().map(|()| decision.limits);
+            return check().map(|()| Leave::of(decision));
         }
         let title = titled(&asked, decisive_path(&asked, &decision).map(|(path, _)| path));
         // That a call can only fail says what stands at its path: only who may look there hears it
@@ -111,7 +135,7 @@ impl ToolHost {
             if !may_look {
                 check()?;
             }
-            return Ok(decision.limits);
+            return Ok(Leave::of(decision));
         }
         let message = format!("{title}: rejected by the person; ask what they would rather have");
         Err(denied(&decision, Reason::Rejected, message))

@@ -24,7 +24,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zero_core::{CommandLimits, CommandLine, Execution, Reason, ToolError, ToolName};
+use zero_core::{CallId, CommandLimits, CommandLine, Execution, Reason, ToolError, ToolName};
+use zero_policy::HostName;
 use zero_sandbox::drain::{Collected, Collector};
 use zero_sandbox::kept::Kept;
 use zero_sandbox::running::{Ended, Running, Why};
@@ -41,7 +42,8 @@ pub use self::watch::{Settled, TakenAway};
 use self::environment::Environment;
 use self::failure::Allowance;
 use self::live::Live;
-pub use self::network::{CommandNetwork, Door};
+pub use self::network::CommandNetwork;
+pub(crate) use self::network::{NetworkUse, SessionNetwork, Terms};
 pub(crate) use self::session::{SessionCommands, TMP};
 use self::shell::EndNote;
 use self::spill::SpillFile;
@@ -57,10 +59,8 @@ const ERROR_OUTPUT_BYTES_MAX: usize = 4_000;
 /// What holds for every command of a host.
 #[derive(Clone, Debug)]
 pub struct CommandSettings {
-    /// Whom it may reach.
+    /// Whom it may reach, beside the hosts that rules allow.
     pub network: CommandNetwork,
-    /// Which hosts of the network that is.
-    pub reach: Reach,
     /// Folders that it may change, beside those of the workspace.
     pub writable: Vec<PathBuf>,
     /// Properties of its confinement that may be missing on a machine that cannot enforce them.
@@ -83,8 +83,7 @@ pub struct CommandSettings {
 impl Default for CommandSettings {
     fn default() -> Self {
         Self {
-            network: CommandNetwork::Nothing,
-            reach: Reach::default(),
+            network: CommandNetwork::default(),
             writable: Vec::new(),
             weaknesses: Vec::new(),
             on_timeout: OnTimeout::default(),
@@ -95,15 +94,6 @@ impl Default for CommandSettings {
             environment_allowed: Vec::new(),
         }
     }
-}
-
-/// Which hosts commands may reach. Nothing, unless somebody says so.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
-    /// Hosts as rules name them: `example.com`, `*.example.org`.
-    pub hosts: Vec<String>,
-    /// Whether they may reach servers that other commands of the same session started.
-    pub localhost: bool,
 }
 
 /// What becomes of a command that takes longer than it may.
@@ -158,6 +148,8 @@ pub struct CommandOutcome {
     pub missing: Vec<Gap>,
     /// What it made that it may not make.
     pub settled: Settled,
+    /// What is to be known of the network, such as connections that were refused.
+    pub network: Vec<String>,
 }
 
 /// Where a shell ended.
@@ -173,7 +165,7 @@ pub enum EndFolder {
 
 /// What the commands of a host have in common.
 pub(crate) struct Commands {
-    settings: CommandSettings,
+    pub(crate) settings: CommandSettings,
     environment: Environment,
     /// zero's own folder, which no command reads.
     state: PathBuf,
@@ -199,6 +191,10 @@ pub(crate) struct CallCommands {
     pub(crate) session: Arc<SessionCommands>,
     /// The commands that were judged.
     pub(crate) judged: Arc<[Execution]>,
+    /// The call that runs them.
+    pub(crate) call: CallId,
+    /// The hosts that were judged for the call and allowed.
+    pub(crate) hosts: Arc<[HostName]>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) spill: StateDir,
     /// The tool that runs them.
@@ -301,6 +297,7 @@ impl Foreground {
             news: Box::new(move |bytes| live.add(bytes)),
             permit: cx.permit(),
             watch: ready.watch,
+            network: ready.network,
         };
         let watched =
             Watched::start(running, watching).map_err(|error| failure::unwatched(&error))?;
@@ -335,7 +332,7 @@ impl Foreground {
         let commands = cx.commands();
         let end = self.end_note.take();
         let spill = self.spill.take();
-        let settled = self.watched.settled();
+        let (settled, network) = (self.watched.settled(), self.watched.network_notes());
         let collected = self.watched.take_collected().unwrap_or_else(|| Err(lost()));
         let (output, mut ended) = collected.map_err(|error| failure::unreadable(&error))?;
         if ended.why == Why::Killed && cx.is_late() {
@@ -348,7 +345,7 @@ impl Foreground {
             let cut = text.len().saturating_sub(ERROR_OUTPUT_BYTES_MAX) as u64;
             let error = error.with("output", last_bytes(&text, ERROR_OUTPUT_BYTES_MAX));
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
-            let error = failure::with_settled(error, &settled);
+            let error = failure::with_network(failure::with_settled(error, &settled), &network);
             return Err(match spill.and_then(|spill| spill.settle(omitted_bytes)) {
                 Some(file) => error.with("spill_file", file),
                 None => error,
@@ -357,7 +354,7 @@ impl Foreground {
         let spill_file = spill.and_then(|spill| spill.settle(output.mixed.omitted_bytes()));
         let folder = commands.session.learn(&self.folder, end, cx.workspace());
         let missing = std::mem::take(&mut self.missing);
-        Ok(CommandOutcome { output, ended, folder, spill_file, missing, settled })
+        Ok(CommandOutcome { output, ended, folder, spill_file, missing, settled, network })
     }
 }
 
@@ -398,6 +395,7 @@ fn start_job(
         news: Box::new(|_| {}),
         permit: None,
         watch: ready.watch,
+        network: ready.network,
     };
     let watched = Watched::start(running, watching).map_err(|error| failure::unwatched(&error))?;
     session.add(&watched);
@@ -414,6 +412,7 @@ struct Ready {
     folder: PathBuf,
     end_note: EndNote,
     watch: Watch,
+    network: NetworkUse,
 }
 
 impl Ready {
@@ -439,7 +438,8 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
     let tmp = &commands.session.tmp;
     let folder = execution.folder.as_ref().map_or_else(|| cx.workspace().cwd(), |f| f.canonical());
     let settings = &commands.host.settings;
-    let given = commands.session.network.give(&settings.network, &settings.weaknesses)?;
+    let network = &commands.session.network;
+    let given = network.give(&commands.call, &commands.hosts, &settings.weaknesses)?;
     let mut environment = commands.host.environment.with(
         given.variables,
         &execution.variables,
@@ -464,7 +464,8 @@ fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolErro
         timeout: None,
         net: given.net,
     };
-    Ok(Ready { order, folder: folder.to_owned(), end_note, watch })
+    let network = given.network_use;
+    Ok(Ready { order, folder: folder.to_owned(), end_note, watch, network })
 }
 
 /// Lets the command see at once that there is nothing to read.

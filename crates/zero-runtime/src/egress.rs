@@ -1,7 +1,7 @@
 //! The proxy through which confined commands reach exactly the hosts that are allowed.
 //!
-//! A confined command has no network of its own but one port, behind which this proxy stands. It
-//! speaks SOCKS5 and HTTP. Each connection names a host; the [`Gatekeeper`] judges it; its name is
+//! A confined command has no network but that of its session, and that has one way out: a port at
+//! which this proxy listens from outside. It speaks SOCKS5 and HTTP. Each connection names a host; the [`Gatekeeper`] judges it; its name is
 //! looked up once, every address of the answer is checked, and the connection goes to one of exactly
 //! these addresses. Each leaves a row in the audit log, with the host and never with a path, a
 //! header or a password.
@@ -10,7 +10,7 @@
 //! connections and nothing else. The proxy runs on a thread of its own, so it works whatever the
 //! host's runtime is busy with, and ends when its [`Egress`] is dropped.
 //!
-//! Not here: how a connection comes out of the sandbox, and the syntax of rules.
+//! Not here: how the port comes into the sandbox, and the syntax of rules.
 
 mod body;
 mod client;
@@ -22,14 +22,13 @@ mod refusals;
 mod relay;
 mod request;
 mod server;
-mod socket;
+mod sni;
 mod socks;
 mod trace;
 
 use std::io;
-use std::net::IpAddr;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, TcpListener};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -42,7 +41,6 @@ pub use self::gate::{Gatekeeper, PolicyGate};
 pub use self::pin::{Resolver, SystemResolver};
 use self::refusals::RefusalList;
 pub use self::refusals::{Mark, Refusals, RefusedHost};
-use self::socket::SocketFile;
 use crate::audit::Audit;
 
 /// Threads that look names up and write audit rows.
@@ -52,7 +50,7 @@ const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 /// What a proxy is made of.
 pub struct EgressConfig {
-    /// Where zero keeps its own state: the socket and the audit log.
+    /// Where zero keeps its own state, for the audit log.
     pub state: StateDir,
     /// The workspace, for the audit log.
     pub workspace: Workspace,
@@ -60,10 +58,8 @@ pub struct EgressConfig {
     pub session: Option<SessionId>,
     /// Who decides.
     pub gatekeeper: Arc<dyn Gatekeeper>,
-    /// Who looks names up.
-    pub resolver: Arc<dyn Resolver>,
-    /// What is at an address that is not one of the open internet.
-    pub inside: fn(IpAddr) -> Option<&'static str>,
+    /// What lies outside.
+    pub internet: Internet,
     /// Its bounds.
     pub limits: EgressLimits,
 }
@@ -76,10 +72,34 @@ impl EgressConfig {
             workspace,
             session: None,
             gatekeeper,
-            resolver: Arc::new(SystemResolver),
-            inside: |address| HostName::address(address).is_private(),
+            internet: Internet::default(),
             limits: EgressLimits::default(),
         }
+    }
+}
+
+/// What lies outside: who has which address, and which of them are not the open internet.
+#[derive(Clone)]
+pub struct Internet {
+    /// Who looks names up.
+    pub resolver: Arc<dyn Resolver>,
+    /// What is at an address that is not one of the open internet.
+    pub inside: fn(IpAddr) -> Option<&'static str>,
+}
+
+impl Default for Internet {
+    /// As this machine sees it.
+    fn default() -> Self {
+        Self {
+            resolver: Arc::new(SystemResolver),
+            inside: |address| HostName::address(address).is_private(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Internet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Internet").finish_non_exhaustive()
     }
 }
 
@@ -113,11 +133,10 @@ impl Default for EgressLimits {
     }
 }
 
-/// A running proxy. Dropping it closes all connections, writes them down, and removes the socket.
+/// A running proxy. Dropping it closes all connections and writes them down.
 pub struct Egress {
     shared: Arc<Shared>,
-    socket: SocketFile,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What all connections of a proxy share.
@@ -126,14 +145,21 @@ struct Shared {
     audit: Audit,
     refusals: RefusalList,
     /// The calls whose processes may be alive.
-    calls: Mutex<Vec<CallId>>,
+    calls: Mutex<Vec<Arc<LiveCall>>>,
     ended: CancellationToken,
 }
 
+/// A call whose processes may be alive.
+struct LiveCall {
+    id: CallId,
+    /// The hosts that were judged for it, and allowed.
+    hosts: Vec<HostName>,
+}
+
 impl Egress {
-    /// Starts a proxy.
-    pub fn start(config: EgressConfig) -> io::Result<Self> {
-        let (socket, listener) = SocketFile::bind(&config.state)?;
+    /// Starts a proxy that answers whoever connects to `listener`.
+    pub fn start(config: EgressConfig, listener: TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -142,7 +168,7 @@ impl Egress {
             .build()?;
         let listener = {
             let _entered = runtime.enter();
-            tokio::net::UnixListener::from_std(listener)?
+            tokio::net::TcpListener::from_std(listener)?
         };
         let shared = Arc::new(Shared {
             audit: Audit::new(&config.state),
@@ -158,12 +184,7 @@ impl Egress {
                 // A lookup cannot be stopped; nobody waits for it.
                 runtime.shutdown_background();
             })?;
-        Ok(Self { shared, socket, thread: Some(thread) })
-    }
-
-    /// The socket to which connections are passed on.
-    pub fn socket(&self) -> &Path {
-        self.socket.path()
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// A place in the list of refused connections, for [`Egress::refusals_since`].
@@ -171,61 +192,72 @@ impl Egress {
         self.shared.refusals.mark()
     }
 
-    /// What was refused since.
-    pub fn refusals_since(&self, mark: Mark) -> Refusals {
-        self.shared.refusals.since(mark)
+    /// What was refused since, but not what was certainly refused to other calls than this one.
+    pub fn refusals_since(&self, mark: Mark, call: &CallId) -> Refusals {
+        self.shared.refusals.since(mark, call)
     }
 
     /// Notes that processes of a call may be alive, until what is returned is dropped. While there
     /// is exactly one such call, connections are recorded as its own.
-    pub fn attribute(&self, call: CallId) -> Attribution {
-        self.shared.calls().push(call.clone());
+    ///
+    /// For as long, the hosts that were judged for the call and allowed are open. Whose connection
+    /// one is cannot be told for certain, so they are open to all who come through here, that is to
+    /// the other commands of the same session too.
+    pub fn attribute(&self, call: CallId, judged: &[HostName]) -> Attribution {
+        let call = Arc::new(LiveCall { id: call, hosts: judged.to_vec() });
+        self.shared.calls().push(Arc::clone(&call));
         Attribution { shared: self.shared.clone(), call }
     }
-}
 
-impl Shared {
-    fn calls(&self) -> std::sync::MutexGuard<'_, Vec<CallId>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The call whose connection this must be.
-    fn only_call(&self) -> Option<CallId> {
-        match &self.calls()[..] {
-            [call] => Some(call.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl Drop for Egress {
-    fn drop(&mut self) {
+    /// Closes all connections, writes them down and ends. It does not wait for longer than a few
+    /// seconds. Nothing happens the second time.
+    pub fn end(&self) {
         self.shared.ended.cancel();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the proxy of the session ended by a panic");
         }
     }
 }
 
+impl Shared {
+    fn calls(&self) -> MutexGuard<'_, Vec<Arc<LiveCall>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call whose connection this must be.
+    fn only_call(&self) -> Option<CallId> {
+        let calls = self.calls();
+        let (first, others) = calls.split_first()?;
+        others.iter().all(|call| call.id == first.id).then(|| first.id.clone())
+    }
+
+    /// The hosts that were judged for calls whose processes may be alive.
+    fn judged(&self) -> Vec<HostName> {
+        self.calls().iter().flat_map(|call| call.hosts.iter().cloned()).collect()
+    }
+}
+
+impl Drop for Egress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl std::fmt::Debug for Egress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Egress").field("socket", &self.socket()).finish_non_exhaustive()
+        f.debug_struct("Egress").finish_non_exhaustive()
     }
 }
 
 /// Says that processes of a call may be alive, as long as it lives.
 pub struct Attribution {
     shared: Arc<Shared>,
-    call: CallId,
+    call: Arc<LiveCall>,
 }
 
 impl Drop for Attribution {
     fn drop(&mut self) {
-        let mut calls = self.shared.calls();
-        if let Some(at) = calls.iter().position(|call| *call == self.call) {
-            calls.swap_remove(at);
-        }
+        self.shared.calls().retain(|call| !Arc::ptr_eq(call, &self.call));
     }
 }

@@ -10,6 +10,7 @@ use crate::approver::Approver;
 use crate::audit::Audit;
 use crate::breaker::Breakers;
 use crate::commands::{CommandSettings, Commands};
+use crate::egress::Internet;
 use crate::metrics::Metrics;
 use crate::observer::Observer;
 use crate::policy::{Policy, RiskPolicy};
@@ -34,6 +35,8 @@ pub struct HostConfig {
     pub how_to_allow: String,
     /// What holds for its commands.
     pub commands: CommandSettings,
+    /// What lies outside of this machine.
+    pub internet: Internet,
 }
 
 impl HostConfig {
@@ -48,6 +51,7 @@ impl HostConfig {
             observer: None,
             how_to_allow: "run it where somebody can be asked".to_owned(),
             commands: CommandSettings::default(),
+            internet: Internet::default(),
         }
     }
 }
@@ -65,6 +69,7 @@ pub struct ToolHost {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) how_to_allow: String,
     pub(crate) commands: Arc<Commands>,
+    pub(crate) internet: Internet,
     pub(crate) admission: Admission,
     pub(crate) breakers: Breakers,
     pub(crate) audit: Audit,
@@ -85,6 +90,7 @@ impl ToolHost {
             observer,
             how_to_allow,
             commands,
+            internet,
         } = config;
         Self {
             registry: Registry::default(),
@@ -103,6 +109,7 @@ impl ToolHost {
             approver,
             observer,
             how_to_allow,
+            internet,
         }
     }
 
@@ -154,13 +161,13 @@ impl ToolHost {
     /// Starts a session.
     pub fn open_session(&self, id: SessionId) -> Result<Session, ToolError> {
         self.sweep();
-        Session::open(id, &self.state, &self.workspace, self.admission.lane())
+        Session::open(id, self)
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.
     pub fn one_shot(&self) -> Result<Session, ToolError> {
         self.sweep();
-        Session::one_shot(&self.state, &self.workspace, self.admission.lane())
+        Session::one_shot(self)
     }
 }
 

@@ -39,12 +39,12 @@ pub mod unsettled;
 
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
 pub use commands::{
-    CommandNetwork, CommandOutcome, CommandRequest, CommandSettings, Door, EndFolder, OnTimeout,
-    Ran, Reach, Settled, Streams, TakenAway, Trial,
+    CommandNetwork, CommandOutcome, CommandRequest, CommandSettings, EndFolder, OnTimeout, Ran,
+    Settled, Streams, TakenAway, Trial,
 };
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};
-pub use egress::{Egress, EgressConfig};
+pub use egress::{Egress, EgressConfig, Internet};
 pub use grants::StandingAnswer;
 pub use host::{HostConfig, ToolHost};
 pub use machine::Machine;

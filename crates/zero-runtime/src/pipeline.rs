@@ -175,6 +175,8 @@ impl ToolHost {
             host: Arc::clone(&self.commands),
             session: Arc::clone(&session.commands),
             judged: executions(&effects),
+            call: call.id.clone(),
+            hosts: Arc::new([]),
             policy: Arc::clone(&self.policy),
             spill: session.spill().clone(),
             tool: spec.name.clone(),
@@ -199,7 +201,7 @@ impl ToolHost {
         };
         let asked = Asked { spec, plan: &*plan, title: &description.title, effects };
         let cx = context(None, commands.clone());
-        let raised = self.authorize(session, asked, &cx, cancel, ledger).await?;
+        let leave = self.authorize(session, asked, &cx, cancel, ledger).await?;
         ledger.row.queue_depth = self.admission.waiting();
         let usual = self.limits.timeout(spec.timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
@@ -213,8 +215,9 @@ impl ToolHost {
         if effects_change_files {
             self.recover();
         }
-        let limits = commands.limits.raised(&raised);
-        let cx = context(Some(permit), CallCommands { limits, ..commands });
+        let limits = commands.limits.raised(&leave.limits);
+        let hosts = leave.hosts.into();
+        let cx = context(Some(permit), CallCommands { limits, hosts, ..commands });
         let (outcome, attempts) = execute::run(&*plan, &cx, cancel, &stop, terms).await;
         ledger.row.attempts = (attempts > 1).then_some(attempts);
         match &outcome {

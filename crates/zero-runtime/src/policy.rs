@@ -54,6 +54,12 @@ pub trait Policy: Send + Sync {
         Err(Refusal::NoRule)
     }
 
+    /// Whether [`Policy::may_reach`] can say yes to anything, with these grants and no hosts that
+    /// settings list; lets commands go without a network where it cannot.
+    fn reaches_any(&self, _grants: &[Grant]) -> bool {
+        false
+    }
+
     /// Whether it may use an address that such a host turned out to have. `inside` says what is
     /// there when it is not one of the open internet.
     fn may_pin(&self, _address: IpAddr, _inside: Option<&'static str>) -> Result<(), Refusal> {

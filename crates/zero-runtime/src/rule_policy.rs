@@ -5,7 +5,7 @@ mod denied_files;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use zero_policy::{Decision, Engine, Permit, Reach, Refusal, Request};
+use zero_policy::{Decision, Engine, Grant, Permit, Reach, Refusal, Request};
 use zero_sandbox::{Workspace, survey};
 
 use crate::machine::Machine;
@@ -62,8 +62,13 @@ impl Policy for RulePolicy {
             self.may_read(COMMANDS, path, &survey::canonical(path).unwrap_or_else(|| path.into()))
         })
     }
+
     fn may_reach(&self, reach: Reach<'_>) -> Result<Permit, Refusal> {
         self.engine.may_reach(reach)
+    }
+
+    fn reaches_any(&self, grants: &[Grant]) -> bool {
+        self.engine.reaches_any(grants)
     }
 
     fn may_pin(&self, address: IpAddr, inside: Option<&'static str>) -> Result<(), Refusal> {

@@ -9,8 +9,9 @@ use zero_sandbox::lease::{self, Lease};
 use zero_sandbox::{StateDir, Workspace, file_error};
 
 use crate::admission::Lane;
-use crate::commands::{SessionCommands, TMP};
+use crate::commands::{SessionCommands, SessionNetwork, TMP, Terms};
 use crate::grants::{Grants, Stand, StandingAnswer};
+use crate::host::ToolHost;
 use crate::seen_files::SeenFiles;
 
 /// How long the oversized results of calls without a session are kept.
@@ -30,69 +31,66 @@ pub struct Session {
     /// Keeps the folder of a session's results as long as some process has that session.
     spill_lease: Option<Lease>,
     workspace: Workspace,
-    pub(crate) grants: Grants,
+    pub(crate) grants: Arc<Grants>,
     pub(crate) lane: Lane,
     pub(crate) commands: Arc<SessionCommands>,
 }
 
 impl Session {
-    pub(crate) fn open(
-        id: SessionId,
-        state: &StateDir,
-        workspace: &Workspace,
-        lane: Lane,
-    ) -> Result<Self, ToolError> {
-        let seen = Some(Arc::new(SeenFiles::default()));
-        let commands = SessionCommands::new(state, format!("session-{id}"), true);
+    pub(crate) fn open(id: SessionId, host: &ToolHost) -> Result<Self, ToolError> {
+        let state = &host.state;
         let lease = Lease::take(state, SPILL, id.as_str()).map_err(|error| {
             let shown = state.child(SPILL).path().display().to_string();
             file_error::from_io("make zero's own folder", &shown, &error)
         })?;
-        let mut session =
-            Self::with_spill(Some(id), seen, lease.folder(), workspace, lane, commands)?;
+        let name = format!("session-{id}");
+        let mut session = Self::with_spill(Some(id), lease.folder(), name, host)?;
         session.spill_lease = Some(lease);
         Ok(session)
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.
-    pub(crate) fn one_shot(
-        state: &StateDir,
-        workspace: &Workspace,
-        lane: Lane,
-    ) -> Result<Self, ToolError> {
-        let key = sha256(workspace.cwd().as_os_str().as_encoded_bytes());
-        let spill = state.child(ONE_SHOT).child(&key[..16]);
+    pub(crate) fn one_shot(host: &ToolHost) -> Result<Self, ToolError> {
+        let key = sha256(host.workspace.cwd().as_os_str().as_encoded_bytes());
+        let spill = host.state.child(ONE_SHOT).child(&key[..16]);
         let name = format!("calls-{:016x}", fastrand::u64(..));
-        let commands = SessionCommands::new(state, name, false);
-        let session = Self::with_spill(None, None, spill, workspace, lane, commands)?;
+        let session = Self::with_spill(None, spill, name, host)?;
         session.drop_old_results();
         Ok(session)
     }
 
     fn with_spill(
         id: Option<SessionId>,
-        seen: Option<Arc<SeenFiles>>,
         spill: StateDir,
-        workspace: &Workspace,
-        lane: Lane,
-        commands: SessionCommands,
+        name: String,
+        host: &ToolHost,
     ) -> Result<Self, ToolError> {
         let shown = spill.path().display().to_string();
         spill
             .create()
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
-        let workspace = workspace.with_spill(spill.path())?;
+        let workspace = host.workspace.with_spill(spill.path())?;
+        let grants = Arc::new(Grants::default());
+        let network = SessionNetwork::new(Terms {
+            allowed: host.commands.settings.network.clone(),
+            policy: Arc::clone(&host.policy),
+            grants: Arc::clone(&grants),
+            internet: host.internet.clone(),
+            state: host.state.clone(),
+            workspace: workspace.clone(),
+            session: id.clone(),
+        });
+        let commands = SessionCommands::new(&host.state, name, id.is_some(), network);
         commands.sweep();
-        let commands = Arc::new(commands);
         Ok(Self {
+            seen: id.is_some().then(Arc::default),
             id,
-            seen,
             spill,
             spill_lease: None,
             workspace,
-            grants: Grants::default(),
-            lane,
-            commands,
+            grants,
+            lane: host.admission.lane(),
+            commands: Arc::new(commands),
         })
     }
 

@@ -35,8 +35,9 @@ const TITLE_CHARS_MAX: usize = 120;
 /// Runs a command and returns what it writes and its exit code. `command` is a line for bash; with
 /// `args` it is a program that gets them as they are. The folder is kept from call to call: after
 /// `cd src` the next command starts there, as long as it is inside the workspace. Nothing can be
-/// typed into it. Commands cannot reach the network or change files outside the workspace. To read,
-/// search or change files use Read, Grep, Glob and Edit instead of `cat`, `grep`, `find` and `sed`.
+/// typed into it. Commands reach only hosts that the person allowed, by HTTP, HTTPS or SOCKS, and
+/// cannot change files outside the workspace. To read, search or change files use Read, Grep, Glob
+/// and Edit instead of `cat`, `grep`, `find` and `sed`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BashArgs {
@@ -285,10 +286,15 @@ fn went_on(job: &Job) -> ToolReply<BashOutput> {
     text.push_str(&format!(
         "(it takes longer than its `timeout` and goes on as `{id}`; BashOutput tells what else it writes, BashKill ends it)"
     ));
+    let notes = job.network_notes();
+    for note in &notes {
+        text.push_str(&format!("\n({note})"));
+    }
     let mut reply = as_job(id, text, format!("Goes on as `{id}`"));
     reply.output.stdout = text_of(&pieces, Some(Stream::Stdout));
     reply.output.stderr = text_of(&pieces, Some(Stream::Stderr));
     reply.output.spill_file = job.spill_file().map(str::to_owned);
+    reply.output.notes = notes;
     reply
 }
 

@@ -104,7 +104,7 @@ impl JobFacts {
             unread_bytes: job.unread_bytes() as u64,
             spill_file: job.spill_file().map(str::to_owned),
             taken_away: settled::taken_away(&settled, workspace),
-            notes: settled::notes(&settled, workspace),
+            notes: [settled::notes(&settled, workspace), job.network_notes()].concat(),
         }
     }
 

@@ -24,6 +24,9 @@ pub struct Reach<'a> {
     pub network: &'a [HostPattern],
     /// What a person has allowed for the session.
     pub grants: &'a [Grant],
+    /// Hosts of calls that run now: each was judged and allowed for its call, by a rule or by the
+    /// person who was asked.
+    pub judged: &'a [HostName],
 }
 
 /// Why a connection may be made.
@@ -67,6 +70,12 @@ pub enum Refusal {
         /// Whether the person's own rule for exactly this host would open it.
         may_be_named: bool,
     },
+    /// What was said there first asks for another host that lives at the same address.
+    #[error("its TLS greeting {said}")]
+    OtherName {
+        /// What the greeting says instead.
+        said: String,
+    },
 }
 
 fn said(verdict: Verdict) -> &'static str {
@@ -97,9 +106,17 @@ impl Engine {
     /// A name that stands for this machine or a private network, such as `localhost`, needs the
     /// person's own rule for exactly that name; that settings list it is not enough. Which addresses
     /// a host may then have is for [`Engine::may_pin`] to say.
+    ///
+    /// A host that was judged for a call that runs is allowed as one that was granted, and asked
+    /// about already: what a person allows once is never more than what they allow for the session.
     pub fn may_reach(&self, reach: Reach<'_>) -> Result<Permit, Refusal> {
-        let Reach { host, port, network, grants } = reach;
-        self.not_forbidden(host)?;
+        let Reach { host, port, network, grants, judged } = reach;
+        let is_judged = judged.contains(host);
+        self.not_ruled(Verdict::Deny, host)?;
+        // Whoever was to be asked was, and said yes.
+        if !is_judged {
+            self.not_ruled(Verdict::Ask, host)?;
+        }
         let rule = match host.ip() {
             Some(_) => self.rules.named_host(Verdict::Allow, TOOL, host),
             None => self.rules.host(Verdict::Allow, TOOL, host),
@@ -116,7 +133,8 @@ impl Engine {
         let granted = grants.iter().find(|grant| grant.rule == granted);
         let by_rule = rule.map(|rule| (rule.text.clone(), rule.source.to_string()));
         let by_grant = granted.map(|grant| (grant.rule.clone(), "grant".to_owned()));
-        let on_web = by_rule.or(by_grant);
+        let by_call = is_judged.then(|| (format!("WebFetch(domain:{host})"), "call".to_owned()));
+        let on_web = by_rule.or(by_grant).or(by_call);
         let mut listed = network.iter().filter(|pattern| pattern.names(host));
         let listed_here = listed.clone().find(|pattern| pattern.has_port(port));
         match (on_web, listed_here) {
@@ -137,7 +155,11 @@ impl Engine {
     /// name exactly this address, whatever is said of the host.
     pub fn may_pin(&self, address: IpAddr, inside: Option<&'static str>) -> Result<(), Refusal> {
         let host = HostName::address(address);
-        self.not_forbidden(&host)?;
+        self.not_ruled(Verdict::Deny, &host)?;
+        // What is to be asked about every host was settled before: here only the address counts.
+        if let Some(rule) = self.rules.named_host(Verdict::Ask, TOOL, &host) {
+            return Err(Refusal::by(Verdict::Ask, rule));
+        }
         let Some(what) = inside else { return Ok(()) };
         let refusal = Refusal::inside(what);
         let rule = self.rules.named_host(Verdict::Allow, TOOL, &host);
@@ -151,13 +173,16 @@ impl Engine {
         }
     }
 
-    fn not_forbidden(&self, host: &HostName) -> Result<(), Refusal> {
-        for verdict in [Verdict::Deny, Verdict::Ask] {
-            if let Some(rule) = self.rules.host(verdict, TOOL, host) {
-                return Err(Refusal::by(verdict, rule));
-            }
-        }
-        Ok(())
+    /// Whether [`Engine::may_reach`] can say yes to anything, with these grants and no hosts that
+    /// settings list.
+    pub fn reaches_any(&self, grants: &[Grant]) -> bool {
+        let is_host = |grant: &Grant| grant.rule.starts_with("WebFetch(");
+        self.rules.allows_hosts() || grants.iter().any(is_host)
+    }
+
+    fn not_ruled(&self, verdict: Verdict, host: &HostName) -> Result<(), Refusal> {
+        let rule = self.rules.host(verdict, TOOL, host);
+        rule.map_or(Ok(()), |rule| Err(Refusal::by(verdict, rule)))
     }
 }
 
@@ -189,7 +214,7 @@ mod tests {
             network.iter().map(|text| HostPattern::parse(text).unwrap()).collect();
         let (host, port) = target.rsplit_once(':').unwrap();
         let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
-        let reach = Reach { host: &host, port, network: &network, grants: &[] };
+        let reach = Reach { host: &host, port, network: &network, grants: &[], judged: &[] };
         let said = match engine(rules).may_reach(reach) {
             Ok(permit) => format!("{} of {}", permit.rule, permit.source),
             Err(refusal) => refusal.to_string(),
@@ -287,6 +312,12 @@ mod tests {
             "169.254.169.254",
             "it is a cloud metadata service",
         );
+        check_pin(&["ask WebFetch"], "93.184.216.34", "fine");
+        check_pin(
+            &["ask WebFetch(domain:93.184.216.34)"],
+            "93.184.216.34",
+            "rule `WebFetch(domain:93.184.216.34)` says to ask, and nobody can be asked while a command runs",
+        );
         check_pin(
             &["deny WebFetch(domain:93.184.216.34)"],
             "93.184.216.34",
@@ -299,9 +330,50 @@ mod tests {
         let host = HostName::from_host("a.com").unwrap();
         let grants =
             [Grant { rule: "WebFetch(domain:a.com)".to_owned(), folder: None, program: None }];
-        let reach = Reach { host: &host, port: 443, network: &[], grants: &grants };
+        let reach = Reach { host: &host, port: 443, network: &[], grants: &grants, judged: &[] };
         assert_eq!(engine(&[]).may_reach(reach).unwrap().source, "grant");
         let denied = engine(&["ask WebFetch(domain:a.com)"]).may_reach(reach);
         assert!(matches!(denied, Err(Refusal::Rule { .. })));
+    }
+
+    #[test]
+    fn what_was_judged_for_a_call_counts_as_allowed_and_asked_about() {
+        #[track_caller]
+        fn check(rules: &[&str], target: &str, expected: &str) {
+            let judged = ["a.com", "93.184.216.34", "localhost"]
+                .map(|host| HostName::from_host(host).unwrap());
+            let (host, port) = target.rsplit_once(':').unwrap();
+            let (host, port) = (HostName::from_host(host).unwrap(), port.parse().unwrap());
+            let reach = Reach { host: &host, port, network: &[], grants: &[], judged: &judged };
+            let said = match engine(rules).may_reach(reach) {
+                Ok(permit) => format!("{} of {}", permit.rule, permit.source),
+                Err(refusal) => refusal.to_string(),
+            };
+            assert_eq!(said, expected, "{rules:?} {target}");
+        }
+        check(&[], "a.com:443", "WebFetch(domain:a.com) of call");
+        check(&["ask WebFetch(domain:a.com)"], "a.com:443", "WebFetch(domain:a.com) of call");
+        check(&["deny WebFetch"], "a.com:443", "rule `WebFetch` denies it");
+        check(&[], "a.com:22", "rule `WebFetch(domain:a.com)` allows this host, but not port 22");
+        check(&[], "x.a.com:443", NONE);
+        check(&[], "93.184.216.34:443", "WebFetch(domain:93.184.216.34) of call");
+        check(&[], "localhost:80", "it is this machine");
+    }
+
+    #[test]
+    fn it_is_known_whether_anything_can_be_reached() {
+        #[track_caller]
+        fn check(rules: &[&str], grant: Option<&str>, expected: bool) {
+            let grant =
+                grant.map(|rule| Grant { rule: rule.to_owned(), folder: None, program: None });
+            let grants: Vec<Grant> = grant.into_iter().collect();
+            assert_eq!(engine(rules).reaches_any(&grants), expected, "{rules:?} {grants:?}");
+        }
+        check(&[], None, false);
+        check(&[A], None, true);
+        check(&["allow WebFetch"], None, true);
+        check(&["deny WebFetch", "ask WebFetch(domain:a.com)", "allow Bash"], None, false);
+        check(&[], Some("WebFetch(domain:a.com)"), true);
+        check(&[], Some("Bash(curl:*)"), false);
     }
 }

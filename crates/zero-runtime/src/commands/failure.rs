@@ -66,6 +66,11 @@ pub(super) fn with_settled(error: ToolError, settled: &Settled) -> ToolError {
     error.with("taken_away", taken.collect::<Vec<_>>()).with("warnings", settled.warnings.clone())
 }
 
+/// An error that also says what is to be known of the network.
+pub(super) fn with_network(error: ToolError, notes: &[String]) -> ToolError {
+    if notes.is_empty() { error } else { error.with("network", notes.to_vec()) }
+}
+
 /// What a person can do about a machine that cannot confine as it should.
 fn how_to_do_without(gaps: &[Gap]) -> String {
     if gaps.is_empty() {

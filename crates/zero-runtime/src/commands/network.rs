@@ -1,30 +1,26 @@
 //! Whom the commands of a session may reach, and the network that they share for it.
 //!
-//! The network is made when the first command needs it and goes when the session does, so that a
-//! server which one command starts is there for the next. Its only way out, where there is one, is
-//! the port of a proxy: connections to it are passed on to the proxy's socket, as they are. What
-//! the proxy lets through is its own business.
+//! Commands that may reach nobody have no network. Others share that of their session, so that a
+//! server which one command starts is there for the next. It is made when the first of them needs it
+//! and goes when the session does. Its only way out is one port, and at that port the session's
+//! proxy judges every connection: see [`crate::egress`].
+//!
+//! Whoever else runs something for a session takes part in the same way: it is given the network,
+//! and holds its [`NetworkUse`] for as long as what it runs may be alive.
 
 use std::fmt;
-use std::io;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use tokio::net::{TcpStream, UnixStream};
-use tokio::task::{JoinHandle, JoinSet};
-use zero_core::{Reason, ToolError};
+use zero_core::{CallId, Reason, SessionId, ToolError};
+use zero_policy::{HostName, HostPattern};
 use zero_sandbox::net::SessionNet;
 use zero_sandbox::warden::{SpawnError, Warden};
-use zero_sandbox::{Network, Weakness};
+use zero_sandbox::{Network, StateDir, Weakness, Workspace};
 
 use super::failure;
-
-/// Connections to the proxy at a time; further ones wait.
-const CONNECTIONS_MAX: usize = 256;
-/// How long to wait when a connection could not be taken, so that a full table does not spin.
-const PAUSE: Duration = Duration::from_millis(10);
+use crate::egress::{Attribution, Egress, EgressConfig, Internet, Mark, PolicyGate, Refusals};
+use crate::grants::{Grants, Stand};
+use crate::policy::Policy;
 
 /// How programs are told of the proxy. Most look at the small names, some at the large ones, and
 /// Node at neither unless it is asked to.
@@ -40,159 +36,200 @@ const PROXY_VARIABLES: &[(&str, &str)] = &[
     ("NODE_USE_ENV_PROXY", "1"),
 ];
 
-/// Whom the commands of a session may reach.
-#[derive(Clone, Debug, Default)]
-pub enum CommandNetwork {
-    /// Nobody, not even each other.
-    #[default]
-    Nothing,
-    /// Each other, over loopback.
-    Loopback,
-    /// Each other, and the hosts that lie behind a door.
-    Hosts(Arc<dyn Door>),
+/// Whom commands may reach, beside the hosts that rules allow. Nobody, unless somebody says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandNetwork {
+    /// Hosts, with their ports where these are not those of the web.
+    pub hosts: Vec<HostPattern>,
+    /// Whether they may reach servers that other commands of the same session started.
+    pub localhost: bool,
 }
 
-/// A way out of a session's network.
-pub trait Door: fmt::Debug + Send + Sync {
-    /// The unix socket of a proxy that speaks HTTP and SOCKS 5 and decides about each host.
-    fn socket(&self) -> io::Result<PathBuf>;
+/// On what terms the commands of a session reach others.
+pub(crate) struct Terms {
+    pub(crate) allowed: CommandNetwork,
+    pub(crate) policy: Arc<dyn Policy>,
+    /// What a person allowed for the session.
+    pub(crate) grants: Arc<Grants>,
+    pub(crate) internet: Internet,
+    pub(crate) state: StateDir,
+    pub(crate) workspace: Workspace,
+    pub(crate) session: Option<SessionId>,
 }
 
 /// What a command gets.
-#[derive(Debug)]
-pub(super) struct Given {
-    pub(super) network: Network,
+pub(crate) struct Given {
+    pub(crate) network: Network,
     /// The network it shares.
-    pub(super) net: Option<Arc<SessionNet>>,
+    pub(crate) net: Option<Arc<SessionNet>>,
     /// What it has to know to use it.
-    pub(super) variables: &'static [(&'static str, &'static str)],
+    pub(crate) variables: &'static [(&'static str, &'static str)],
+    /// To be held for as long as it may be alive.
+    pub(crate) network_use: NetworkUse,
 }
 
-/// The network of a session, once there is one.
-#[derive(Debug, Default)]
-pub(super) struct SessionNetwork(Mutex<Option<Shared>>);
+impl Given {
+    /// A network that is nobody's in particular.
+    fn unshared(network: Network, network_use: NetworkUse) -> Self {
+        Self { network, net: None, variables: &[], network_use }
+    }
+}
 
-#[derive(Debug)]
+/// The use that something makes of its session's network. While it lives, connections are known to
+/// come from its call, if from no other, and the hosts that were judged for the call are open.
+#[derive(Default)]
+pub(crate) struct NetworkUse {
+    used: Option<Used>,
+    /// Why it has no network, though some host is allowed.
+    without: Option<String>,
+}
+
+struct Used {
+    proxy: Arc<Egress>,
+    call: CallId,
+    since: Mark,
+    _alive: Attribution,
+}
+
+impl NetworkUse {
+    /// What is to be known of the network since its beginning: connections that were refused, or
+    /// why there is no network.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let refused = |used: &Used| used.proxy.refusals_since(used.since, &used.call);
+        let refused = self.used.as_ref().map_or_else(Refusals::default, refused);
+        self.without.iter().cloned().chain(refused.notes()).collect()
+    }
+}
+
+/// The network of a session.
+pub(crate) struct SessionNetwork {
+    terms: Terms,
+    made: Mutex<Made>,
+}
+
+enum Made {
+    NotYet,
+    Shared(Shared),
+    /// The session is over, and nothing is made any more.
+    Over,
+}
+
 struct Shared {
     net: Arc<SessionNet>,
-    way: Option<Way>,
+    proxy: Arc<Egress>,
+}
+
+/// Why there is no network.
+enum NoNetwork {
+    Spawn(SpawnError),
+    Other(ToolError),
 }
 
 impl SessionNetwork {
-    /// What the next command gets. Makes the network if there is none yet.
+    pub(crate) fn new(terms: Terms) -> Self {
+        Self { terms, made: Mutex::new(Made::NotYet) }
+    }
+
+    /// What the next command gets, one of this call. Makes the network if there is none yet and it
+    /// may reach somebody: `judged` are the hosts that were judged for the call and allowed.
     ///
-    /// On a machine where none can be made, commands are refused, unless they may do without. Then
-    /// they have the host's, and their confinement says so.
-    pub(super) fn give(
+    /// On a machine where none can be made, commands are refused that settings want to have one,
+    /// unless they may do without. Then they have the host's, and their confinement says so. Where
+    /// it is only that rules allow some host, they have none at all, and their result says so.
+    pub(crate) fn give(
         &self,
-        allowed: &CommandNetwork,
+        call: &CallId,
+        judged: &[HostName],
         weaknesses: &[Weakness],
     ) -> Result<Given, ToolError> {
-        let door = match allowed {
-            CommandNetwork::Nothing => {
-                return Ok(Given { network: Network::Nothing, net: None, variables: &[] });
+        let Terms { allowed, policy, grants, .. } = &self.terms;
+        let reaches_hosts = !allowed.hosts.is_empty()
+            || !judged.is_empty()
+            || policy.reaches_any(&grants.of(Stand::Allowed));
+        if !reaches_hosts && !allowed.localhost {
+            return Ok(Given::unshared(Network::Nothing, NetworkUse::default()));
+        }
+        let is_wanted = *allowed != CommandNetwork::default();
+        let (net, proxy) = match self.shared() {
+            Ok(shared) => shared,
+            Err(NoNetwork::Spawn(error)) if is_wanted && may_do_without(&error, weaknesses) => {
+                return Ok(Given::unshared(Network::Loopback, NetworkUse::default()));
             }
-            CommandNetwork::Loopback => None,
-            CommandNetwork::Hosts(door) => Some(door.as_ref()),
-        };
-        let network = Network::Loopback;
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |shared: &Shared| shared.way.is_some() == door.is_some();
-        if !shared.as_ref().is_some_and(fits) {
-            let warden = Warden::shared().map_err(|error| failure::no_warden(&error))?;
-            *shared = match Shared::make(warden, door) {
-                Ok(made) => Some(made),
-                Err(error) if may_do_without(&error, weaknesses) => None,
-                Err(error) => return Err(failure::of_start(&error)),
-            };
-        }
-        let Some(shared) = &mut *shared else {
-            return Ok(Given { network, net: None, variables: &[] });
-        };
-        if let (Some(way), Some(door)) = (&mut shared.way, door) {
-            way.keep_open(door).map_err(|error| no_proxy(&error))?;
-        }
-        let variables = if shared.way.is_some() { PROXY_VARIABLES } else { &[] };
-        Ok(Given { network, net: Some(Arc::clone(&shared.net)), variables })
-    }
-
-    /// Lets go of it: it ends with the last command in it.
-    pub(super) fn end(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
-impl Shared {
-    fn make(warden: &Warden, door: Option<&dyn Door>) -> Result<Self, SpawnError> {
-        let (net, way) = match door {
-            None => (SessionNet::alone(warden)?, None),
-            Some(_) => {
-                let (net, port) = SessionNet::with_proxy(warden)?;
-                (net, Some(Way { port, passing: None }))
+            Err(why) => {
+                let error = match why {
+                    NoNetwork::Spawn(error) => failure::of_start(&error),
+                    NoNetwork::Other(error) => error,
+                };
+                if is_wanted {
+                    return Err(error);
+                }
+                let without =
+                    Some(format!("network: the command had none, because {}", error.message));
+                return Ok(Given::unshared(Network::Nothing, NetworkUse { used: None, without }));
             }
         };
-        Ok(Self { net: Arc::new(net), way })
+        let used = Used {
+            call: call.clone(),
+            since: proxy.mark(),
+            _alive: proxy.attribute(call.clone(), judged),
+            proxy,
+        };
+        Ok(Given {
+            network: Network::Loopback,
+            net: Some(net),
+            variables: if reaches_hosts { PROXY_VARIABLES } else { &[] },
+            network_use: NetworkUse { used: Some(used), without: None },
+        })
+    }
+
+    /// Ends the proxy and lets go of the network, which ends with the last command in it. Nothing
+    /// is made afterwards.
+    pub(crate) fn end(&self) {
+        let made = std::mem::replace(&mut *self.lock(), Made::Over);
+        if let Made::Shared(Shared { proxy, .. }) = made {
+            proxy.end();
+        }
+    }
+
+    /// The network and its proxy, made if need be.
+    fn shared(&self) -> Result<(Arc<SessionNet>, Arc<Egress>), NoNetwork> {
+        let mut made = self.lock();
+        if let Made::NotYet = *made {
+            *made = Made::Shared(self.make()?);
+        }
+        match &*made {
+            Made::Shared(shared) => Ok((Arc::clone(&shared.net), Arc::clone(&shared.proxy))),
+            Made::NotYet | Made::Over => Err(NoNetwork::Other(over())),
+        }
+    }
+
+    fn make(&self) -> Result<Shared, NoNetwork> {
+        let Terms { allowed, policy, grants, internet, state, workspace, session } = &self.terms;
+        let warden = Warden::shared();
+        let warden = warden.map_err(|error| NoNetwork::Other(failure::no_warden(&error)))?;
+        let (net, port) = SessionNet::with_proxy(warden).map_err(NoNetwork::Spawn)?;
+        let grants = Arc::clone(grants);
+        let gate = PolicyGate::new(Arc::clone(policy), allowed.hosts.clone())
+            .with_grants(move || grants.of(Stand::Allowed));
+        let config = EgressConfig {
+            session: session.clone(),
+            internet: internet.clone(),
+            ..EgressConfig::new(state.clone(), workspace.clone(), Arc::new(gate))
+        };
+        let proxy = Egress::start(config, port);
+        let proxy = proxy.map_err(|error| NoNetwork::Other(no_proxy(&error)))?;
+        Ok(Shared { net: Arc::new(net), proxy: Arc::new(proxy) })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// From the proxy's port inside to its socket.
-#[derive(Debug)]
-struct Way {
-    port: TcpListener,
-    passing: Option<JoinHandle<()>>,
-}
-
-impl Way {
-    /// Passes connections on, if nobody does: nobody has yet, or whoever did is gone.
-    fn keep_open(&mut self, door: &dyn Door) -> io::Result<()> {
-        if self.passing.as_ref().is_some_and(|passing| !passing.is_finished()) {
-            return Ok(());
-        }
-        let socket = door.socket()?;
-        let port = self.port.try_clone()?;
-        port.set_nonblocking(true)?;
-        let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
-        let _inside = runtime.enter();
-        let port = tokio::net::TcpListener::from_std(port)?;
-        self.passing = Some(runtime.spawn(pass_on(port, socket)));
-        Ok(())
+impl fmt::Debug for SessionNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionNetwork").finish_non_exhaustive()
     }
-}
-
-impl Drop for Way {
-    fn drop(&mut self) {
-        // Its connections end with it.
-        if let Some(passing) = &self.passing {
-            passing.abort();
-        }
-    }
-}
-
-async fn pass_on(port: tokio::net::TcpListener, socket: PathBuf) {
-    let socket: Arc<Path> = socket.into();
-    let mut open = JoinSet::new();
-    loop {
-        while open.try_join_next().is_some() {}
-        if open.len() >= CONNECTIONS_MAX {
-            open.join_next().await;
-            continue;
-        }
-        match port.accept().await {
-            Ok((connection, _)) => {
-                open.spawn(pass(connection, Arc::clone(&socket)));
-            }
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
-    }
-}
-
-async fn pass(mut connection: TcpStream, socket: Arc<Path>) {
-    let Ok(mut proxy) = UnixStream::connect(&socket).await else {
-        tracing::warn!(socket = %socket.display(), "the proxy of commands does not answer");
-        return;
-    };
-    // A connection that breaks is the business of its two ends.
-    let _ = tokio::io::copy_bidirectional(&mut connection, &mut proxy).await;
 }
 
 fn may_do_without(error: &SpawnError, weaknesses: &[Weakness]) -> bool {
@@ -200,146 +237,23 @@ fn may_do_without(error: &SpawnError, weaknesses: &[Weakness]) -> bool {
     !gaps.is_empty() && gaps.iter().all(|gap| weaknesses.contains(&gap.property))
 }
 
-fn no_proxy(error: &io::Error) -> ToolError {
+fn over() -> ToolError {
+    ToolError::failed(Reason::Io, "the session is over, and its network with it")
+}
+
+fn no_proxy(error: &std::io::Error) -> ToolError {
     let message = format!(
-        "there is no way to the hosts that commands may reach: {error}; try again, or allow none in the settings"
+        "the proxy of the session does not start, through which commands reach hosts: {error}; try again"
     );
     ToolError::failed(Reason::Io, message)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use zero_sandbox::net::PROXY_PORT;
     use zero_sandbox::{Gap, Property};
 
     use super::*;
-
-    #[derive(Debug)]
-    struct Test(PathBuf);
-
-    impl Door for Test {
-        fn socket(&self) -> io::Result<PathBuf> {
-            Ok(self.0.clone())
-        }
-    }
-
-    /// A proxy that says back what it hears, and counts whom it listens to.
-    struct Echo {
-        folder: tempfile::TempDir,
-        open: Arc<AtomicUsize>,
-        most: Arc<AtomicUsize>,
-    }
-
-    impl Echo {
-        fn start() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-            let socket = tokio::net::UnixListener::bind(folder.path().join("proxy")).unwrap();
-            let (counted, highest) = (Arc::clone(&open), Arc::clone(&most));
-            tokio::spawn(async move {
-                while let Ok((mut connection, _)) = socket.accept().await {
-                    let now = counted.fetch_add(1, Ordering::SeqCst) + 1;
-                    highest.fetch_max(now, Ordering::SeqCst);
-                    let counted = Arc::clone(&counted);
-                    tokio::spawn(async move {
-                        let (mut from, mut to) = connection.split();
-                        let _ = tokio::io::copy(&mut from, &mut to).await;
-                        counted.fetch_sub(1, Ordering::SeqCst);
-                    });
-                }
-            });
-            Self { folder, open, most }
-        }
-
-        fn way(&self) -> (Way, std::net::SocketAddr) {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = port.local_addr().unwrap();
-            let mut way = Way { port, passing: None };
-            way.keep_open(&Test(self.folder.path().join("proxy"))).unwrap();
-            (way, address)
-        }
-
-        async fn until_open(&self, count: usize) {
-            let settled = async {
-                while self.open.load(Ordering::SeqCst) != count {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            };
-            let settled = tokio::time::timeout(Duration::from_secs(10), settled).await;
-            assert!(settled.is_ok(), "{count}, not {}", self.open.load(Ordering::SeqCst));
-        }
-    }
-
-    async fn says(connection: &mut TcpStream, word: &str) -> String {
-        connection.write_all(word.as_bytes()).await.unwrap();
-        let mut bytes = vec![0; word.len()];
-        connection.read_exact(&mut bytes).await.unwrap();
-        String::from_utf8(bytes).unwrap()
-    }
-
-    #[tokio::test]
-    async fn connections_reach_the_proxy_and_only_so_many_at_a_time() {
-        let echo = Echo::start();
-        let (_way, address) = echo.way();
-        let mut open = Vec::new();
-        for _ in 0..CONNECTIONS_MAX + 40 {
-            open.push(TcpStream::connect(address).await.unwrap());
-        }
-        echo.until_open(CONNECTIONS_MAX).await;
-        assert_eq!(says(&mut open[0], "hello").await, "hello");
-        assert_eq!(says(&mut open[CONNECTIONS_MAX - 1], "hello").await, "hello");
-        // The next ones wait for those before them.
-        let mut next = open.remove(CONNECTIONS_MAX);
-        let waiting = tokio::time::timeout(Duration::from_millis(50), says(&mut next, "hello"));
-        assert!(waiting.await.is_err());
-        drop(open);
-        let mut word = [0; 5];
-        next.read_exact(&mut word).await.unwrap();
-        assert_eq!(&word, b"hello");
-        drop(next);
-        echo.until_open(0).await;
-        assert_eq!(echo.most.load(Ordering::SeqCst), CONNECTIONS_MAX);
-    }
-
-    #[tokio::test]
-    async fn an_end_of_input_is_passed_on() {
-        let echo = Echo::start();
-        let (_way, address) = echo.way();
-        let mut connection = TcpStream::connect(address).await.unwrap();
-        connection.write_all(b"all").await.unwrap();
-        connection.shutdown().await.unwrap();
-        let mut text = String::new();
-        connection.read_to_string(&mut text).await.unwrap();
-        assert_eq!(text, "all");
-    }
-
-    #[tokio::test]
-    async fn a_way_that_is_gone_takes_its_connections_along() {
-        let echo = Echo::start();
-        let (way, address) = echo.way();
-        let mut connection = TcpStream::connect(address).await.unwrap();
-        assert_eq!(says(&mut connection, "hello").await, "hello");
-        drop(way);
-        echo.until_open(0).await;
-        assert_eq!(connection.read(&mut [0]).await.unwrap_or(0), 0);
-        assert!(TcpStream::connect(address).await.is_err());
-    }
-
-    #[tokio::test]
-    async fn a_way_that_broke_is_opened_again() {
-        let echo = Echo::start();
-        let (mut way, address) = echo.way();
-        way.passing.as_ref().unwrap().abort();
-        while !way.passing.as_ref().unwrap().is_finished() {
-            tokio::task::yield_now().await;
-        }
-        way.keep_open(&Test(echo.folder.path().join("proxy"))).unwrap();
-        let mut connection = TcpStream::connect(address).await.unwrap();
-        assert_eq!(says(&mut connection, "hello").await, "hello");
-    }
 
     #[test]
     fn programs_are_told_of_the_port_there_is() {

@@ -42,14 +42,19 @@ struct Open {
 }
 
 impl SessionCommands {
-    pub(crate) fn new(state: &StateDir, name: String, remembers: bool) -> Self {
+    pub(crate) fn new(
+        state: &StateDir,
+        name: String,
+        remembers: bool,
+        network: SessionNetwork,
+    ) -> Self {
         Self {
             folder: Mutex::default(),
             remembers,
             tmp: state.child(TMP).child(&name),
             state: state.clone(),
             name,
-            network: SessionNetwork::default(),
+            network,
             open: Mutex::default(),
             jobs: Jobs::default(),
         }

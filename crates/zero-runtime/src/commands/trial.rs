@@ -9,7 +9,7 @@ use zero_sandbox::warden::{Order, Stdio, Warden};
 use zero_sandbox::{CommandSpec, Property, child};
 
 use super::{CallCommands, failure, profile};
-use crate::host::ToolHost;
+use crate::host::{ToolHost, new_call_id};
 
 /// What runs: it does nothing, and is everywhere.
 const HARMLESS: &str = "true";
@@ -40,6 +40,8 @@ impl ToolHost {
             host: Arc::clone(&self.commands),
             session: Arc::clone(&session.commands),
             judged: Arc::new([]),
+            call: new_call_id(),
+            hosts: Arc::new([]),
             policy: Arc::clone(&self.policy),
             spill: session.spill().clone(),
             tool: tool.clone(),
@@ -47,8 +49,7 @@ impl ToolHost {
         };
         commands.session.make_tmp().map_err(|error| failure::no_tmp(&error))?;
         let tmp = &commands.session.tmp;
-        let settings = &commands.host.settings;
-        let given = commands.session.network.give(&settings.network, &Property::ALL)?;
+        let given = commands.session.network.give(&commands.call, &[], &Property::ALL)?;
         let (mut profile, _) = profile::profile_for(&commands, session.workspace(), given.network)?;
         profile.weaknesses = Property::ALL.to_vec();
         let order = Order {

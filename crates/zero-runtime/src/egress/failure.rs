@@ -123,7 +123,7 @@ impl Failure {
 }
 
 /// What the person can do about it.
-fn remedy(refusal: &Refusal, host: &HostName, port: u16) -> Option<String> {
+pub(super) fn remedy(refusal: &Refusal, host: &HostName, port: u16) -> Option<String> {
     let allow = format!("zero config add permissions.allow 'WebFetch(domain:{host})'");
     match refusal {
         Refusal::NoRule => Some(format!("to allow it: {allow}")),
@@ -134,7 +134,7 @@ fn remedy(refusal: &Refusal, host: &HostName, port: u16) -> Option<String> {
             Some(format!("to allow it, in your own settings: {allow}"))
         }
         Refusal::Rule { place, .. } => Some(format!("the rule stands in {place}")),
-        Refusal::Inside { .. } => None,
+        Refusal::Inside { .. } | Refusal::OtherName { .. } => None,
     }
 }
 

@@ -9,8 +9,10 @@ use crate::policy::Policy;
 
 /// Decides which connections are made.
 pub trait Gatekeeper: Send + Sync {
-    /// Whether a host may be connected to.
-    fn may_reach(&self, host: &HostName, port: u16) -> Result<Permit, Refusal>;
+    /// Whether a host may be connected to. `judged` are the hosts that were judged and allowed for
+    /// calls that run now.
+    fn may_reach(&self, host: &HostName, port: u16, judged: &[HostName])
+    -> Result<Permit, Refusal>;
 
     /// Whether an address may be used that a permitted host turned out to have. `inside` says what
     /// is there when it is not one of the open internet.
@@ -42,9 +44,14 @@ impl PolicyGate {
 }
 
 impl Gatekeeper for PolicyGate {
-    fn may_reach(&self, host: &HostName, port: u16) -> Result<Permit, Refusal> {
-        let grants = (self.grants)();
-        self.policy.may_reach(Reach { host, port, network: &self.network, grants: &grants })
+    fn may_reach(
+        &self,
+        host: &HostName,
+        port: u16,
+        judged: &[HostName],
+    ) -> Result<Permit, Refusal> {
+        let (network, grants) = (&self.network[..], &(self.grants)()[..]);
+        self.policy.may_reach(Reach { host, port, network, grants, judged })
     }
 
     fn may_pin(&self, address: IpAddr, inside: Option<&'static str>) -> Result<(), Refusal> {

@@ -57,7 +57,7 @@ async fn look_up(
     lookups: &Arc<Semaphore>,
     name: String,
 ) -> Result<Vec<IpAddr>, Failure> {
-    let (resolver, lookups) = (config.resolver.clone(), lookups.clone());
+    let (resolver, lookups) = (config.internet.resolver.clone(), lookups.clone());
     let look_up = async {
         let place = lookups.acquire_owned().await;
         // The place is given back when the lookup ends, also when nobody waits for it any more.
@@ -86,7 +86,7 @@ fn check(
     let addresses: Vec<(IpAddr, Option<&'static str>)> = answer
         .into_iter()
         .filter_map(|address| HostName::address(address).ip())
-        .map(|address| (address, (config.inside)(address)))
+        .map(|address| (address, (config.internet.inside)(address)))
         .collect();
     let inside = addresses.iter().filter(|(_, inside)| inside.is_some()).count();
     if inside != 0 && inside != addresses.len() {

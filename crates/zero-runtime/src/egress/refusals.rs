@@ -1,15 +1,18 @@
 //! What was refused lately, so that a command's result can say so.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zero_core::CallId;
 use zero_policy::{HostName, Refusal};
 
+use super::failure::remedy;
+
 /// Most refusals that are remembered with their host.
 const KEPT_MAX: usize = 256;
 /// Most hosts that one answer names.
-const NAMED_MAX: usize = 16;
+const NAMED_MAX: usize = 8;
 
 /// A place in the list of refused connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +21,24 @@ pub struct Mark(u64);
 /// What was refused since a mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// How many connections.
+    /// How many connections, as far as is known.
     pub count: u64,
     /// To which hosts, each once, in the order of their first refusal; not all when there were many.
     pub hosts: Vec<RefusedHost>,
+}
+
+impl Refusals {
+    /// A sentence for each host, with what the person can do about it.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
+        if self.hosts.len() == NAMED_MAX {
+            notes.push(format!(
+                "network: {} connections were refused; `zero audit tail` lists them",
+                self.count
+            ));
+        }
+        notes
+    }
 }
 
 /// A host that could not be reached because nothing allowed it.
@@ -35,6 +52,17 @@ pub struct RefusedHost {
     pub refusal: Refusal,
     /// The call whose connection it was, where that is known.
     pub call: Option<CallId>,
+}
+
+impl fmt::Display for RefusedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, refusal, .. } = self;
+        write!(f, "network: {host}:{port} was refused: {refusal}")?;
+        match remedy(refusal, host, *port) {
+            Some(remedy) => write!(f, "; {remedy}"),
+            None => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -62,12 +90,17 @@ impl RefusalList {
         Mark(self.kept().count)
     }
 
-    pub(super) fn since(&self, mark: Mark) -> Refusals {
+    /// What was refused since, without what is known to be of other calls than this one.
+    pub(super) fn since(&self, mark: Mark, call: &CallId) -> Refusals {
         let kept = self.kept();
-        let count = kept.count.saturating_sub(mark.0);
+        let mut count = kept.count.saturating_sub(mark.0);
         let known = usize::try_from(count).unwrap_or(usize::MAX).min(kept.latest.len());
         let mut hosts: Vec<RefusedHost> = Vec::new();
         for refused in kept.latest.iter().skip(kept.latest.len() - known) {
+            if refused.call.as_ref().is_some_and(|other| other != call) {
+                count -= 1;
+                continue;
+            }
             let is_same =
                 |other: &RefusedHost| (&other.host, other.port) == (&refused.host, refused.port);
             if hosts.len() < NAMED_MAX && !hosts.iter().any(is_same) {
@@ -91,18 +124,24 @@ mod tests {
         RefusedHost { host, port: 443, refusal: Refusal::NoRule, call: None }
     }
 
+    fn call(number: u128) -> CallId {
+        CallId::from_bits(number)
+    }
+
     #[test]
     fn what_came_since_a_mark_is_told_once_for_each_host() {
         let list = RefusalList::default();
         list.add(refused("old.com"));
         let mark = list.mark();
-        assert_eq!(list.since(mark), Refusals::default());
+        assert_eq!(list.since(mark, &call(1)), Refusals::default());
         for host in ["a.com", "b.com", "A.com"] {
             list.add(refused(host));
         }
-        let since = list.since(mark);
+        list.add(RefusedHost { call: Some(call(1)), ..refused("c.com") });
+        list.add(RefusedHost { call: Some(call(2)), ..refused("d.com") });
+        let since = list.since(mark, &call(1));
         let hosts: Vec<String> = since.hosts.iter().map(|host| host.host.to_string()).collect();
-        assert_eq!((since.count, hosts.join(" ")), (3, "a.com b.com".to_owned()));
+        assert_eq!((since.count, hosts.join(" ")), (4, "a.com b.com c.com".to_owned()));
     }
 
     #[test]
@@ -112,8 +151,36 @@ mod tests {
         for number in 0..10_000 {
             list.add(refused(&format!("h{number}.com")));
         }
-        let since = list.since(mark);
+        let since = list.since(mark, &call(1));
+        let notes = since.notes();
+        assert_eq!(notes.len(), NAMED_MAX + 1);
+        assert_eq!(
+            notes[NAMED_MAX],
+            "network: 10000 connections were refused; `zero audit tail` lists them"
+        );
         assert_eq!((since.count, since.hosts.len()), (10_000, NAMED_MAX));
         assert!(list.kept().latest.len() <= KEPT_MAX);
+    }
+
+    #[test]
+    fn a_note_says_which_host_why_and_what_to_do() {
+        #[track_caller]
+        fn check(refusal: Refusal, expected: &str) {
+            let note = RefusedHost { refusal, ..refused("a.com") }.to_string();
+            assert_eq!(note, format!("network: a.com:443 was refused: {expected}"));
+        }
+        check(
+            Refusal::NoRule,
+            "no rule allows this host; to allow it: zero config add permissions.allow 'WebFetch(domain:a.com)'",
+        );
+        let rule = "a.com:22".to_owned();
+        check(
+            Refusal::Port { rule, port: 443 },
+            "rule `a.com:22` allows this host, but not port 443; to allow it: zero config add sandbox.network 'a.com:443'",
+        );
+        check(
+            Refusal::OtherName { said: "names another host, `b.com`".to_owned() },
+            "its TLS greeting names another host, `b.com`",
+        );
     }
 }

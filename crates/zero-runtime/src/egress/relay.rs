@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
+use zero_policy::HostName;
 
 use super::body::BodyReader;
+use super::sni::{self, Greeting};
 
 /// Bytes on their way in one direction.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -69,7 +71,7 @@ impl Traffic {
 }
 
 /// How a connection ended that once stood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// Both ends are done.
     Closed,
@@ -79,6 +81,8 @@ pub(super) enum End {
     Idle,
     /// The body is malformed, or a second request followed.
     NotOneRequest,
+    /// The client greets another host than it said; what it says of it.
+    OtherName(String),
 }
 
 /// What is passed on to the host.
@@ -87,6 +91,8 @@ pub(super) struct Outgoing {
     pub(super) early: Vec<u8>,
     /// The one body that may be sent; anything where there is none.
     pub(super) body: Option<BodyReader>,
+    /// The host that a TLS client has to greet.
+    pub(super) greets: Option<HostName>,
 }
 
 /// Passes bytes on until both ends are done, one breaks off, or nothing is said for too long.
@@ -105,7 +111,7 @@ where
     let (from_host, to_host) = tokio::io::split(host);
     let is_message = outgoing.body.is_some();
     let send = pass_on(from_client, to_host, outgoing, |bytes| traffic.add(&traffic.sent, bytes));
-    let all = Outgoing { early: Vec::new(), body: None };
+    let all = Outgoing { early: Vec::new(), body: None, greets: None };
     let receive = pass_on(from_host, to_client, all, |bytes| traffic.add(&traffic.received, bytes));
     tokio::pin!(send, receive);
     let idle = traffic.until_idle(idle);
@@ -121,6 +127,7 @@ where
                     Stop::End => return End::Closed,
                     Stop::Read(kind) | Stop::Write(kind) => return End::Broken(kind),
                     Stop::NotOneRequest => return End::NotOneRequest,
+                    Stop::OtherName(said) => return End::OtherName(said),
                 }
             }
             stop = &mut receive, if !received => {
@@ -130,6 +137,7 @@ where
                     Stop::End => return End::Closed,
                     Stop::Read(kind) | Stop::Write(kind) => return End::Broken(kind),
                     Stop::NotOneRequest => return End::NotOneRequest,
+                    Stop::OtherName(said) => return End::OtherName(said),
                 }
             }
             () = &mut idle => return End::Idle,
@@ -143,6 +151,7 @@ enum Stop {
     Read(io::ErrorKind),
     Write(io::ErrorKind),
     NotOneRequest,
+    OtherName(String),
 }
 
 async fn pass_on<R, W>(mut from: R, mut to: W, outgoing: Outgoing, passed: impl Fn(usize)) -> Stop
@@ -150,9 +159,11 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let Outgoing { early, mut body } = outgoing;
+    let Outgoing { early, mut body, mut greets } = outgoing;
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut out = Vec::new();
+    // The beginning of a greeting, until all of it is there.
+    let mut held = Vec::new();
     let mut early = Some(early).filter(|early| !early.is_empty());
     loop {
         let early = early.take();
@@ -180,9 +191,19 @@ where
                 out.as_slice()
             }
         };
+        if let Some(host) = &greets {
+            held.extend_from_slice(bytes);
+            match sni::look(&held, host) {
+                Greeting::Unfinished => continue,
+                Greeting::Fine => greets = None,
+                Greeting::Wrong(said) => return Stop::OtherName(said),
+            }
+        }
+        let bytes = if held.is_empty() { bytes } else { held.as_slice() };
         if let Err(error) = to.write_all(bytes).await {
             return Stop::Write(error.kind());
         }
         passed(bytes.len());
+        held.clear();
     }
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use zero_policy::{HostName, Refusal};
 
 use super::Shared;
 use super::client::Client;
@@ -25,7 +26,7 @@ const TAKE_AGAIN: Duration = Duration::from_millis(100);
 const LISTEN_ON: Duration = Duration::from_secs(2);
 
 /// Serves until the proxy ends, and then waits so long for connections to be written down.
-pub(super) async fn serve(shared: &Arc<Shared>, listener: UnixListener, farewell: Duration) {
+pub(super) async fn serve(shared: &Arc<Shared>, listener: TcpListener, farewell: Duration) {
     let places = Arc::new(Semaphore::new(shared.config.limits.connections_max));
     // Half of the threads stay free for audit rows.
     let lookups = Arc::new(Semaphore::new(HELPER_THREADS_MAX / 2));
@@ -35,6 +36,8 @@ pub(super) async fn serve(shared: &Arc<Shared>, listener: UnixListener, farewell
         while let Ok(place) = places.clone().acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
+                    // It only makes small messages slower where it fails.
+                    let _ = stream.set_nodelay(true);
                     let (shared, lookups) = (shared.clone(), lookups.clone());
                     connections.spawn(async move {
                         connection(&shared, &lookups, stream).await;
@@ -61,7 +64,7 @@ pub(super) async fn serve(shared: &Arc<Shared>, listener: UnixListener, farewell
 }
 
 /// One connection, from its first byte to its row.
-async fn connection(shared: &Arc<Shared>, lookups: &Arc<Semaphore>, stream: UnixStream) {
+async fn connection(shared: &Arc<Shared>, lookups: &Arc<Semaphore>, stream: TcpStream) {
     let mut client = Client::new(stream);
     let mut trace = Trace::begin(shared);
     let traffic = Traffic::new();
@@ -76,20 +79,26 @@ async fn connection(shared: &Arc<Shared>, lookups: &Arc<Semaphore>, stream: Unix
     let protocol = client.protocol;
     match established {
         Ok((onward, host)) => {
-            let talk = talk(shared, client, onward, host, &traffic);
+            let greets = wanted.as_ref().map(|wanted| wanted.host.clone());
+            let talk = talk(shared, client, (onward, greets), host, &traffic);
             let end = tokio::select! {
                 end = talk => Some(end),
                 () = shared.ended.cancelled() => None,
             };
-            trace.ended(end);
+            match end {
+                Some(End::OtherName(said)) => {
+                    let refusal = Refusal::OtherName { said };
+                    refused(shared, wanted.as_ref(), &refusal, &trace);
+                    trace.failed(&Failure::Refused(refusal));
+                }
+                end => trace.ended(end),
+            }
         }
         // A connection on which nothing was ever said leaves nothing to write down.
         Err(Failure::Gone) if client.unread().is_empty() && wanted.is_none() => return,
         Err(failure) => {
-            if let (Failure::Refused(refusal), Some(Wanted { host, port })) = (&failure, &wanted) {
-                let (host, port, refusal) = (host.clone(), *port, refusal.clone());
-                let call = trace.call.clone();
-                shared.refusals.add(RefusedHost { host, port, refusal, call });
+            if let Failure::Refused(refusal) = &failure {
+                refused(shared, wanted.as_ref(), refusal, &trace);
             }
             trace.failed(&failure);
             let reply = failure.reply(protocol, wanted.as_ref());
@@ -103,11 +112,18 @@ async fn connection(shared: &Arc<Shared>, lookups: &Arc<Semaphore>, stream: Unix
     trace.end(shared, protocol, &traffic).await;
 }
 
+/// Remembers that a connection was refused, for the result of its call.
+fn refused(shared: &Shared, wanted: Option<&Wanted>, refusal: &Refusal, trace: &Trace) {
+    let Some(Wanted { host, port }) = wanted else { return };
+    let (host, port, refusal) = (host.clone(), *port, refusal.clone());
+    shared.refusals.add(RefusedHost { host, port, refusal, call: trace.call.clone() });
+}
+
 /// Reads what the client wants, has it judged, and connects.
 async fn establish(
     shared: &Arc<Shared>,
     lookups: &Arc<Semaphore>,
-    client: &mut Client<UnixStream>,
+    client: &mut Client<TcpStream>,
     trace: &mut Trace,
     asked: &mut Option<Wanted>,
 ) -> Result<(Onward, TcpStream), Failure> {
@@ -117,8 +133,8 @@ async fn establish(
     let Request { wanted, onward } = read.await.unwrap_or(Err(Failure::HeadTime))?;
     trace.wanted(&wanted);
     let wanted = asked.insert(wanted);
-    let permit =
-        config.gatekeeper.may_reach(&wanted.host, wanted.port).map_err(Failure::Refused)?;
+    let permit = config.gatekeeper.may_reach(&wanted.host, wanted.port, &shared.judged());
+    let permit = permit.map_err(Failure::Refused)?;
     trace.permitted(permit);
     // No connection is made, nor a name looked up, that would leave no trace.
     let audit = shared.clone();
@@ -135,8 +151,8 @@ async fn establish(
 /// Passes on what both say.
 async fn talk(
     shared: &Shared,
-    mut client: Client<UnixStream>,
-    onward: Onward,
+    mut client: Client<TcpStream>,
+    (onward, greets): (Onward, Option<HostName>),
     mut host: TcpStream,
     traffic: &Traffic,
 ) -> End {
@@ -145,8 +161,8 @@ async fn talk(
     if client.say(granted).await.is_err() {
         return End::Broken(std::io::ErrorKind::BrokenPipe);
     }
-    let body = match onward {
-        Onward::Tunnel => None,
+    let (greets, body) = match onward {
+        Onward::Tunnel => (greets, None),
         Onward::Message { head, body } => {
             match timeout(idle, host.write_all(&head)).await {
                 Ok(Ok(())) => {}
@@ -154,9 +170,9 @@ async fn talk(
                 Err(_) => return End::Idle,
             }
             traffic.sent_head(head.len());
-            Some(body)
+            (None, Some(body))
         }
     };
     let (stream, early) = client.into_parts();
-    relay(stream, host, Outgoing { early, body }, traffic, idle).await
+    relay(stream, host, Outgoing { early, body, greets }, traffic, idle).await
 }

@@ -101,6 +101,7 @@ impl Trace {
                 let what = "the body is malformed, or a second request followed";
                 self.status(Status::Error, Some(what.to_owned()));
             }
+            Some(End::OtherName(said)) => self.status(Status::Denied, Some(said)),
             None => self.status(Status::Cancelled, Some("the session ended".to_owned())),
         }
     }

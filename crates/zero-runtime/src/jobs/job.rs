@@ -73,6 +73,11 @@ impl Job {
         self.watched.settled()
     }
 
+    /// What is to be known of the network since it began, such as connections that were refused.
+    pub fn network_notes(&self) -> Vec<String> {
+        self.watched.network_notes()
+    }
+
     /// Bytes it wrote that nobody has read.
     pub fn unread_bytes(&self) -> usize {
         self.watched.unread_bytes()

@@ -17,7 +17,7 @@ use zero_sandbox::running::{Ended, KillReason, Killer, Running};
 
 use super::unread::{Piece, Rest, Unread};
 use crate::admission::Permit;
-use crate::commands::{Settled, Watch};
+use crate::commands::{NetworkUse, Settled, Watch};
 
 /// Texts that may wait until the command reads them.
 const INPUTS_MAX: usize = 16;
@@ -39,6 +39,8 @@ pub(crate) struct Watching {
     pub(crate) permit: Option<Permit>,
     /// What it may not make, looked at once it has ended.
     pub(crate) watch: Watch,
+    /// The use it makes of its session's network, which ends with it.
+    pub(crate) network: NetworkUse,
 }
 
 /// Whether what nobody has read yet is kept.
@@ -71,6 +73,7 @@ pub(crate) struct Watched {
 struct State {
     unread: Unread,
     permit: Option<Permit>,
+    network: NetworkUse,
     finish: Option<Finish>,
 }
 
@@ -82,6 +85,8 @@ struct Finish {
     collected: Option<io::Result<(Collected, Ended)>>,
     /// What it made that it may not make.
     settled: Settled,
+    /// What is to be known of the network.
+    network: Vec<String>,
 }
 
 /// Why a text was not sent.
@@ -98,7 +103,7 @@ pub(crate) enum NotSent {
 impl Watched {
     /// Watches a command that was just started. When that fails, the command is gone.
     pub(crate) fn start(mut running: Running, watching: Watching) -> io::Result<Arc<Self>> {
-        let Watching { collector, unread, input, mut news, permit, watch } = watching;
+        let Watching { collector, unread, input, mut news, permit, watch, network } = watching;
         let input = match input {
             Input::Texts => Some(send_texts(&mut running)?),
             Input::Nothing => None,
@@ -106,7 +111,7 @@ impl Watched {
         let watched = Arc::new(Self {
             killer: running.killer(),
             input,
-            state: Mutex::new(State { permit, ..State::default() }),
+            state: Mutex::new(State { permit, network, ..State::default() }),
             ended: Condvar::new(),
             ended_later: Notify::new(),
         });
@@ -129,7 +134,8 @@ impl Watched {
     fn finish(&self, collected: io::Result<(Collected, Ended)>, settled: Settled) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
         let mut state = self.lock();
-        state.finish = Some(Finish { ended, collected: Some(collected), settled });
+        let network = std::mem::take(&mut state.network).notes();
+        state.finish = Some(Finish { ended, collected: Some(collected), settled, network });
         state.permit = None;
         drop(state);
         self.ended.notify_all();
@@ -149,6 +155,15 @@ impl Watched {
     /// What it made that it may not make; known once it has ended.
     pub(crate) fn settled(&self) -> Settled {
         self.lock().finish.as_ref().map(|finish| finish.settled.clone()).unwrap_or_default()
+    }
+
+    /// What is to be known of the network so far.
+    pub(crate) fn network_notes(&self) -> Vec<String> {
+        let state = self.lock();
+        match &state.finish {
+            Some(finish) => finish.network.clone(),
+            None => state.network.notes(),
+        }
     }
 
     /// Waits until it has ended, though not longer than `limit`; true when it has.

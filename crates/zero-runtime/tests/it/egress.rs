@@ -191,7 +191,7 @@ fn who_is_refused_hears_why_and_what_to_do() {
     assert_eq!(socks_code(&world, &socks_name("denied.test", port)), 2);
     assert_eq!(world.lookups(), 0, "what is refused is not even looked up");
 
-    let since = world.egress().refusals_since(mark);
+    let since = world.egress().refusals_since(mark, &new_call_id());
     let hosts: Vec<String> =
         since.hosts.iter().map(|host| format!("{}:{}", host.host, host.port)).collect();
     assert_eq!(since.count, 7);
@@ -327,7 +327,7 @@ fn a_host_that_does_not_answer_is_no_refusal() {
     let answer = world.tunnel_to(&format!("a.test:{port}"));
     assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{answer}");
     assert_eq!(socks_code(&world, &socks_name("a.test", port)), 5);
-    assert_eq!(world.egress().refusals_since(mark).count, 0);
+    assert_eq!(world.egress().refusals_since(mark, &new_call_id()).count, 0);
     let rows = world.end();
     assert!(rows.iter().all(|row| row.status == "error"), "{rows:?}");
 }
@@ -445,7 +445,6 @@ fn connections_at_a_time_are_bounded_and_all_are_served_in_the_end() {
 fn the_end_of_the_proxy_is_the_end_of_its_connections() {
     let port = Echo::default().serve();
     let mut world = Setup::reaching(&["a.test"], port).start();
-    let socket = world.egress().socket().to_owned();
     let mut tunnel = world.connect();
     tunnel.write_all(&socks_name("a.test", port)).unwrap();
     exactly(&mut tunnel, 12);
@@ -458,7 +457,7 @@ fn the_end_of_the_proxy_is_the_end_of_its_connections() {
     assert_eq!(rest(&mut tunnel), "");
     rest(&mut half);
     rest(&mut silent);
-    assert!(!socket.exists());
+    assert!(std::net::TcpStream::connect(("127.0.0.1", world.port)).is_err());
     assert!(rows.iter().any(|row| {
         row.status == "cancelled" && row.title.as_deref() == Some(&format!("a.test:{port}"))
     }));
@@ -471,18 +470,100 @@ fn a_connection_is_recorded_as_that_of_the_only_call() {
     let mut world = Setup::default().start();
     let (first, second) = (new_call_id(), new_call_id());
     world.tunnel_to("none.test:443");
-    let one = world.egress().attribute(first.clone());
+    let one = world.egress().attribute(first.clone(), &[]);
     world.tunnel_to("one.test:443");
-    let two = world.egress().attribute(second);
+    let two = world.egress().attribute(second, &[]);
     world.tunnel_to("two.test:443");
     drop(two);
     world.tunnel_to("again.test:443");
     drop(one);
     let rows = world.end();
-    let calls: Vec<_> =
-        rows.iter().map(|row| row.connection.as_ref().unwrap().of_call.clone()).collect();
+    // Rows are written when a connection has ended on both sides, whichever that is first.
+    let call_of = |host: &str| {
+        let row = rows.iter().find(|row| row.title.as_deref() == Some(&format!("{host}.test:443")));
+        row.unwrap().connection.as_ref().unwrap().of_call.clone()
+    };
     let first = Some(first.to_string());
+    let calls = ["none", "one", "two", "again"].map(call_of);
     assert_eq!(calls, [None, first.clone(), None, first]);
+}
+
+#[test]
+fn a_host_that_was_judged_for_a_call_is_open_while_the_call_lives() {
+    let setup = Setup {
+        rules: vec!["ask WebFetch".to_owned(), "deny WebFetch(domain:denied.test)".to_owned()],
+        answers: vec![("a.test", "127.0.0.1")],
+        ..Setup::default()
+    };
+    let mut world = setup.start();
+    let call = new_call_id();
+    let judged = ["a.test", "denied.test"].map(|host| HostName::from_host(host).unwrap());
+    let open = world.egress().attribute(call.clone(), &judged);
+    // Whether anybody answers there or not: it was looked up and tried.
+    world.tunnel_to("a.test:80");
+    assert_eq!(world.lookups(), 1);
+    for closed in ["b.test:80", "denied.test:80", "a.test:22"] {
+        let answer = world.tunnel_to(closed);
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{closed}: {answer}");
+    }
+    drop(open);
+    let answer = world.tunnel_to("a.test:80");
+    assert!(answer.contains("says to ask"), "{answer}");
+    assert_eq!(world.lookups(), 1);
+    let rows = world.end();
+    let row = rows.iter().find(|row| row.status != "denied").unwrap();
+    let decision = row.decision.as_ref().unwrap();
+    assert_eq!((&*decision.verdict, decision.source.as_deref()), ("allow", Some("call")));
+    assert_eq!(row.connection.as_ref().unwrap().of_call, Some(call.to_string()));
+}
+
+/// A TLS greeting that names a host.
+fn greeting(host: &str) -> Vec<u8> {
+    let long = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
+    let name = long(&[&[0][..], &long(host.as_bytes())].concat());
+    let extensions = long(&[&[0, 0][..], &long(&name)].concat());
+    let body = [&[3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0], &extensions].concat();
+    let message = [&[1, 0][..], &long(&body)].concat();
+    [&[22, 3, 1][..], &long(&message)].concat()
+}
+
+#[test]
+fn a_tunnel_is_not_used_to_greet_another_host() {
+    let echo = Echo::default();
+    let port = echo.serve();
+    let mut world = Setup::reaching(&["a.test"], port).start();
+    let mark = world.egress().mark();
+    let connect = format!("CONNECT a.test:{port} HTTP/1.1\r\n\r\n");
+    for apart in [1, 9, 1000] {
+        let mut stream = world.connect();
+        stream.write_all(connect.as_bytes()).unwrap();
+        exactly(&mut stream, CONNECT_GRANTED.len());
+        for part in greeting("a.test").chunks(apart) {
+            stream.write_all(part).unwrap();
+        }
+        let length = greeting("a.test").len();
+        assert_eq!(exactly(&mut stream, length), greeting("a.test"));
+
+        let mut stream = world.connect();
+        stream.write_all(&socks_name("a.test", port)).unwrap();
+        exactly(&mut stream, SOCKS_GRANTED.len());
+        for part in greeting("other.test").chunks(apart) {
+            stream.write_all(part).unwrap();
+        }
+        let heard = rest(&mut stream);
+        assert!(heard.is_empty() || heard == " bye", "{heard:?}");
+    }
+    let since = world.egress().refusals_since(mark, &new_call_id());
+    let said = "its TLS greeting names another host, `other.test`";
+    assert_eq!(since.notes(), [format!("network: a.test:{port} was refused: {said}")]);
+    let rows = world.end();
+    let denied: Vec<_> = rows.iter().filter(|row| row.status == "denied").collect();
+    assert_eq!(denied.len(), 3, "{rows:?}");
+    for row in denied {
+        assert_eq!(row.message.as_deref(), Some(said));
+        assert_eq!(row.decision.as_ref().unwrap().verdict, "deny");
+        assert_eq!(row.connection.as_ref().unwrap().sent_bytes, 0);
+    }
 }
 
 #[test]
@@ -491,6 +572,7 @@ fn nothing_is_reached_without_a_trace() {
     let port = echo.serve();
     let world = Setup::reaching(&["a.test"], port).start();
     // A folder cannot be made where a file stands.
+    std::fs::create_dir_all(world.state.path()).unwrap();
     std::fs::write(world.state.path().join("audit"), "in the way").unwrap();
     let answer = world.tunnel_to(&format!("a.test:{port}"));
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
@@ -505,7 +587,12 @@ struct Nobody {
 }
 
 impl Gatekeeper for Nobody {
-    fn may_reach(&self, host: &HostName, port: u16) -> Result<Permit, Refusal> {
+    fn may_reach(
+        &self,
+        host: &HostName,
+        port: u16,
+        _judged: &[HostName],
+    ) -> Result<Permit, Refusal> {
         self.asked.lock().unwrap().push(format!("{host}:{port}"));
         Err(Refusal::NoRule)
     }
@@ -566,8 +653,9 @@ fn whatever_is_said_nobody_is_reached_unjudged() {
     let nobody = Arc::new(Nobody::default());
     let resolver = Arc::new(crate::egress_fixture::Table::default());
     let mut config = EgressConfig::new(state, workspace, nobody.clone());
-    config.resolver = resolver.clone();
-    let egress = Egress::start(config).unwrap();
+    config.internet.resolver = resolver.clone();
+    let (listener, port) = crate::egress_fixture::port();
+    let _egress = Egress::start(config, listener).unwrap();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         failure_persistence: None,
         ..ProptestConfig::with_cases(400)
@@ -575,8 +663,7 @@ fn whatever_is_said_nobody_is_reached_unjudged() {
     runner
         .run(&near_requests(), |bytes| {
             let before = nobody.asked.lock().unwrap().len();
-            let mut stream = std::os::unix::net::UnixStream::connect(egress.socket()).unwrap();
-            stream.set_read_timeout(Some(crate::egress_fixture::PATIENCE)).unwrap();
+            let mut stream = crate::egress_fixture::connect(port);
             let _ = stream.write_all(&bytes);
             let _ = stream.shutdown(Shutdown::Write);
             let answer = rest(&mut stream);

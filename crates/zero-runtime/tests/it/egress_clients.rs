@@ -86,7 +86,7 @@ fn programs_reach_what_is_allowed_and_say_what_is_not() {
     let mut setup = Setup::reaching(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
     let mut world = setup.start();
-    let door = world.door();
+    let door = world.port;
     let allowed = format!("http://a.test:{port}/greeting");
     let denied = format!("http://b.test:{port}/greeting");
     let socks = format!("socks5h://127.0.0.1:{door}");
@@ -125,7 +125,7 @@ fn git_clones_from_an_allowed_host_only() {
     let mut setup = Setup::reaching(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
     let world = setup.start();
-    let door = world.door();
+    let door = world.port;
     std::fs::create_dir(folder.join("served")).unwrap();
     let git = |line: &[&str]| run(door, folder, &[&["git"], line].concat()).unwrap();
     for line in [
@@ -169,7 +169,7 @@ fn package_managers_reach_an_allowed_registry_only() {
     let mut setup = Setup::reaching(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
     let mut world = setup.start();
-    let door = world.door();
+    let door = world.port;
     let mut ran = 0;
     for line in [
         &["npm", "view", "hi", "version", "--fetch-retries=0", "--registry", "http://HOST/"][..],

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -14,7 +13,7 @@ use tempfile::TempDir;
 use zero_policy::rule::{Owner, Rule, Source};
 use zero_policy::{Engine, EngineConfig, HostName, HostPattern, Verdict};
 use zero_runtime::audit::{Audit, AuditRow};
-use zero_runtime::egress::{Egress, EgressConfig, EgressLimits, PolicyGate, Resolver};
+use zero_runtime::egress::{Egress, EgressConfig, EgressLimits, Internet, PolicyGate, Resolver};
 use zero_runtime::{Policy, RulePolicy};
 use zero_sandbox::{StateDir, Workspace};
 
@@ -89,18 +88,23 @@ impl Setup {
         let resolver = Arc::new(Table { answers, ..Table::default() });
         let mut config =
             EgressConfig::new(state.clone(), workspace, Arc::new(PolicyGate::new(policy, network)));
-        config.resolver = resolver.clone();
+        let usual = Internet { resolver: resolver.clone(), ..Internet::default() };
+        config.internet = match self.strict {
+            true => usual,
+            false => Internet { inside: loopback_is_public, ..usual },
+        };
         config.limits = self.limits;
-        if !self.strict {
-            config.inside = loopback_is_public;
-        }
-        World { egress: Some(Egress::start(config).unwrap()), resolver, state, _temp: temp }
+        let (listener, port) = port();
+        let egress = Some(Egress::start(config, listener).unwrap());
+        World { egress, port, resolver, state, _temp: temp }
     }
 }
 
 /// A running proxy and all around it.
 pub(crate) struct World {
     egress: Option<Egress>,
+    /// Where the proxy listens, on loopback.
+    pub(crate) port: u16,
     pub(crate) resolver: Arc<Table>,
     pub(crate) state: StateDir,
     _temp: TempDir,
@@ -112,11 +116,8 @@ impl World {
     }
 
     /// A connection to the proxy.
-    pub(crate) fn connect(&self) -> UnixStream {
-        let stream = UnixStream::connect(self.egress().socket()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        stream
+    pub(crate) fn connect(&self) -> TcpStream {
+        connect(self.port)
     }
 
     /// Says something, and gives all that comes back.
@@ -146,24 +147,21 @@ impl World {
         }
         rows
     }
+}
 
-    /// A TCP port on loopback whose connections are passed on to the proxy, byte for byte.
-    pub(crate) fn door(&self) -> u16 {
-        let socket = self.egress().socket().to_owned();
-        serve(move |client| {
-            let Ok(proxy) = UnixStream::connect(&socket) else { return };
-            let (mut from_proxy, mut to_client) =
-                (proxy.try_clone().unwrap(), client.try_clone().unwrap());
-            let back = thread::spawn(move || {
-                let _ = std::io::copy(&mut from_proxy, &mut to_client);
-                let _ = to_client.shutdown(std::net::Shutdown::Write);
-            });
-            let (mut from_client, mut to_proxy) = (client, proxy);
-            let _ = std::io::copy(&mut from_client, &mut to_proxy);
-            let _ = to_proxy.shutdown(std::net::Shutdown::Write);
-            let _ = back.join();
-        })
-    }
+/// A port of loopback to listen at.
+pub(crate) fn port() -> (TcpListener, u16) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+/// A connection to a port of loopback.
+pub(crate) fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
 }
 
 /// Reads to the end; a connection that is cut off has ended too.

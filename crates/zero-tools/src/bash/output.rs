@@ -22,7 +22,8 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn of(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
-        let CommandOutcome { output, ended, folder, spill_file, missing, settled } = outcome;
+        let CommandOutcome { output, ended, folder, spill_file, missing, settled, network } =
+            outcome;
         let omitted = output.mixed.omitted_bytes();
         let code = ended.exit_code.or_else(|| Some(SIGNAL_BASE + ended.signal?)).unwrap_or(-1);
         let signal = ended.signal.map(signal_name);
@@ -42,6 +43,7 @@ impl Told {
             notes.push("the rest of the output could not be kept".to_owned());
         }
         notes.extend(settled::notes(settled, workspace));
+        notes.extend(network.iter().cloned());
         let place = spill_file.as_deref();
         let mut text = mixed_text(&output.mixed, place);
         let mut last = Vec::new();

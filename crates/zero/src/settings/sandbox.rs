@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
+use zero_policy::HostPattern;
 use zero_policy::protected::{ProtectedPlaces, protected, sensitive};
-use zero_policy::rule::check_hosts;
-use zero_runtime::{CommandSettings, OnTimeout, Reach};
+use zero_runtime::{CommandNetwork, CommandSettings, OnTimeout};
 use zero_sandbox::Property;
 
 use super::document::join;
@@ -22,8 +22,9 @@ pub(crate) const LOCALHOST: &str = "localhost";
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SandboxSettings {
-    /// Hosts that commands may reach, such as `golang.org` or `*.npmjs.org`; `localhost` means
-    /// servers that commands of the same session started. Nobody when empty.
+    /// Hosts that commands may reach, such as `example.com`, `*.example.org` or
+    /// `example.com:8443`; `localhost` means servers that commands of the same session started.
+    /// Nobody when empty, but hosts that rules for `WebFetch` allow.
     network: Vec<String>,
     /// Further environment variables that commands get: `NPM_TOKEN`, or `MY_*` for those of them
     /// that hold no secret.
@@ -92,13 +93,9 @@ pub(crate) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
 }
 
 fn check_host(text: &str) -> Result<(), String> {
-    let address: Option<std::net::IpAddr> = text.trim_matches(['[', ']']).parse().ok();
-    if address.is_some_and(|address| address.is_loopback() || address.is_unspecified()) {
-        return Err(format!("is this machine; write `{LOCALHOST}` for servers of the session"));
-    }
-    check_hosts(text).map_err(|_| {
-        "names no host; write one such as `golang.org`, `*.npmjs.org` or `localhost`, without \
-         scheme, port and path"
+    HostPattern::parse(text).map(drop).map_err(|_| {
+        "names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or \
+         `localhost`, without scheme and path"
             .to_owned()
     })
 }
@@ -192,9 +189,11 @@ impl Settings {
     pub(crate) fn commands(&self, config: &Config, root: &Path) -> CommandSettings {
         let mut commands = config.commands();
         let hosts = self.texts("sandbox.network");
-        commands.reach = Reach {
+        let others = hosts.iter().filter(|host| *host != LOCALHOST);
+        commands.network = CommandNetwork {
             localhost: hosts.iter().any(|host| host == LOCALHOST),
-            hosts: hosts.into_iter().filter(|host| host != LOCALHOST).collect(),
+            // What is wrong with a text was found before.
+            hosts: others.filter_map(|host| HostPattern::parse(host).ok()).collect(),
         };
         commands.environment_allowed = self.texts("sandbox.environment");
         commands.writable = self.paths("sandbox.writable", config, root);
@@ -288,16 +287,23 @@ mod tests {
 
     #[test]
     fn hosts_are_named_as_in_rules() {
-        for fine in ["golang.org", "*.npmjs.org", "localhost", "*", "10.0.0.1", "a.*.com"] {
+        for fine in [
+            "example.com",
+            "*.example.org",
+            "localhost",
+            "*",
+            "10.0.0.1",
+            "a.*.com",
+            "example.com:8443",
+            "*.example.org:22",
+            "[::1]:8080",
+            "127.0.0.1:8080",
+        ] {
             check("network", fine, None);
         }
-        for bad in ["https://golang.org", "golang.org/x", "a b", "", "golang.org:443"] {
+        for bad in ["https://example.com", "example.com/x", "a b", "", "example.com:", "a.b:0"] {
             let what = format!("`{bad}` names no host");
             check("network", bad, Some(&what));
-        }
-        for own in ["127.0.0.1", "::1", "[::1]", "0.0.0.0"] {
-            let what = format!("`{own}` is this machine");
-            check("network", own, Some(&what));
         }
     }
 
@@ -381,18 +387,19 @@ mod tests {
     fn commands_get_what_the_settings_say() {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().canonicalize().unwrap();
-        let text = r#"{"sandbox": {"network": ["golang.org", "localhost"], "environment": ["A*"],
+        let text = r#"{"sandbox": {"network": ["example.com", "a.org:22", "localhost"], "environment": ["A*"],
             "writable": ["~/.cache/x"], "masked": ["notes"], "weaker": ["host_sockets"]},
             "bash": {"on-timeout": "job"}}"#;
         let commands = settings(text).commands(&Config::for_test(&folder), &folder.join("w"));
-        let reach = Reach { hosts: vec!["golang.org".to_owned()], localhost: true };
-        assert_eq!(commands.reach, reach);
+        let hosts = ["example.com", "a.org:22"].map(|host| HostPattern::parse(host).unwrap());
+        assert_eq!(commands.network, CommandNetwork { hosts: hosts.into(), localhost: true });
         assert_eq!(commands.environment_allowed, ["A*"]);
         assert_eq!(commands.writable, [folder.join("home/.cache/x")]);
         assert!(commands.masked.contains(&folder.join("w/notes")), "{:?}", commands.masked);
         assert_eq!(commands.weaknesses, [Property::HostSockets]);
         assert_eq!(commands.on_timeout, OnTimeout::Job);
         let usual = settings("{}").commands(&Config::for_test(&folder), &folder);
-        assert_eq!((usual.reach, usual.on_timeout), (Reach::default(), OnTimeout::Kill));
+        assert_eq!(usual.network, CommandNetwork::default());
+        assert_eq!(usual.on_timeout, OnTimeout::Kill);
     }
 }

@@ -437,14 +437,14 @@ mod tests {
     #[test]
     fn what_commands_may_reach_and_touch_is_checked() {
         problems(
-            r#"{"sandbox": {"network": ["golang.org", "localhost"], "environment": ["MY_*"], "writable": ["~/.cache/pip"],
+            r#"{"sandbox": {"network": ["example.com", "example.com:8443", "localhost"], "environment": ["MY_*"], "writable": ["~/.cache/pip"],
             "masked": ["~/notes"], "weaker": ["host_sockets"]}, "bash": {"on-timeout": "job"}}"#,
             &[],
         );
         problems(
             r#"{"sandbox": {"network": ["https://x.org"], "weaker": ["sockets"], "masks": []}, "bash": {"on-timeout": "wait"}}"#,
             &[
-                "f:1:26: `https://x.org` names no host; write one such as `golang.org`, `*.npmjs.org` or `localhost`, without scheme, port and path",
+                "f:1:26: `https://x.org` names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or `localhost`, without scheme and path",
                 r#"f:1:55: `sandbox.weaker.0` is "sockets"; write one of "writes", "attributes", "protected", "masked", "network", "host_sockets", "processes", "private_tmp", "system_calls", "privileges""#,
                 "f:1:67: unknown key `sandbox.masks`; did you mean `masked`?",
                 r#"f:1:90: `bash.on-timeout` is "wait"; write one of "kill", "job""#,

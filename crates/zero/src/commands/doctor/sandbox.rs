@@ -226,8 +226,8 @@ mod tests {
         }
         check(&[], "Well commands reach nobody");
         check(
-            &["golang.org", "localhost"],
-            "Well commands may reach golang.org, localhost, where `localhost` is servers of the same session",
+            &["example.com", "localhost"],
+            "Well commands may reach example.com, localhost, where `localhost` is servers of the same session",
         );
         check(
             &["a.b", "*"],
