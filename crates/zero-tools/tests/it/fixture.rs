@@ -59,6 +59,11 @@ impl Fixture {
         Self::build(settings, |host| host.open_session(SessionId::new("test").unwrap()))
     }
 
+    /// Calls of one session of a host that is set up in the given way.
+    pub(crate) fn session_of(set_up: impl FnOnce(&mut HostConfig)) -> Self {
+        Self::assemble(set_up, |host| host.open_session(SessionId::new("test").unwrap()))
+    }
+
     fn build(
         commands: CommandSettings,
         open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
@@ -71,10 +76,20 @@ impl Fixture {
         limits: Limits,
         open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
     ) -> Self {
+        let set_up = |config: &mut HostConfig| {
+            (config.commands, config.limits) = (commands, limits);
+        };
+        Self::assemble(set_up, open)
+    }
+
+    fn assemble(
+        set_up: impl FnOnce(&mut HostConfig),
+        open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
+    ) -> Self {
         // Not in `/tmp`, where a command would see the way to it in its own.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::create_dir(temp.path().join("work")).unwrap();
-        let host = host_with(temp.path(), commands, limits);
+        let host = host_with(temp.path(), set_up);
         let session = open(&host).unwrap();
         Self { temp, host, session }
     }
@@ -151,18 +166,16 @@ impl Fixture {
 
 /// A host with all tools, for `work` in `folder`, with its state beside it.
 pub(crate) fn host_in(folder: &Path) -> ToolHost {
-    host_with(folder, CommandSettings::default(), Limits::default())
+    host_with(folder, |_| {})
 }
 
-fn host_with(folder: &Path, commands: CommandSettings, limits: Limits) -> ToolHost {
+fn host_with(folder: &Path, set_up: impl FnOnce(&mut HostConfig)) -> ToolHost {
     let workspace = Workspace::open(&[folder.join("work")], None).unwrap();
     let state = StateDir::new(folder.join("state"));
-    let host = ToolHost::new(HostConfig {
-        approver: Some(Arc::new(Yes)),
-        commands,
-        limits,
-        ..HostConfig::new(workspace, state)
-    });
+    let mut config =
+        HostConfig { approver: Some(Arc::new(Yes)), ..HostConfig::new(workspace, state) };
+    set_up(&mut config);
+    let host = ToolHost::new(config);
     host.registry().add("builtin", zero_tools::builtin()).unwrap();
     host
 }

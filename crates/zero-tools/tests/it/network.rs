@@ -1,106 +1,171 @@
 //! Whom the commands of a session reach.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use zero_runtime::{CommandNetwork, CommandSettings, Door};
+use serde_json::{Value, json};
+use zero_policy::rule::{Owner, Rule, Source};
+use zero_policy::{Engine, EngineConfig, HostName, HostPattern, Verdict};
+use zero_runtime::audit::AuditRow;
+use zero_runtime::audit::verify::Check;
+use zero_runtime::egress::Resolver;
+use zero_runtime::{CommandNetwork, CommandSettings, Internet, RulePolicy};
 
 use crate::fixture::{Fixture, said};
 
 const NETWORK: &str = "readlink /proc/self/ns/net";
+/// Fetches what the environment names: which host that is, nobody can tell beforehand.
+const FETCH: &str = "curl -sS -m 20 \"$URL\"";
 
-fn session(network: CommandNetwork) -> Fixture {
-    Fixture::session_with(CommandSettings { network, ..CommandSettings::default() })
+/// A session whose settings say this of the network.
+fn session(network: &[&str]) -> Fixture {
+    session_with(&[], network)
+}
+
+/// The same with rules such as `allow WebFetch(domain:a.test)`. Every name has the address of
+/// loopback, which counts as the open internet.
+fn session_with(rules: &[&str], network: &[&str]) -> Fixture {
+    let rule = |text: &&str| {
+        let (verdict, text) = text.split_once(' ').unwrap();
+        let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+        let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
+        Rule::parse(text, verdict, source).unwrap()
+    };
+    let rules = rules.iter().map(rule).collect();
+    let engine = Engine::new(EngineConfig { rules, ..EngineConfig::default() });
+    let (own, others): (Vec<&str>, Vec<&str>) =
+        network.iter().partition(|host| **host == "localhost");
+    let hosts = others.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
+    let network = CommandNetwork { hosts, localhost: !own.is_empty() };
+    Fixture::session_of(|config| {
+        config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
+        config.commands = CommandSettings { network, ..CommandSettings::default() };
+        config.internet = Internet { resolver: Arc::new(Loopback), inside: outside_of_loopback };
+    })
+}
+
+struct Loopback;
+
+impl Resolver for Loopback {
+    fn resolve(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
+        Ok(vec![IpAddr::from([127, 0, 0, 1])])
+    }
+}
+
+fn outside_of_loopback(address: IpAddr) -> Option<&'static str> {
+    HostName::address(address).is_private().filter(|_| !address.is_loopback())
+}
+
+/// An HTTP server on loopback that answers `hello`, and counts who is there.
+#[derive(Clone, Default)]
+struct Server {
+    present: Arc<AtomicUsize>,
+}
+
+impl Server {
+    fn start(&self) -> u16 {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let present = Arc::clone(&self.present);
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let present = Arc::clone(&present);
+                std::thread::spawn(move || {
+                    present.fetch_add(1, Ordering::SeqCst);
+                    let mut part = [0; 4096];
+                    while let Ok(count @ 1..) = stream.read(&mut part) {
+                        if part[..count].ends_with(b"\r\n\r\n") {
+                            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+                            let _ = stream.write_all(answer);
+                        }
+                    }
+                    present.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        port
+    }
 }
 
 async fn bash(f: &Fixture, command: &str) -> String {
     said(&f.call("Bash", json!({"command": command})).await.unwrap())
 }
 
-#[tokio::test]
-async fn the_commands_of_a_session_are_in_one_network() {
-    let (one, other) = (session(CommandNetwork::Loopback), session(CommandNetwork::Loopback));
-    let network = bash(&one, NETWORK).await;
-    assert!(network.starts_with("net:["), "{network}");
-    assert_eq!(bash(&one, NETWORK).await, network);
-    assert_ne!(bash(&other, NETWORK).await, network);
-    let host = std::fs::read_link("/proc/self/ns/net").unwrap();
-    assert_ne!(host.to_str().unwrap(), network.trim());
-    let variables = bash(&one, "env | grep -ci proxy").await;
-    assert_eq!(variables, "0\n(exit code 1)");
+async fn fetch(f: &Fixture, url: &str) -> Value {
+    let input = json!({"command": FETCH, "env": {"URL": url}});
+    f.call("Bash", input).await.unwrap().result.structured
 }
 
-#[tokio::test]
-async fn a_server_is_there_for_the_next_command() {
-    let f = session(CommandNetwork::Loopback);
-    f.put("page", "hello");
-    let server = json!({"command": "exec python3 -m http.server 8123", "run_in_background": true});
-    f.call("Bash", server).await.unwrap();
-    let client = "curl -s http://localhost:8123/page";
+/// Runs a script, in which nobody looks beforehand.
+async fn script(f: &Fixture, text: &str) -> String {
+    f.put("script", text);
+    bash(f, "bash script").await
+}
+
+/// Waits for something that is about to happen.
+async fn until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(10);
-    loop {
-        let answer = bash(&f, client).await;
-        if answer == "hello" {
-            break;
-        }
-        assert!(Instant::now() < until, "{answer}");
+    while !happened().await {
+        assert!(Instant::now() < until, "{what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let answer = bash(&session(CommandNetwork::Loopback), client).await;
-    assert_eq!(answer, "(exit code 7)", "another session has no such server");
+}
+
+/// The connections that were written down, by host and port.
+fn connections(f: &Fixture, target: &str) -> Vec<AuditRow> {
+    let mut rows = Vec::new();
+    for day in f.host.audit().days().unwrap() {
+        f.host.audit().day(&day).unwrap().each(|row| rows.push(row)).unwrap();
+    }
+    rows.retain(|row| row.tool == "connection" && row.title.as_deref() == Some(target));
+    rows
+}
+
+#[track_caller]
+fn check_chain(f: &Fixture) {
+    let verified = f.host.audit().verify(&Check::default(), |_| {}).unwrap();
+    assert!(verified.findings.is_empty(), "{:?}", verified.findings);
 }
 
 #[tokio::test]
-async fn nothing_is_reached_unless_it_is_said() {
-    let connect = "exec 3<>/dev/tcp/127.0.0.1/9";
-    let answer = bash(&session(CommandNetwork::Nothing), connect).await;
-    assert!(answer.contains("Operation not permitted"), "{answer}");
-    let answer = bash(&session(CommandNetwork::Loopback), connect).await;
-    assert!(answer.contains("Connection refused"), "{answer}");
-    let answer = bash(&session(CommandNetwork::Loopback), "exec 3<>/dev/tcp/192.0.2.1/9").await;
-    assert!(answer.contains("Network is unreachable"), "{answer}");
-}
+async fn a_host_that_settings_name_is_reached_and_no_other() {
+    let port = Server::default().start();
+    let f = session(&[&format!("a.test:{port}")]);
+    assert_eq!(fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
+    let tunnel = "curl -sS -m 20 --proxytunnel \"$URL\"";
+    let input = json!({"command": tunnel, "env": {"URL": format!("http://a.test:{port}/")}});
+    let tunnelled = f.call("Bash", input).await.unwrap().result.structured;
+    assert_eq!(tunnelled["stdout"], "hello", "{tunnelled}");
 
-/// A proxy that answers every request with its first line.
-#[derive(Debug)]
-struct Proxy(tempfile::TempDir);
+    let refused = fetch(&f, "http://b.test/secret").await;
+    let note = "network: b.test:80 was refused: no rule allows this host; to allow it: zero config add permissions.allow 'WebFetch(domain:b.test)'";
+    assert_eq!(refused["notes"], json!([note]), "{refused}");
+    let answer = refused["stdout"].as_str().unwrap();
+    assert!(answer.starts_with("zero: no connection to b.test port 80"), "{answer}");
+    let text = script(&f, "for n in 1 2 3; do curl -s c$n.test c$n.test; done; true").await;
+    assert_eq!(text.matches("(network: c2.test:80 was refused").count(), 1, "{text}");
+    let quiet = f.call("Bash", json!({"command": "true"})).await.unwrap().result.structured;
+    assert_eq!(quiet.get("notes"), None, "what was refused before is not told again");
+    let past = "curl -sS -m 5 --noproxy '*' http://192.0.2.1/ 2>/dev/null || echo no";
+    let past = script(&f, past).await;
+    assert_eq!(past, "no\n");
 
-impl Proxy {
-    fn start() -> Arc<Self> {
-        let proxy = Self(tempfile::tempdir().unwrap());
-        let socket = UnixListener::bind(proxy.0.path().join("proxy")).unwrap();
-        std::thread::spawn(move || {
-            for connection in socket.incoming().flatten() {
-                let mut lines = BufReader::new(&connection).lines();
-                let first = lines.next().unwrap().unwrap();
-                while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-                let length = first.len();
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
-                (&connection).write_all(format!("{head}{first}").as_bytes()).unwrap();
-            }
-        });
-        Arc::new(proxy)
-    }
-}
-
-impl Door for Proxy {
-    fn socket(&self) -> io::Result<PathBuf> {
-        Ok(self.0.path().join("proxy"))
-    }
+    f.open_session().end();
+    let rows = connections(&f, "b.test:80");
+    assert_eq!(rows.len(), 1);
+    assert_eq!((&*rows[0].status, rows[0].session.as_deref()), ("denied", Some("test")));
+    assert!(rows[0].connection.as_ref().unwrap().of_call.is_some());
+    let rows = connections(&f, &format!("a.test:{port}"));
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.status == "ok"), "{rows:?}");
+    check_chain(&f);
 }
 
 #[tokio::test]
-async fn hosts_are_reached_through_the_proxy_and_not_else() {
-    let f = session(CommandNetwork::Hosts(Proxy::start()));
-    let answer = bash(&f, "curl -s http://example.test/page").await;
-    assert_eq!(answer, "GET http://example.test/page HTTP/1.1");
-    let answer = bash(&f, "curl -s --noproxy '*' http://192.0.2.1/ || echo no").await;
-    assert_eq!(answer, "no\n");
-    let variables = bash(&f, "env | grep -i proxy | sort").await;
+async fn programs_are_told_of_the_proxy_where_there_is_a_host_to_reach() {
+    let variables = "env | grep -i proxy | sort";
     let expected = [
         "ALL_PROXY=socks5h://127.0.0.1:3128",
         "HTTPS_PROXY=http://127.0.0.1:3128",
@@ -112,24 +177,153 @@ async fn hosts_are_reached_through_the_proxy_and_not_else() {
         "https_proxy=http://127.0.0.1:3128",
         "no_proxy=localhost,127.0.0.1,::1",
     ];
-    assert_eq!(variables.lines().collect::<Vec<_>>(), expected);
-}
-
-#[derive(Debug)]
-struct Shut;
-
-impl Door for Shut {
-    fn socket(&self) -> io::Result<PathBuf> {
-        Err(io::Error::other("the proxy does not start"))
+    for f in [session(&["a.test"]), session_with(&["allow WebFetch(domain:a.test)"], &[])] {
+        assert_eq!(bash(&f, variables).await.lines().collect::<Vec<_>>(), expected);
+    }
+    for f in [session(&[]), session(&["localhost"])] {
+        assert_eq!(bash(&f, variables).await, "(no output)");
     }
 }
 
 #[tokio::test]
-async fn without_a_proxy_no_command_runs() {
-    let f = session(CommandNetwork::Hosts(Arc::new(Shut)));
-    let said = f.fail("Bash", json!({"command": "touch made"})).await;
-    let expected = "io: there is no way to the hosts that commands may reach: the proxy does not \
-                    start; try again, or allow none in the settings";
-    assert_eq!(said, expected);
-    assert!(!f.path("made").exists());
+async fn nothing_is_reached_unless_it_is_said() {
+    let connect = "exec 3<>/dev/tcp/127.0.0.1/9";
+    for rules in [&[][..], &["deny WebFetch(domain:a.test)", "ask WebFetch", "allow Bash(ls)"]] {
+        let f = session_with(rules, &[]);
+        let answer = script(&f, connect).await;
+        assert!(answer.contains("Operation not permitted"), "{answer}");
+        let answer = fetch(&f, "http://a.test/").await;
+        assert_ne!(answer["exit_code"], 0);
+        assert_eq!(answer.get("notes"), None, "what was wrong is not guessed: {answer}");
+    }
+    let answer = script(&session(&["localhost"]), connect).await;
+    assert!(answer.contains("Connection refused"), "{answer}");
+    let answer = script(&session(&["localhost"]), "exec 3<>/dev/tcp/192.0.2.1/9").await;
+    assert!(answer.contains("Network is unreachable"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_beats_what_settings_name() {
+    let port = Server::default().start();
+    let rules = ["deny WebFetch(domain:b.test)", "ask WebFetch(domain:c.test)"];
+    let f = session_with(&rules, &[&format!("*.test:{port}")]);
+    assert_eq!(fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
+    for (host, said) in [("b", "denies it"), ("c", "says to ask")] {
+        let refused = fetch(&f, &format!("http://{host}.test:{port}/")).await;
+        assert_ne!(refused["stdout"], "hello");
+        let note = refused["notes"][0].as_str().unwrap();
+        let begin = format!("network: {host}.test:{port} was refused: rule `WebFetch(domain:");
+        assert!(note.starts_with(&begin) && note.contains(said), "{note}");
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_was_allowed_for_one_call_is_open_for_that_call() {
+    let f = session(&[]);
+    // Asked about, and allowed once. Nobody answers there, which only somebody learns who may go.
+    let once = "curl -sS -m 20 http://once.test/; curl -sS -m 20 \"$URL\"; true";
+    let input = json!({"command": once, "env": {"URL": "http://other.test/"}});
+    let outcome = f.call("Bash", input).await.unwrap().result.structured;
+    let notes = outcome["notes"].as_array().unwrap();
+    assert_eq!(notes.len(), 1, "{outcome}");
+    assert!(notes[0].as_str().unwrap().contains("other.test:80"), "{outcome}");
+    let later = fetch(&f, "http://once.test/").await;
+    assert!(later["stderr"].as_str().unwrap().contains("Could not resolve"), "{later}");
+    let network = script(&f, "exec 3<>/dev/tcp/127.0.0.1/3128").await;
+    assert!(network.contains("Operation not permitted"), "{network}");
+    f.open_session().end();
+    let rows = connections(&f, "once.test:80");
+    assert_eq!(rows.len(), 1);
+    let decision = rows[0].decision.as_ref().unwrap();
+    assert_eq!((&*decision.verdict, decision.source.as_deref()), ("allow", Some("call")));
+    assert_ne!(rows[0].status, "denied");
+    check_chain(&f);
+}
+
+#[tokio::test]
+async fn a_job_says_what_was_refused_and_keeps_what_was_judged_open() {
+    let f = session(&["localhost"]);
+    f.put("script", "for host in once other; do curl -s -m 20 $host.test; done; read line");
+    let line = "curl -s -m 20 http://once.test/; read line; bash script";
+    let start = json!({"command": line, "run_in_background": true});
+    f.call("Bash", start).await.unwrap();
+    f.call("BashOutput", json!({"job_id": "job_1", "stdin": "go\n"})).await.unwrap();
+    let mut notes = Value::Null;
+    until("the job is refused", async || {
+        let read = f.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
+        notes = read.result.structured["jobs"][0]["notes"].clone();
+        notes.is_array()
+    })
+    .await;
+    assert_eq!(notes.as_array().unwrap().len(), 1, "{notes}");
+    assert!(notes[0].as_str().unwrap().contains("network: other.test:80"), "{notes}");
+    f.call("BashKill", json!({"job_id": "job_1"})).await.unwrap();
+    f.open_session().end();
+    let rows = connections(&f, "once.test:80");
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.status != "denied"), "{rows:?}");
+}
+
+#[tokio::test]
+async fn an_error_says_what_was_refused_too() {
+    let f = session(&["a.test"]);
+    f.put("script", "curl -s b.test; sleep 60");
+    let input = json!({"command": "bash script", "timeout": 3000});
+    let error = f.call("Bash", input).await.unwrap_err();
+    let notes = error.details["network"].as_array().unwrap();
+    assert!(notes[0].as_str().unwrap().starts_with("network: b.test:80 was refused"), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_commands_of_a_session_are_in_one_network() {
+    let (one, other) = (session(&["localhost"]), session(&["localhost", "a.test"]));
+    let network = bash(&one, NETWORK).await;
+    assert!(network.starts_with("net:["), "{network}");
+    assert_eq!(bash(&one, NETWORK).await, network);
+    assert_ne!(bash(&other, NETWORK).await, network);
+    // A host that is allowed once makes no other network.
+    let once = format!("curl -s -m 20 http://once.test/ >/dev/null; {NETWORK}");
+    assert_eq!(bash(&one, &once).await, network);
+    let host = std::fs::read_link("/proc/self/ns/net").unwrap();
+    assert_ne!(host.to_str().unwrap(), network.trim());
+}
+
+#[tokio::test]
+async fn a_server_is_there_for_the_next_command() {
+    let f = session(&["localhost"]);
+    f.put("page", "hello");
+    let server = json!({"command": "exec python3 -m http.server 8123", "run_in_background": true});
+    f.call("Bash", server).await.unwrap();
+    let url = "http://localhost:8123/page";
+    until("the server answers", async || fetch(&f, url).await["stdout"] == "hello").await;
+    let answer = fetch(&session(&["localhost"]), url).await;
+    assert_eq!(answer["exit_code"], 7, "another session has no such server: {answer}");
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_the_network_of_a_session_that_is_over() {
+    let server = Server::default();
+    let port = server.start();
+    let f = session(&[&format!("a.test:{port}")]);
+    // A connection that nobody ends.
+    let hold = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT a.test:{port} HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3"
+    );
+    f.put("hold", hold);
+    let start = json!({"command": "bash hold", "run_in_background": true});
+    f.call("Bash", start).await.unwrap();
+    until("it is connected", async || server.present.load(Ordering::SeqCst) == 1).await;
+    let proxies = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")));
+        names.flatten().filter(|name| name.starts_with("zero-egress")).count()
+    };
+    assert!(proxies() > 0);
+    f.open_session().end();
+    until("the connection ends", async || server.present.load(Ordering::SeqCst) == 0).await;
+    until("the proxy ends", async || proxies() == 0).await;
+    let said = f.fail("Bash", json!({"command": "true"})).await;
+    assert!(said.contains("the session is over"), "{said}");
+    let target = format!("a.test:{port}");
+    assert_eq!(connections(&f, &target).len(), 1);
+    check_chain(&f);
 }

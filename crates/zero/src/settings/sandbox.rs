@@ -189,11 +189,12 @@ impl Settings {
     pub(crate) fn commands(&self, config: &Config, root: &Path) -> CommandSettings {
         let mut commands = config.commands();
         let hosts = self.texts("sandbox.network");
-        let others = hosts.iter().filter(|host| *host != LOCALHOST);
+        let (own, others): (Vec<String>, Vec<String>) =
+            hosts.into_iter().partition(|host| host.trim() == LOCALHOST);
         commands.network = CommandNetwork {
-            localhost: hosts.iter().any(|host| host == LOCALHOST),
+            localhost: !own.is_empty(),
             // What is wrong with a text was found before.
-            hosts: others.filter_map(|host| HostPattern::parse(host).ok()).collect(),
+            hosts: others.iter().filter_map(|host| HostPattern::parse(host).ok()).collect(),
         };
         commands.environment_allowed = self.texts("sandbox.environment");
         commands.writable = self.paths("sandbox.writable", config, root);

@@ -180,3 +180,27 @@ fn what_must_stay_closed_cannot_be_opened() {
       ~/.config/zero/settings.json:2:1: `~/.local/state` is never for commands to change: it is a folder that holds settings which run code; name a folder that holds only what they make
     ");
 }
+
+#[test]
+fn a_host_is_added_with_its_port_as_the_proxy_says() {
+    let zero = Program::new();
+    for host in ["example.com:8443", "*.example.org", "localhost"] {
+        zero.stdout(&["config", "add", "sandbox.network", host]);
+    }
+    let shown = zero.stdout(&["config", "get", "sandbox.network"]);
+    assert!(shown.contains("example.com:8443"), "{shown}");
+    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.network", "https://example.com"]), @"");
+}
+
+#[test]
+fn a_folder_that_is_not_trusted_opens_no_host() {
+    let told = "env | grep -c ^HTTPS_PROXY=; true";
+    let rule = r#"{"permissions": {"allow": ["WebFetch(domain:example.com)"]}}"#;
+    for opens in [rule, r#"{"sandbox": {"network": ["*"]}}"#] {
+        let zero = Program::new();
+        write(&zero, PROJECT, opens);
+        assert_eq!(written(&bash(&zero, told, &["--yes"])), "0\n", "{opens}");
+        zero.stdout(&["trust", "--yes"]);
+        assert_eq!(written(&bash(&zero, told, &["--yes"])), "1\n", "{opens}");
+    }
+}
