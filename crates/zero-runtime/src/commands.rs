@@ -57,7 +57,7 @@ const END_OF_INPUT: &[u8] = &[0x04; 8];
 const ERROR_OUTPUT_BYTES_MAX: usize = 4_000;
 
 /// What holds for every command of a host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CommandSettings {
     /// Whom it may reach, beside the hosts that rules allow.
     pub network: CommandNetwork,
@@ -78,22 +78,6 @@ pub struct CommandSettings {
     /// Names of further variables that commands get; one that ends in `*` stands for many, though
     /// not for those that look like secrets.
     pub environment_allowed: Vec<String>,
-}
-
-impl Default for CommandSettings {
-    fn default() -> Self {
-        Self {
-            network: CommandNetwork::default(),
-            writable: Vec::new(),
-            weaknesses: Vec::new(),
-            on_timeout: OnTimeout::default(),
-            masked: Vec::new(),
-            protected: Vec::new(),
-            home: None,
-            environment: Vec::new(),
-            environment_allowed: Vec::new(),
-        }
-    }
 }
 
 /// What becomes of a command that takes longer than it may.

@@ -135,7 +135,8 @@ impl SessionNetwork {
     ///
     /// On a machine where none can be made, commands are refused that settings want to have one,
     /// unless they may do without. Then they have the host's, and their confinement says so. Where
-    /// it is only that rules allow some host, they have none at all, and their result says so.
+    /// it is only that rules allow some host, or that one was judged for the call, they have none
+    /// at all, which takes nothing from their confinement; in the latter case their result says so.
     pub(crate) fn give(
         &self,
         call: &CallId,
@@ -149,23 +150,15 @@ impl SessionNetwork {
         if !reaches_hosts && !allowed.localhost {
             return Ok(Given::unshared(Network::Nothing, NetworkUse::default()));
         }
-        let is_wanted = *allowed != CommandNetwork::default();
         let (net, proxy) = match self.shared() {
             Ok(shared) => shared,
-            Err(NoNetwork::Spawn(error)) if is_wanted && may_do_without(&error, weaknesses) => {
-                return Ok(Given::unshared(Network::Loopback, NetworkUse::default()));
-            }
             Err(why) => {
-                let error = match why {
-                    NoNetwork::Spawn(error) => failure::of_start(&error),
-                    NoNetwork::Other(error) => error,
+                let wish = match (*allowed != CommandNetwork::default(), judged.is_empty()) {
+                    (true, _) => Wish::Settings,
+                    (false, false) => Wish::Call,
+                    (false, true) => Wish::Rules,
                 };
-                if is_wanted {
-                    return Err(error);
-                }
-                let without =
-                    Some(format!("network: the command had none, because {}", error.message));
-                return Ok(Given::unshared(Network::Nothing, NetworkUse { used: None, without }));
+                return without(why, wish, weaknesses);
             }
         };
         let used = Used {
@@ -232,6 +225,38 @@ impl fmt::Debug for SessionNetwork {
     }
 }
 
+/// Who wants a command to reach somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// The settings, for every command.
+    Settings,
+    /// The call: hosts were judged for it.
+    Call,
+    /// Nobody in particular; there are rules that allow some host.
+    Rules,
+}
+
+/// What a command gets where no network can be made for it.
+fn without(why: NoNetwork, wish: Wish, weaknesses: &[Weakness]) -> Result<Given, ToolError> {
+    match (why, wish) {
+        (NoNetwork::Spawn(error), Wish::Settings) if may_do_without(&error, weaknesses) => {
+            Ok(Given::unshared(Network::Loopback, NetworkUse::default()))
+        }
+        (NoNetwork::Spawn(error), Wish::Settings) => Err(failure::of_start(&error)),
+        (NoNetwork::Other(error), Wish::Settings) => Err(error),
+        (why, Wish::Call | Wish::Rules) => {
+            let why = match why {
+                NoNetwork::Spawn(SpawnError::Refused { why, .. }) => why,
+                NoNetwork::Spawn(error) => error.to_string(),
+                NoNetwork::Other(error) => error.message,
+            };
+            let said = || format!("network: no host could be reached: {why}");
+            let without = (wish == Wish::Call).then(said);
+            Ok(Given::unshared(Network::Nothing, NetworkUse { used: None, without }))
+        }
+    }
+}
+
 fn may_do_without(error: &SpawnError, weaknesses: &[Weakness]) -> bool {
     let SpawnError::Refused { gaps, .. } = error else { return false };
     !gaps.is_empty() && gaps.iter().all(|gap| weaknesses.contains(&gap.property))
@@ -278,5 +303,33 @@ mod tests {
         // What failed for another reason is no weakness.
         check(&[], &[Property::Network], false);
         assert!(!may_do_without(&SpawnError::WardenLost, &[Property::Network]));
+    }
+
+    #[test]
+    fn where_there_is_no_network_nobody_gets_more_than_they_were_given() {
+        #[track_caller]
+        fn check(wish: Wish, weaknesses: &[Weakness], expected: Result<(Network, &[&str]), &str>) {
+            let gap = Gap { property: Property::Network, why: String::new(), fix: None };
+            let why = "there is no bubblewrap".to_owned();
+            let why = NoNetwork::Spawn(SpawnError::Refused { why, gaps: vec![gap] });
+            let given = without(why, wish, weaknesses);
+            let given = given.map(|given| (given.network, given.network_use.notes()));
+            match (given, expected) {
+                (Ok((network, notes)), Ok(expected)) => {
+                    let notes: Vec<&str> = notes.iter().map(String::as_str).collect();
+                    assert_eq!((network, &notes[..]), expected, "{wish:?}");
+                }
+                (Err(error), Err(expected)) => {
+                    assert!(error.message.contains(expected), "{wish:?}: {error:?}");
+                }
+                (given, expected) => panic!("{wish:?}: {given:?} and not {expected:?}"),
+            }
+        }
+        let refused = Err("cannot be confined: there is no bubblewrap");
+        check(Wish::Settings, &[], refused);
+        check(Wish::Settings, &[Property::Network], Ok((Network::Loopback, &[])));
+        check(Wish::Rules, &[Property::Network], Ok((Network::Nothing, &[])));
+        let note = "network: no host could be reached: there is no bubblewrap";
+        check(Wish::Call, &[Property::Network], Ok((Network::Nothing, &[note])));
     }
 }

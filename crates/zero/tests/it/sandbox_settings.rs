@@ -189,7 +189,13 @@ fn a_host_is_added_with_its_port_as_the_proxy_says() {
     }
     let shown = zero.stdout(&["config", "get", "sandbox.network"]);
     assert!(shown.contains("example.com:8443"), "{shown}");
-    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.network", "https://example.com"]), @"");
+    insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.network", "https://example.com"]), @"
+    exit 2
+    --- stderr
+    error: the settings have an error:
+      ~/.config/zero/settings.json:7:7: `https://example.com` names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or `localhost`, without scheme and path
+    nothing was written
+    ");
 }
 
 #[test]
