@@ -46,7 +46,14 @@ pub(super) fn check(app: &App, settings: Option<&Settings>, findings: &mut Findi
     if let Ok(tool) = ToolName::new(TOOL) {
         findings.well(LIMITS, shown(&limits.command_of(&tool)));
     }
-    network(&settings.network(), findings);
+    network(&settings.network(), rules_open_hosts(app, settings), findings);
+}
+
+/// Whether a rule lets commands reach some host.
+fn rules_open_hosts(app: &App, settings: &Settings) -> bool {
+    let workspace = app.config.workspace(&[]).ok();
+    let policy = workspace.and_then(|workspace| app.policy(&workspace, settings, None).ok());
+    policy.is_some_and(|policy| policy.reaches_any(&[]))
 }
 
 /// Runs a harmless command as all others are run.
@@ -125,8 +132,11 @@ fn shown(limits: &CommandLimits) -> String {
     format!("{}; rules may raise them", each.join(", "))
 }
 
-fn network(hosts: &[String], findings: &mut Findings) {
+fn network(hosts: &[String], by_rules: bool, findings: &mut Findings) {
     match hosts {
+        [] if by_rules => {
+            findings.well(NETWORK, "commands may reach the hosts that rules for `WebFetch` allow");
+        }
         [] => findings.well(NETWORK, "commands reach nobody"),
         hosts if hosts.iter().any(|host| host == "*") => findings.notable(
             NETWORK,
@@ -139,7 +149,12 @@ fn network(hosts: &[String], findings: &mut Findings) {
             } else {
                 ""
             };
-            findings.well(NETWORK, format!("commands may reach {}{own}", hosts.join(", ")));
+            let rules = match by_rules {
+                true => "; and the hosts that rules for `WebFetch` allow",
+                false => "",
+            };
+            let hosts = hosts.join(", ");
+            findings.well(NETWORK, format!("commands may reach {hosts}{own}{rules}"));
         }
     }
 }
@@ -218,19 +233,25 @@ mod tests {
     #[test]
     fn whom_commands_reach_is_told() {
         #[track_caller]
-        fn check(hosts: &[&str], expected: &str) {
+        fn check(hosts: &[&str], by_rules: bool, expected: &str) {
             let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
             let mut findings = Findings::default();
-            network(&hosts, &mut findings);
+            network(&hosts, by_rules, &mut findings);
             assert_eq!(lines(findings), [expected]);
         }
-        check(&[], "Well commands reach nobody");
+        check(&[], false, "Well commands reach nobody");
+        let ruled = "Well commands may reach the hosts that rules for `WebFetch` allow";
+        check(&[], true, ruled);
+        let both = "Well commands may reach a.b; and the hosts that rules for `WebFetch` allow";
+        check(&["a.b"], true, both);
         check(
             &["example.com", "localhost"],
+            false,
             "Well commands may reach example.com, localhost, where `localhost` is servers of the same session",
         );
         check(
             &["a.b", "*"],
+            true,
             "Notable commands may reach every host, and so take anything there that they can read / name the hosts they need in `sandbox.network`",
         );
     }
