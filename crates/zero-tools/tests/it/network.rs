@@ -12,7 +12,10 @@ use zero_policy::{Engine, EngineConfig, HostName, HostPattern, Verdict};
 use zero_runtime::audit::AuditRow;
 use zero_runtime::audit::verify::Check;
 use zero_runtime::egress::Resolver;
-use zero_runtime::{CommandNetwork, CommandSettings, Internet, RulePolicy};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    Answer, Approver, CommandNetwork, CommandSettings, Internet, Question, RulePolicy,
+};
 
 use crate::fixture::{Fixture, said};
 
@@ -41,10 +44,26 @@ fn session_with(rules: &[&str], network: &[&str]) -> Fixture {
     let hosts = others.iter().map(|host| HostPattern::parse(host).unwrap()).collect();
     let network = CommandNetwork { hosts, localhost: !own.is_empty() };
     Fixture::session_of(|config| {
+        config.approver = Some(Arc::new(Keen));
         config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
         config.commands = CommandSettings { network, ..CommandSettings::default() };
         config.internet = Internet { resolver: Arc::new(Loopback), inside: outside_of_loopback };
     })
+}
+
+/// Allows everything once, and one host for the session.
+struct Keen;
+
+impl Approver for Keen {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        let stands = question.grants.iter().any(|grant| grant.rule.contains("domain:kept.test"));
+        let answer = if stands { Answer::AllowSession } else { Answer::AllowOnce };
+        Box::pin(std::future::ready(answer))
+    }
 }
 
 struct Loopback;
@@ -238,6 +257,22 @@ async fn a_host_that_was_allowed_for_one_call_is_open_for_that_call() {
     assert_eq!((&*decision.verdict, decision.source.as_deref()), ("allow", Some("call")));
     assert_ne!(rows[0].status, "denied");
     check_chain(&f);
+}
+
+#[tokio::test]
+async fn a_host_that_was_allowed_for_the_session_is_open_until_that_is_taken_back() {
+    let f = session(&[]);
+    bash(&f, "curl -sS -m 20 http://kept.test/").await;
+    let later = fetch(&f, "http://kept.test/").await;
+    assert!(later["stdout"].as_str().unwrap().contains("could not be reached"), "{later}");
+    assert_eq!(later.get("notes"), None);
+    assert!(f.open_session().revoke_all() > 0);
+    let closed = fetch(&f, "http://kept.test/").await;
+    assert!(closed["stderr"].as_str().unwrap().contains("Could not resolve"), "{closed}");
+    f.open_session().end();
+    let rows = connections(&f, "kept.test:80");
+    let sources = rows.iter().map(|row| row.decision.as_ref().unwrap().source.clone().unwrap());
+    assert_eq!(sources.collect::<Vec<_>>(), ["grant", "grant"]);
 }
 
 #[tokio::test]
