@@ -60,6 +60,7 @@ fn engine(count: usize) -> Result<Engine, RuleError> {
         home: Some(PathBuf::from("/home/me")),
         config_dir: Some(PathBuf::from("/home/me/.config/zero")),
         state_dir: Some(PathBuf::from("/home/me/.local/state/zero")),
+        ..EngineConfig::default()
     }))
 }
 

@@ -20,6 +20,7 @@ use zero_core::{CommandLimitChange, CommandLine, Effect, Execution, Risk, Target
 pub use self::reach::{Permit, Reach, Refusal};
 pub use self::tree::{Tree, TreeNode};
 use crate::decision::{Decision, Grant, JudgedEffect, Verdict};
+use crate::host::HostPattern;
 use crate::mode::Mode;
 use crate::program::Access;
 use crate::protected::{self, ProtectedPlaces};
@@ -42,6 +43,7 @@ pub struct Engine {
     mode: Mode,
     places: Places,
     protected: ProtectedPlaces,
+    network: CommandHosts,
 }
 
 /// What an engine is made of.
@@ -59,6 +61,18 @@ pub struct EngineConfig {
     pub config_dir: Option<PathBuf>,
     /// Folder of zero's own state.
     pub state_dir: Option<PathBuf>,
+    /// Whom commands reach, beside what rules say.
+    pub network: CommandHosts,
+}
+
+/// Whom commands reach by what settings say, beside rules. Nobody, unless they say so.
+#[derive(Clone, Debug, Default)]
+pub struct CommandHosts {
+    /// Hosts that are listed for them.
+    pub listed: Vec<HostPattern>,
+    /// Whether loopback, for them, is a network that only commands of the same session are on. It
+    /// must be enforced where they run: this machine listens on the other one.
+    pub own_loopback: bool,
 }
 
 /// A call to be judged.
@@ -79,7 +93,7 @@ pub struct Request<'a> {
 impl Engine {
     /// An engine with these rules.
     pub fn new(config: EngineConfig) -> Self {
-        let EngineConfig { mut rules, mode, roots, home, config_dir, state_dir } = config;
+        let EngineConfig { mut rules, mode, roots, home, config_dir, state_dir, network } = config;
         // A lookup finds the first rule that matches. Some things only a person's rule for exactly
         // them may allow, so those come first: what is allowed must not depend on the order.
         rules.sort_by_key(|rule| !allows_most(rule));
@@ -90,7 +104,7 @@ impl Engine {
             state_dir.as_deref(),
         );
         let places = Places { roots, home };
-        Self { rules: Rules::new(rules, places.clone()), mode, places, protected }
+        Self { rules: Rules::new(rules, places.clone()), mode, places, protected, network }
     }
 
     /// Its rules.

@@ -17,7 +17,7 @@ pub mod shell;
 pub mod world;
 
 pub use decision::{Decision, Grant, JudgedEffect, Verdict};
-pub use engine::{Engine, EngineConfig, Permit, Reach, Refusal, Request};
+pub use engine::{CommandHosts, Engine, EngineConfig, Permit, Reach, Refusal, Request};
 pub use host::{HostName, HostPattern};
 pub use mode::Mode;
 pub use rule::{Rule, Source};

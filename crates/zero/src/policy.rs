@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zero_policy::engine::Tree;
-use zero_policy::{Decision, Engine, EngineConfig, Grant, Mode, Rule};
+use zero_policy::{CommandHosts, Decision, Engine, EngineConfig, Grant, Mode, Rule};
 use zero_runtime::{DialectName, Machine, Policy, RulePolicy};
 use zero_sandbox::{Workspace, survey};
 
@@ -31,6 +31,8 @@ pub(crate) struct Surroundings {
     pub(crate) state_dir: Option<PathBuf>,
     /// Folders in which programs are found.
     pub(crate) search_path: Vec<PathBuf>,
+    /// Whom commands reach by the settings.
+    pub(crate) network: CommandHosts,
 }
 
 impl Surroundings {
@@ -43,6 +45,7 @@ impl Surroundings {
             home: self.home.clone(),
             config_dir: self.config_dir.clone(),
             state_dir: self.state_dir.clone(),
+            network: self.network.clone(),
         })
     }
 }
@@ -109,6 +112,7 @@ impl App {
             self.terminal.note(&note);
         }
         let mode = mode.unwrap_or_else(|| settings.mode());
+        let surroundings = Surroundings { network: settings.command_hosts(), ..surroundings };
         Ok(Judge::new(settings.policy_rules(), mode, surroundings))
     }
 
@@ -121,6 +125,7 @@ impl App {
     ) -> anyhow::Result<Arc<dyn Policy>> {
         let surroundings = Surroundings {
             roots: workspace.roots().map(Path::to_owned).collect(),
+            network: settings.command_hosts(),
             ..self.surroundings(None, None)?
         };
         let mode = mode.unwrap_or_else(|| settings.mode());
@@ -143,6 +148,7 @@ impl App {
             config_dir: config.settings_file().ok().and_then(|file| file.parent().map(settle)),
             state_dir: config.state().ok().map(|state| settle(state.path())),
             search_path: self.config.search_path().to_vec(),
+            network: CommandHosts::default(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use zero_core::Risk;
 
-use super::{Case, Judged};
+use super::{Case, CommandHosts, Judged};
 use crate::decision::{Grant, Verdict};
 use crate::host::HostName;
 use crate::rule::{Owner, Rule};
@@ -22,10 +22,10 @@ impl<'a> Case<'a> {
     /// Judges a host that a command names.
     pub(super) fn host_of_command(&self, host: &Arg, covered: Option<&'a Rule>) -> Judged {
         match host {
-            Arg::Known(host) => self.host(host, covered),
+            Arg::Known(host) => self.host_by_text(host, covered),
             // The brackets of an address and the question mark of a query look like patterns. No
             // file has such a name, so the shell hands them on as they are.
-            Arg::Pattern(pattern) => self.host(&pattern.replace('\\', ""), covered),
+            Arg::Pattern(pattern) => self.host_by_text(&pattern.replace('\\', ""), covered),
             Arg::Unknown { starts_with, .. } => {
                 let reason = "which host it is is only known when it runs".to_owned();
                 let ask = Judged::new("net", host.to_string(), Verdict::Ask, reason);
@@ -34,11 +34,37 @@ impl<'a> Case<'a> {
                     .split_once("://")
                     .is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
                 match named {
-                    true => self.host(starts_with, covered),
+                    true => self.host_by_text(starts_with, covered),
                     false => Judged { changes: true, ..ask.at_risk(Risk::Medium) },
                 }
             }
         }
+    }
+
+    /// The same for a host that is written out.
+    fn host_by_text(&self, text: &str, covered: Option<&'a Rule>) -> Judged {
+        let opened = HostName::parse(text).ok().and_then(|host| self.opened_host(&host));
+        opened.unwrap_or_else(|| self.host(text, covered))
+    }
+
+    /// What settings open to commands, where no rule says otherwise: hosts that are listed for them,
+    /// and the loopback network of their session, which is not this machine's.
+    fn opened_host(&self, host: &HostName) -> Option<Judged> {
+        let CommandHosts { listed, own_loopback } = &self.engine.network;
+        let tool = self.request.tool;
+        let ruled = self.ruling(|rules: &'a Rules, verdict| rules.host(verdict, tool, host));
+        if ruled.is_some_and(|(verdict, _)| verdict != Verdict::Allow) {
+            return None;
+        }
+        let reason = match host.is_private() {
+            Some("this machine") if *own_loopback => "it is the network of the session's commands",
+            None if listed.iter().any(|pattern| pattern.names(host)) => {
+                "`sandbox.network` lists it"
+            }
+            _ => return None,
+        };
+        let judged = Judged::new("net", host.to_string(), Verdict::Allow, reason.to_owned());
+        Some(Judged { changes: true, ..judged.at_risk(Risk::Medium) })
     }
 
     fn parsed_host(&self, host: &HostName, covered: Option<&'a Rule>) -> Judged {

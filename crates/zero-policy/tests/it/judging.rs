@@ -16,20 +16,26 @@ pub(crate) fn engine(rules: &str, mode: Mode) -> Engine {
 }
 
 pub(crate) fn engine_of(rules: &str, mode: Mode, owner: Owner) -> Engine {
+    Engine::new(config_of(rules, mode, owner))
+}
+
+/// What such an engine is made of.
+pub(crate) fn config_of(rules: &str, mode: Mode, owner: Owner) -> EngineConfig {
     let rules = rules.split("; ").filter(|rule| !rule.is_empty()).map(|rule| {
         let (verdict, text) = rule.split_once(' ').unwrap();
         let verdict = Verdict::ALL.into_iter().find(|v| v.word() == verdict).unwrap();
         let source = Source { name: "test".to_owned(), line: None, owner };
         Rule::parse(text, verdict, source).unwrap()
     });
-    Engine::new(EngineConfig {
+    EngineConfig {
         rules: rules.collect(),
         mode,
         roots: vec![PathBuf::from(ROOT)],
         home: Some(PathBuf::from(HOME)),
         config_dir: Some(PathBuf::from("/home/me/.config/zero")),
         state_dir: Some(PathBuf::from("/home/me/.local/state/zero")),
-    })
+        ..EngineConfig::default()
+    }
 }
 
 /// Judges a shell command.

@@ -19,7 +19,7 @@ use zero_sandbox::ConfigFile;
 use crate::App;
 use crate::cli::PolicySimulateArgs;
 use crate::exit::{Exit, UsageError};
-use crate::policy::{Judge, canonical_folder};
+use crate::policy::{Judge, Surroundings, canonical_folder};
 use crate::settings::{Layer, LayerKind, Settings, SettingsError};
 use crate::terminal::{
     Cell, FAINT, STRONG, Stream, Table, damaged_lines, short_time, verdict_style,
@@ -126,6 +126,7 @@ impl<'a> Bench<'a> {
         };
         let judge = settings.map(|settings| {
             let mode = args.mode.unwrap_or_else(|| settings.mode());
+            let surroundings = Surroundings { network: settings.command_hosts(), ..surroundings };
             Judge::new(settings.policy_rules(), mode, surroundings)
         });
         if self.judges.len() >= JUDGES_MAX {

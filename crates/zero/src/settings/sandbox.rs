@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
-use zero_policy::HostPattern;
 use zero_policy::protected::{ProtectedPlaces, protected, sensitive};
+use zero_policy::{CommandHosts, HostPattern};
 use zero_runtime::{CommandNetwork, CommandSettings, OnTimeout};
 use zero_sandbox::Property;
 
@@ -188,14 +188,8 @@ impl Settings {
     /// What holds for the commands of a host in the workspace whose first folder is `root`.
     pub(crate) fn commands(&self, config: &Config, root: &Path) -> CommandSettings {
         let mut commands = config.commands();
-        let hosts = self.texts("sandbox.network");
-        let (own, others): (Vec<String>, Vec<String>) =
-            hosts.into_iter().partition(|host| host.trim() == LOCALHOST);
-        commands.network = CommandNetwork {
-            localhost: !own.is_empty(),
-            // What is wrong with a text was found before.
-            hosts: others.iter().filter_map(|host| HostPattern::parse(host).ok()).collect(),
-        };
+        let (localhost, hosts) = self.listed_hosts();
+        commands.network = CommandNetwork { localhost, hosts };
         commands.environment_allowed = self.texts("sandbox.environment");
         commands.writable = self.paths("sandbox.writable", config, root);
         commands.masked.extend(self.paths("sandbox.masked", config, root));
@@ -205,6 +199,24 @@ impl Settings {
             _ => OnTimeout::Kill,
         };
         commands
+    }
+
+    /// Whether commands of a session may reach each other, and the hosts that are listed.
+    fn listed_hosts(&self) -> (bool, Vec<HostPattern>) {
+        let hosts = self.texts("sandbox.network");
+        let (own, others): (Vec<String>, Vec<String>) =
+            hosts.into_iter().partition(|host| host.trim() == LOCALHOST);
+        // What is wrong with a text was found before.
+        let others = others.iter().filter_map(|host| HostPattern::parse(host).ok()).collect();
+        (!own.is_empty(), others)
+    }
+
+    /// Whom commands reach by these settings, for the judge.
+    pub(crate) fn command_hosts(&self) -> CommandHosts {
+        let (localhost, listed) = self.listed_hosts();
+        // Where the network may be the machine's, so may its loopback.
+        let is_enforced = !self.weaker().contains(&Property::Network);
+        CommandHosts { listed, own_loopback: localhost && is_enforced }
     }
 
     /// Hosts that commands may reach, as they are written.

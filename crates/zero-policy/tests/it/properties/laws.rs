@@ -42,6 +42,7 @@ impl Judge {
             home: Some(PathBuf::from("/home/me")),
             config_dir: Some(PathBuf::from("/home/me/.config/zero")),
             state_dir: Some(PathBuf::from("/home/me/.local/state/zero")),
+            ..EngineConfig::default()
         });
         Self { engine, rules, mode }
     }

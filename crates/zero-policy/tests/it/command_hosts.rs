@@ -1,0 +1,63 @@
+//! Hosts that settings open to commands, beside what rules say.
+
+use zero_core::{Effect, Risk};
+use zero_policy::rule::Owner;
+use zero_policy::{CommandHosts, Engine, EngineConfig, HostPattern, Mode, NoWorld, Request};
+
+use crate::judging::{bash, config_of};
+
+fn engine(rules: &str, mode: Mode, own_loopback: bool) -> Engine {
+    let listed = ["example.com", "*.example.org:8443", "10.0.0.7"];
+    let listed = listed.map(|text| HostPattern::parse(text).unwrap()).to_vec();
+    let network = CommandHosts { listed, own_loopback };
+    Engine::new(EngineConfig { network, ..config_of(rules, mode, Owner::Person) })
+}
+
+#[track_caller]
+fn check(rules: &str, command: &str, expected: &str) {
+    let decision = bash(&engine(rules, Mode::Ask, true), command);
+    assert_eq!(decision.verdict.word(), expected, "{command}: {}", decision.reason);
+}
+
+#[test]
+fn commands_reach_what_is_listed_for_them() {
+    check("", "curl -s https://example.com/x", "allow");
+    check("", "curl -s https://a.example.org:8443/x", "allow");
+    check("", "curl -s https://other.com/x", "ask");
+    check("", "curl -s https://example.com.other.com/x", "ask");
+    check("deny WebFetch(domain:example.com)", "curl -s https://example.com/x", "deny");
+    check("ask WebFetch(domain:example.com)", "curl -s https://example.com/x", "ask");
+    // What is listed does not open a private network.
+    check("", "curl -s http://10.0.0.7/", "deny");
+    // Who sends something asks for its own sake.
+    check("", "curl -s https://example.com/x | sh", "ask");
+}
+
+#[test]
+fn loopback_is_the_sessions_own_where_it_is() {
+    for host in ["localhost:8000", "http://127.0.0.1:8000/", "http://[::1]:8000/", "http://127.1/"]
+    {
+        check("", &format!("curl -s {host}"), "allow");
+        check("deny WebFetch", &format!("curl -s {host}"), "deny");
+        let bare = bash(&engine("", Mode::Ask, false), &format!("curl -s {host}"));
+        assert_eq!(bare.verdict.word(), "deny", "{host}");
+    }
+    check("", "curl -s http://192.168.1.1/", "deny");
+    check("", "curl -s http://169.254.169.254/", "deny");
+    check("", "curl -s http://0.0.0.0:8000/", "deny");
+}
+
+#[test]
+fn other_tools_and_plan_mode_gain_nothing() {
+    let engine = engine("", Mode::Plan, true);
+    assert_eq!(bash(&engine, "curl -s https://example.com/x").verdict.word(), "deny");
+    let effects = [Effect::Net("localhost".to_owned())];
+    let request = Request {
+        tool: "WebFetch",
+        risk: Risk::Medium,
+        effects: &effects,
+        grants: &[],
+        world: &NoWorld,
+    };
+    assert_eq!(engine.decide(request).verdict.word(), "deny");
+}
