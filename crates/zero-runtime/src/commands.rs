@@ -40,7 +40,7 @@ pub(crate) use self::watch::Watch;
 pub use self::watch::{Settled, TakenAway};
 
 use self::environment::Environment;
-use self::failure::Allowance;
+pub(crate) use self::failure::Allowed;
 use self::live::Live;
 pub use self::network::CommandNetwork;
 pub(crate) use self::network::{NetworkUse, SessionNetwork, Terms};
@@ -307,6 +307,8 @@ impl Foreground {
         Some(place.fill(Candidate {
             command: std::mem::take(&mut self.command),
             spill_file: self.spill.as_ref().map(|spill| spill.path().to_owned()),
+            allowed: Allowed::of(cx.commands()),
+            missing: std::mem::take(&mut self.missing),
             watched: Arc::clone(&self.watched),
         }))
     }
@@ -323,13 +325,13 @@ impl Foreground {
             ended.why = Why::TimedOut;
         }
         let text = || plain::text_of(output.mixed.head().chain(output.mixed.tail()));
-        let allowance = Allowance { tool: &commands.tool, limits: &commands.limits };
-        if let Some(error) = failure::of_end(&ended, allowance, text) {
+        if let Some(error) = failure::of_end(&ended, &Allowed::of(commands), text) {
             let text = text();
             let cut = text.len().saturating_sub(ERROR_OUTPUT_BYTES_MAX) as u64;
             let error = error.with("output", last_bytes(&text, ERROR_OUTPUT_BYTES_MAX));
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
             let error = failure::with_network(failure::with_settled(error, &settled), &network);
+            let error = failure::with_missing(error, &self.missing);
             return Err(match spill.and_then(|spill| spill.settle(omitted_bytes)) {
                 Some(file) => error.with("spill_file", file),
                 None => error,
@@ -365,7 +367,8 @@ fn start_job(
     }
     let place = session.jobs.reserve()?;
     let ready = prepare(cx, request)?;
-    let running = ready.spawn(timeout)?;
+    let mut running = ready.spawn(timeout)?;
+    let missing = std::mem::take(&mut running.confinement.missing);
     let spill = SpillFile::create(cx);
     let watching = Watching {
         collector: Collector {
@@ -386,6 +389,8 @@ fn start_job(
     Ok(place.fill(Candidate {
         command: request.execution.to_string(),
         spill_file: spill.map(|spill| spill.path().to_owned()),
+        allowed: Allowed::of(cx.commands()),
+        missing,
         watched,
     }))
 }

@@ -53,7 +53,7 @@ impl Jobs {
     pub(crate) fn reserve(&self) -> Result<Place<'_>, ToolError> {
         let mut known = self.lock();
         if known.len() + self.starting.load(Ordering::Relaxed) >= JOBS_MAX
-            && let Some(ended) = known.iter().position(|job| job.status() != JobStatus::Running)
+            && let Some(ended) = most_forgettable(&known)
         {
             known.remove(ended);
         }
@@ -78,6 +78,13 @@ impl Jobs {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Job>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// An ended job, best one of which everything was read.
+fn most_forgettable(known: &[Arc<Job>]) -> Option<usize> {
+    let has_ended = |job: &Arc<Job>| job.status() != JobStatus::Running;
+    let was_read = |job: &Arc<Job>| has_ended(job) && job.unread_bytes() == 0;
+    known.iter().position(was_read).or_else(|| known.iter().position(has_ended))
 }
 
 /// A place for a job that is about to start.

@@ -25,7 +25,7 @@ use zero_sandbox::{FileType, LastLink, Located, Workspace};
 use crate::missing;
 use crate::wording::one_line;
 use output::Told;
-pub(crate) use output::text_of;
+pub(crate) use output::{text_of, weaker};
 pub use settled::TakenAway;
 pub(crate) use signal::signal_name;
 
@@ -233,7 +233,7 @@ impl Tool for Bash {
     ) -> Result<ToolReply<BashOutput>, ToolError> {
         if plan.run_in_background {
             let job = cx.start_job(plan.request(), plan.timeout).await?;
-            return Ok(started(job.id()));
+            return Ok(started(&job));
         }
         match cx.run_command(plan.request()).await? {
             Ran::Ended(outcome) => Ok(Told::of(&outcome, cx.workspace()).reply()),
@@ -268,11 +268,12 @@ fn check_texts(args: &BashArgs) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn started(job_id: &str) -> ToolReply<BashOutput> {
+fn started(job: &Job) -> ToolReply<BashOutput> {
+    let id = job.id();
     let text = format!(
-        "Started in the background as `{job_id}`; BashOutput tells what it writes, BashKill ends it"
+        "Started in the background as `{id}`; BashOutput tells what it writes, BashKill ends it"
     );
-    as_job(job_id, text, format!("Started `{job_id}`"))
+    as_job(job, text, format!("Started `{id}`"))
 }
 
 /// A command that took longer than it may, and is a job now.
@@ -286,19 +287,19 @@ fn went_on(job: &Job) -> ToolReply<BashOutput> {
     text.push_str(&format!(
         "(it takes longer than its `timeout` and goes on as `{id}`; BashOutput tells what else it writes, BashKill ends it)"
     ));
-    let notes = job.network_notes();
-    for note in &notes {
-        text.push_str(&format!("\n({note})"));
-    }
-    let mut reply = as_job(id, text, format!("Goes on as `{id}`"));
+    let mut reply = as_job(job, text, format!("Goes on as `{id}`"));
     reply.output.stdout = text_of(&pieces, Some(Stream::Stdout));
     reply.output.stderr = text_of(&pieces, Some(Stream::Stderr));
     reply.output.spill_file = job.spill_file().map(str::to_owned);
-    reply.output.notes = notes;
     reply
 }
 
-fn as_job(job_id: &str, text: String, shown: String) -> ToolReply<BashOutput> {
+fn as_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashOutput> {
+    let mut notes: Vec<String> = job.missing().iter().map(weaker).collect();
+    notes.extend(job.network_notes());
+    for note in &notes {
+        text.push_str(&format!("\n({note})"));
+    }
     ToolReply {
         content: vec![Content::Text(text)],
         display: Display::markdown(shown),
@@ -310,9 +311,9 @@ fn as_job(job_id: &str, text: String, shown: String) -> ToolReply<BashOutput> {
             cwd: None,
             truncated: None,
             spill_file: None,
-            job_id: Some(job_id.to_owned()),
+            job_id: Some(job.id().to_owned()),
             taken_away: Vec::new(),
-            notes: Vec::new(),
+            notes,
         },
         locations: Vec::new(),
     }

@@ -15,7 +15,7 @@ use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
 use zero_sandbox::Workspace;
 use zero_sandbox::drain::Stream;
 
-use crate::bash::{TakenAway, settled, signal_name, text_of};
+use crate::bash::{TakenAway, settled, signal_name, text_of, weaker};
 use crate::wording::{counted, one_line};
 
 /// Bytes of a text for a job.
@@ -64,6 +64,9 @@ pub struct JobFacts {
     /// The signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
+    /// Why it was stopped, where a limit or its time did that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Bytes it wrote that nobody has read.
     pub unread_bytes: u64,
     /// The file that holds all of its output.
@@ -94,6 +97,8 @@ impl JobFacts {
             JobStatus::Ended(end) => (Status::Exited, end),
         };
         let settled = job.settled();
+        let stopped = job.stopped();
+        let reason = stopped.as_ref().and_then(|error| error.details.get("reason"));
         let signal = end.as_ref().and_then(|end| end.signal);
         Self {
             job_id: job.id().to_owned(),
@@ -104,7 +109,14 @@ impl JobFacts {
             unread_bytes: job.unread_bytes() as u64,
             spill_file: job.spill_file().map(str::to_owned),
             taken_away: settled::taken_away(&settled, workspace),
-            notes: [settled::notes(&settled, workspace), job.network_notes()].concat(),
+            reason: reason.and_then(|reason| reason.as_str()).map(str::to_owned),
+            notes: [
+                stopped.iter().map(|error| error.message.clone()).collect(),
+                job.missing().iter().map(weaker).collect(),
+                settled::notes(&settled, workspace),
+                job.network_notes(),
+            ]
+            .concat(),
         }
     }
 

@@ -7,7 +7,7 @@ use zero_sandbox::Gap;
 use zero_sandbox::running::{Ended, Why};
 use zero_sandbox::warden::SpawnError;
 
-use super::Settled;
+use super::{CallCommands, Settled};
 
 /// The signal of a process that wrote a file larger than it may.
 const FILE_TOO_LARGE: i32 = 25;
@@ -15,10 +15,21 @@ const FILE_TOO_LARGE: i32 = 25;
 const SHELL_FILE_TOO_LARGE: (i32, &str) = (128 + FILE_TOO_LARGE, "File size limit exceeded");
 
 /// How much a command may use, and under which name that can be changed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Allowance<'a> {
-    pub(super) tool: &'a ToolName,
-    pub(super) limits: &'a CommandLimits,
+#[derive(Clone, Debug)]
+pub(crate) struct Allowed {
+    pub(super) tool: ToolName,
+    pub(super) limits: CommandLimits,
+}
+
+impl Allowed {
+    pub(super) fn of(commands: &CallCommands) -> Self {
+        Self { tool: commands.tool.clone(), limits: commands.limits }
+    }
+
+    /// Why a job did not come to its end by itself.
+    pub(crate) fn error_of(&self, ended: &Ended) -> Option<ToolError> {
+        of_end(ended, self, String::new)
+    }
 }
 
 /// Why a command did not start.
@@ -66,6 +77,15 @@ pub(super) fn with_settled(error: ToolError, settled: &Settled) -> ToolError {
     error.with("taken_away", taken.collect::<Vec<_>>()).with("warnings", settled.warnings.clone())
 }
 
+/// An error that also says what did not hold of the confinement.
+pub(super) fn with_missing(error: ToolError, missing: &[Gap]) -> ToolError {
+    if missing.is_empty() {
+        return error;
+    }
+    let missing: Vec<&str> = missing.iter().map(|gap| gap.property.word()).collect();
+    error.with("not_enforced", missing)
+}
+
 /// An error that also says what is to be known of the network.
 pub(super) fn with_network(error: ToolError, notes: &[String]) -> ToolError {
     if notes.is_empty() { error } else { error.with("network", notes.to_vec()) }
@@ -89,7 +109,7 @@ fn how_to_do_without(gaps: &[Gap]) -> String {
 /// wrote.
 pub(super) fn of_end(
     ended: &Ended,
-    allowance: Allowance<'_>,
+    allowance: &Allowed,
     written: impl FnOnce() -> String,
 ) -> Option<ToolError> {
     let of_command = |limit: CommandLimit, allowed: u64, used: Option<u64>, shown: String| {
@@ -138,7 +158,7 @@ fn is_file_too_large(ended: &Ended, written: impl FnOnce() -> String) -> bool {
 /// A limit that was reached: which, how much it allows, and how to raise it.
 fn exhausted(
     limit: CommandLimit,
-    allowance: Allowance<'_>,
+    allowance: &Allowed,
     allowed: u64,
     used: Option<u64>,
     shown: &str,
@@ -202,8 +222,8 @@ mod tests {
 
     fn error_of(ended: &Ended, written: &str) -> Option<ToolError> {
         let tool = ToolName::new("Bash").unwrap();
-        let allowance = Allowance { tool: &tool, limits: &CommandLimits::default() };
-        of_end(ended, allowance, || written.to_owned())
+        let allowed = Allowed { tool, limits: CommandLimits::default() };
+        of_end(ended, &allowed, || written.to_owned())
     }
 
     #[track_caller]

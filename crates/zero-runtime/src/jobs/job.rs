@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zero_core::{Reason, ToolError};
-use zero_sandbox::running::Ended;
+use zero_sandbox::Gap;
+use zero_sandbox::running::{Ended, Why};
 
 use super::unread::Piece;
 use super::watched::{NotSent, Watched};
-use crate::commands::Settled;
+use crate::commands::{Allowed, Settled};
 
 /// A command of a session that goes on while others are called.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Job {
     command: String,
     since: Instant,
     spill_file: Option<String>,
+    allowed: Allowed,
+    missing: Vec<Gap>,
     watched: Arc<Watched>,
 }
 
@@ -33,14 +36,17 @@ pub enum JobStatus {
 pub(crate) struct Candidate {
     pub(crate) command: String,
     pub(crate) spill_file: Option<String>,
+    pub(crate) allowed: Allowed,
+    /// What does not hold of its confinement, by leave of the settings.
+    pub(crate) missing: Vec<Gap>,
     pub(crate) watched: Arc<Watched>,
 }
 
 impl Job {
     pub(super) fn new(id: String, candidate: Candidate) -> Self {
-        let Candidate { command, spill_file, watched } = candidate;
+        let Candidate { command, spill_file, allowed, missing, watched } = candidate;
         watched.leave_queue();
-        Self { id, command, since: Instant::now(), spill_file, watched }
+        Self { id, command, since: Instant::now(), spill_file, allowed, missing, watched }
     }
 
     /// How it is called.
@@ -66,6 +72,21 @@ impl Job {
     /// Whether it runs.
     pub fn status(&self) -> JobStatus {
         self.watched.end().map_or(JobStatus::Running, JobStatus::Ended)
+    }
+
+    /// Why it did not come to its end by itself: a limit or its time. Nothing when it did, when it
+    /// runs, or when somebody ended it.
+    pub fn stopped(&self) -> Option<ToolError> {
+        let ended = self.watched.end()??;
+        match ended.why {
+            Why::Killed => None,
+            _ => self.allowed.error_of(&ended),
+        }
+    }
+
+    /// What does not hold of its confinement, by leave of the settings.
+    pub fn missing(&self) -> &[Gap] {
+        &self.missing
     }
 
     /// What it made that it may not make; known once it has ended.

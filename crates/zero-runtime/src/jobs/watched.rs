@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -117,16 +118,21 @@ impl Watched {
         });
         let watcher = Arc::clone(&watched);
         std::thread::Builder::new().name("zero-command".to_owned()).spawn(move || {
-            let collected = collector.collect(&mut running, |came| {
-                if unread == KeepUnread::Yes {
-                    watcher.lock().unread.push(came.stream, came.bytes);
-                }
-                news(came.bytes);
-                ControlFlow::Continue(())
+            // Whoever waits must hear of the end, also when this is what breaks.
+            let collect = AssertUnwindSafe(|| {
+                collector.collect(&mut running, |came| {
+                    if unread == KeepUnread::Yes {
+                        watcher.lock().unread.push(came.stream, came.bytes);
+                    }
+                    news(came.bytes);
+                    ControlFlow::Continue(())
+                })
             });
+            let collected = catch_unwind(collect).unwrap_or_else(|_| Err(broken()));
             // Whatever happened, nothing of it is left when it counts as ended.
             drop(running);
-            watcher.finish(collected, watch.settle());
+            let settled = catch_unwind(AssertUnwindSafe(|| watch.settle())).unwrap_or_default();
+            watcher.finish(collected, settled);
         })?;
         Ok(watched)
     }
@@ -215,6 +221,10 @@ impl Watched {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn broken() -> io::Error {
+    io::Error::other("reading its output broke off")
 }
 
 impl fmt::Debug for Watched {

@@ -112,7 +112,7 @@ pub(crate) fn text_of(pieces: &[Piece], stream: Option<Stream>) -> String {
 }
 
 /// A promise of confinement that was not kept, because the settings let it be.
-fn weaker(gap: &Gap) -> String {
+pub(crate) fn weaker(gap: &Gap) -> String {
     let Gap { property, why, .. } = gap;
     format!(
         "ran less confined than usual, as `sandbox.weaker` permits: `{property}` does not hold here, because {why}"

@@ -477,6 +477,31 @@ async fn a_job_tells_how_it_ended() {
 }
 
 #[tokio::test]
+async fn a_job_says_which_limit_stopped_it() {
+    let f = Fixture::session();
+    let hungry = "x=$(head -c 800M /dev/zero | tr '\\0' x); echo ${#x}";
+    for (command, timeout, reason, what) in [
+        (hungry, 60_000, "resource_exhausted", "limits.Bash.command-memory"),
+        ("sleep 98715", 200, "deadline", "took longer than its `timeout`"),
+    ] {
+        let job = json!({"command": command, "run_in_background": true, "timeout": timeout});
+        let id = f.facts(job).await["job_id"].clone();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let facts = loop {
+            let told = f.call("BashOutput", json!({"job_id": id})).await.unwrap();
+            let facts = told.result.structured["jobs"][0].clone();
+            if facts["status"] == "exited" {
+                break facts;
+            }
+            assert!(std::time::Instant::now() < until, "{facts}");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        };
+        assert_eq!(facts["reason"], reason, "{facts}");
+        assert!(facts["notes"][0].as_str().unwrap().contains(what), "{facts}");
+    }
+}
+
+#[tokio::test]
 async fn jobs_are_few_and_die_with_their_session() {
     let f = Fixture::session();
     let job = json!({"command": "sleep 98714", "run_in_background": true});
