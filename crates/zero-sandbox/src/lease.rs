@@ -90,15 +90,17 @@ pub fn sweep(state: &StateDir, shelves: &[&'static str]) -> usize {
     swept
 }
 
-/// Removes a folder and its lock if nobody holds it. Whatever cannot be removed now stays, private
-/// in zero's own folder, for the next sweep.
+/// Removes a folder and its lock if nobody holds it. Whatever cannot be removed now stays with its
+/// lock, private in zero's own folder, for the next sweep.
 fn remove(state: &StateDir, shelf: &str, name: &str, lock: &File) -> bool {
     let (locks, lock_name) = (state.child(LOCKS), lock_name(shelf, name));
     if lock.try_lock().is_err() || !is_still_there(&locks, &lock_name, lock) {
         return false;
     }
     let removed = state.child(shelf).child(name).remove_all().is_ok();
-    let _ = locks.remove(&lock_name);
+    if removed {
+        let _ = locks.remove(&lock_name);
+    }
     removed
 }
 
@@ -166,6 +168,21 @@ mod tests {
         assert_eq!(state.child(SHELF).names().unwrap(), ["killed.record", "used"]);
         assert_eq!(state.child(LOCKS).names().unwrap(), [lock_name(SHELF, "used")]);
         drop(used);
+    }
+
+    #[test]
+    fn what_could_not_be_removed_keeps_its_lock() {
+        let (_temp, state) = state();
+        let lease = Lease::take(&state, SHELF, "a").unwrap();
+        let path = lease.folder().path().to_owned();
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, "in the way").unwrap();
+        drop(lease);
+        check(&state, &["a"]);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(sweep(&state, &[SHELF]), 1);
+        check(&state, &[]);
     }
 
     #[test]

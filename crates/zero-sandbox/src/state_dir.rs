@@ -1,5 +1,7 @@
 //! zero's own folder: audit log, journal, oversized results. Private to its owner.
 
+mod removal;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -88,7 +90,8 @@ impl StateDir {
     /// Removes the folder with all it holds; one that is already gone is no error.
     pub fn remove_all(&self) -> io::Result<()> {
         match std::fs::remove_dir_all(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            // Folders that nobody may write to, or deeper ones than there are handles.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => removal::remove(&self.path),
             _ => Ok(()),
         }
     }
