@@ -44,6 +44,13 @@ struct Line {
     inode: Option<u64>,
 }
 
+/// Whose records are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Anybodys,
+    Others,
+}
+
 /// What stands in for one command. It goes when this does.
 #[derive(Debug)]
 pub(crate) struct Placeholders {
@@ -84,7 +91,7 @@ impl Placeholders {
         };
         let shape = if facts.is_dir() { StandIn::Folder } else { StandIn::File };
         // What cannot be looked into was not made by us.
-        if is_empty(path, &facts).unwrap_or(false) && self.is_on_record(path) {
+        if is_empty(path, &facts).unwrap_or(false) && self.is_on_record(path, Whose::Anybodys) {
             self.stand_in(path, shape)?;
         }
         Ok(())
@@ -92,12 +99,16 @@ impl Placeholders {
 
     /// Shares a folder in which more may stand in, when it is one of ours.
     pub(crate) fn share_folder(&mut self, path: &Path) -> io::Result<()> {
-        if self.is_on_record(path) { self.stand_in(path, StandIn::Folder) } else { Ok(()) }
+        if self.is_on_record(path, Whose::Anybodys) {
+            self.stand_in(path, StandIn::Folder)?;
+        }
+        Ok(())
     }
 
-    fn is_on_record(&self, path: &Path) -> bool {
+    fn is_on_record(&self, path: &Path, whose: Whose) -> bool {
         let records = self.tmp.parent().map(records).unwrap_or_default();
-        records.iter().any(|record| {
+        let own = self.record.as_ref().map(|(own, _)| own).filter(|_| whose == Whose::Others);
+        records.iter().filter(|record| Some(*record) != own).any(|record| {
             open_record(record)
                 .is_some_and(|record| lines(&record).iter().any(|line| line.path == path))
         })
@@ -133,12 +144,14 @@ impl Placeholders {
 
 impl Drop for Placeholders {
     fn drop(&mut self) {
-        let mut all_gone = true;
+        let mut settled = true;
         // What was made last lies furthest in.
-        for (path, there) in self.held.drain(..).rev() {
-            all_gone &= take_away(&path, &there);
+        for (path, there) in std::mem::take(&mut self.held).into_iter().rev() {
+            // Somebody who relies on it wrote it down as well, and takes it away in the end. Ours
+            // would be one more record to read for every command as long as that one runs.
+            settled &= take_away(&path, &there) || self.is_on_record(&path, Whose::Others);
         }
-        if all_gone && let Some((path, _locked)) = self.record.take() {
+        if settled && let Some((path, _locked)) = self.record.take() {
             // Without its record nothing could be found again, so it goes last.
             let gone = remove(&path);
             drop(gone);
@@ -344,6 +357,39 @@ mod tests {
         assert_eq!(place.shown(), ["ghost", "other"]);
         drop(second);
         assert_eq!(sweep(&place.path("t")), 0);
+        assert!(place.names().is_empty(), "{:?}", place.names());
+    }
+
+    #[test]
+    fn commands_beside_a_long_one_leave_no_records() {
+        let place = Place::new();
+        let (ghost, tmp) = (place.path("ghost"), place.path("t"));
+        let mut job = place.with("t");
+        job.stand_in(&ghost, StandIn::Folder).unwrap();
+        for _ in 0..200 {
+            sweep(&tmp);
+            let mut short = place.with("t");
+            short.share(&ghost).unwrap();
+            assert_eq!(place.records(), 2);
+            drop(short);
+            assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
+        }
+        drop(job);
+        assert!(place.names().is_empty(), "{:?}", place.names());
+    }
+
+    #[test]
+    fn what_a_stranger_keeps_locked_stays_on_record() {
+        let place = Place::new();
+        let ghost = place.path("ghost");
+        let mut made = place.with("t");
+        made.stand_in(&ghost, StandIn::File).unwrap();
+        let stranger = open(&ghost, OFlags::RDONLY).unwrap();
+        rustix::fs::flock(&stranger, FlockOperation::LockShared).unwrap();
+        drop(made);
+        assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
+        drop(stranger);
+        assert_eq!(sweep(&place.path("t")), 1);
         assert!(place.names().is_empty(), "{:?}", place.names());
     }
 
