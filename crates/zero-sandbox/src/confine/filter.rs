@@ -131,8 +131,11 @@ const SHARED_WITH_HOST: &[libc::c_long] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// Calls that slow down, pin or limit the process that their first argument names, refused for
-/// anybody but the caller where there is no namespace of processes: zero is among the others.
+/// Calls that slow down, pin or limit the process that their first argument names.
+///
+/// Where there is no namespace of processes they are refused for anybody but the caller: zero is
+/// among the others. In a namespace all are the command's own but the first, which is ours and
+/// keeps the limits for the rest; threads have numbers too, and libraries pin them by those.
 const ABOUT_A_PROCESS: &[libc::c_long] = &[
     libc::SYS_prlimit64,
     libc::SYS_sched_setaffinity,
@@ -146,6 +149,9 @@ const ABOUT_PROCESSES: &[(libc::c_long, u64)] =
     &[(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)];
 
 const IOPRIO_WHO_USER: u64 = 3;
+
+/// The number of the first process of a namespace.
+const FIRST_PROCESS: u64 = 1;
 
 /// The kind of a socket without its flags.
 const SOCKET_KIND: u64 = 0xf;
@@ -276,22 +282,37 @@ fn rules(sockets: Sockets) -> Result<BTreeMap<i64, Vec<SeccompRule>>, FilterErro
     rules.insert(libc::SYS_socket, refused_sockets(sockets)?);
     let pairs = none_of(&[libc::AF_UNIX])?;
     rules.insert(libc::SYS_socketpair, vec![pairs]);
-    if matches!(sockets, Sockets::Pairs | Sockets::Internet) {
-        leave_host_alone(&mut rules)?;
-    }
+    let others = match sockets {
+        Sockets::Pairs | Sockets::Internet => {
+            stay_in_pairs(&mut rules)?;
+            (SeccompCmpOp::Ne, 0)
+        }
+        Sockets::Unix | Sockets::UnixAndInternet => (SeccompCmpOp::Eq, FIRST_PROCESS),
+    };
+    leave_processes_alone(&mut rules, others)?;
     Ok(rules)
 }
 
-/// Where processes and services of the host can be named, they cannot be reached.
-fn leave_host_alone(rules: &mut BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), FilterError> {
+/// Nobody slows down or limits the processes whose numbers compare like this.
+fn leave_processes_alone(
+    rules: &mut BTreeMap<i64, Vec<SeccompRule>>,
+    (compares, number): (SeccompCmpOp, u64),
+) -> Result<(), FilterError> {
+    let named = |at: u8| -> Result<SeccompRule, FilterError> {
+        Ok(SeccompRule::new(vec![argument(at, compares.clone(), number)?])?)
+    };
     for call in ABOUT_A_PROCESS {
-        rules.insert(*call, vec![SeccompRule::new(vec![argument(0, SeccompCmpOp::Ne, 0)?])?]);
+        rules.insert(*call, vec![named(0)?]);
     }
     for (call, everybody) in ABOUT_PROCESSES {
-        let another = SeccompRule::new(vec![argument(1, SeccompCmpOp::Ne, 0)?])?;
         let all = SeccompRule::new(vec![argument(0, SeccompCmpOp::Eq, *everybody)?])?;
-        rules.insert(*call, vec![another, all]);
+        rules.insert(*call, vec![named(1)?, all]);
     }
+    Ok(())
+}
+
+/// Where services of the host can be named, they cannot be reached.
+fn stay_in_pairs(rules: &mut BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), FilterError> {
     // One of a pair for datagrams can send to whomever it names.
     let pairs = rules.entry(libc::SYS_socketpair).or_default();
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
@@ -424,10 +445,9 @@ mod tests {
                 // Of a pair of sockets, and of a socket, these are Unix ones.
                 let (said, steps) = answer(&filter, call, [1, 0, 0, 0, 0, 0]);
                 let is_listed = REFUSED.contains(&number)
+                    || ABOUT_A_PROCESS.contains(&number)
                     || sockets == Sockets::Pairs
-                        && (SHARED_WITH_HOST.contains(&number)
-                            || ABOUT_A_PROCESS.contains(&number)
-                            || number == libc::SYS_socket);
+                        && (SHARED_WITH_HOST.contains(&number) || number == libc::SYS_socket);
                 let expected = match number {
                     libc::SYS_clone3 => ERRNO | libc::ENOSYS.unsigned_abs(),
                     _ if is_listed => refused,
