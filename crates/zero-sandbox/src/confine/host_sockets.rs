@@ -2,31 +2,81 @@
 //!
 //! A mount that is read-only does not keep anybody from connecting to a socket on it, and a filter
 //! of system calls does not see paths. So each one that exists when a command starts is hidden:
-//! container engines, desktop buses, agents that hold keys. Sockets that are made later, in a
-//! folder that is neither `/run` nor `/tmp`, can be reached.
+//! container engines, desktop buses, agents that hold keys.
+//!
+//! The kernel says under which name each was bound. A relative one is looked for where the processes
+//! that we can see are now, and in folders that the caller names. What can still be reached, outside
+//! `/run` and `/tmp`: sockets that are made later; those that were moved, or were bound by a
+//! relative name in a folder where nobody is any more; and those of another network namespace, among
+//! which are the ones of other commands, meant to be reached.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::kernel_file;
 
 /// The kernel's list, for the network namespace we are in.
 const LIST: &str = "/proc/net/unix";
 
-/// The sockets that have a path.
+/// Columns before the name.
+const COLUMNS: usize = 7;
+
+/// Processes that are asked where they are, and the time that may take.
+const PROCESSES_MAX: usize = 2_000;
+const SEARCH_MAX: Duration = Duration::from_millis(20);
+/// Relative names that are looked for.
+const RELATIVE_MAX: usize = 64;
+
+/// The sockets that have a path. Relative names are looked for in `folders` too.
 #[expect(clippy::disallowed_methods, reason = "the kernel's list is no person's file")]
-pub(crate) fn listening() -> Vec<PathBuf> {
+pub(crate) fn listening<'a>(folders: impl Iterator<Item = &'a Path>) -> BTreeSet<PathBuf> {
     let list = std::fs::read(LIST).unwrap_or_default();
-    paths(&String::from_utf8_lossy(&list))
-        .filter_map(|path| path.canonicalize().ok())
-        .filter(|path| path.metadata().is_ok_and(|facts| facts.file_type().is_socket()))
-        .collect()
+    let (absolute, relative): (Vec<_>, Vec<_>) = names(&list).partition(|name| name.is_absolute());
+    let mut candidates: Vec<PathBuf> = absolute.into_iter().map(Path::to_owned).collect();
+    if !relative.is_empty() {
+        let relative: BTreeSet<&Path> = relative.into_iter().take(RELATIVE_MAX).collect();
+        let folders: BTreeSet<PathBuf> =
+            folders.map(Path::to_owned).chain(where_all_are()).collect();
+        for folder in &folders {
+            candidates.extend(relative.iter().map(|name| folder.join(name)));
+        }
+    }
+    // A socket that only has the name of one is hidden as well, which harms nobody.
+    let is_socket =
+        |path: &PathBuf| path.metadata().is_ok_and(|facts| facts.file_type().is_socket());
+    candidates.into_iter().filter(is_socket).filter_map(|path| path.canonicalize().ok()).collect()
 }
 
-fn paths(list: &str) -> impl Iterator<Item = PathBuf> {
-    list.lines().skip(1).filter_map(|line| {
-        // Seven columns, then the path, which may hold anything.
-        let at = line.find(" /")? + 1;
-        line.get(at..).map(PathBuf::from)
+/// The names in the list, but for those that are no files.
+fn names(list: &[u8]) -> impl Iterator<Item = &Path> {
+    list.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
+        let mut rest = line;
+        for _ in 0..COLUMNS {
+            // Numbers are aligned to the right.
+            rest = rest.trim_ascii_start();
+            let end = rest.iter().position(|byte| *byte == b' ')?;
+            rest = rest.get(end..)?;
+        }
+        // A name may hold anything, and begin with spaces too.
+        let name = rest.get(1..).filter(|name| !name.is_empty() && !name.starts_with(b"@"))?;
+        Some(Path::new(OsStr::from_bytes(name)))
     })
+}
+
+/// The working folders of all processes that we may ask.
+fn where_all_are() -> BTreeSet<PathBuf> {
+    let until = Instant::now() + SEARCH_MAX;
+    let names = kernel_file::names(Path::new("/proc")).unwrap_or_default();
+    let pids = names.into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    pids.take(PROCESSES_MAX)
+        .take_while(|_| Instant::now() < until)
+        .filter_map(|pid| rustix::fs::readlink(format!("/proc/{pid}/cwd"), Vec::new()).ok())
+        .map(|folder| PathBuf::from(OsStr::from_bytes(folder.as_bytes())))
+        .collect()
 }
 
 #[cfg(test)]
@@ -35,21 +85,36 @@ mod tests {
 
     #[test]
     fn sockets_with_a_path_are_found() {
-        let list = "Num       RefCount Protocol Flags    Type St Inode Path\n\
-                    0000: 00000002 00000000 00010000 0001 01 123 /run/docker.sock\n\
-                    0000: 00000002 00000000 00010000 0001 01 124 @/tmp/.X11-unix/X0\n\
-                    0000: 00000003 00000000 00000000 0001 03 125\n\
-                    0000: 00000002 00000000 00000000 0002 01 126 /a b/log\n";
-        let found: Vec<_> = paths(list).collect();
-        assert_eq!(found, [PathBuf::from("/run/docker.sock"), PathBuf::from("/a b/log")]);
+        let list = b"Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000: 00000002 00000000 00010000 0001 01 123 /run/docker.sock\n\
+            0000: 00000002 00000000 00010000 0001 01 124 @/tmp/.X11-unix/X0\n\
+            0000: 00000003 00000000 00000000 0001 03 125\n\
+            0000: 00000003 00000000 00000000 0001 03   12 door\n\
+            0000: 00000003 00000000 00000000 0001 03   12 ../a /door\n\
+            0000: 00000002 00000000 00000000 0002 01 127 /not \xff text\n\
+            0000: 00000002 00000000 00000000 0002 01 126 /a b/log\n\
+            0000: 0000";
+        let expected: [&[u8]; 5] =
+            [b"/run/docker.sock", b"door", b"../a /door", b"/not \xff text", b"/a b/log"];
+        let found: Vec<_> = names(list).map(|name| name.as_os_str().as_bytes()).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]
     fn a_socket_of_this_process_is_listed() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().canonicalize().unwrap().join("door");
-        let door = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(listening().contains(&path));
-        drop(door);
+        let folder = folder.path().canonicalize().unwrap();
+        for name in [OsStr::new("door"), OsStr::from_bytes(b"not \xff text")] {
+            let path = folder.join(name);
+            let door = std::os::unix::net::UnixListener::bind(&path).unwrap();
+            assert!(listening(std::iter::empty()).contains(&path));
+            drop(door);
+        }
+    }
+
+    #[test]
+    fn where_processes_are_is_known() {
+        let own = PathBuf::from("/proc/self/cwd").canonicalize().unwrap();
+        assert!(where_all_are().contains(&own));
     }
 }

@@ -37,7 +37,7 @@ const RUN_KEPT: &[&str] = &[
 /// How often folders are made that another command takes away meanwhile.
 const STAND_TRIES_MAX: usize = 8;
 
-/// More files than this cannot be hidden one by one.
+/// More files than this are not hidden one by one: bubblewrap looks at every mount for each.
 pub(crate) const HIDDEN_MAX: usize = 512;
 
 /// Arguments for bubblewrap and what they refer to.
@@ -76,7 +76,8 @@ impl Mounts {
                 tree.hold(path, Mount::ReadOnly);
             }
         }
-        for socket in host_sockets::listening() {
+        let folders = layout.of(Said::Writable).chain([folder]);
+        for socket in host_sockets::listening(folders) {
             if !tree.is_out_of_sight(&socket) {
                 tree.hold(&socket, Mount::HiddenFile);
             }
@@ -139,7 +140,10 @@ impl Mounts {
     #[expect(clippy::disallowed_methods, reason = "the empty device is no person's file")]
     fn empty_file(&mut self) -> io::Result<i32> {
         if self.empty_files.len() >= HIDDEN_MAX {
-            let why = format!("more than {HIDDEN_MAX} files would have to be hidden one by one");
+            let why = format!(
+                "more than {HIDDEN_MAX} files would have to be hidden one by one: deny reading \
+                 whole folders instead of the files in them, or fewer files"
+            );
             return Err(io::Error::other(why));
         }
         let file = OwnedFd::from(File::open("/dev/null")?);
