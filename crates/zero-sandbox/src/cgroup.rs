@@ -192,10 +192,13 @@ impl Groups {
             }
         }
         let group = self.processes.as_ref()?;
+        // What cannot be read now says nothing: it was within the limit when it last could be, and
+        // what the kernel refused counts all the same.
         let members = kernel_file::read(&group.folder.join("cgroup.procs")).unwrap_or_default();
         let refused = kernel_file::counter(&group.folder.join("pids.events"), "max") > Some(0);
         let own = u64::from(self.inside.contains(&group.folder));
-        let (limit, count) = (limits.processes, members.lines().count() as u64 - own);
+        let count = (members.lines().count() as u64).saturating_sub(own);
+        let limit = limits.processes;
         let used = if refused { count.max(limit.saturating_add(1)) } else { count };
         (used > limit).then_some(Why::ProcessLimit { limit, used })
     }
@@ -389,6 +392,17 @@ mod tests {
         let made = kept.made.clone();
         drop(kept);
         assert!(made.iter().all(|folder| rustix::fs::stat(folder).is_err()), "{made:?}");
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_read_is_over_no_limit() {
+        let folder = PathBuf::from("/sys/fs/cgroup/zero-test-of-none");
+        let group = Group { version: Version::V1, folder: folder.clone() };
+        let mut groups = Groups::default();
+        groups.processes = Some(group);
+        groups.limits = Some(ProcessLimits::default());
+        groups.inside = vec![folder];
+        assert_eq!(groups.exceeded(), None);
     }
 
     #[test]
