@@ -378,6 +378,8 @@ fn through(
     if profile.network != Network::Host && whose == Whose::Own {
         args.push("--unshare-net".into());
     }
+    let memory = bubblewrap.shared_memory(profile.limits.memory_bytes);
+    args.extend(memory.into_iter().map(OsString::from));
     args.extend(mounts.args);
     if let Some(terminal) = terminal_name(streams) {
         // The child has terminals of its own, among which the one it was given has no name. Without

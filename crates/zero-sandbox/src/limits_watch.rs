@@ -4,12 +4,15 @@
 //! Too much processor time does not: the tree is stopped until it is back at what it may take on
 //! average, and then continued.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use self::held::Held;
 use crate::kernel_file;
 use crate::process_tree::{self, Process};
 use crate::profile::ProcessLimits;
@@ -110,13 +113,19 @@ pub(crate) fn cpu_time(tree: &[Process]) -> Duration {
 /// How much memory a tree holds, in bytes.
 ///
 /// Processes share pages, and each counts them. When the sum is over the limit, it is made again
-/// with each page counted once, which takes longer.
+/// with each page counted once, which takes longer. So does looking for files in memory, which is
+/// left out while all those of the machine together would not be too much.
 fn memory_of(tree: &[Process], limit: u64) -> u64 {
     let page = rustix::param::page_size() as u64;
     let resident = |process: &Process| process.resident_pages.saturating_mul(page);
     let sum: u64 = tree.iter().map(resident).sum();
-    if sum <= limit {
+    if in_files_of_all().is_some_and(|more| sum.saturating_add(more) <= limit) {
         return sum;
+    }
+    let held = Held::by(tree);
+    let more = held.bytes();
+    if sum.saturating_add(more) <= limit {
+        return sum.saturating_add(more);
     }
     let share = |process: &Process| {
         let path = format!("/proc/{}/smaps_rollup", process.pid);
@@ -126,7 +135,18 @@ fn memory_of(tree: &[Process], limit: u64) -> u64 {
         // A process may hide what it shares; then all of it counts.
         kilobytes.map_or(resident(process), |kilobytes| kilobytes.saturating_mul(1024))
     };
-    tree.iter().map(share).sum()
+    let shares = tree.iter().map(share).sum::<u64>().saturating_add(more);
+    if more == 0 || shares <= limit {
+        return shares;
+    }
+    shares.saturating_sub(tree.iter().map(|process| held.mapped_by(process.pid)).sum())
+}
+
+/// How much memory the files in memory of the whole machine take, in bytes.
+fn in_files_of_all() -> Option<u64> {
+    let text = kernel_file::read(Path::new("/proc/meminfo")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Shmem:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
 /// Processor time that comes in steadily and is spent unevenly.

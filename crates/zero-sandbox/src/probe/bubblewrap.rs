@@ -33,6 +33,14 @@ const NAMESPACES: &[&str] =
 pub(crate) struct Bubblewrap {
     path: PathBuf,
     users: Users,
+    sizes: Sizes,
+}
+
+/// Whether it can bound a folder in memory. It can from version 0.7 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sizes {
+    Bounded,
+    Unbounded,
 }
 
 /// Whether it makes a namespace of users. Root can do without.
@@ -60,6 +68,18 @@ impl Bubblewrap {
         let rest = &["--as-pid-1", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"];
         let fresh = &["--dev", "/dev", "--proc", "/proc"];
         self.users().iter().chain(NAMESPACES).chain(rest).chain(fresh).copied()
+    }
+
+    /// The arguments that give every child a folder for shared memory which holds so much.
+    pub(crate) fn shared_memory(&self, bytes: u64) -> Vec<String> {
+        // Nothing at all means no bound, and the most is what it takes.
+        let bytes = bytes.clamp(4096, i64::MAX.unsigned_abs()).to_string();
+        match self.sizes {
+            Sizes::Bounded => ["--perms", "0755", "--size", &bytes, "--tmpfs", "/dev/shm"]
+                .map(str::to_owned)
+                .to_vec(),
+            Sizes::Unbounded => Vec::new(),
+        }
     }
 
     pub(super) fn found(&self) -> String {
@@ -99,8 +119,13 @@ pub(super) fn probe() -> Result<Bubblewrap, Absent> {
         });
     };
     let path = trusted(path)?;
-    let own = Bubblewrap { path, users: Users::Own };
-    let words = match attempt(&own) {
+    let mut own = Bubblewrap { path, users: Users::Own, sizes: Sizes::Bounded };
+    let mut tried = attempt(&own);
+    if tried.as_ref().is_err_and(|words| words.contains("--size")) {
+        own.sizes = Sizes::Unbounded;
+        tried = attempt(&own);
+    }
+    let words = match tried {
         Ok(()) => return Ok(own),
         Err(words) => words,
     };
@@ -128,6 +153,7 @@ fn trusted(path: &Path) -> Result<PathBuf, Absent> {
 fn attempt(bubblewrap: &Bubblewrap) -> Result<(), String> {
     let mut child = Command::new(bubblewrap.path())
         .args(bubblewrap.base())
+        .args(bubblewrap.shared_memory(0))
         .args([
             "--unshare-net",
             "--perms",
