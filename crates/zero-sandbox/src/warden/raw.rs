@@ -339,14 +339,15 @@ fn last_errno() -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroup::{Groups, Places};
+    use crate::profile::ProcessLimits;
+    use crate::running::{LimitedBy, LimitsReport};
 
-    /// The top of the second version's groups, if this machine has them and lets us make some.
-    fn group() -> Option<std::path::PathBuf> {
-        let mounts = kernel_file::read(Path::new("/proc/self/mountinfo")).unwrap();
-        let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
-        let folder =
-            Path::new(line.split(' ').nth(4)?).join(format!("zero-test-{}", std::process::id()));
-        rustix::fs::mkdir(&folder, rustix::fs::Mode::RWXU).ok().map(|()| folder)
+    /// A group of the second version as commands get it, where we may make one.
+    fn group() -> Option<(Groups, OwnedFd)> {
+        let groups = Groups::make(&Places::find(), &ProcessLimits::default());
+        let folder = groups.entries().unwrap().folder?;
+        Some((groups, folder))
     }
 
     #[test]
@@ -365,24 +366,29 @@ mod tests {
     fn a_process_begins_in_its_group() {
         let no_group = kernel_file::open_folder(&std::env::temp_dir()).unwrap();
         assert!(fork_into(&no_group).is_err());
-        let Some(folder) = group() else { return };
+        let Some((groups, folder)) = group() else {
+            // Nothing to begin in: then nobody may say that all limits are kept by such a group.
+            let limits = ProcessLimits::default();
+            let report = Groups::make(&Places::find(), &limits).report();
+            let LimitsReport { memory, cpu, processes } = report;
+            let is_v2 = |by: LimitedBy| by == LimitedBy::CgroupV2;
+            assert!(![memory, cpu, processes].into_iter().all(is_v2), "{report:?}");
+            return;
+        };
         let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
-        let pid = match fork_into(&kernel_file::open_folder(&folder).unwrap()) {
-            Ok(Forked::Child) => {
+        let pid = match fork_into(&folder).unwrap() {
+            Forked::Child => {
                 close_in_child(&go);
                 let _ = rustix::io::read(&wait, &mut [0]);
                 exit(0)
             }
-            Ok(Forked::Parent(pid)) => Some(pid),
-            // A kernel before 5.7.
-            Err(_) => None,
+            Forked::Parent(pid) => pid,
         };
-        let members = kernel_file::read(&folder.join("cgroup.procs")).unwrap();
+        let entered = format!("/proc/self/fd/{}/cgroup.procs", folder.as_raw_fd());
+        let members = kernel_file::read(Path::new(&entered)).unwrap();
         drop(go);
-        if let Some(pid) = pid {
-            wait_for(pid);
-            assert_eq!(members.trim(), pid.to_string());
-        }
-        rustix::fs::rmdir(&folder).unwrap();
+        wait_for(pid);
+        assert_eq!(members.trim(), pid.to_string());
+        drop(groups);
     }
 }

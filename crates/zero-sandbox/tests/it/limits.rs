@@ -6,8 +6,8 @@ use zero_sandbox::running::{KillReason, LimitedBy, Why};
 use zero_sandbox::warden::{LimitsBy, Settings, Use, Warden};
 
 use crate::bench::{
-    GONE_MAX, LONG, all, both_walls, ended, groups_of, mark, marked, parent, program, run, sh,
-    wait_for_marked, wait_until,
+    GONE_MAX, LONG, all, both_walls, ended, groups_of, mark, marked, need_bubblewrap, parent,
+    program, run, sh, wait_for_marked, wait_until,
 };
 
 const MB: u64 = 1024 * 1024;
@@ -38,6 +38,70 @@ fn too_much_memory_ends_the_tree() {
         assert_eq!((output.as_str(), how.why), ("20971520\n", Why::Finished));
         assert!(how.max_memory_bytes > MB, "{}", how.max_memory_bytes);
     }
+}
+
+/// Files in memory are memory too, whether or not a process has them mapped.
+#[test]
+fn files_in_memory_count() {
+    const MEMFD: &str = "import os, mmap, time\n\
+        def fill(size):\n    fd = os.memfd_create('x')\n    os.write(fd, bytes(size))\n    return fd\n";
+    let many = format!("{MEMFD}fds = [fill(10 << 20) for _ in range(12)]\ntime.sleep(60)");
+    let passed = format!(
+        "{MEMFD}fds = [fill(10 << 20) for _ in range(12)]\n\
+         for fd in fds: os.set_inheritable(fd, True)\nos.execvp('sleep', ['sleep', '60'])"
+    );
+    let mapped = format!(
+        "{MEMFD}fd = fill(50 << 20)\nm = mmap.mmap(fd, 50 << 20)\nm.write(bytes(50 << 20))\n\
+         time.sleep(0.5)\nprint('fits')"
+    );
+    for warden in watchdogs() {
+        for script in [&many, &passed] {
+            let mut order = program("python3", &["-c", script]);
+            order.profile.limits.memory_bytes = 100 * MB;
+            order.timeout = Some(LONG);
+            let how = ended(&warden.spawn(order).unwrap());
+            let Why::MemoryLimit { limit, used } = how.why else { panic!("{script}: {how:?}") };
+            assert!(limit == 100 * MB && used < 400 * MB, "{used}");
+        }
+        // Mapped as well, it counts once.
+        let mut order = program("python3", &["-c", &mapped]);
+        order.profile.limits.memory_bytes = 140 * MB;
+        let (output, how) = run(&warden, order);
+        assert_eq!((output.as_str(), how.why), ("fits\n", Why::Finished));
+    }
+}
+
+#[test]
+fn files_in_the_folder_for_shared_memory_count() {
+    let [mounts, direct] = watchdogs();
+    for script in [
+        "head -c 90M /dev/zero > /dev/shm/x; sleep 60",
+        "for i in 1 2 3 4 5 6; do head -c 20M /dev/zero > /dev/shm/$i & done; wait; sleep 60",
+        "exec 7>/dev/shm/x; rm /dev/shm/x; head -c 90M /dev/zero >&7; sleep 60",
+    ] {
+        let mut order = sh(script);
+        order.profile.limits.memory_bytes = 64 * MB;
+        order.timeout = Some(LONG);
+        let how = ended(&mounts.spawn(order).unwrap());
+        let Why::MemoryLimit { used, .. } = how.why else { panic!("{script}: {how:?}") };
+        assert!(used < 100 * MB, "{used}");
+    }
+    let mut order =
+        sh("df -B1 --output=size /dev/shm | tail -1; head -c 40M /dev/zero > /dev/shm/x");
+    order.profile.limits.memory_bytes = 64 * MB;
+    let (output, how) = run(&mounts, order);
+    assert_eq!((output.trim(), how.why), ("67108864", Why::Finished));
+    // Without mounts it is the host's, and nobody's to write to.
+    let (output, _) = run(&direct, sh("echo x > /dev/shm/zero-test || echo refused"));
+    assert_eq!(output, "refused\n");
+}
+
+/// Behind mounts, and without.
+fn watchdogs() -> [Warden; 2] {
+    need_bubblewrap();
+    [Use::All, Use::WithoutBubblewrap].map(|layers| {
+        Warden::start_with(Settings { limits_by: LimitsBy::Watchdog, layers }).unwrap()
+    })
 }
 
 #[test]

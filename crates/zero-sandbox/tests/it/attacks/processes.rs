@@ -59,6 +59,34 @@ fn those_above_are_left_alone() {
     }
 }
 
+/// The first process of the namespace is ours; without a namespace it is the machine's. What it
+/// would do bare is not tried.
+#[test]
+fn the_first_process_is_left_alone() {
+    let words = ["limit 1", "pin 1", "idle 1", "slow-disk 1", "slow-down 1", "slow-down-everybody"];
+    check(&words.map(|words| (words, UNCLAIMED, "EPERM", "EPERM")));
+    // It gets no signal that it does not ask for, and the command goes on.
+    for who in Who::all() {
+        let script =
+            "for s in KILL STOP TERM INT HUP USR1; do kill -$s 1; done; sleep 0.1; echo on";
+        let lab = Lab::new(*who);
+        assert_eq!(lab.shell(&lab.profile(Walls::Full), script), "on");
+    }
+}
+
+/// Libraries pin threads by their numbers, and people put programs behind others.
+#[test]
+fn threads_and_programs_are_pinned_and_slowed_down() {
+    let lab = Lab::new(Who::Me);
+    let own = "nice -n 5 taskset -c 0 true && ionice -c 3 true && ulimit -n 64 && echo ok";
+    for walls in [Walls::Full, Walls::Direct] {
+        assert_eq!(lab.run(walls, &lab.profile(walls), "bash", &["-c", own]), "ok", "{walls:?}");
+    }
+    let children = "sleep 9 & renice -n 5 $! >/dev/null && taskset -pc 0 $! >/dev/null && echo ok; \
+        kill $!";
+    assert_eq!(lab.shell(&lab.profile(Walls::Full), children), "ok");
+}
+
 #[test]
 fn a_command_may_still_do_all_that_with_its_own() {
     check_allowed(&[
@@ -78,7 +106,16 @@ fn handles_are_not_inherited() {
 #[test]
 fn no_privilege_is_held_or_gained() {
     check(&[("capabilities", OTHER, "none1", "none1")]);
+}
+
+/// Only root can give a program to somebody that makes root of him. Whoever is not root has no
+/// privilege bare either, which is then all there is to show.
+#[test]
+fn a_program_of_roots_makes_nobody_root() {
     if !is_root() {
+        let lab = Lab::new(Who::Me);
+        assert!(lab.attempt(Walls::Bare, &["capabilities"]).starts_with("none"));
+        assert_ne!(lab.attempt(Walls::Full, &["euid-of", "$/attack"]), "0");
         return;
     }
     let held = Lab::new(Who::Me).attempt(Walls::Bare, &["capabilities"]);

@@ -1,6 +1,9 @@
 //! Whom a command without a network could reach.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use super::{OTHER, UNCLAIMED, check, check_allowed};
 use crate::lab::{Lab, Walls, Who, is_root};
@@ -35,13 +38,59 @@ fn services_of_the_host_are_not_reached() {
     check_allowed(&[("pair", "ok", "ok", "ok"), ("own-unix $/ws/s", "ok", "ok", UNCLAIMED)]);
 }
 
-/// Where engines of containers and buses of the desktop listen. Only root can, so only root tests it.
+/// As a program does that goes to its folder first. The kernel has the name as it was given.
+#[test]
+fn a_service_with_a_relative_name_is_not_reached() {
+    for who in Who::all() {
+        for (walls, expected) in
+            [(Walls::Bare, "ok"), (Walls::Full, "EACCES"), (Walls::Direct, "EPERM")]
+        {
+            let lab = Lab::new(*who);
+            for folder in ["outside", "ws"] {
+                let mut service = service_in(&lab.path(folder), *who);
+                let answer = lab.attempt(walls, &["unix", &format!("$/{folder}/relative")]);
+                service.kill().unwrap();
+                service.wait().unwrap();
+                assert_eq!(answer, expected, "{folder} by {who:?} behind {walls:?}");
+            }
+        }
+    }
+}
+
+/// A process that listens in a folder by a name that is not the whole path.
+fn service_in(folder: &Path, who: Who) -> Child {
+    const SCRIPT: &str = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; \
+        bind(S, sockaddr_un('relative')) or die; chmod 0777, 'relative'; listen(S, 9) or die; \
+        $| = 1; print \"listening\\n\"; sleep 60";
+    let mut perl = match who {
+        Who::Me => Command::new("perl"),
+        Who::Nobody => {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "perl"]);
+            command
+        }
+    };
+    perl.args(["-e", SCRIPT]).current_dir(folder).stdout(Stdio::piped());
+    let mut service = perl.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(service.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "listening\n");
+    service
+}
+
+/// Where engines of containers and buses of the desktop listen. Somebody else than root has a folder
+/// of his own there, or can make nothing to be reached, and sees that the folder is an empty one.
 #[test]
 fn services_in_run_are_not_reached() {
-    if !is_root() {
-        return;
-    }
-    let door = tempfile::Builder::new().make_in("/run", |path| UnixListener::bind(path)).unwrap();
+    let lab = Lab::new(Who::Me);
+    assert_eq!(lab.shell(&lab.profile(Walls::Full), "find /run -type s"), "");
+    let bind =
+        |folder: &str| tempfile::Builder::new().make_in(folder, |path| UnixListener::bind(path));
+    let user = rustix::process::geteuid().as_raw();
+    let door = match bind("/run").or_else(|_| bind(&format!("/run/user/{user}"))) {
+        Ok(door) => door,
+        Err(error) => return assert!(!is_root(), "{error}"),
+    };
     for (walls, expected) in
         [(Walls::Bare, "ok"), (Walls::Full, "ENOENT"), (Walls::Direct, "EPERM")]
     {
