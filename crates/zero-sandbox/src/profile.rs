@@ -109,7 +109,9 @@ pub enum Property {
     /// The network is as stated.
     Network,
     /// Services of the host that listen on unix sockets when the child starts cannot be reached;
-    /// without unix sockets of its own, and in `/run` and `/tmp`, later ones neither.
+    /// without unix sockets of its own, and in `/run` and `/tmp`, later ones neither. With unix
+    /// sockets of its own it still reaches those that were moved, or bound by a relative name where nobody is any
+    /// more, and those of other network namespaces.
     HostSockets,
     /// Processes outside cannot be signalled, traced, slowed down or limited, and their memory,
     /// environment and files cannot be read. Their names may be seen.

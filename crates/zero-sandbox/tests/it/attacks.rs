@@ -110,6 +110,33 @@ fn limits_hold() {
     ]);
 }
 
+/// Also where no control group can be made, as for somebody without rights.
+#[test]
+fn memory_is_not_flooded() {
+    const IN_HANDLES: &str = "python3 -c \"import os, time\n\
+        fds = [os.memfd_create('x') for _ in range(12)]\n\
+        for fd in fds: os.write(fd, bytes(10 << 20))\ntime.sleep(5)\"; sleep 5; echo survived";
+    const IN_FOLDER: &str = "for i in 1 2 3 4 5 6; do head -c 15M /dev/zero > /dev/shm/$i; done; sleep 5; echo survived";
+    const WITHIN: &str = "head -c 15M /dev/zero > /dev/shm/x; sleep 0.3; echo survived";
+    let rows = [
+        (Walls::Full, IN_HANDLES, "exit Some(137)"),
+        (Walls::Direct, IN_HANDLES, "exit Some(137)"),
+        (Walls::Full, IN_FOLDER, "exit Some(137)"),
+        (Walls::Full, WITHIN, "survived"),
+    ];
+    for who in Who::all() {
+        let lab = Lab::new(*who);
+        for (walls, script, expected) in rows {
+            let mut profile = lab.profile(walls);
+            profile.limits.memory_bytes = 64 << 20;
+            profile.limits.file_bytes = 1 << 30;
+            let said = lab.run(walls, &profile, "sh", &["-c", script]);
+            let last = said.lines().last().unwrap_or_default();
+            assert_eq!(last, expected, "{script} by {who:?} behind {walls:?}: {said}");
+        }
+    }
+}
+
 /// The mounts hold by themselves, where the kernel has no Landlock.
 #[test]
 fn mounts_need_no_second_wall() {

@@ -109,12 +109,40 @@ fn many_commands_with_one_private_tmp_run_at_once() {
         }
     });
     zero_sandbox::confine::sweep(&profile.tmp);
+    let left = records(&lab);
+    assert!(left.is_empty() && !lab.path("ws/.zero").exists(), "{left:?}");
+}
+
+#[test]
+fn commands_beside_a_job_leave_no_records() {
+    let lab = Lab::new(Who::Me);
+    let profile = with_files(&lab);
+    std::thread::scope(|scope| {
+        let (lab, profile) = (&lab, &profile);
+        let script = "while ! test -e go; do sleep 0.01; done";
+        let job = scope.spawn(move || lab.shell(profile, script));
+        while !lab.path("ws/.git/config.worktree").exists() {
+            std::thread::yield_now();
+        }
+        let made: Vec<usize> = (0..10)
+            .map(|_| {
+                assert_eq!(lab.shell(profile, "mkdir .zero/x 2>/dev/null || echo held"), "held");
+                records(lab).len()
+            })
+            .collect();
+        std::fs::write(lab.path("ws/go"), "").unwrap();
+        assert_eq!((made, job.join().unwrap().as_str()), (vec![1; 10], ""));
+    });
+    assert!(records(&lab).is_empty() && !lab.path("ws/.zero").exists());
+}
+
+/// What is written down about what stands in for something.
+fn records(lab: &Lab) -> Vec<String> {
     let entries = std::fs::read_dir(lab.path("")).unwrap().flatten();
-    let left: Vec<_> = entries
+    entries
         .map(|entry| entry.file_name().into_string().unwrap())
         .filter(|name| name.ends_with("placeholders"))
-        .collect();
-    assert!(left.is_empty() && !lab.path("ws/.zero").exists(), "{left:?}");
+        .collect()
 }
 
 #[test]
