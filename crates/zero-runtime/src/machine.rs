@@ -36,6 +36,11 @@ pub(crate) fn git_setting(git: &Path, name: &str) -> Option<String> {
     git_helpers::setting(git, name)
 }
 
+/// The files that a configuration of git takes in, as far down as a bounded look reaches.
+pub(crate) fn git_includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    git_helpers::includes(config, home)
+}
+
 /// This machine, seen for the length of one decision: what was looked up once is not looked up
 /// again.
 pub struct Machine<'a> {

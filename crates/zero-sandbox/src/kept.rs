@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::beneath;
 use crate::state_dir::{NO_LINK, StateDir};
+use crate::survey;
 
 /// Bytes that are copied from another disk; what is larger stays there, under another name.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -54,6 +55,18 @@ pub fn look(root: &Path, relative: &Path) -> Standing {
         }
     }
     Standing::There
+}
+
+/// Whether a path is a folder or a file with nothing in it: what stands in for something is.
+pub fn is_empty(path: &Path) -> bool {
+    let Ok(stat) = rustix::fs::lstat(path) else { return false };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => stat.st_size == 0,
+        FileType::Directory => {
+            matches!(survey::scan(path, 0, |_, _| {}), survey::Scanned::Whole(_))
+        }
+        _ => false,
+    }
 }
 
 /// A folder of zero's own for what was taken away.
@@ -196,6 +209,18 @@ mod tests {
 
         fn take(&self, folder: &Path, name: &str) -> io::Result<PathBuf> {
             Kept::new(StateDir::new(folder)).take(&self.path("work"), Path::new(name))
+        }
+    }
+
+    #[test]
+    fn what_is_empty_is_told_from_what_is_not() {
+        let place = Place::new();
+        fs::create_dir(place.path("none")).unwrap();
+        fs::write(place.path("empty"), "").unwrap();
+        symlink("none", place.path("link")).unwrap();
+        assert!(is_empty(&place.path("none")) && is_empty(&place.path("empty")));
+        for name in ["work", "work/.vscode/tasks.json", "link", "missing"] {
+            assert!(!is_empty(&place.path(name)), "{name}");
         }
     }
 

@@ -5,12 +5,18 @@
 
 use std::ffi::OsStr;
 use std::io::Read as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::canonical::{self, CanonicalError, LastLink};
+
+/// The coarsest step of a clock by which a file system says when something changed.
+const CLOCK_STEP_MAX: Duration = Duration::from_secs(1);
 
 /// A name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +27,86 @@ pub struct Seen {
     pub is_folder: bool,
     /// Whether it is a link.
     pub is_link: bool,
+}
+
+/// What changes when something is made, removed or renamed in a folder, or a file is written. It is
+/// the kernel's time: no program can set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    changed: Duration,
+}
+
+impl Stamp {
+    fn of(stat: &rustix::fs::Stat) -> Self {
+        let seconds = u64::try_from(stat.st_ctime).unwrap_or(0);
+        let nanos = u32::try_from(stat.st_ctime_nsec).unwrap_or(0);
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            changed: Duration::from_secs(seconds) + Duration::from_nanos(nanos.into()),
+        }
+    }
+
+    /// Whether any later change shows: clocks of file systems are coarse, so a change right after
+    /// another may not.
+    pub fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.changed + CLOCK_STEP_MAX < now
+    }
+
+    /// Whether it changed after a moment, or might have.
+    pub fn is_since(&self, moment: SystemTime) -> bool {
+        let moment = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.changed + CLOCK_STEP_MAX >= moment
+    }
+}
+
+/// The stamp of what lies at a path, links not followed.
+pub fn stamp(path: &Path) -> Option<Stamp> {
+    rustix::fs::lstat(path).ok().map(|stat| Stamp::of(&stat))
+}
+
+/// How much of a folder was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scanned {
+    /// All of it, as it was at that stamp.
+    Whole(Stamp),
+    /// Not all: there is more than was asked for, or it could not be read.
+    Part,
+    /// Nothing: it is no folder any more, or somebody else's who shows it to nobody.
+    Nothing,
+}
+
+/// Shows each name in a folder, at most `most`, in no order, and whether it is a folder.
+pub fn scan(folder: &Path, most: usize, mut show: impl FnMut(&OsStr, bool)) -> Scanned {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let dir = match rustix::fs::open(folder, flags, Mode::empty()) {
+        Ok(dir) => dir,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Scanned::Nothing,
+        Err(_) => {
+            let own = rustix::process::geteuid().as_raw();
+            let is_own = rustix::fs::lstat(folder).map_or(true, |stat| stat.st_uid == own);
+            return if is_own { Scanned::Part } else { Scanned::Nothing };
+        }
+    };
+    let Ok(stat) = rustix::fs::fstat(&dir) else { return Scanned::Part };
+    let Ok(entries) = rustix::fs::Dir::read_from(&dir) else { return Scanned::Part };
+    let mut count = 0;
+    for entry in entries {
+        let Ok(entry) = entry else { return Scanned::Part };
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        if count >= most {
+            return Scanned::Part;
+        }
+        count += 1;
+        show(name, kind_of(&dir, &entry) == FileType::Directory);
+    }
+    Scanned::Whole(Stamp::of(&stat))
 }
 
 /// What an absolute path denotes, links settled as far as it exists. `None` when that cannot be
@@ -52,12 +138,7 @@ pub fn names(folder: &Path, most: usize) -> Option<Vec<Seen>> {
             return None;
         }
         let path = folder.join(name);
-        let kind = match entry.file_type() {
-            // Not every file system says; then it takes a look.
-            FileType::Unknown => rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)
-                .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
-            kind => kind,
-        };
+        let kind = kind_of(&dir, &entry);
         let (is_folder, is_link) = (kind == FileType::Directory, kind == FileType::Symlink);
         seen.push(Seen { path, is_folder, is_link });
     }
@@ -97,6 +178,15 @@ pub fn exists(path: &Path) -> bool {
 /// Whether a path leads to a file that may be run.
 pub fn is_program(path: &Path) -> bool {
     kind(path) == Some(crate::FileType::File) && rustix::fs::access(path, Access::EXEC_OK).is_ok()
+}
+
+fn kind_of(dir: &OwnedFd, entry: &rustix::fs::DirEntry) -> FileType {
+    match entry.file_type() {
+        // Not every file system says; then it takes a look.
+        FileType::Unknown => rustix::fs::statat(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+            .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+        kind => kind,
+    }
 }
 
 fn without_dots(absolute: &Path) -> PathBuf {
@@ -140,5 +230,28 @@ mod tests {
         assert_eq!(canonical(&root.join("link/x")), Some(root.join("folder/x")));
         assert_eq!(canonical(&root.join("none/../x")), Some(root.join("x")));
         assert_eq!(canonical(Path::new("/proc/self/root/etc")), None);
+    }
+
+    #[test]
+    fn a_change_in_a_folder_shows() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("folder")).unwrap();
+        std::fs::write(root.join("file"), "").unwrap();
+        let mut seen = Vec::new();
+        let whole = scan(&root, 2, |name, is_folder| seen.push((name.to_owned(), is_folder)));
+        seen.sort();
+        assert_eq!(seen, [("file".into(), false), ("folder".into(), true)]);
+        let before = stamp(&root).unwrap();
+        assert_eq!(whole, Scanned::Whole(before));
+        assert!(!before.is_settled() && before.is_since(SystemTime::now()));
+        assert!(!before.is_since(SystemTime::now() + Duration::from_secs(60)));
+        std::thread::sleep(Duration::from_millis(20));
+        std::fs::write(root.join("new"), "").unwrap();
+        assert_ne!(stamp(&root), Some(before));
+        assert_eq!(scan(&root, 2, |_, _| {}), Scanned::Part, "there are three");
+        assert_eq!(scan(&root.join("file"), 2, |_, _| {}), Scanned::Nothing);
+        symlink("folder", root.join("link")).unwrap();
+        assert_eq!(scan(&root.join("link"), 2, |_, _| {}), Scanned::Nothing);
     }
 }

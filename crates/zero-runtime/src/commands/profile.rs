@@ -9,17 +9,19 @@ mod git;
 mod roots;
 mod secrets;
 mod settings;
+mod terrain;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zero_core::{ErrorType, Reason, ToolError};
-use zero_sandbox::{Network, Profile, Workspace};
+use zero_sandbox::{FileType, Network, Profile, Workspace, survey};
 
-pub(super) use self::git::{Repositories, repositories};
+pub(super) use self::git::{Repositories, STAND_INS, repositories};
+pub(super) use self::terrain::{Found, Ground, Terrain};
 
 use super::CallCommands;
-use super::watch::Watch;
+use super::watch::{Before, Watch};
 use crate::policy::DeniedFiles;
 
 /// Files that rules may deny before commands are refused. Each is hidden by a mount of its own, and
@@ -37,8 +39,18 @@ pub(super) fn profile_for(
     let settings = &commands.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
     roots::check(&roots, &commands.host.state)?;
-    let git = repositories(&roots);
-    let own = settings::look(&roots, &settings.protected, &*commands.policy);
+    let ground = Ground {
+        writable: opened(&settings.writable, &roots),
+        roots: roots.clone(),
+        home: settings.home.clone(),
+        state: survey::canonical(&commands.host.state)
+            .unwrap_or_else(|| commands.host.state.clone()),
+    };
+    let live = Arc::clone(&commands.host.live);
+    let start = live.start();
+    let found = live.terrain.look(&ground);
+    let git = repositories(&ground, &found);
+    let own = settings::look(&ground, &found, &settings.protected, &*commands.policy);
     let mut masked = secrets::of(settings.home.as_deref());
     masked.extend(settings.masked.iter().cloned());
     masked.push(commands.host.state.clone());
@@ -48,8 +60,17 @@ pub(super) fn profile_for(
     }
     masked.sort();
     masked.dedup();
-    let host = (commands.host.kept.clone(), Arc::clone(&commands.host.live));
-    let watch = Watch::new(roots.clone(), own.watched, own.held_names, &git, host);
+    let before = Before {
+        start,
+        ground,
+        watched: own.watched,
+        held: own.held_names,
+        deep: own.deep,
+        unheld: own.unheld,
+        overlooked: found.overlooked,
+    };
+    let policy = Arc::clone(&commands.policy);
+    let watch = Watch::new(before, &git, policy, (commands.host.kept.clone(), live));
     let profile = Profile {
         writable: [roots, git.writable, settings.writable.clone()].concat(),
         protected: [own.held, git.folders, git.held].concat(),
@@ -61,6 +82,13 @@ pub(super) fn profile_for(
         weaknesses: settings.weaknesses.clone(),
     };
     Ok((profile, watch))
+}
+
+/// The folders that settings open, as far as they are any.
+fn opened(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
+    let real = writable.iter().filter_map(|path| survey::canonical(path));
+    let is_folder = |path: &PathBuf| survey::kind(path) == Some(FileType::Directory);
+    real.filter(|path| is_folder(path) && !roots.contains(path)).collect()
 }
 
 fn too_many() -> ToolError {

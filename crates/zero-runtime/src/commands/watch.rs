@@ -6,19 +6,32 @@
 //! may be a person's, who made it meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use zero_sandbox::kept::{self, Kept, Standing};
-use zero_sandbox::survey;
+use zero_sandbox::survey::{self, Stamp};
 
-use super::profile::{Repositories, repositories};
+use super::profile::{Found, Ground, Repositories, Terrain, repositories};
 use crate::machine;
+use crate::policy::Policy;
 
 /// What a link to a repository and a pointer in one are.
 const REPOSITORY: &str = "a file that says where the repository is";
+/// What git runs.
+const HOOK: &str = "a hook, which git runs";
+/// Hooks that git does not run, and makes in each new repository.
+const SAMPLE: &str = ".sample";
+/// Hooks of a new repository that are looked at.
+const HOOKS_MAX: usize = 1_000;
 /// Set by git itself in the repository of a submodule.
 const OF_SUBMODULES: &str = "core.worktree";
+/// What one command is told it made; of more there is only the number.
+const TOLD_MAX: usize = 100;
+/// What was taken away while other commands ran.
+const TAKEN_MAX: usize = 10_000;
 
 /// What commands that run now may not make, and how many of them each path is watched for.
 ///
@@ -27,24 +40,87 @@ const OF_SUBMODULES: &str = "core.worktree";
 #[derive(Debug, Default)]
 pub(super) struct Live {
     missing: Mutex<BTreeMap<PathBuf, usize>>,
+    taken: Mutex<Taken>,
+    pub(super) terrain: Terrain,
+}
+
+/// What was taken away of what lies further down, where nobody can say beforehand what is missing.
+#[derive(Debug, Default)]
+struct Taken {
+    running: usize,
+    paths: Vec<PathBuf>,
+}
+
+/// The moment at which a command began.
+#[derive(Debug)]
+pub(super) struct Start {
+    live: Arc<Live>,
+    at: SystemTime,
+    /// How much had been taken away by then.
+    taken: usize,
 }
 
 impl Live {
+    /// To be called before anything is looked at.
+    pub(super) fn start(self: &Arc<Self>) -> Start {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.running += 1;
+        Start { live: Arc::clone(self), at: SystemTime::now(), taken: taken.paths.len() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, usize>> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What was there before a command, to be compared with what is there after it.
+impl Start {
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.live.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was taken away since.
+    fn taken_since(&self) -> BTreeSet<PathBuf> {
+        self.taken().paths.iter().skip(self.taken).cloned().collect()
+    }
+}
+
+impl Drop for Start {
+    fn drop(&mut self) {
+        let mut taken = self.taken();
+        taken.running = taken.running.saturating_sub(1);
+        if taken.running == 0 {
+            taken.paths.clear();
+        }
+    }
+}
+
+/// What was there before a command.
 #[derive(Debug)]
+pub(super) struct Before {
+    pub(super) start: Start,
+    pub(super) ground: Ground,
+    /// What may not be made, and what is held.
+    pub(super) watched: Vec<Watched>,
+    pub(super) held: Vec<Watched>,
+    /// What lies further down and may not be made there.
+    pub(super) deep: BTreeSet<PathBuf>,
+    /// What is too much to be held.
+    pub(super) unheld: Vec<(PathBuf, Option<Stamp>)>,
+    /// Where not everything could be seen.
+    pub(super) overlooked: Vec<PathBuf>,
+}
+
+/// What was there before a command, to be compared with what is there after it.
 pub(crate) struct Watch {
-    roots: Vec<PathBuf>,
-    watched: Vec<Watched>,
+    before: Before,
     /// What is there because another command made it, which is to take it away.
     inherited: Vec<Watched>,
     live: Arc<Live>,
     work_folders: BTreeSet<PathBuf>,
     git_folders: BTreeSet<PathBuf>,
+    /// Repositories that could only be read.
+    closed: usize,
+    policy: Arc<dyn Policy>,
     kept: Kept,
 }
 
@@ -87,7 +163,7 @@ impl Watched {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut missing = self.live.lock();
-        for watched in self.watched.iter().chain(&self.inherited) {
+        for watched in self.before.watched.iter().chain(&self.inherited) {
             let path = watched.path();
             if let Some(count) = missing.get_mut(&path) {
                 *count -= 1;
@@ -101,20 +177,20 @@ impl Drop for Watch {
 
 impl Watch {
     pub(super) fn new(
-        roots: Vec<PathBuf>,
-        mut watched: Vec<Watched>,
-        held: Vec<Watched>,
+        mut before: Before,
         git: &Repositories,
+        policy: Arc<dyn Policy>,
         (kept, live): (Kept, Arc<Live>),
     ) -> Self {
         let in_folder =
             |path: &PathBuf| Some((path.parent()?.to_owned(), PathBuf::from(path.file_name()?)));
-        let links = git.links.iter().filter_map(in_folder);
-        let of_git = git.missing.iter().cloned().chain(links);
-        watched.extend(of_git.map(|(root, relative)| {
-            let before = kept::look(&root, &relative);
-            Watched { root, relative, why: REPOSITORY, before }
+        let links = git.links.iter().filter_map(in_folder).map(|(root, at)| (root, at, REPOSITORY));
+        let of_git = git.missing.iter().cloned().map(|m| (m.folder, m.relative, m.why));
+        before.watched.extend(of_git.chain(links).map(|(root, relative, why)| {
+            let before = standing(&root, &relative);
+            Watched { root, relative, why, before }
         }));
+        before.unheld.extend(git.unheld.iter().cloned());
         let (work_folders, git_folders) = (git.work_folders.clone(), git.git_folders.clone());
         let mut missing = live.lock();
         let is_new = |held: &Watched| missing.contains_key(&held.path());
@@ -124,18 +200,20 @@ impl Watch {
             why: REPOSITORY,
             before: Standing::Missing,
         });
+        let held = std::mem::take(&mut before.held);
         let inherited: Vec<Watched> = held.into_iter().chain(of_git).filter(is_new).collect();
-        for watched in watched.iter().chain(&inherited) {
+        for watched in before.watched.iter().chain(&inherited) {
             *missing.entry(watched.path()).or_default() += 1;
         }
         drop(missing);
-        Self { roots, watched, inherited, live, work_folders, git_folders, kept }
+        let closed = git.closed;
+        Self { before, inherited, live, work_folders, git_folders, closed, policy, kept }
     }
 
     /// Takes away what must not be there. To be called when nothing of the command is left.
     pub(crate) fn settle(&self) -> Settled {
         let mut settled = Settled::default();
-        for watched in &self.watched {
+        for watched in &self.before.watched {
             self.settle_one(watched, &mut settled);
         }
         for watched in &self.inherited {
@@ -145,13 +223,98 @@ impl Watch {
                 self.settle_one(watched, &mut settled);
             }
         }
-        settled.warnings.extend(self.new_repositories());
+        let found = self.live.terrain.look(&self.before.ground);
+        self.settle_deep(&found, &mut settled);
+        self.settle_new_repositories(&found, &mut settled);
+        let changed =
+            self.before.unheld.iter().filter(|(path, stamp)| survey::stamp(path) != *stamp);
+        settled.warnings.extend(changed.take(TOLD_MAX).map(|(path, _)| {
+            format!("`{}` decides what runs later and was changed; there is too much of that kind here for all of it to be protected, so look at it before you go on", path.display())
+        }));
+        settled.warnings.extend(self.gaps(&found));
+        if settled.taken_away.len() > TOLD_MAX {
+            let more = settled.taken_away.len() - TOLD_MAX;
+            settled.taken_away.truncate(TOLD_MAX);
+            settled.warnings.push(format!("{more} more files of that kind were taken away"));
+        }
         settled
+    }
+
+    /// Takes away what came to be further down.
+    fn settle_deep(&self, found: &Found, settled: &mut Settled) {
+        let gone = self.before.start.taken_since();
+        for setting in &found.settings {
+            let path = setting.path();
+            let was_there = self.before.deep.contains(&path) && !gone.contains(&path);
+            if was_there || !self.is_new(&path) || self.policy.may_change(&path) {
+                continue;
+            }
+            self.take(&setting.base, &setting.relative, setting.why, settled);
+        }
+    }
+
+    /// Whether something that was not seen before may be the command's work. Where not everything
+    /// was seen, it may have been there.
+    fn is_new(&self, path: &Path) -> bool {
+        self.before.overlooked.is_empty()
+            || survey::stamp(path).is_none_or(|stamp| stamp.is_since(self.before.start.at))
+    }
+
+    /// Takes something away. False when it cannot be.
+    fn take(&self, root: &Path, at: &Path, why: &str, settled: &mut Settled) -> bool {
+        let path = root.join(at);
+        match self.kept.take(root, at) {
+            Ok(kept_at) => {
+                let mut taken = self.before.start.taken();
+                if taken.paths.len() < TAKEN_MAX {
+                    taken.paths.push(path.clone());
+                }
+                settled.taken_away.push(TakenAway { path, kept_at, why: why.to_owned() });
+                true
+            }
+            // Another command that ended at the same time was quicker.
+            Err(_) if !survey::exists(&path) => true,
+            Err(error) => {
+                settled.warnings.push(format!(
+                    "`{}` is {why}, which commands may not create, and it cannot be taken away ({error}); look at it before you go on",
+                    path.display()
+                ));
+                false
+            }
+        }
+    }
+
+    /// What could not be protected, for whoever relies on it.
+    fn gaps(&self, found: &Found) -> Vec<String> {
+        let mut gaps = Vec::new();
+        let overlooked: BTreeSet<&PathBuf> =
+            self.before.overlooked.iter().chain(&found.overlooked).collect();
+        if !overlooked.is_empty() {
+            let shown: Vec<String> =
+                overlooked.iter().map(|path| format!("`{}`", path.display())).collect();
+            gaps.push(format!(
+                "not all repositories and settings that run code could be protected: there are too many files to look through, or they cannot be listed, in {}; what was known before is protected",
+                shown.join(", ")
+            ));
+        }
+        if self.closed > 0 {
+            gaps.push(format!(
+                "there are so many repositories here that commands can only read {} of them; work in a smaller folder to change those",
+                self.closed
+            ));
+        }
+        if !self.before.unheld.is_empty() {
+            gaps.push(format!(
+                "not all repositories and settings that run code could be protected: {} files are only looked at afterwards; work in a smaller folder",
+                self.before.unheld.len()
+            ));
+        }
+        gaps
     }
 
     fn settle_one(&self, watched: &Watched, settled: &mut Settled) {
         let Watched { root, relative, why, before } = watched;
-        let after = kept::look(root, relative);
+        let after = standing(root, relative);
         if after == *before {
             return;
         }
@@ -166,21 +329,8 @@ impl Watch {
             }
             _ => return,
         };
-        if survey::exists(&root.join(at)) {
-            match self.kept.take(root, at) {
-                Ok(kept_at) => settled.taken_away.push(TakenAway {
-                    path: root.join(at),
-                    kept_at,
-                    why: (*why).to_owned(),
-                }),
-                Err(error) => {
-                    settled.warnings.push(format!(
-                        "`{}` is {why}, which commands may not create, and it cannot be taken away ({error}); look at it before you go on",
-                        root.join(at).display()
-                    ));
-                    return;
-                }
-            }
+        if survey::exists(&root.join(at)) && !self.take(root, at, why, settled) {
+            return;
         }
         if let Standing::Link { at, target } = before {
             let shown = root.join(at);
@@ -192,9 +342,10 @@ impl Watch {
         }
     }
 
-    /// Repositories that came to be and would run code of their own.
-    fn new_repositories(&self) -> Vec<String> {
-        let now = repositories(&self.roots);
+    /// Takes the hooks of repositories that came to be away, and tells what else would run code.
+    fn settle_new_repositories(&self, found: &Found, settled: &mut Settled) {
+        let ground = &self.before.ground;
+        let now = repositories(ground, found);
         let new = now.work_folders.difference(&self.work_folders);
         let of_new = new.flat_map(|folder| machine::git_folders_of(folder));
         let folders: BTreeSet<PathBuf> = of_new
@@ -202,8 +353,51 @@ impl Watch {
             .chain(now.git_folders.iter().cloned())
             .filter(|git| !self.git_folders.contains(git))
             .collect();
-        folders.iter().filter_map(|git| warning(git)).collect()
+        for git in &folders {
+            let mut bases = ground.roots.iter().chain(&ground.writable);
+            // One that a new pointer leads to may be a person's, elsewhere.
+            if let Some(base) = bases.find(|base| git.starts_with(base))
+                && let Ok(below) = git.strip_prefix(base)
+            {
+                self.take_hooks(base, &below.join("hooks"), settled);
+            }
+            settled.warnings.extend(warning(git));
+        }
     }
+
+    fn take_hooks(&self, base: &Path, hooks: &Path, settled: &mut Settled) {
+        if let Standing::Link { .. } = kept::look(base, hooks) {
+            self.take(base, hooks, HOOK, settled);
+            return;
+        }
+        let Some(names) = survey::names(&base.join(hooks), HOOKS_MAX) else {
+            if survey::exists(&base.join(hooks)) {
+                self.take(base, hooks, HOOK, settled);
+            }
+            return;
+        };
+        let runs = |name: &OsStr| !name.to_string_lossy().ends_with(SAMPLE);
+        for hook in names.iter().filter(|hook| self.is_new(&hook.path)) {
+            if let Some(name) = hook.path.file_name().filter(|name| runs(name)) {
+                self.take(base, &hooks.join(name), HOOK, settled);
+            }
+        }
+    }
+}
+
+/// What lies at a path, but for what is empty and only stands in for it.
+fn standing(root: &Path, relative: &Path) -> Standing {
+    match kept::look(root, relative) {
+        Standing::There if stands_in(relative) && kept::is_empty(&root.join(relative)) => {
+            Standing::Missing
+        }
+        standing => standing,
+    }
+}
+
+/// Whether something empty stands in for such a path while commands run.
+fn stands_in(relative: &Path) -> bool {
+    super::profile::STAND_INS.iter().any(|name| relative == Path::new(name))
 }
 
 fn warning(git: &Path) -> Option<String> {
@@ -223,6 +417,7 @@ fn warning(git: &Path) -> Option<String> {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
+    use crate::policy::RiskPolicy;
     use std::fs;
     use std::os::unix::fs::symlink;
     use zero_sandbox::StateDir;
@@ -259,9 +454,21 @@ mod tests {
             let (held, watched) = watched.partition(|w| w.before == Standing::There);
             let held: Vec<Watched> = held;
             let held = held.into_iter().map(|w| Watched { before: Standing::Missing, ..w });
-            let git = repositories(std::slice::from_ref(&root));
+            let ground = Ground { roots: vec![root], ..Ground::default() };
+            let start = live.start();
+            let found = live.terrain.look(&ground);
+            let git = repositories(&ground, &found);
             let kept = Kept::new(StateDir::new(self.path("kept")));
-            Watch::new(vec![root], watched, held.collect(), &git, (kept, Arc::clone(live)))
+            let before = Before {
+                start,
+                ground,
+                watched,
+                held: held.collect(),
+                deep: found.settings.iter().map(|setting| setting.path()).collect(),
+                unheld: Vec::new(),
+                overlooked: found.overlooked,
+            };
+            Watch::new(before, &git, Arc::new(RiskPolicy), (kept, Arc::clone(live)))
         }
 
         /// The paths that were taken away.

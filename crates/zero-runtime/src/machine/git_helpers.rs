@@ -11,6 +11,8 @@ use super::git_config;
 
 /// Bytes of a git configuration that are read; a larger one counts as a helper of its own.
 const CONFIG_BYTES_MAX: u64 = 256 * 1024;
+/// Files that a configuration takes in.
+const INCLUDES_MAX: usize = 64;
 /// Hooks that are looked for.
 const HOOKS_MAX: usize = 200;
 /// Names looked at for repositories inside this one, and how deep.
@@ -50,6 +52,33 @@ pub(super) fn setting(git: &Path, name: &str) -> Option<String> {
     let content = survey::small_file(&git.join("config"), CONFIG_BYTES_MAX)?;
     let settings = git_config::settings(&String::from_utf8_lossy(&content))?;
     settings.into_iter().rev().find(|setting| setting.name == name).map(|setting| setting.value)
+}
+
+/// The files that a configuration takes in, and those that they take in, whatever the condition.
+pub(super) fn includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut open = vec![config.to_owned()];
+    while let Some(file) = open.pop() {
+        let Some(content) = survey::small_file(&file, CONFIG_BYTES_MAX) else { continue };
+        let settings = git_config::settings(&String::from_utf8_lossy(&content)).unwrap_or_default();
+        for setting in settings.into_iter().filter(|setting| is_include(&setting.name)) {
+            let in_home = setting.value.strip_prefix("~/").and_then(|rest| Some(home?.join(rest)));
+            let beside = || file.parent().map(|folder| folder.join(&setting.value));
+            let path = in_home.or_else(beside).and_then(|path| survey::canonical(&path));
+            if let Some(path) = path.filter(|path| path != config && !found.contains(path)) {
+                if found.len() >= INCLUDES_MAX {
+                    return found;
+                }
+                open.push(path.clone());
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+fn is_include(name: &str) -> bool {
+    name == "include.path" || name.starts_with("includeif.") && name.ends_with(".path")
 }
 
 fn helpers_of(git: &Path, helpers: &mut Vec<String>) {
@@ -218,6 +247,19 @@ mod tests {
         std::fs::create_dir(root.join("tree")).unwrap();
         std::fs::write(root.join("tree/.git"), format!("gitdir: {}\n", own.display())).unwrap();
         assert_eq!(of(&root.join("tree")), ["hooks/pre-commit"]);
+    }
+
+    #[test]
+    fn included_files_are_followed() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        let put = |name: &str, text: &str| std::fs::write(root.join(name), text).unwrap();
+        put("config", "[include]\npath = a\npath = ~/h\n[includeIf \"onbranch:x\"]\npath = c\n");
+        put("a", "[include] path = b");
+        put("b", "[include] path = config\npath = a");
+        let mut found = includes(&root.join("config"), Some(&root.join("home")));
+        found.sort();
+        assert_eq!(found, ["a", "b", "c", "home/h"].map(|name| root.join(name)));
     }
 
     #[test]

@@ -56,6 +56,8 @@ struct Setup<'a> {
     /// What a rule lets commands change, and what one hides from them.
     opened: &'a [&'a str],
     denied: &'a [&'a str],
+    /// What settings let commands change beside the workspace.
+    writable: &'a [&'a str],
     /// Runs before the workspace is opened.
     before: &'a dyn Fn(&Path),
 }
@@ -69,6 +71,7 @@ impl Default for Setup<'_> {
             home: None,
             opened: &[],
             denied: &[],
+            writable: &[],
             before: &|_| {},
         }
     }
@@ -93,6 +96,7 @@ impl Setup<'_> {
         let environment = [("PATH", path.as_str()), ("HOME", base.to_str().unwrap())];
         let commands = CommandSettings {
             home,
+            writable: paths(self.writable),
             environment: environment.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec(),
             ..CommandSettings::default()
         };
@@ -489,12 +493,214 @@ async fn a_new_repository_is_made_and_looked_at() {
          printf '#!/bin/sh\n' > evil/.git/hooks/post-checkout && chmod +x evil/.git/hooks/post-checkout";
     let facts = place.facts(hostile).await;
     let note = facts["notes"][0].as_str().unwrap_or_default();
-    assert!(note.contains("work/evil/.git` runs code of its own"), "{facts}");
-    assert!(note.contains("core.fsmonitor") && note.contains("hooks/post-checkout"), "{note}");
+    assert!(note.contains("`evil/.git/hooks/post-checkout` was taken away"), "{facts}");
+    assert_eq!(facts["taken_away"][0]["path"], "evil/.git/hooks/post-checkout");
+    assert!(!place.path("work/evil/.git/hooks/post-checkout").exists());
+    let note = facts["notes"][1].as_str().unwrap_or_default();
+    assert!(note.contains("work/evil/.git` runs code of its own (core.fsmonitor)"), "{facts}");
+    let begun = "mkdir -p begun/.git/hooks && echo evil > begun/.git/hooks/pre-commit";
+    let facts = place.facts(begun).await;
+    assert_eq!(facts["taken_away"][0]["path"], "begun/.git/hooks/pre-commit");
+    let linked = "git init -q linked && cd linked/.git && rm -rf hooks && mkdir ../h && \
+         echo evil > ../h/pre-commit && ln -s ../h hooks; cd ../..";
+    let facts = place.facts(linked).await;
+    assert_eq!(facts["taken_away"][0]["path"], "linked/.git/hooks");
     let disguised =
         "git init -q --bare x && git -C x config core.fsmonitor ./x && echo 'gitdir: ../x' > evil2";
     let facts = place.facts(disguised).await;
     assert!(facts["notes"][0].as_str().is_some_and(|note| note.contains("work/x`")), "{facts}");
+}
+
+/// Tries to plant a hook in each of these repositories.
+async fn no_hook_can_be_planted(place: &Place, repositories: &[&str]) {
+    for repository in repositories {
+        let hook = format!("{repository}/.git/hooks/pre-commit");
+        let facts = place.facts(&format!("mkdir -p $(dirname {hook}); echo evil > {hook}")).await;
+        assert_ne!(facts["exit_code"], 0, "{repository}: {facts}");
+        assert!(!place.path("work").join(&hook).exists(), "{repository}");
+    }
+}
+
+#[tokio::test]
+async fn no_crowd_hides_a_repository() {
+    let known = ["sub", "1/2/3/4/5/6/7/8/deep"];
+    let before = |base: &Path| {
+        for repository in known {
+            a_repository(&base.join("work").join(repository));
+        }
+    };
+    let place = Setup { before: &before, ..Setup::default() }.open();
+    place.works("seq -f f%.0f 5100 | xargs touch").await;
+    place.works("for i in $(seq 70); do mkdir -p a$i/.git; done").await;
+    no_hook_can_be_planted(&place, &known).await;
+    // A few too many to work in all of them.
+    let many = "for i in $(seq 10 99); do mkdir -p b$i/.git/objects b$i/.git/refs; \
+         echo 'ref: refs/heads/main' > b$i/.git/HEAD; done";
+    place.works(many).await;
+    let facts = place.facts("true").await;
+    let note = facts["notes"][0].as_str().unwrap_or_default();
+    assert!(note.contains("so many repositories here"), "{facts}");
+    no_hook_can_be_planted(&place, &["sub", "1/2/3/4/5/6/7/8/deep", "b10", "b99"]).await;
+    let facts = place.facts("cd sub && echo two >> file && git commit -qam two").await;
+    assert_eq!(facts["exit_code"], 0, "what was known before can be worked in: {facts}");
+}
+
+#[tokio::test]
+async fn a_bound_that_is_reached_is_told_and_hides_nothing_known() {
+    let before = |base: &Path| a_repository(&base.join("work/sub"));
+    let place = Setup { before: &before, ..Setup::default() }.open();
+    place.works("true").await;
+    let told = |facts: &Value| facts["notes"].to_string().contains("not all repositories");
+    let facts = place.facts("seq 20001 | xargs mkdir").await;
+    assert!(told(&facts), "{facts}");
+    let facts = place.facts("echo evil > sub/.git/hooks/pre-commit; echo x > 1/.envrc").await;
+    assert!(told(&facts), "{facts}");
+    assert!(!place.path("work/sub/.git/hooks/pre-commit").exists());
+    assert!(!place.path("work/1/.envrc").exists());
+}
+
+#[tokio::test]
+async fn settings_are_protected_at_every_depth() {
+    let before = |base: &Path| {
+        for name in ["sub/.vscode/tasks.json", "a/b/c/.envrc", "sub/.zero/settings.json"] {
+            let path = base.join("work").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "mine").unwrap();
+        }
+        std::fs::create_dir_all(base.join("work/open")).unwrap();
+    };
+    let place = Setup { before: &before, opened: &["work/open/.npmrc"], ..Setup::default() }.open();
+    let attacks = [
+        "echo x > sub/.vscode/tasks.json",
+        "touch sub/.vscode/new",
+        "mv sub/.vscode x",
+        "mv sub x",
+        "rm a/b/c/.envrc",
+        "echo x > y && mv y a/b/c/.envrc",
+        "echo x > sub/.zero/settings.json",
+    ];
+    for attack in attacks {
+        assert_ne!(place.facts(attack).await["exit_code"], 0, "{attack}");
+    }
+    let made = [
+        (".zero/settings.json", ".zero"),
+        (".envrc", ".envrc"),
+        (".vscode/tasks.json", ".vscode"),
+        (".github/workflows/ci.yml", ".github/workflows"),
+    ];
+    for folder in ["new", "a/b", "a/b/c/d"] {
+        for (file, taken) in made {
+            let file = format!("{folder}/{file}");
+            let facts =
+                place.facts(&format!("mkdir -p $(dirname {file}) && echo x > {file}")).await;
+            assert_eq!(facts["taken_away"][0]["path"], format!("{folder}/{taken}"), "{facts}");
+            assert!(!place.path("work").join(&file).exists());
+        }
+    }
+    let facts = place.facts("mkdir -p new && ln -s /etc new/.vscode").await;
+    assert_eq!(facts["taken_away"][0]["path"], "new/.vscode");
+    assert!(Path::new("/etc").exists());
+    place.works("echo x > open/.npmrc").await;
+    place.works("mkdir -p node_modules/x && echo x > node_modules/x/.npmrc").await;
+    assert!(place.path("work/open/.npmrc").exists());
+}
+
+#[tokio::test]
+async fn commands_beside_each_other_make_no_setting_further_down() {
+    let place = Setup::default().open();
+    place.works("mkdir sub").await;
+    let first = place.facts("echo x > sub/.envrc; sleep 0.6");
+    let second = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        place.facts("sleep 0.9; echo again > sub/.envrc").await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(first["taken_away"][0]["path"], "sub/.envrc", "{first}");
+    assert!(!place.path("work/sub/.envrc").exists(), "{second}");
+}
+
+#[tokio::test]
+async fn folders_that_settings_open_are_protected_inside() {
+    let before = |base: &Path| {
+        for repository in ["other", "shelf/inner"] {
+            a_repository(&base.join(repository));
+            for name in [".vscode/tasks.json", "sub/.envrc"] {
+                let path = base.join(repository).join(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, "mine").unwrap();
+            }
+        }
+    };
+    let writable = &["other", "shelf"];
+    let place = Setup { before: &before, writable, ..Setup::default() }.open();
+    for repository in ["other", "shelf/inner"] {
+        let at = place.path(repository).display().to_string();
+        place.works(&format!("cd {at} && echo x > new && git add new && git commit -qm x")).await;
+        for attack in [
+            "echo evil > .git/hooks/pre-commit",
+            "git config core.fsmonitor ./evil",
+            "echo x > .vscode/tasks.json",
+            "echo x > sub/.envrc",
+        ] {
+            let facts = place.facts(&format!("cd {at} && {attack}")).await;
+            assert_ne!(facts["exit_code"], 0, "{attack}: {facts}");
+        }
+        for made in [".zero", "sub/.zero"] {
+            let made = format!("{at}/{made}");
+            let facts =
+                place.facts(&format!("mkdir {made} && echo x > {made}/settings.json")).await;
+            assert_eq!(facts["taken_away"][0]["path"], made, "{facts}");
+            assert!(!Path::new(&made).exists());
+        }
+    }
+    // Other people's files in a cache are nobody's settings.
+    let cache = place.path("shelf/cache/pkg").display().to_string();
+    place.works(&format!("mkdir -p {cache} && echo x > {cache}/.npmrc")).await;
+}
+
+#[tokio::test]
+async fn what_a_configuration_takes_in_stays() {
+    let before = |base: &Path| {
+        a_repository(&base.join("work"));
+        let work = base.join("work");
+        git(&work, &["config", "include.path", "../shared.gitconfig"]);
+        git(&work, &["config", "includeIf.onbranch:main.path", "../missing.gitconfig"]);
+        std::fs::write(work.join("shared.gitconfig"), "[include]\npath = deeper\n").unwrap();
+        std::fs::write(work.join("deeper"), "").unwrap();
+    };
+    let place = Setup { before: &before, ..Setup::default() }.open();
+    for file in ["shared.gitconfig", "deeper"] {
+        let facts = place.facts(&format!("git config -f {file} core.fsmonitor ./evil")).await;
+        assert_ne!(facts["exit_code"], 0, "{file}: {facts}");
+        assert_ne!(place.facts(&format!("echo '[core]' >> {file}")).await["exit_code"], 0);
+    }
+    let facts = place.facts("echo '[core] fsmonitor = ./evil' > missing.gitconfig").await;
+    assert_eq!(facts["taken_away"][0]["path"], "missing.gitconfig");
+}
+
+#[tokio::test]
+async fn what_stood_in_and_was_gone_early_opens_nothing() {
+    let before = |base: &Path| a_repository(&base.join("work"));
+    let place = Setup { before: &before, ..Setup::default() }.open();
+    std::fs::remove_dir_all(place.path("work/.git/hooks")).unwrap();
+    let stand_ins = ["work/.zero", "work/.git/hooks"].map(|name| place.path(name));
+    let attack = "until mkdir .zero 2>/dev/null; do sleep 0.05; done; echo x > .zero/settings.json; \
+         until mkdir .git/hooks 2>/dev/null; do sleep 0.05; done; echo x > .git/hooks/pre-commit";
+    let meddle = async {
+        for stand_in in &stand_ins {
+            let until = Instant::now() + Duration::from_secs(10);
+            while std::fs::remove_dir(stand_in).is_err() && Instant::now() < until {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    let (facts, ()) = tokio::join!(place.facts(attack), meddle);
+    assert_eq!(facts["exit_code"], 0, "it was meant to come through: {facts}");
+    let taken: Vec<&str> = facts["taken_away"].as_array().map_or(Vec::new(), |taken| {
+        taken.iter().filter_map(|taken| taken["path"].as_str()).collect()
+    });
+    assert_eq!(taken, [".zero", ".git/hooks"], "{facts}");
+    assert!(stand_ins.iter().all(|path| !path.exists()));
 }
 
 #[tokio::test]

@@ -4,30 +4,42 @@
 //! A `.git` that is a file names another folder. A command could have written it, so that folder is
 //! opened for changes only when it points back at this very workspace, which no command can forge.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use zero_sandbox::{FileType, survey};
+use zero_sandbox::survey::{self, Stamp};
+use zero_sandbox::{FileType, kept};
 
+use super::terrain::{Found, Ground};
 use crate::machine;
 
 /// What in a repository must not be made: an empty folder stands in for it.
 const HELD_FOLDERS: &[&str] = &["hooks"];
 /// The same for files; git is at ease with empty ones.
 const HELD_FILES: &[&str] = &["config", "config.worktree", "info/attributes"];
+/// What is empty in a repository, or in a workspace, may only stand in for something.
+pub(in crate::commands) const STAND_INS: &[&str] =
+    &[".zero", "hooks", "config", "config.worktree", "info/attributes"];
 /// What makes git take another folder for the repository: held where it is, watched where not.
 const POINTERS: &[&str] = &["commondir", "gitdir"];
 /// Bytes of a file that says where something is.
 const POINTER_BYTES_MAX: u64 = 4_096;
 
-/// How deep repositories inside the workspace are looked for, how many names are looked at for
-/// that, and how many repositories are protected.
+/// How deep repositories of submodules are looked for, and how many names are looked at for that.
 const DEPTH_MAX: usize = 4;
-const NAMES_MAX: usize = 5_000;
-const REPOSITORIES_MAX: usize = 64;
-/// Folders of other people's code, in which no one works.
-const SKIPPED: &[&str] = &["node_modules", "target", ".git"];
+const NAMES_MAX: usize = 20_000;
+/// Repositories that commands can work in, those that they can only read, and those of which is
+/// only seen afterwards that they were changed: a wall of many hundred mounts takes seconds.
+const OPEN_MAX: usize = 48;
+const CLOSED_MAX: usize = 80;
+const LOOKED_AT_MAX: usize = 4_096;
+
+/// What is told about a file that a repository's configuration takes in.
+const INCLUDED: &str = "a file with settings of git, which can run a command";
+/// What a link to a repository and a pointer in one are.
+const REPOSITORY: &str = "a file that says where the repository is";
+/// What may be made in a repository by nobody.
+const IN_GIT: &str = "a setting or hook of git, which can run a command";
 
 /// What is known of the repositories of a workspace.
 #[derive(Debug, Default)]
@@ -41,28 +53,50 @@ pub(in crate::commands) struct Repositories {
     pub(in crate::commands) held: Vec<PathBuf>,
     /// Links at which a repository is found.
     pub(in crate::commands) links: Vec<PathBuf>,
-    /// What must not come to be, beside what the kernel refuses: beneath a folder, a path.
-    pub(in crate::commands) missing: Vec<(PathBuf, PathBuf)>,
+    /// What must not come to be, whether or not the kernel refuses it.
+    pub(in crate::commands) missing: Vec<Missing>,
     /// Folders in which people work that are repositories.
     pub(in crate::commands) work_folders: BTreeSet<PathBuf>,
     /// The folders in which git keeps them.
     pub(in crate::commands) git_folders: BTreeSet<PathBuf>,
+    /// How many of them can only be read.
+    pub(in crate::commands) closed: usize,
+    /// What is too much to be held, with what tells that it was changed.
+    pub(in crate::commands) unheld: Vec<(PathBuf, Option<Stamp>)>,
+    /// Submodules that are still to be looked at.
+    pending: Vec<(PathBuf, usize)>,
 }
 
-/// Finds the repositories of a workspace.
-pub(in crate::commands) fn repositories(roots: &[PathBuf]) -> Repositories {
-    let mut found = Repositories::default();
-    for root in roots {
-        found.of_root(root, roots);
-        for folder in inner_repositories(root) {
-            found.of_inner(&folder);
-        }
+/// Something that must not come to be beneath a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::commands) struct Missing {
+    pub(in crate::commands) folder: PathBuf,
+    pub(in crate::commands) relative: PathBuf,
+    pub(in crate::commands) why: &'static str,
+}
+
+/// What is protected of the repositories that were found.
+pub(in crate::commands) fn repositories(ground: &Ground, found: &Found) -> Repositories {
+    let mut all = Repositories::default();
+    for root in &ground.roots {
+        all.of_root(root, ground);
     }
-    found
+    for folder in &found.repositories {
+        all.of_inner(folder, ground);
+    }
+    // Last, so that a repository full of them pushes no other one out.
+    let mut looked_at = 0;
+    while let Some((module, depth)) = all.pending.pop()
+        && looked_at < LOOKED_AT_MAX
+    {
+        looked_at += 1;
+        all.of_git(&module, None, ground, depth);
+    }
+    all
 }
 
 impl Repositories {
-    fn of_root(&mut self, root: &Path, roots: &[PathBuf]) {
+    fn of_root(&mut self, root: &Path, ground: &Ground) {
         let git = root.join(".git");
         if is_link(&git) {
             self.links.push(git.clone());
@@ -73,72 +107,127 @@ impl Repositories {
         match survey::kind(&git) {
             Some(FileType::Directory) => {
                 if let Some(git) = survey::canonical(&git) {
-                    self.of_git(&git, Some(root), DEPTH_MAX);
+                    self.of_git(&git, Some(root), ground, DEPTH_MAX);
                 }
             }
             Some(FileType::File) if !is_link(&git) => {
                 self.held.push(git.clone());
                 if let Some(linked) = Linked::of(root) {
                     let folder = linked.outermost();
-                    if !roots.iter().any(|root| folder.starts_with(root)) {
+                    if !ground.roots.iter().any(|root| folder.starts_with(root)) {
                         self.writable.push(folder.to_owned());
                     }
-                    self.of_git(folder, Some(root), DEPTH_MAX);
+                    self.of_git(folder, Some(root), ground, DEPTH_MAX);
                 }
             }
             _ => {}
         }
     }
 
-    fn of_inner(&mut self, folder: &Path) {
-        self.work_folders.insert(folder.to_owned());
+    fn of_inner(&mut self, folder: &Path, ground: &Ground) {
         let git = folder.join(".git");
         match survey::kind(&git) {
             Some(FileType::Directory) if !is_link(&git) => {
-                self.of_git(&git, Some(folder), DEPTH_MAX);
+                // Nothing yet that git would look at; if it becomes one, it is a new one.
+                if !is_begun(&git) {
+                    return;
+                }
+                self.of_git(&git, Some(folder), ground, DEPTH_MAX);
             }
             // Wherever it leads: it must lead there tomorrow.
             Some(FileType::File) if !is_link(&git) => self.held.push(git),
             Some(_) => self.links.push(git),
-            None => self.of_git(folder, None, DEPTH_MAX),
+            None => self.of_git(folder, None, ground, DEPTH_MAX),
         }
+        self.work_folders.insert(folder.to_owned());
     }
 
     /// Protects what git runs or is steered by in a folder of its own.
-    fn of_git(&mut self, git: &Path, work: Option<&Path>, depth: usize) {
-        if self.git_folders.len() >= REPOSITORIES_MAX || !self.git_folders.insert(git.to_owned()) {
+    fn of_git(&mut self, git: &Path, work: Option<&Path>, ground: &Ground, depth: usize) {
+        if self.git_folders.len() >= LOOKED_AT_MAX || !self.git_folders.insert(git.to_owned()) {
             return;
+        }
+        if depth > 0 {
+            let modules = modules(&git.join("modules"));
+            self.pending.extend(modules.into_iter().map(|module| (module, depth - 1)));
+        }
+        if self.git_folders.len() > OPEN_MAX {
+            return self.close(git);
         }
         self.folders.extend(HELD_FOLDERS.iter().map(|name| git.join(name)));
         self.files.extend(HELD_FILES.iter().map(|name| git.join(name)));
+        for name in HELD_FOLDERS.iter().chain(HELD_FILES).filter(|name| is_nothing(git, name)) {
+            self.watch(git, Path::new(name), IN_GIT);
+        }
         for pointer in POINTERS {
-            self.hold_or_watch(git, Path::new(pointer));
+            self.hold_or_watch(git, Path::new(pointer), REPOSITORY);
         }
         if let Some(work) = work
             && let Some(folder) = hooks_path(git, work)
             && let Ok(relative) = folder.strip_prefix(work)
         {
-            self.hold_or_watch(work, relative);
+            self.hold_or_watch(work, relative, IN_GIT);
+        }
+        for name in ["config", "config.worktree"] {
+            for included in machine::git_includes(&git.join(name), ground.home.as_deref()) {
+                self.included(&included, ground);
+            }
         }
         for worktree in folders_in(&git.join("worktrees")) {
             self.files.push(worktree.join("config.worktree"));
             for pointer in POINTERS {
-                self.hold_or_watch(&worktree, Path::new(pointer));
-            }
-        }
-        if depth > 0 {
-            for module in modules(&git.join("modules")) {
-                self.of_git(&module, None, depth - 1);
+                self.hold_or_watch(&worktree, Path::new(pointer), REPOSITORY);
             }
         }
     }
 
-    fn hold_or_watch(&mut self, folder: &Path, relative: &Path) {
-        match survey::exists(&folder.join(relative)) {
-            true => self.held.push(folder.join(relative)),
-            false => self.missing.push((folder.to_owned(), relative.to_owned())),
+    /// Keeps a repository as it is, as far as that goes.
+    fn close(&mut self, git: &Path) {
+        if self.closed < CLOSED_MAX {
+            self.closed += 1;
+            return self.held.push(git.to_owned());
+        }
+        for name in HELD_FOLDERS.iter().chain(HELD_FILES) {
+            let path = git.join(name);
+            let stamp = survey::stamp(&path);
+            self.unheld.push((path, stamp));
         }
     }
+
+    fn included(&mut self, file: &Path, ground: &Ground) {
+        let writable = ground.roots.iter().chain(&ground.writable).chain(&self.writable);
+        let inside = writable.into_iter().find(|base| file.starts_with(base)).cloned();
+        if let Some(base) = inside
+            && let Ok(relative) = file.strip_prefix(&base)
+        {
+            self.hold_or_watch(&base, relative, INCLUDED);
+        }
+    }
+
+    fn hold_or_watch(&mut self, folder: &Path, relative: &Path, why: &'static str) {
+        match survey::exists(&folder.join(relative)) {
+            true => self.held.push(folder.join(relative)),
+            false => self.watch(folder, relative, why),
+        }
+    }
+
+    fn watch(&mut self, folder: &Path, relative: &Path, why: &'static str) {
+        let (folder, relative) = (folder.to_owned(), relative.to_owned());
+        self.missing.push(Missing { folder, relative, why });
+    }
+}
+
+/// Whether nothing is there but what stands in for it while another command runs.
+fn is_nothing(git: &Path, name: &str) -> bool {
+    let path = git.join(name);
+    !survey::exists(&path) || kept::is_empty(&path)
+}
+
+/// Whether git, or whoever makes a repository by hand, has begun to fill it.
+fn is_begun(git: &Path) -> bool {
+    ["HEAD", "config", "objects", "hooks", "commondir"]
+        .iter()
+        .any(|name| survey::exists(&git.join(name)))
 }
 
 /// The folders of a repository whose `.git` is a file, which point back at it.
@@ -193,8 +282,7 @@ fn is_git_folder(folder: &Path) -> bool {
 
 fn is_link(path: &Path) -> bool {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
-    let standing = zero_sandbox::kept::look(parent, Path::new(name));
-    matches!(standing, zero_sandbox::kept::Standing::Link { .. })
+    matches!(kept::look(parent, Path::new(name)), kept::Standing::Link { .. })
 }
 
 /// Another folder for hooks in the folder one works in, when the repository names one. Not one
@@ -228,35 +316,11 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     seen.into_iter().filter(|seen| seen.is_folder).map(|seen| seen.path).collect()
 }
 
-/// Folders inside `root` that are repositories, as far as a bounded look reaches.
-fn inner_repositories(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = VecDeque::from([(root.to_owned(), 0)]);
-    let mut left = NAMES_MAX;
-    while let Some((folder, depth)) = open.pop_front() {
-        let Some(names) = survey::names(&folder, left) else { continue };
-        left -= names.len();
-        let has =
-            |name: &str| names.iter().any(|seen| seen.path.file_name() == Some(name.as_ref()));
-        let is_repository = has(".git") || ["HEAD", "objects", "refs"].into_iter().all(has);
-        if depth > 0 && is_repository {
-            found.push(folder);
-        }
-        let is_skipped = |name: &OsStr| SKIPPED.iter().any(|skipped| name == *skipped);
-        let inner = names
-            .into_iter()
-            .filter(|seen| seen.is_folder && !seen.path.file_name().is_some_and(is_skipped));
-        if depth < DEPTH_MAX {
-            open.extend(inner.map(|seen| (seen.path, depth + 1)));
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
+    use crate::commands::profile::terrain::Terrain;
     use std::fs;
 
     /// What of the judge's list git itself has to change: the lock that keeps it from changing its
@@ -295,7 +359,13 @@ mod tests {
         }
 
         fn found(&self, root: &str) -> Repositories {
-            repositories(&[self.path(root)])
+            self.found_by(&Terrain::default(), root)
+        }
+
+        fn found_by(&self, terrain: &Terrain, root: &str) -> Repositories {
+            let home = Some(self.path("home"));
+            let ground = Ground { roots: vec![self.path(root)], home, ..Ground::default() };
+            repositories(&ground, &terrain.look(&ground))
         }
     }
 
@@ -315,7 +385,8 @@ mod tests {
         let found = place.found("w");
         assert_eq!(found.folders, [place.path("w/.git/hooks")]);
         assert_eq!(found.files, HELD_FILES.map_in(&place.path("w/.git")));
-        assert!(found.missing.contains(&(place.path("w/.git"), "commondir".into())));
+        let missing = |name: &str| found.missing.iter().any(|m| m.relative == Path::new(name));
+        assert!(missing("commondir") && missing("hooks") && missing("config"));
         assert!(found.writable.is_empty());
     }
 
@@ -339,10 +410,49 @@ mod tests {
         for folder in folders {
             assert!(found.folders.contains(&place.path(folder).join("hooks")), "{folder}");
         }
-        assert_eq!(found.folders.len(), folders.len());
+        assert_eq!(found.folders.len(), folders.len(), "{:?}", found.folders);
         assert!(found.held.contains(&place.path("w/.git/worktrees/x/gitdir")));
         assert!(found.held.contains(&place.path("w/tools/hooks")));
         assert!(found.files.contains(&place.path("w/.git/worktrees/x/config.worktree")));
+    }
+
+    #[test]
+    fn of_too_many_repositories_some_can_only_be_read() {
+        let place = Place::new(&["w"]);
+        place.git("w/zz/.git");
+        let terrain = Terrain::default();
+        let hooks = place.path("w/zz/.git/hooks");
+        assert!(place.found_by(&terrain, "w").folders.contains(&hooks));
+        for number in 0..100 {
+            fs::create_dir_all(place.path(&format!("w/empty{number}/.git"))).unwrap();
+        }
+        let found = place.found_by(&terrain, "w");
+        assert_eq!((found.git_folders.len(), found.closed), (1, 0));
+        for number in 0..OPEN_MAX + CLOSED_MAX {
+            place.git(&format!("w/a{number}/.git"));
+        }
+        let found = place.found_by(&terrain, "w");
+        assert!(found.folders.contains(&hooks), "it was known before");
+        assert_eq!((found.folders.len(), found.closed), (OPEN_MAX, CLOSED_MAX));
+        let closed = |path: &PathBuf| path.ends_with(".git");
+        assert_eq!(found.held.iter().filter(|path| closed(path)).count(), CLOSED_MAX);
+        assert_eq!(found.unheld.len(), HELD_FOLDERS.len() + HELD_FILES.len());
+    }
+
+    #[test]
+    fn files_that_a_configuration_takes_in_are_held() {
+        let place = Place::new(&["w", "home"]);
+        place.git("w/.git");
+        let text = "[include]\npath = ../shared.gitconfig\npath = ~/x\npath = ../none\n";
+        place.put("w/.git/config", text);
+        place.put("w/shared.gitconfig", "[includeIf \"onbranch:x\"]\npath = more\n");
+        place.put("w/more", "");
+        place.put("home/x", "");
+        let found = place.found("w");
+        assert!(found.held.contains(&place.path("w/shared.gitconfig")));
+        assert!(found.held.contains(&place.path("w/more")));
+        assert!(!found.held.contains(&place.path("home/x")), "no command can write to it");
+        assert!(found.missing.iter().any(|m| m.relative == Path::new("none")));
     }
 
     #[test]

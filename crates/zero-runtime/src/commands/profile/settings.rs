@@ -1,12 +1,14 @@
 //! Files of a workspace that decide what runs later: the judge's own list, looked up in each folder
-//! of the workspace.
+//! of the workspace, with what was found of it further down.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use zero_policy::protected;
 use zero_sandbox::kept::{self, Standing};
-use zero_sandbox::survey;
+use zero_sandbox::survey::{self, Stamp};
 
+use super::terrain::{Found, Ground};
 use crate::commands::watch::Watched;
 use crate::policy::Policy;
 
@@ -15,6 +17,9 @@ use crate::policy::Policy;
 const OWN: &str = ".zero";
 /// What a person's own setting is called in the list of what is protected.
 const CONFIGURED: &str = "protected by a setting";
+
+/// How much of what was found further down is held: a wall of many hundred mounts takes seconds.
+const DEEP_MAX: usize = 200;
 
 /// What is protected, by how.
 #[derive(Debug, Default)]
@@ -25,28 +30,61 @@ pub(super) struct Protected {
     pub(super) watched: Vec<Watched>,
     /// What is held, as it would be watched if another command had made it.
     pub(super) held_names: Vec<Watched>,
+    /// What was found further down.
+    pub(super) deep: BTreeSet<PathBuf>,
+    /// What is too much to be held, with what tells that it was changed.
+    pub(super) unheld: Vec<(PathBuf, Option<Stamp>)>,
 }
 
 /// Looks all of it up. What a rule lets commands change is left out.
-pub(super) fn look(roots: &[PathBuf], configured: &[PathBuf], policy: &dyn Policy) -> Protected {
-    let mut found = Protected::default();
-    for root in roots {
-        found.held.push(root.join(OWN));
+pub(super) fn look(
+    ground: &Ground,
+    found: &Found,
+    configured: &[PathBuf],
+    policy: &dyn Policy,
+) -> Protected {
+    let mut all = Protected::default();
+    let bases: Vec<PathBuf> = [&*ground.roots, &*ground.writable].concat();
+    for base in &bases {
+        all.own(base, ground);
         for name in protected::settings_names().filter(|name| name.name != OWN) {
-            if !policy.may_change(&root.join(name.name)) {
-                found.add(root, Path::new(name.name), name.why, roots);
+            if !policy.may_change(&base.join(name.name)) {
+                all.add(base, Path::new(name.name), name.why, &bases);
             }
         }
         for path in configured {
-            if let Ok(relative) = path.strip_prefix(root) {
-                found.add(root, relative, CONFIGURED, roots);
+            if let Ok(relative) = path.strip_prefix(base) {
+                all.add(base, relative, CONFIGURED, &bases);
             }
         }
     }
-    found
+    for setting in found.settings.iter().filter(|setting| !policy.may_change(&setting.path())) {
+        if all.deep.len() < DEEP_MAX {
+            all.add(&setting.base, &setting.relative, setting.why, &bases);
+        } else {
+            all.unheld.push((setting.path(), survey::stamp(&setting.path())));
+        }
+        all.deep.insert(setting.path());
+    }
+    all
 }
 
 impl Protected {
+    fn own(&mut self, base: &Path, ground: &Ground) {
+        let path = base.join(OWN);
+        let is_there = survey::exists(&path);
+        // Watched as well: whatever takes away too early what stands in for it opens nothing.
+        if !is_there || kept::is_empty(&path) {
+            let (root, relative) = (base.to_owned(), PathBuf::from(OWN));
+            let why = "zero's own settings";
+            self.watched.push(Watched { root, relative, why, before: Standing::Missing });
+        }
+        // Where nobody works, nothing is made to stand in.
+        if is_there || ground.roots.iter().any(|root| root == base) {
+            self.held.push(path);
+        }
+    }
+
     fn watch_target(&mut self, real: &Path, roots: &[PathBuf], why: &'static str) {
         let inside = roots.iter().find_map(|root| Some((root, real.strip_prefix(root).ok()?)));
         if let Some((root, relative)) = inside {
@@ -98,7 +136,8 @@ mod tests {
         std::os::unix::fs::symlink("shared/none", root.join(".fleet")).unwrap();
         std::fs::write(root.join("mine"), "").unwrap();
         let configured = [root.join("mine"), root.join("theirs"), "/elsewhere".into()];
-        let found = look(std::slice::from_ref(&root), &configured, &RiskPolicy);
+        let ground = Ground { roots: vec![root.clone()], ..Ground::default() };
+        let found = look(&ground, &Found::default(), &configured, &RiskPolicy);
         let names = [".zero", ".vscode", "shared/idea", "mine"];
         assert_eq!(found.held, names.map(|name| root.join(name)));
         let watched = |name: &str| found.watched.iter().any(|w| w.relative == Path::new(name));
@@ -113,6 +152,22 @@ mod tests {
         ] {
             assert!(watched(name), "{name}");
         }
-        assert!(!watched(".zero") && !watched(".vscode") && !watched("mine"));
+        assert!(watched(".zero"), "what stands in for it could be gone early");
+        assert!(!watched(".vscode") && !watched("mine"));
+    }
+
+    #[test]
+    fn of_too_much_further_down_some_is_only_looked_at() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        for number in 0..=DEEP_MAX {
+            std::fs::create_dir(root.join(number.to_string())).unwrap();
+            std::fs::write(root.join(format!("{number}/.envrc")), "").unwrap();
+        }
+        let ground = Ground { roots: vec![root.clone()], ..Ground::default() };
+        let found = super::super::terrain::Terrain::default().look(&ground);
+        let found = look(&ground, &found, &[], &RiskPolicy);
+        assert_eq!(found.held.len(), 1 + DEEP_MAX);
+        assert_eq!((found.unheld.len(), found.deep.len()), (1, DEEP_MAX + 1));
     }
 }
