@@ -635,14 +635,15 @@ async fn folders_that_settings_open_are_protected_inside() {
     let place = Setup { before: &before, writable, ..Setup::default() }.open();
     for repository in ["other", "shelf/inner"] {
         let at = place.path(repository).display().to_string();
-        place.works(&format!("cd {at} && echo x > new && git add new && git commit -qm x")).await;
+        let work = format!("(cd {at} && echo x > new && git add new && git commit -qm x)");
+        place.works(&work).await;
         for attack in [
             "echo evil > .git/hooks/pre-commit",
             "git config core.fsmonitor ./evil",
             "echo x > .vscode/tasks.json",
             "echo x > sub/.envrc",
         ] {
-            let facts = place.facts(&format!("cd {at} && {attack}")).await;
+            let facts = place.facts(&format!("(cd {at} && {attack})")).await;
             assert_ne!(facts["exit_code"], 0, "{attack}: {facts}");
         }
         for made in [".zero", "sub/.zero"] {
@@ -684,14 +685,15 @@ async fn what_stood_in_and_was_gone_early_opens_nothing() {
     let place = Setup { before: &before, ..Setup::default() }.open();
     std::fs::remove_dir_all(place.path("work/.git/hooks")).unwrap();
     let stand_ins = ["work/.zero", "work/.git/hooks"].map(|name| place.path(name));
-    let attack = "until mkdir .zero 2>/dev/null; do sleep 0.05; done; echo x > .zero/settings.json; \
-         until mkdir .git/hooks 2>/dev/null; do sleep 0.05; done; echo x > .git/hooks/pre-commit";
+    let attack = "touch begun; for folder in .zero .git/hooks; do for try in $(seq 200); do \
+         mkdir $folder 2>/dev/null && break; sleep 0.05; done; echo x > $folder/made || exit 1; done";
     let meddle = async {
+        let until = Instant::now() + Duration::from_secs(10);
+        while !place.path("work/begun").exists() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         for stand_in in &stand_ins {
-            let until = Instant::now() + Duration::from_secs(10);
-            while std::fs::remove_dir(stand_in).is_err() && Instant::now() < until {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            std::fs::remove_dir(stand_in).unwrap();
         }
     };
     let (facts, ()) = tokio::join!(place.facts(attack), meddle);
