@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use zero_sandbox::survey::{self, Stamp};
+use zero_sandbox::survey::{self, Scanned, Stamp};
 use zero_sandbox::{FileType, kept};
 
 use super::terrain::{Found, Ground};
@@ -85,11 +85,8 @@ pub(in crate::commands) fn repositories(ground: &Ground, found: &Found) -> Repos
         all.of_inner(folder, ground);
     }
     // Last, so that a repository full of them pushes no other one out.
-    let mut looked_at = 0;
-    while let Some((module, depth)) = all.pending.pop()
-        && looked_at < LOOKED_AT_MAX
-    {
-        looked_at += 1;
+    // They end: each lies one level less deep than its own may.
+    while let Some((module, depth)) = all.pending.pop() {
         all.of_git(&module, None, ground, depth);
     }
     all
@@ -144,12 +141,18 @@ impl Repositories {
 
     /// Protects what git runs or is steered by in a folder of its own.
     fn of_git(&mut self, git: &Path, work: Option<&Path>, ground: &Ground, depth: usize) {
-        if self.git_folders.len() >= LOOKED_AT_MAX || !self.git_folders.insert(git.to_owned()) {
+        if self.git_folders.len() >= LOOKED_AT_MAX {
+            return self.unheld.push((git.to_owned(), survey::stamp(git)));
+        }
+        if !self.git_folders.insert(git.to_owned()) {
             return;
         }
         if depth > 0 {
-            let modules = modules(&git.join("modules"));
-            self.pending.extend(modules.into_iter().map(|module| (module, depth - 1)));
+            match modules(&git.join("modules")) {
+                Some(found) => self.pending.extend(found.into_iter().map(|at| (at, depth - 1))),
+                // Whoever fills it must not hide one in it.
+                None => self.held.push(git.join("modules")),
+            }
         }
         if self.git_folders.len() > OPEN_MAX {
             return self.close(git);
@@ -173,7 +176,11 @@ impl Repositories {
                 self.included(&included, ground);
             }
         }
-        for worktree in folders_in(&git.join("worktrees")) {
+        let worktrees = folders_in(&git.join("worktrees")).unwrap_or_else(|| {
+            self.held.push(git.join("worktrees"));
+            Vec::new()
+        });
+        for worktree in worktrees {
             self.files.push(worktree.join("config.worktree"));
             for pointer in POINTERS {
                 self.hold_or_watch(&worktree, Path::new(pointer), REPOSITORY);
@@ -293,27 +300,39 @@ fn hooks_path(git: &Path, work: &Path) -> Option<PathBuf> {
     (path != work && !git.starts_with(&path)).then_some(path)
 }
 
-/// Repositories of submodules, whose names may have several parts.
-fn modules(folder: &Path) -> Vec<PathBuf> {
+/// Repositories of submodules, whose names may have several parts; `None` when there are too many
+/// to look at all.
+fn modules(folder: &Path) -> Option<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open: Vec<(PathBuf, usize)> =
-        folders_in(folder).into_iter().map(|folder| (folder, DEPTH_MAX)).collect();
+        folders_in(folder)?.into_iter().map(|folder| (folder, DEPTH_MAX)).collect();
     while let Some((folder, depth)) = open.pop() {
         if survey::exists(&folder.join("HEAD")) {
             found.push(folder);
-        } else if depth > 0 {
-            open.extend(folders_in(&folder).into_iter().map(|inner| (inner, depth - 1)));
+        } else {
+            let inner = folders_in(&folder)?;
+            if depth == 0 && !inner.is_empty() {
+                return None;
+            }
+            open.extend(inner.into_iter().map(|inner| (inner, depth.saturating_sub(1))));
         }
         if found.len() + open.len() > NAMES_MAX {
-            break;
+            return None;
         }
     }
-    found
+    Some(found)
 }
 
-fn folders_in(folder: &Path) -> Vec<PathBuf> {
-    let seen = survey::names(folder, NAMES_MAX).unwrap_or_default();
-    seen.into_iter().filter(|seen| seen.is_folder).map(|seen| seen.path).collect()
+/// The folders in a folder; `None` when it holds too much to see all.
+fn folders_in(folder: &Path) -> Option<Vec<PathBuf>> {
+    let mut folders = Vec::new();
+    let scanned = survey::scan(folder, NAMES_MAX, |name, is_folder| {
+        if is_folder {
+            folders.push(folder.join(name));
+        }
+    });
+    folders.sort();
+    (scanned != Scanned::Part).then_some(folders)
 }
 
 #[cfg(test)]
@@ -374,6 +393,9 @@ mod tests {
         let known = [HELD_FOLDERS, HELD_FILES, POINTERS, LEFT_TO_GIT].concat();
         for name in zero_policy::protected::git_names() {
             assert!(known.contains(&name.name), "{}", name.name);
+        }
+        for name in [HELD_FOLDERS, HELD_FILES].concat() {
+            assert!(STAND_INS.contains(&name), "{name}");
         }
     }
 
@@ -437,6 +459,14 @@ mod tests {
         let closed = |path: &PathBuf| path.ends_with(".git");
         assert_eq!(found.held.iter().filter(|path| closed(path)).count(), CLOSED_MAX);
         assert_eq!(found.unheld.len(), HELD_FOLDERS.len() + HELD_FILES.len());
+    }
+
+    #[test]
+    fn a_folder_of_modules_that_cannot_be_seen_through_is_held_whole() {
+        let place = Place::new(&["w/.git/modules/1/2/3/4/5/6/7/8"]);
+        place.git("w/.git");
+        place.git("w/.git/modules/1/2/3/4/5/6/7/8/9");
+        assert!(place.found("w").held.contains(&place.path("w/.git/modules")));
     }
 
     #[test]
