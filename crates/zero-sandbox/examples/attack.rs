@@ -44,6 +44,8 @@ struct Plan {
     layers: Use,
     /// Runs beside the command, in a network of both, and says when it is ready.
     server: Option<CommandSpec>,
+    /// What happens on the host while walls stand ready for the command. None: they do not.
+    meanwhile: Option<Vec<String>>,
 }
 
 fn main() -> ExitCode {
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
 }
 
 fn confine(plan: &str) -> ExitCode {
-    let Plan { profile, command, layers, server } =
+    let Plan { profile, command, layers, server, meanwhile } =
         serde_json::from_slice(&fs::read(plan).unwrap()).unwrap();
     let warden = Warden::start_with(Settings { layers, ..Settings::default() }).unwrap();
     let net = server.as_ref().map(|_| Arc::new(SessionNet::alone(&warden).unwrap()));
@@ -81,8 +83,15 @@ fn confine(plan: &str) -> ExitCode {
         BufReader::new(File::from(output)).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
     }
+    if let Some(meanwhile) = &meanwhile {
+        stand_ready(&warden, order(CommandSpec { program: "true".into(), ..command.clone() }));
+        happen(meanwhile);
+    }
     let mut running = match warden.spawn(order(command)) {
-        Ok(running) => running,
+        Ok(running) => {
+            fs::write(format!("{plan}.walls"), format!("{:?}", running.walls)).unwrap();
+            running
+        }
         Err(error) => {
             println!("refused: {error}");
             return ExitCode::from(3);
@@ -96,6 +105,49 @@ fn confine(plan: &str) -> ExitCode {
     match ended.signal {
         Some(signal) => ExitCode::from(128 + u8::try_from(signal).unwrap()),
         None => ExitCode::from(u8::try_from(ended.exit_code.unwrap()).unwrap()),
+    }
+}
+
+/// Runs something harmless, and waits until walls like those it had stand ready.
+fn stand_ready(warden: &Warden, harmless: Order) {
+    let running = warden.spawn(harmless).unwrap();
+    running.wait(Duration::from_secs(15)).unwrap();
+    drop(running);
+    let children = |pid: u32| -> Vec<u32> {
+        let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let list = list.unwrap_or_default();
+        list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+    };
+    // A keeper, bubblewrap, and our last step.
+    let stands = || {
+        let mut at = warden.pid().unwrap();
+        (0..3).all(|_| match children(at).as_slice() {
+            [only] => {
+                at = *only;
+                true
+            }
+            _ => false,
+        })
+    };
+    let until = std::time::Instant::now() + Duration::from_secs(15);
+    while !stands() {
+        assert!(std::time::Instant::now() < until, "no walls stand ready");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // It is looked at once more before it is relied on.
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+/// Something happens on the host: a program runs, or a socket is made.
+fn happen(what: &[String]) {
+    let words: Vec<&str> = what.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] => {}
+        // Open until this process ends.
+        ["bind", path] => std::mem::forget(UnixListener::bind(path).unwrap()),
+        [program, args @ ..] => {
+            assert!(Command::new(program).args(args).status().unwrap().success(), "{words:?}");
+        }
     }
 }
 

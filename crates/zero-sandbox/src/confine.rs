@@ -16,6 +16,7 @@
 pub(crate) mod filter;
 pub(crate) mod gaps;
 mod host_sockets;
+mod inside;
 pub(crate) mod landlock;
 mod layout;
 mod mounts;
@@ -24,35 +25,28 @@ mod restrict;
 pub(crate) mod stage;
 pub(crate) mod word;
 
-use std::ffi::{CStr, CString, NulError, OsString};
-use std::fs::File;
-use std::io::{self, Seek, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, CString, NulError};
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
 
 pub use self::gaps::Gap;
 
 use self::filter::Sockets;
+use self::inside::{Inside, Purpose};
 use self::landlock::{Grant, Rule, Tcp};
 use self::layout::{Layout, Said};
-use self::mounts::Mounts;
-use self::placeholders::Placeholders;
 use self::restrict::{Ready, RestrictError, Restrictions};
-use self::stage::{DOOR, Image, Plan};
-use crate::child;
-use crate::probe::{Bubblewrap, Layers};
+use self::stage::{Image, Plan};
+use crate::probe::Layers;
 use crate::profile::{CommandSpec, Network, Profile, Property};
 use crate::running::Confinement;
 
 /// Rules about files that one command may need.
 const RULES_MAX: usize = 8192;
-
-/// How much of what bubblewrap says about a failure is read.
-const COMPLAINT_BYTES_MAX: usize = 4096;
 
 /// Devices that hold nothing of anybody's. Not the terminals: those of the person are among them.
 const DEVICES: &[&str] =
@@ -66,9 +60,6 @@ pub(crate) enum Whose {
     /// The one in which it is started.
     Session,
 }
-
-/// Where the terminal of a command is in the child's own `/dev`.
-const CONSOLE: &str = "/dev/console";
 
 /// Why a command cannot be confined as its profile says.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +102,6 @@ pub(crate) enum ConfineError {
 /// A command that is ready to start, confined.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    image: Image,
     way: Way,
     confinement: Confinement,
 }
@@ -122,23 +112,7 @@ enum Way {
     /// Through bubblewrap and the last step inside it.
     Bubblewrap(Box<Inside>),
     /// The process gives everything up by itself.
-    Direct(Ready),
-}
-
-/// What belongs to a command behind mounts.
-#[derive(Debug)]
-struct Inside {
-    /// Handles that the program needs until it has started.
-    kept: Vec<OwnedFd>,
-    kept_numbers: Vec<RawFd>,
-    /// Where the last step says what becomes of the command.
-    word: OwnedFd,
-    /// Stands for input and output of bubblewrap, which has none.
-    nothing: OwnedFd,
-    /// What bubblewrap says when the walls cannot be put up.
-    complaints: OwnedFd,
-    processes: u64,
-    placeholders: Option<Placeholders>,
+    Direct(Image, Ready),
 }
 
 impl Prepared {
@@ -148,69 +122,126 @@ impl Prepared {
         profile: &Profile,
         layers: &Layers,
         command: &CommandSpec,
-        streams: [RawFd; 3],
+        streams: [&OwnedFd; 3],
         whose: Whose,
     ) -> Result<Self, ConfineError> {
-        let Profile { writable, protected, protected_files, masked, tmp, .. } = profile;
-        let held = protected.iter().chain(protected_files);
-        let mut paths = writable.iter().chain(held).chain(masked).chain([tmp, &command.folder]);
-        if let Some(path) = paths.find(|path| !path.is_absolute()) {
-            return Err(ConfineError::NotAbsolute { path: path.clone() });
-        }
-        if !profile.tmp.is_dir() {
-            return Err(ConfineError::NoTmp { path: profile.tmp.clone() });
-        }
-        let layout = Layout::new(profile);
-        if layout.of(Said::Writable).any(|path| path == Path::new("/")) {
-            return Err(ConfineError::WritableRoot);
-        }
-        let readable = match &layers.bubblewrap {
-            Ok(_) => Some(vec![Rule::new("/", Grant::Read)]),
-            Err(_) => landlock::readable_except(&hidden_without_mounts(&layout), RULES_MAX),
-        };
-        let gaps = gaps::find(profile, layers, &layout, readable.is_some());
-        if gaps.iter().any(|gap| !profile.weaknesses.contains(&gap.property)) {
-            let not_allowed = |gap: &Gap| !profile.weaknesses.contains(&gap.property);
-            return Err(ConfineError::Unenforceable(
-                gaps.into_iter().filter(not_allowed).collect(),
-            ));
-        }
-        let readable = readable.unwrap_or_else(|| vec![Rule::new("/", Grant::Read)]);
-        let restrictions = restrictions(profile, layers, &layout, readable);
-        let (image, way) = match &layers.bubblewrap {
+        let intent = Intent::new(profile, layers, &command.folder, &|_| false)?;
+        let way = match &layers.bubblewrap {
             Ok(bubblewrap) => {
-                through(bubblewrap, profile, &layout, restrictions, command, streams, whose)?
+                let terminal = inside::terminal_name(streams[0]);
+                let (layout, folder) = (&intent.layout, command.folder.as_path());
+                let terminal = terminal.as_deref();
+                let purpose = Purpose { bubblewrap, profile, layout, folder, terminal, whose };
+                let mut inside = Inside::new(&purpose)?;
+                let plan = intent.plan(command)?;
+                inside.give(&plan, streams).map_err(ConfineError::HandOver)?;
+                Way::Bubblewrap(Box::new(inside))
             }
-            Err(_) => direct(profile, &restrictions, command)?,
+            Err(_) => {
+                let image = Image::new(&with_tmp(command, &profile.tmp))?;
+                Way::Direct(image, Ready::new(&intent.restrictions, &command.folder)?)
+            }
         };
-        let holds = Property::ALL.into_iter().filter(|property| !gaps::has(&gaps, *property));
-        let confinement = Confinement { holds: holds.collect(), missing: gaps };
-        Ok(Self { image, way, confinement })
+        Ok(Self { way, confinement: intent.confinement })
+    }
+
+    /// Prepares walls for a command under `profile` that is not known yet, but for where it will
+    /// start. None where a command needs nothing that could be prepared.
+    pub(crate) fn ahead(
+        profile: &Profile,
+        layers: &Layers,
+        folder: &Path,
+    ) -> Result<Option<Self>, ConfineError> {
+        let Ok(bubblewrap) = &layers.bubblewrap else { return Ok(None) };
+        let intent = Intent::new(profile, layers, folder, &|_| false)?;
+        let (layout, terminal, whose) = (&intent.layout, None, Whose::Own);
+        let inside =
+            Inside::new(&Purpose { bubblewrap, profile, layout, folder, terminal, whose })?;
+        let way = Way::Bubblewrap(Box::new(inside));
+        Ok(Some(Self { way, confinement: intent.confinement }))
+    }
+
+    /// After walls were put up [ahead](Self::ahead): waits until they stand. False when they will
+    /// not, or not in time.
+    pub(crate) fn wait_until_up(&mut self, limit: Duration) -> bool {
+        match &mut self.way {
+            Way::Bubblewrap(inside) => inside.wait_until_up(limit),
+            Way::Direct(..) => false,
+        }
+    }
+
+    /// Whether walls that were put up ahead are those a command would get now that starts in
+    /// `folder`, under the same profile and layers and with a network of its own.
+    pub(crate) fn still_stands(
+        &mut self,
+        profile: &Profile,
+        layers: &Layers,
+        folder: &Path,
+    ) -> bool {
+        self.intent_if_standing(profile, layers, folder, None).is_some()
+    }
+
+    /// Gives walls that were put up ahead their command, if they are those that it would get now.
+    /// Where they are not, or it fails, they are of no more use.
+    pub(crate) fn take(
+        &mut self,
+        profile: &Profile,
+        layers: &Layers,
+        command: &CommandSpec,
+        streams: [&OwnedFd; 3],
+    ) -> bool {
+        let terminal = inside::terminal_name(streams[0]);
+        let folder = command.folder.as_path();
+        let intent = self.intent_if_standing(profile, layers, folder, terminal.as_deref());
+        let (Some(intent), Way::Bubblewrap(inside)) = (intent, &mut self.way) else { return false };
+        let Ok(plan) = intent.plan(command) else { return false };
+        self.confinement = intent.confinement;
+        inside.give(&plan, streams).is_ok()
+    }
+
+    fn intent_if_standing(
+        &mut self,
+        profile: &Profile,
+        layers: &Layers,
+        folder: &Path,
+        terminal: Option<&Path>,
+    ) -> Option<Intent> {
+        let (Way::Bubblewrap(inside), Ok(bubblewrap)) = (&mut self.way, &layers.bubblewrap) else {
+            return None;
+        };
+        let intent = Intent::new(profile, layers, folder, &|path| inside.stands_in(path)).ok()?;
+        let (layout, whose) = (&intent.layout, Whose::Own);
+        let purpose = Purpose { bubblewrap, profile, layout, folder, terminal, whose };
+        inside.still_stands(&purpose).then_some(intent)
+    }
+
+    fn image(&self) -> &Image {
+        match &self.way {
+            Way::Bubblewrap(inside) => &inside.image,
+            Way::Direct(image, _) => image,
+        }
     }
 
     /// The program to execute.
     pub(crate) fn program(&self) -> &CStr {
-        &self.image.program
+        &self.image().program
     }
 
     /// Its arguments, its name first.
     pub(crate) fn argv(&self) -> &[CString] {
-        &self.image.argv
+        &self.image().argv
     }
 
     /// Its environment.
     pub(crate) fn envp(&self) -> &[CString] {
-        &self.image.envp
+        &self.image().envp
     }
 
     /// The streams of the program, where they are not those of the command.
     pub(crate) fn own_streams(&self) -> Option<[RawFd; 3]> {
         match &self.way {
-            Way::Bubblewrap(inside) => {
-                let Inside { nothing, complaints, .. } = &**inside;
-                Some([nothing.as_raw_fd(), nothing.as_raw_fd(), complaints.as_raw_fd()])
-            }
-            Way::Direct(_) => None,
+            Way::Bubblewrap(inside) => Some(inside.streams()),
+            Way::Direct(..) => None,
         }
     }
 
@@ -230,9 +261,9 @@ impl Prepared {
         match &self.way {
             Way::Bubblewrap(inside) => {
                 restrict::take_defaults()?;
-                restrict::close_on_exec(&inside.kept_numbers)
+                restrict::close_on_exec(inside.kept_numbers())
             }
-            Way::Direct(ready) => Ok(ready.apply()?),
+            Way::Direct(_, ready) => Ok(ready.apply()?),
         }
     }
 
@@ -240,7 +271,7 @@ impl Prepared {
     /// an end only when nobody out here could say anything.
     pub(crate) fn launched(&mut self) {
         if let Way::Bubblewrap(inside) = &mut self.way {
-            inside.kept.clear();
+            inside.launched();
         }
     }
 
@@ -248,25 +279,33 @@ impl Prepared {
     /// program is the command itself.
     pub(crate) fn word(&self) -> Option<&OwnedFd> {
         match &self.way {
-            Way::Bubblewrap(inside) => Some(&inside.word),
-            Way::Direct(_) => None,
+            Way::Bubblewrap(inside) => inside.word(),
+            Way::Direct(..) => None,
         }
     }
 
     /// What was said about walls that could not be put up.
     pub(crate) fn complaints(&self) -> String {
-        let Way::Bubblewrap(inside) = &self.way else { return String::new() };
-        let mut bytes = vec![0; COMPLAINT_BYTES_MAX];
-        let count = rustix::io::pread(&inside.complaints, &mut bytes, 0).unwrap_or(0);
-        bytes.truncate(count);
-        String::from_utf8_lossy(&bytes).trim().to_owned()
+        match &self.way {
+            Way::Bubblewrap(inside) => inside.complaints(),
+            Way::Direct(..) => String::new(),
+        }
+    }
+
+    /// Whether something of the host is gone on which the walls were to stand.
+    pub(crate) fn lacks_something(&self) -> bool {
+        match &self.way {
+            Way::Bubblewrap(inside) => inside.lacks_something(),
+            Way::Direct(..) => false,
+        }
     }
 
     /// Processes of the tree that belong to the walls and not to the command.
     pub(crate) fn own_processes(&self) -> u64 {
         match &self.way {
-            Way::Bubblewrap(inside) => inside.processes,
-            Way::Direct(_) => 0,
+            // Bubblewrap and the last step.
+            Way::Bubblewrap(_) => 2,
+            Way::Direct(..) => 0,
         }
     }
 
@@ -279,8 +318,67 @@ impl Prepared {
     /// command; dropping does the same.
     pub(crate) fn cleanup(&mut self) {
         if let Way::Bubblewrap(inside) = &mut self.way {
-            inside.placeholders = None;
+            inside.cleanup();
         }
+    }
+}
+
+/// A profile brought together with the layers of this machine, at one moment.
+struct Intent {
+    layout: Layout,
+    restrictions: Restrictions,
+    confinement: Confinement,
+}
+
+impl Intent {
+    /// Changes nothing. What `stands_in` for something missing is taken for missing.
+    fn new(
+        profile: &Profile,
+        layers: &Layers,
+        folder: &Path,
+        stands_in: &dyn Fn(&Path) -> bool,
+    ) -> Result<Self, ConfineError> {
+        let Profile { writable, protected, protected_files, masked, tmp, .. } = profile;
+        let held = protected.iter().chain(protected_files);
+        let named = writable.iter().chain(held).chain(masked).chain([tmp]);
+        let mut paths = named.map(PathBuf::as_path).chain([folder]);
+        if let Some(path) = paths.find(|path| !path.is_absolute()) {
+            return Err(ConfineError::NotAbsolute { path: path.to_owned() });
+        }
+        if !profile.tmp.is_dir() {
+            return Err(ConfineError::NoTmp { path: profile.tmp.clone() });
+        }
+        let layout = Layout::new(profile, stands_in);
+        if layout.of(Said::Writable).any(|path| path == Path::new("/")) {
+            return Err(ConfineError::WritableRoot);
+        }
+        let readable = match &layers.bubblewrap {
+            Ok(_) => Some(vec![Rule::new("/", Grant::Read)]),
+            Err(_) => landlock::readable_except(&hidden_without_mounts(&layout), RULES_MAX),
+        };
+        let gaps = gaps::find(profile, layers, &layout, readable.is_some());
+        if gaps.iter().any(|gap| !profile.weaknesses.contains(&gap.property)) {
+            let not_allowed = |gap: &Gap| !profile.weaknesses.contains(&gap.property);
+            return Err(ConfineError::Unenforceable(
+                gaps.into_iter().filter(not_allowed).collect(),
+            ));
+        }
+        let readable = readable.unwrap_or_else(|| vec![Rule::new("/", Grant::Read)]);
+        let restrictions = restrictions(profile, layers, &layout, readable);
+        let holds = Property::ALL.into_iter().filter(|property| !gaps::has(&gaps, *property));
+        let confinement = Confinement { holds: holds.collect(), missing: gaps };
+        Ok(Self { layout, restrictions, confinement })
+    }
+
+    /// What the last step inside has to do.
+    fn plan(&self, command: &CommandSpec) -> Result<Plan, ConfineError> {
+        let mut restrictions = self.restrictions.clone();
+        if let Some(sockets) = restrictions.sockets {
+            // Made here, where it was made before; the last step would begin from nothing.
+            let filter = filter::program(sockets).map_err(RestrictError::from)?;
+            restrictions.filter = filter::to_numbers(&filter);
+        }
+        Ok(Plan { command: with_tmp(command, Path::new(mounts::TMP)), restrictions })
     }
 }
 
@@ -330,131 +428,9 @@ fn restrictions(
     }
 }
 
-fn direct(
-    profile: &Profile,
-    restrictions: &Restrictions,
-    command: &CommandSpec,
-) -> Result<(Image, Way), ConfineError> {
-    let image = Image::new(&with_tmp(command, &profile.tmp))?;
-    Ok((image, Way::Direct(Ready::new(restrictions, &command.folder)?)))
-}
-
-fn through(
-    bubblewrap: &Bubblewrap,
-    profile: &Profile,
-    layout: &Layout,
-    mut restrictions: Restrictions,
-    command: &CommandSpec,
-    streams: [RawFd; 3],
-    whose: Whose,
-) -> Result<(Image, Way), ConfineError> {
-    if !child::can_be_helper() {
-        return Err(ConfineError::NoHelper);
-    }
-    if let Some(sockets) = restrictions.sockets {
-        // Made here, where it was made before; the last step would begin from nothing.
-        let filter = filter::program(sockets).map_err(RestrictError::from)?;
-        restrictions.filter = filter::to_numbers(&filter);
-    }
-    placeholders::sweep(&profile.tmp);
-    let mut placeholders = Placeholders::beside(&profile.tmp);
-    let mounts = Mounts::new(profile, &command.folder, layout, &mut placeholders)
-        .map_err(ConfineError::Mounts)?;
-    let hand_over = |errno: Errno| ConfineError::HandOver(errno.into());
-    let (word, inner_word) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(hand_over)?;
-    rustix::fs::fcntl_setfl(&word, OFlags::NONBLOCK).map_err(hand_over)?;
-    let plan = Plan {
-        command: with_tmp(command, Path::new(mounts::TMP)),
-        restrictions,
-        word: inner_word.as_raw_fd(),
-        streams,
-    };
-    let plan = serde_json::to_vec(&plan).map_err(|error| ConfineError::HandOver(error.into()))?;
-    let plan = in_memory(&plan).map_err(ConfineError::HandOver)?;
-    let binary = this_binary().map_err(ConfineError::HandOver)?;
-
-    let mut args: Vec<OsString> = bubblewrap.base().map(OsString::from).collect();
-    if profile.network != Network::Host && whose == Whose::Own {
-        args.push("--unshare-net".into());
-    }
-    let memory = bubblewrap.shared_memory(profile.limits.memory_bytes);
-    args.extend(memory.into_iter().map(OsString::from));
-    args.extend(mounts.args);
-    if let Some(terminal) = terminal_name(streams) {
-        // The child has terminals of its own, among which the one it was given has no name. Without
-        // one, programs that ask for it believe that there is no terminal.
-        args.extend(["--dev-bind".into(), terminal.into(), CONSOLE.into()]);
-    }
-    let link = format!("/proc/self/fd/{}", binary.as_raw_fd());
-    args.extend(["--symlink", &link, DOOR, "--chdir", "/"].map(OsString::from));
-    let args = in_memory(&zero_ended(&args)).map_err(ConfineError::HandOver)?;
-
-    let words = [
-        bubblewrap.path().as_os_str().to_owned(),
-        "--args".into(),
-        args.as_raw_fd().to_string().into(),
-        "--".into(),
-        DOOR.into(),
-        plan.as_raw_fd().to_string().into(),
-    ];
-    let argv: Vec<CString> =
-        words.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
-    let program = CString::new(bubblewrap.path().as_os_str().as_bytes())?;
-    let kept: Vec<OwnedFd> =
-        mounts.empty_files.into_iter().chain([args, plan, binary, inner_word]).collect();
-    let kept_numbers = kept.iter().map(AsRawFd::as_raw_fd).chain(streams).collect();
-    // An empty environment: bubblewrap must not load what the command's variables name.
-    let image = Image { program, argv, envp: Vec::new() };
-    let inside = Inside {
-        kept,
-        kept_numbers,
-        word,
-        nothing: nothing().map_err(ConfineError::HandOver)?,
-        complaints: in_memory(&[]).map_err(ConfineError::HandOver)?,
-        // Bubblewrap and the last step.
-        processes: 2,
-        placeholders: Some(placeholders),
-    };
-    Ok((image, Way::Bubblewrap(Box::new(inside))))
-}
-
 fn with_tmp(command: &CommandSpec, tmp: &Path) -> CommandSpec {
     let mut command = command.clone();
     command.environment.retain(|(name, _)| name != "TMPDIR");
     command.environment.push(("TMPDIR".into(), tmp.into()));
     command
-}
-
-fn zero_ended(words: &[OsString]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.as_bytes().iter().copied().chain([0])).collect()
-}
-
-fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(rustix::fs::memfd_create("zero", MemfdFlags::CLOEXEC)?);
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file.into())
-}
-
-/// The name of the terminal that a command is given, if it is given one that has a name here.
-fn terminal_name([stdin, ..]: [RawFd; 3]) -> Option<PathBuf> {
-    let handle = PathBuf::from(format!("/proc/self/fd/{stdin}"));
-    let name = rustix::fs::readlink(&handle, Vec::new()).ok()?.into_string().ok()?;
-    let (given, named) = (rustix::fs::stat(&handle).ok()?, rustix::fs::stat(&name).ok()?);
-    let is_device = rustix::fs::FileType::from_raw_mode(given.st_mode).is_char_device();
-    let is_same = (given.st_dev, given.st_ino) == (named.st_dev, named.st_ino);
-    (is_device && is_same && name.starts_with("/dev/pts/")).then(|| name.into())
-}
-
-/// A stream that leads nowhere.
-fn nothing() -> io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?)
-}
-
-/// This binary, also when another one has taken its path since.
-#[expect(clippy::disallowed_methods, reason = "our own binary is no person's file")]
-fn this_binary() -> io::Result<OwnedFd> {
-    Ok(File::open("/proc/self/exe")?.into())
 }

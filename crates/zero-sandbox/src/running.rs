@@ -27,6 +27,8 @@ pub struct Running {
     pub confinement: Confinement,
     /// What enforces its limits.
     pub limits: LimitsReport,
+    /// When its walls were put up.
+    pub walls: WallsWere,
     /// Where its input is written to; dropping it ends the input. None with a terminal.
     pub stdin: Option<OwnedFd>,
     /// Where its output is read from. With a terminal, this is the terminal: input goes there too.
@@ -112,6 +114,16 @@ pub enum KillReason {
     OutputLimit,
 }
 
+/// When the walls of a command were put up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WallsWere {
+    /// When it was ordered.
+    PutUp,
+    /// Before, and they were still those that it would have got then.
+    Ready,
+}
+
 /// Which promises of its profile hold for a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
@@ -190,13 +202,14 @@ impl Running {
         pid: i32,
         limits: LimitsReport,
         confinement: Confinement,
+        walls: WallsWere,
         channel: OwnedFd,
         ends: Ends,
     ) -> Self {
         let Ends { stdin, stdout, stderr } = ends;
         let ended = Mutex::new(None);
         let channel = Arc::new(channel);
-        Self { pid, confinement, limits, stdin, stdout, stderr, channel, ended }
+        Self { pid, confinement, limits, walls, stdin, stdout, stderr, channel, ended }
     }
 
     /// Readable as soon as the command has ended, and from then on.

@@ -2,7 +2,7 @@
 //!
 //! The warden is this program again under another name, with one thread and nothing of zero's in
 //! it. For each command it forks a keeper, which confines and starts it, watches its limits and
-//! ends its whole tree. Both notice when zero is gone, however it went, and take everything along.
+//! ends its whole tree; the keeper of the next command puts up the walls of the last one ahead. All notice when zero is gone, however it went, and take everything along.
 //!
 //! ```text
 //! zero ──orders──► warden ──forks──► keeper ──forks──► command and what comes of it
@@ -11,6 +11,7 @@
 //!
 //! Not here: what a command may do ([`Profile`]), what becomes of its output ([`crate::drain`]).
 
+mod ahead;
 mod keeper;
 mod launch;
 mod lookup;
@@ -42,6 +43,8 @@ pub use serve::main;
 pub const ARGV0: &str = "zero-warden";
 /// What is left of a command may take this long to end after its main process.
 pub(crate) const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
+/// How long walls stand ready after a command: as long as an agent thinks as a rule.
+const READY_FOR: Duration = Duration::from_secs(20);
 /// How long a command may take to start.
 const START_MAX: Duration = Duration::from_secs(30);
 /// How long the end of a warden is waited for.
@@ -121,12 +124,22 @@ impl Use {
 }
 
 /// How a warden works.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What enforces limits.
     pub limits_by: LimitsBy,
     /// Which layers of confinement are used.
     pub layers: Use,
+    /// How long after a command walls like its own stand ready for the next one. What stands in for
+    /// missing files stays as long. With no time at all, none are put up ahead.
+    pub ready_for: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (limits_by, layers) = (LimitsBy::default(), Use::default());
+        Self { limits_by, layers, ready_for: READY_FOR }
+    }
 }
 
 /// Why a command did not start. Nothing of it runs.
@@ -233,9 +246,9 @@ impl Warden {
             |step: &'static str| move |source: io::Error| SpawnError::System { step, source };
         let (ends, child_ends) = stdio::open(stdio).map_err(system("opening its streams"))?;
         let (channel, keeper_channel) = message::channel().map_err(system("a channel to it"))?;
-        let Settings { limits_by, layers } = self.settings;
+        let Settings { limits_by, layers, ready_for } = self.settings;
         let joins = net.is_some();
-        let text = OrderText { command, profile, timeout, limits_by, layers, joins };
+        let text = OrderText { command, profile, timeout, limits_by, layers, ready_for, joins };
         let memory = text.to_memory().map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => SpawnError::TooLarge,
             _ => system("writing the order")(error),
@@ -360,8 +373,8 @@ fn started(channel: OwnedFd, ends: Ends, command: &CommandSpec) -> Result<Runnin
     let until = Instant::now() + START_MAX;
     loop {
         match message::receive_now::<Told>(&channel) {
-            Ok(Some(Told::Started { pid, limits, confinement })) => {
-                return Ok(Running::new(pid, limits, confinement, channel, ends));
+            Ok(Some(Told::Started { pid, limits, confinement, walls })) => {
+                return Ok(Running::new(pid, limits, confinement, walls, channel, ends));
             }
             Ok(Some(Told::Failed(failure))) => return Err(explained(failure, command)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

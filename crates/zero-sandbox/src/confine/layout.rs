@@ -38,21 +38,22 @@ pub(crate) enum Said {
 
 impl Layout {
     /// Resolves the paths of `profile`. Folders to write to and files to mask that do not exist
-    /// need nothing.
-    pub(crate) fn new(profile: &Profile) -> Self {
+    /// need nothing. What `stands_in` for something missing is taken for missing.
+    pub(crate) fn new(profile: &Profile, stands_in: &dyn Fn(&Path) -> bool) -> Self {
         let mut layout = Self { said: BTreeMap::new(), missing: Vec::new(), links: Vec::new() };
         for path in &profile.writable {
             layout.say(path, Said::Writable);
         }
-        for path in &profile.masked {
+        for path in profile.masked.iter().filter(|path| !stands_in(path)) {
             layout.say(path, Said::Masked);
         }
-        for path in &profile.protected {
-            layout.protect(path, StandIn::Folder, &profile.writable);
-        }
-        for path in &profile.protected_files {
-            layout.protect(path, StandIn::File, &profile.writable);
-        }
+        let mut protect = |paths: &[PathBuf], shape| {
+            for path in paths {
+                layout.protect(path, shape, &profile.writable, stands_in);
+            }
+        };
+        protect(&profile.protected, StandIn::Folder);
+        protect(&profile.protected_files, StandIn::File);
         layout.missing.sort();
         // A folder comes before a file: where something lies beneath, it has to be one.
         layout.missing.dedup_by(|later, earlier| later.0 == earlier.0);
@@ -71,22 +72,38 @@ impl Layout {
     }
 
     /// Follows a protected path down from the folder that would let it be changed.
-    fn protect(&mut self, path: &Path, stand_in: StandIn, writable: &[PathBuf]) {
+    fn protect(
+        &mut self,
+        path: &Path,
+        shape: StandIn,
+        writable: &[PathBuf],
+        stands_in: &dyn Fn(&Path) -> bool,
+    ) {
         for root in writable {
             let Ok(real) = root.canonicalize() else { continue };
             let Ok(rest) = path.strip_prefix(root).or_else(|_| path.strip_prefix(&real)) else {
                 continue;
             };
-            self.protect_beneath(real, rest, stand_in);
+            self.protect_beneath(real, rest, shape, stands_in);
         }
     }
 
-    fn protect_beneath(&mut self, root: PathBuf, rest: &Path, stand_in: StandIn) {
+    fn protect_beneath(
+        &mut self,
+        root: PathBuf,
+        rest: &Path,
+        shape: StandIn,
+        stands_in: &dyn Fn(&Path) -> bool,
+    ) {
         let mut at = root;
         let mut parts = rest.components();
         while let Some(part) = parts.next() {
             at.push(part);
-            match at.symlink_metadata() {
+            let facts = match stands_in(&at) {
+                true => Err(io::ErrorKind::NotFound.into()),
+                false => at.symlink_metadata(),
+            };
+            match facts {
                 Ok(facts) if facts.is_symlink() => {
                     self.links.push(at.clone());
                     // What it points at can be held; the link itself cannot.
@@ -98,7 +115,7 @@ impl Layout {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let is_last = parts.next().is_none();
-                    self.missing.push((at, if is_last { stand_in } else { StandIn::Folder }));
+                    self.missing.push((at, if is_last { shape } else { StandIn::Folder }));
                     return;
                 }
                 Err(_) => break,
@@ -178,7 +195,7 @@ pub(super) mod tests {
         let mut profile = profile(&root, &["ws"], &protected);
         let files = ["ws/.git/config", "ws/.git/info/attributes"];
         profile.protected_files = files.map(|name| root.join(name)).to_vec();
-        let layout = Layout::new(&profile);
+        let layout = Layout::new(&profile, &|_| false);
         let held: Vec<_> = layout.of(Said::Protected).collect();
         assert_eq!(held, [root.join("ws/.git/hooks"), root.join("ws/real")]);
         let missing = [
@@ -188,6 +205,10 @@ pub(super) mod tests {
         ];
         assert_eq!(layout.missing, missing);
         assert_eq!(layout.links, [root.join("ws/link")]);
+        std::fs::create_dir(root.join("ws/.git/info")).unwrap();
+        let stands_in = |path: &Path| path == root.join("ws/.git/info");
+        let again = Layout::new(&profile, &stands_in);
+        assert_eq!(again.missing, missing);
         assert_eq!(layout.writable_above(&root.join("ws/.git/x")), Some(&*root.join("ws")));
         assert_eq!(layout.writable_above(&root.join("ws/.git/hooks/x")), None);
     }

@@ -23,7 +23,7 @@ const RUN: &str = "/run";
 
 /// Parts of [`RUN`] that hold files and not services: what systems keep there that programs need
 /// to find libraries and name servers, and people's disks.
-const RUN_KEPT: &[&str] = &[
+pub(crate) const RUN_KEPT: &[&str] = &[
     "/run/current-system",
     "/run/opengl-driver",
     "/run/booted-system",
@@ -40,12 +40,22 @@ const STAND_TRIES_MAX: usize = 8;
 /// More files than this are not hidden one by one: bubblewrap looks at every mount for each.
 pub(crate) const HIDDEN_MAX: usize = 512;
 
-/// Arguments for bubblewrap and what they refer to.
-#[derive(Debug)]
+/// What is mounted where. Two that are the same make the same of a host that is the same.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mounts {
-    pub(crate) args: Vec<OsString>,
-    /// Empty files that are mounted over hidden ones, by number.
-    pub(crate) empty_files: Vec<OwnedFd>,
+    args: Vec<Arg>,
+    /// Every path of the profile and of the host at which something is mounted.
+    paths: Vec<PathBuf>,
+    /// Those of them in the host's `/tmp` that are shown in the private one.
+    shown_in_tmp: Vec<PathBuf>,
+}
+
+/// One argument for bubblewrap.
+#[derive(Debug, PartialEq, Eq)]
+enum Arg {
+    Word(OsString),
+    /// The number of an empty file, which is mounted over a hidden one.
+    EmptyFile,
 }
 
 /// What is mounted at a path. The strictest comes last.
@@ -58,23 +68,12 @@ enum Mount {
 }
 
 impl Mounts {
-    /// Says `layout` in mounts. Folders that stand in for what is missing are made here.
-    pub(crate) fn new(
-        profile: &Profile,
-        folder: &Path,
-        layout: &Layout,
-        placeholders: &mut Placeholders,
-    ) -> io::Result<Self> {
+    /// Says `layout` in mounts. Makes nothing yet.
+    pub(crate) fn new(profile: &Profile, folder: &Path, layout: &Layout) -> io::Result<Self> {
         let mut tree = Tree { layout, mounts: BTreeMap::new() };
         tree.said();
-        for path in layout.of(Said::Protected) {
-            placeholders.share(path)?;
-        }
-        for (path, stand_in) in &layout.missing {
-            if layout.writable_above(path).is_some() {
-                placeholders.stand_in(path, *stand_in)?;
-                tree.hold(path, Mount::ReadOnly);
-            }
+        for (path, ..) in missing(layout) {
+            tree.hold(path, Mount::ReadOnly);
         }
         let folders = layout.of(Said::Writable).chain([folder]);
         for socket in host_sockets::listening(folders) {
@@ -85,17 +84,68 @@ impl Mounts {
         if tree.is_out_of_sight(folder) && layout.word_on(folder).is_none() {
             tree.put(folder, Mount::ReadOnly);
         }
-        for path in tree.mounts.keys().filter(|path| tree.is_shown_in_tmp(path)) {
-            stand_on(path, &profile.tmp, placeholders)?;
+        let hidden = tree.mounts.values().filter(|mount| **mount == Mount::HiddenFile).count();
+        if hidden > HIDDEN_MAX {
+            let why = format!(
+                "more than {HIDDEN_MAX} files would have to be hidden one by one: deny reading \
+                 whole folders instead of the files in them, or fewer files"
+            );
+            return Err(io::Error::other(why));
         }
-        let mut mounts = Self { args: Vec::new(), empty_files: Vec::new() };
+        let paths = || tree.mounts.keys().cloned();
+        let shown_in_tmp = paths().filter(|path| tree.is_shown_in_tmp(path)).collect();
+        let mut mounts = Self { args: Vec::new(), paths: paths().collect(), shown_in_tmp };
         mounts.own(profile);
-        mounts.tree(&tree.mounts)?;
+        mounts.tree(&tree.mounts);
         Ok(mounts)
     }
 
+    /// Makes what stands in for what is missing, and shares what others made.
+    pub(crate) fn stand(
+        &self,
+        profile: &Profile,
+        layout: &Layout,
+        placeholders: &mut Placeholders,
+    ) -> io::Result<()> {
+        for path in layout.of(Said::Protected) {
+            placeholders.share(path, layout.writable_above(path).unwrap_or(path))?;
+        }
+        for (path, root, stand_in) in missing(layout) {
+            placeholders.share_above(path, root)?;
+            placeholders.stand_in(path, stand_in)?;
+        }
+        for path in &self.shown_in_tmp {
+            stand_on(path, &profile.tmp, placeholders)?;
+        }
+        Ok(())
+    }
+
+    /// The arguments for bubblewrap, and the empty files they name by number.
+    #[expect(clippy::disallowed_methods, reason = "the empty device is no person's file")]
+    pub(crate) fn args(&self) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
+        let mut empty_files = Vec::new();
+        let mut args = Vec::with_capacity(self.args.len());
+        for arg in &self.args {
+            args.push(match arg {
+                Arg::Word(word) => word.clone(),
+                Arg::EmptyFile => {
+                    let file = OwnedFd::from(File::open("/dev/null")?);
+                    let number = file.as_raw_fd().to_string();
+                    empty_files.push(file);
+                    number.into()
+                }
+            });
+        }
+        Ok((args, empty_files))
+    }
+
+    /// The paths of the profile and of the host at which something is mounted.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().map(PathBuf::as_path)
+    }
+
     fn push<const N: usize>(&mut self, args: [&dyn AsArg; N]) {
-        self.args.extend(args.iter().map(|arg| arg.as_arg()));
+        self.args.extend(args.iter().map(|arg| Arg::Word(arg.as_arg())));
     }
 
     /// What is the child's own.
@@ -107,7 +157,7 @@ impl Mounts {
         self.push([&"--bind", &profile.tmp.as_path(), &TMP]);
     }
 
-    fn tree(&mut self, mounts: &BTreeMap<PathBuf, Mount>) -> io::Result<()> {
+    fn tree(&mut self, mounts: &BTreeMap<PathBuf, Mount>) {
         for (path, mount) in mounts {
             let path = &path.as_path();
             match mount {
@@ -120,9 +170,9 @@ impl Mounts {
                     self.push([&"--perms", &mode, &"--tmpfs", path]);
                 }
                 Mount::HiddenFile => {
-                    let number = self.empty_file()?.to_string();
-                    let number = &number.as_str();
-                    self.push([&"--perms", &"0000", &"--ro-bind-data", number, path]);
+                    self.push([&"--perms", &"0000", &"--ro-bind-data"]);
+                    self.args.push(Arg::EmptyFile);
+                    self.push([path]);
                 }
             }
         }
@@ -134,23 +184,14 @@ impl Mounts {
         self.push([&"--remount-ro", &RUN]);
         // Root owns the kernel's settings in it, and needs no capability to write to them.
         self.push([&"--remount-ro", &"/proc"]);
-        Ok(())
     }
+}
 
-    #[expect(clippy::disallowed_methods, reason = "the empty device is no person's file")]
-    fn empty_file(&mut self) -> io::Result<i32> {
-        if self.empty_files.len() >= HIDDEN_MAX {
-            let why = format!(
-                "more than {HIDDEN_MAX} files would have to be hidden one by one: deny reading \
-                 whole folders instead of the files in them, or fewer files"
-            );
-            return Err(io::Error::other(why));
-        }
-        let file = OwnedFd::from(File::open("/dev/null")?);
-        let number = file.as_raw_fd();
-        self.empty_files.push(file);
-        Ok(number)
-    }
+/// What is missing and must not be created: in a folder where it could be.
+fn missing(layout: &Layout) -> impl Iterator<Item = (&Path, &Path, StandIn)> {
+    layout.missing.iter().filter_map(|(path, stand_in)| {
+        layout.writable_above(path).map(|root| (path.as_path(), root, *stand_in))
+    })
 }
 
 /// Makes the folders in the private `/tmp` on which a folder of the host's is mounted, so that they

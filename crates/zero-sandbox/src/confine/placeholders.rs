@@ -82,8 +82,8 @@ impl Placeholders {
         Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else keeps it locked"))
     }
 
-    /// Shares what is at `path` when it is one of ours, made for another command.
-    pub(crate) fn share(&mut self, path: &Path) -> io::Result<()> {
+    /// Shares what is at `path`, beneath `root`, when it is one of ours, made for another command.
+    pub(crate) fn share(&mut self, path: &Path, root: &Path) -> io::Result<()> {
         let facts = match path.symlink_metadata() {
             // Whoever it was made for has just ended; the walls notice and are put up again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -92,7 +92,21 @@ impl Placeholders {
         let shape = if facts.is_dir() { StandIn::Folder } else { StandIn::File };
         // What cannot be looked into was not made by us.
         if is_empty(path, &facts).unwrap_or(false) && self.is_on_record(path, Whose::Anybodys) {
+            self.share_above(path, root)?;
             self.stand_in(path, shape)?;
+        }
+        Ok(())
+    }
+
+    /// Shares the folders between `root` and `path` that are ours: another command made the first
+    /// part that was missing, and could not take it away with something of this one in it.
+    pub(crate) fn share_above(&mut self, path: &Path, root: &Path) -> io::Result<()> {
+        let above = path.ancestors().skip(1).take_while(|folder| *folder != root);
+        let above: Vec<&Path> = above.filter(|folder| folder.starts_with(root)).collect();
+        for folder in above.into_iter().rev() {
+            if !self.held.iter().any(|(held, _)| held == folder) {
+                self.share_folder(folder)?;
+            }
         }
         Ok(())
     }
@@ -103,6 +117,13 @@ impl Placeholders {
             self.stand_in(path, StandIn::Folder)?;
         }
         Ok(())
+    }
+
+    /// Whether what is at `path` is one that we hold, as empty as it was made.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        let is_ours = |(held, there): &(PathBuf, File)| held == path && is_still(path, there);
+        self.held.iter().any(is_ours)
+            && path.symlink_metadata().is_ok_and(|facts| is_empty(path, &facts).unwrap_or(false))
     }
 
     fn is_on_record(&self, path: &Path, whose: Whose) -> bool {
@@ -142,8 +163,9 @@ impl Placeholders {
     }
 }
 
-impl Drop for Placeholders {
-    fn drop(&mut self) {
+impl Placeholders {
+    /// Takes them away, which dropping does too.
+    pub(crate) fn take_away(&mut self) {
         let mut settled = true;
         // What was made last lies furthest in.
         for (path, there) in std::mem::take(&mut self.held).into_iter().rev() {
@@ -156,6 +178,12 @@ impl Drop for Placeholders {
             let gone = remove(&path);
             drop(gone);
         }
+    }
+}
+
+impl Drop for Placeholders {
+    fn drop(&mut self) {
+        self.take_away();
     }
 }
 
@@ -350,7 +378,7 @@ mod tests {
         let place = Place::new();
         let (mut first, mut second) = (place.with("t"), place.with("t"));
         first.stand_in(&place.path("ghost"), StandIn::Folder).unwrap();
-        second.share(&place.path("ghost")).unwrap();
+        second.share(&place.path("ghost"), place.folder.path()).unwrap();
         second.stand_in(&place.path("other"), StandIn::File).unwrap();
         assert_eq!(place.records(), 2);
         drop(first);
@@ -369,7 +397,7 @@ mod tests {
         for _ in 0..200 {
             sweep(&tmp);
             let mut short = place.with("t");
-            short.share(&ghost).unwrap();
+            short.share(&ghost, place.folder.path()).unwrap();
             assert_eq!(place.records(), 2);
             drop(short);
             assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
@@ -425,7 +453,7 @@ mod tests {
         let ghost = place.path("ghost");
         let (mut first, mut second) = (place.with("a"), place.with("b"));
         first.stand_in(&ghost, StandIn::Folder).unwrap();
-        second.share(&ghost).unwrap();
+        second.share(&ghost, place.folder.path()).unwrap();
         drop(first);
         assert_eq!(place.shown(), ["ghost"]);
         drop(second);
@@ -438,7 +466,7 @@ mod tests {
         let place = Place::new();
         fs::create_dir(place.path("mine")).unwrap();
         let mut made = place.with("t");
-        made.share(&place.path("mine")).unwrap();
+        made.share(&place.path("mine"), place.folder.path()).unwrap();
         drop(made);
         assert_eq!(place.names(), ["mine"]);
     }
@@ -466,6 +494,39 @@ mod tests {
         assert_eq!((place.shown(), place.records()), (vec!["ghost".to_owned()], 1));
         assert_eq!(sweep(&place.path("next")), 1);
         assert!(place.names().is_empty());
+    }
+
+    #[test]
+    fn a_folder_goes_with_the_last_that_stands_in_it() {
+        let place = Place::new();
+        let root = place.folder.path();
+        let (folder, file) = (place.path("ghost"), place.path("ghost/file"));
+        let [mut first, mut second, mut third] = ["a", "b", "c"].map(|tmp| place.with(tmp));
+        first.stand_in(&folder, StandIn::Folder).unwrap();
+        second.share_above(&file, root).unwrap();
+        second.stand_in(&file, StandIn::File).unwrap();
+        third.share(&file, root).unwrap();
+        drop(first);
+        drop(second);
+        assert!(file.exists() && third.holds(&file) && !third.holds(&folder));
+        drop(third);
+        assert!(place.shown().is_empty());
+        sweep(&place.path("next"));
+        assert_eq!(place.records(), 0);
+    }
+
+    #[test]
+    fn what_is_held_is_known_until_it_is_filled_or_replaced() {
+        let place = Place::new();
+        let mut made = place.with("t");
+        let (folder, file) = (place.path("ghost"), place.path("file"));
+        made.stand_in(&folder, StandIn::Folder).unwrap();
+        made.stand_in(&file, StandIn::File).unwrap();
+        assert!(made.holds(&folder) && made.holds(&file) && !made.holds(&place.path("other")));
+        fs::write(folder.join("x"), "").unwrap();
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, "").unwrap();
+        assert!(!made.holds(&folder) && !made.holds(&file));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Landlock forbids mounts, so it can only come after them, and by then bubblewrap has made its
 //! namespaces and knows nothing of Landlock. So bubblewrap starts us, and we give up the rest and
-//! start the command. The command's environment comes along as data: bubblewrap and this step run
+//! start the command. Which one, we are told when we are there: walls can be put up ahead of it, and
+//! until then nobody is inside but us. The command's environment comes along as data: bubblewrap and this step run
 //! outside of part of the walls and must not load a library that a variable names.
 //!
 //! We stay, behind the same walls, as the first process of the namespace: to take in what the
@@ -11,19 +12,21 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{FromRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
+use super::inside::TABLE;
 use super::restrict::{ApplyError, Ready, Restrictions};
 use super::word::{Last, Word};
 use crate::kernel_file;
 use crate::profile::CommandSpec;
 use crate::warden::LEFTOVER_GRACE;
-use crate::warden::message::Step;
+use crate::warden::message::{self, Step};
 use crate::warden::raw::{self, CStrings, Reap, Reaped};
 
 /// Where bubblewrap finds us: a link in the child's own `/dev`, so that our name is the last part
@@ -35,18 +38,22 @@ const FAILED: i32 = 125;
 /// Between two looks at what the command left.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 
-/// What the last step has to do.
+/// What the last step has to do. Handles come along: where to say what becomes of the command, and
+/// the command's streams. Ours are others, so that nobody but the command holds its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) command: CommandSpec,
     pub(crate) restrictions: Restrictions,
-    /// The handle on which to say what becomes of the command.
-    pub(crate) word: RawFd,
-    /// The command's streams. Ours are others, so that nobody but the command holds its own.
-    pub(crate) streams: [RawFd; 3],
 }
 
-/// Runs the command that the plan behind the handle `number` asks for, and gives the code to exit
+/// A plan with its handles.
+struct Given {
+    plan: Plan,
+    word: OwnedFd,
+    streams: [OwnedFd; 3],
+}
+
+/// Runs the command of the plan that comes through the handle `number`, and gives the code to exit
 /// with.
 pub(crate) fn run(number: Option<OsString>) -> i32 {
     match keep_inside(number) {
@@ -64,12 +71,15 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
         format!("{what}: {error}{cause}")
     };
-    let Plan { command, restrictions, word, streams } =
-        read_plan(number).map_err(|error| failed("no plan to follow", &error))?;
-    remove_door();
     // Nobody inside looks into us or takes our handles, through one of which we say what is true.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|errno| failed("cannot hide", &errno))?;
+    remove_door();
+    let given = wait_for_plan(number).map_err(|error| failed("no plan to follow", &error))?;
+    // Nobody waits for one any more: the walls were put up for nothing.
+    let Some(Given { plan: Plan { command, restrictions }, word, streams }) = given else {
+        return Ok(());
+    };
     let image = Image::new(&command).map_err(|error| failed("cannot start", &error))?;
     let ready = Ready::new(&restrictions, &command.folder)
         .map_err(|error| failed("cannot confine", &error))?;
@@ -79,19 +89,19 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
         Ok(()) => {}
         Err(ApplyError::Folder(errno)) => {
             let step = Step::Folder as u8;
-            return say(word, Word::NotRun { step, errno: errno.raw_os_error() })
+            return say(&word, Word::NotRun { step, errno: errno.raw_os_error() })
                 .map_err(|error| failed("cannot say so", &error));
         }
         Err(ApplyError::Other(errno)) => return Err(failed("cannot confine", &errno)),
     }
-    let main = match start(&image, &streams).map_err(|error| failed("cannot start", &error))? {
+    let main = match start(&image, streams).map_err(|error| failed("cannot start", &error))? {
         Ok(pid) => pid,
         Err((step, errno)) => {
-            return say(word, Word::NotRun { step: step as u8, errno })
+            return say(&word, Word::NotRun { step: step as u8, errno })
                 .map_err(|error| failed("cannot say so", &error));
         }
     };
-    say(word, Word::Started).map_err(|error| failed("cannot say so", &error))?;
+    say(&word, Word::Started).map_err(|error| failed("cannot say so", &error))?;
     let ended = wait_for(main);
     let last = Last { leftover: linger(std::process::id()), used: raw::used_by_children() };
     let last = match ended {
@@ -99,17 +109,17 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
         Reaped { exit_code, .. } => Word::Returned { code: exit_code.unwrap_or(0), last },
     };
     // Whoever listens may be gone, and then nobody wants to know.
-    let said = say(word, last);
+    let said = say(&word, last);
     drop(said);
     Ok(())
 }
 
 /// Starts the program; the inner error is what kept it from running.
-fn start(image: &Image, streams: &[RawFd; 3]) -> io::Result<Result<i32, (Step, i32)>> {
+fn start(image: &Image, streams: [OwnedFd; 3]) -> io::Result<Result<i32, (Step, i32)>> {
     let (report, child_report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (argv, envp) = (CStrings::new(&image.argv), CStrings::new(&image.envp));
     let child = || {
-        let (step, errno) = match take_streams(streams) {
+        let (step, errno) = match take_streams(&streams) {
             Ok(()) => {
                 let errno = raw::execute(&image.program, &argv, &envp);
                 let is_there = rustix::fs::access(&*image.program, rustix::fs::Access::EXISTS);
@@ -123,9 +133,7 @@ fn start(image: &Image, streams: &[RawFd; 3]) -> io::Result<Result<i32, (Step, i
     };
     let pid = raw::spawn(child)?;
     drop(child_report);
-    for stream in streams {
-        raw::close_number(*stream);
-    }
+    drop(streams);
     let mut bytes = [0; 5];
     match rustix::io::retry_on_intr(|| rustix::io::read(&report, &mut bytes))? {
         0 => Ok(Ok(pid)),
@@ -137,10 +145,10 @@ fn start(image: &Image, streams: &[RawFd; 3]) -> io::Result<Result<i32, (Step, i
 }
 
 /// In the child: a session of its own, which owns the terminal if there is one.
-fn take_streams(streams: &[RawFd; 3]) -> Result<(), i32> {
+fn take_streams(streams: &[OwnedFd; 3]) -> Result<(), i32> {
     rustix::process::setsid().map_err(|errno| errno.raw_os_error())?;
     for (number, from) in (0..).zip(streams) {
-        raw::dup_onto_number(*from, number)?;
+        raw::dup_onto_number(from.as_raw_fd(), number)?;
     }
     let stdin = rustix::stdio::stdin();
     if rustix::termios::isatty(stdin) {
@@ -182,28 +190,29 @@ fn linger(own: u32) -> u32 {
     }
 }
 
-#[expect(unsafe_code, reason = "the handle comes as a number, from whoever started us")]
-fn read_plan(number: Option<OsString>) -> io::Result<Plan> {
+/// Says that we are there, and waits for the plan. None when nobody is left to give one.
+fn wait_for_plan(number: Option<OsString>) -> io::Result<Option<Given>> {
     let number = number.and_then(|number| number.to_str()?.parse::<RawFd>().ok());
-    let number = number.filter(|number| *number > 2).ok_or(io::ErrorKind::InvalidInput)?;
-    // SAFETY: asks about a handle by number, whatever it is.
-    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
-        return Err(io::Error::last_os_error());
+    let door = raw::only(number.ok_or(io::ErrorKind::InvalidInput)?)?;
+    // Whoever put the walls up ahead keeps an eye on them; others have gone on already.
+    if let Ok(table) = rustix::fs::open(TABLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        let said = message::send(&door, &(), &[table.as_fd()]);
+        drop(said);
     }
-    // SAFETY: it is open, and this process has opened nothing yet that could own it.
-    let mut file = unsafe { File::from_raw_fd(number) };
-    file.rewind()?;
+    let Some(((), handles)) = message::receive::<()>(&door)? else { return Ok(None) };
+    let [plan, word, stdin, stdout, stderr] =
+        <[OwnedFd; 5]>::try_from(handles).map_err(|_| io::ErrorKind::InvalidData)?;
     let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
-    Ok(serde_json::from_slice(&text)?)
+    let mut plan = File::from(plan);
+    plan.rewind()?;
+    plan.read_to_end(&mut text)?;
+    let plan = serde_json::from_slice(&text)?;
+    Ok(Some(Given { plan, word, streams: [stdin, stdout, stderr] }))
 }
 
-#[expect(unsafe_code, reason = "the handle comes as a number, from whoever started us")]
-fn say(number: RawFd, word: Word) -> io::Result<()> {
-    let bytes = word.to_bytes();
-    // SAFETY: writes live bytes to a handle, whatever it is.
-    let written = unsafe { libc::write(number, bytes.as_ptr().cast(), bytes.len()) };
-    if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+fn say(to: &OwnedFd, word: Word) -> io::Result<()> {
+    rustix::io::write(to, &word.to_bytes())?;
+    Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a link in the child's own /dev, made for this step")]

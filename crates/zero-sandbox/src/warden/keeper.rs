@@ -16,9 +16,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
+use super::ahead::Ahead;
 use super::launch::{self, Launch};
 use super::message::{self, Asked, Failure, OrderText, Step, Told};
 use super::raw::{self, Reap, Reaped};
+use super::serve::Spare;
 use super::{LEFTOVER_GRACE, LimitsBy};
 use crate::cgroup::{Groups, Places};
 use crate::confine::word::{Last, Word};
@@ -28,37 +30,49 @@ use crate::net::Entry;
 use crate::probe::Layers;
 use crate::process_tree;
 use crate::profile::ProcessLimits;
-use crate::running::{Ended, Why};
+use crate::running::{Ended, WallsWere, Why};
 
 /// How often walls are put up that could not be: what changed on the host meanwhile has changed.
-/// Sockets come and go, and one that went while it was to be hidden is enough.
 const WALLS_TRIES_MAX: u32 = 8;
+/// How often they are when something is gone on which they were to stand. Sockets come and go, and
+/// one that went while it was to be hidden is enough.
+const CHANGES_MAX: u32 = 64;
 /// Between two looks at what the kernel says of limits it keeps.
 const EVENTS_TICK: Duration = Duration::from_millis(100);
 /// How long a tree is killed at most: only a process stuck in the kernel lasts longer.
-const KILL_MAX: Duration = Duration::from_secs(5);
+pub(super) const KILL_MAX: Duration = Duration::from_secs(5);
 /// A command that lives longer than this has its groups to itself. A shorter one is over before
 /// leaving them would be.
 const LEAVE_AFTER: Duration = Duration::from_millis(50);
 /// Between two rounds of killing.
 const KILL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Starts a command and stays until nothing of it is left, telling about it on the channel.
+/// Makes this process one that keeps what comes of its children, and gives where it is told of them
+/// and of its own end.
+pub(super) fn listen() -> io::Result<OwnedFd> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    raw::signals_as_fd(&[libc::SIGCHLD, libc::SIGTERM])
+}
+
+/// Starts a command, behind the walls put up `ahead` if they are the right ones, and stays until
+/// nothing of it is left, telling about it on the channel.
 pub(super) fn keep(
-    order: OwnedFd,
+    order: &OwnedFd,
     channel: &OwnedFd,
+    signals: OwnedFd,
     stdio: Vec<OwnedFd>,
     groups: Groups,
-    places: &Places,
-    layers: &Layers,
+    ahead: Option<Ahead>,
+    spare: &Spare<'_>,
 ) {
-    let told = match Keeper::start(order, channel, stdio, groups, places, layers) {
+    let told = match Keeper::start(order, channel, signals, stdio, groups, ahead, spare) {
         Err(failure) => Told::Failed(failure),
-        Ok(mut keeper) => {
+        Ok((mut keeper, walls)) => {
             let started = Told::Started {
                 pid: keeper.main,
                 limits: keeper.groups.report(),
                 confinement: keeper.prepared.confinement().clone(),
+                walls,
             };
             // Nobody to tell is seen as a closed channel below.
             let _ = message::send(channel, &started, &[]);
@@ -100,20 +114,17 @@ enum Children {
 
 impl<'a> Keeper<'a> {
     fn start(
-        order: OwnedFd,
+        order: &OwnedFd,
         channel: &'a OwnedFd,
+        signals: OwnedFd,
         mut stdio: Vec<OwnedFd>,
         groups: Groups,
-        places: &Places,
-        layers: &Layers,
-    ) -> Result<Self, Failure> {
+        ahead: Option<Ahead>,
+        spare: &Spare<'_>,
+    ) -> Result<(Self, WallsWere), Failure> {
         let at = |step: Step| move |error: io::Error| Failure::of_system(step, &error);
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-            .map_err(|errno| at(Step::Fork)(errno.into()))?;
-        let signals =
-            raw::signals_as_fd(&[libc::SIGCHLD, libc::SIGTERM]).map_err(at(Step::Fork))?;
         let order = OrderText::from_memory(order).map_err(at(Step::Order))?;
-        let layers = order.layers.of(layers.clone());
+        let layers = order.layers.of(spare.layers.clone());
         let net = match (order.joins, &layers.bubblewrap) {
             (false, _) => None,
             // Not without users beneath those whose the network is. The profile is told so.
@@ -125,13 +136,13 @@ impl<'a> Keeper<'a> {
         };
         let net = net.as_ref();
         let start = Start { order: &order, channel, signals: &signals, stdio: &stdio, layers, net };
-        let (main, prepared, groups) = start.with_walls(groups, places)?;
+        let Up { main, prepared, groups, walls } = start.with_walls(ahead, groups, spare.places)?;
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let watch = Watch::new(own, &start.limits_with(&prepared), groups.report());
+        let watch = Watch::new(own, &limits_with(&order, &prepared), groups.report());
         // The streams belong to the command alone: its end has to be seen on them.
         drop(stdio);
         let deadline = order.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        Ok(Self {
+        let keeper = Self {
             channel,
             signals,
             main,
@@ -143,7 +154,8 @@ impl<'a> Keeper<'a> {
             deadline,
             main_ended: None,
             cpu_time: Duration::ZERO,
-        })
+        };
+        Ok((keeper, walls))
     }
 
     fn run(&mut self) -> Ended {
@@ -371,56 +383,65 @@ enum NotUp {
     Walls(String),
 }
 
+/// A command behind its walls.
+struct Up {
+    main: i32,
+    prepared: Prepared,
+    groups: Groups,
+    walls: WallsWere,
+}
+
+/// The limits of the tree: the command's, and room for its walls.
+pub(super) fn limits_with(order: &OrderText, prepared: &Prepared) -> ProcessLimits {
+    let limits = order.profile.limits;
+    let processes = limits.processes.saturating_add(prepared.own_processes());
+    ProcessLimits { processes, ..limits }
+}
+
 impl Start<'_> {
-    /// Puts up walls and starts the command behind them.
+    /// Starts the command behind the walls put up ahead, or puts up others.
     fn with_walls(
         &self,
+        ahead: Option<Ahead>,
         mut groups: Groups,
         places: &Places,
-    ) -> Result<(i32, Prepared, Groups), Failure> {
+    ) -> Result<Up, Failure> {
         let OrderText { command, profile, limits_by, .. } = self.order;
-        let mut said = String::new();
-        for _ in 0..WALLS_TRIES_MAX {
-            let streams = launch::streams(self.stdio);
-            let whose = if self.net.is_some() { Whose::Session } else { Whose::Own };
+        let ready = ahead.and_then(|ahead| ahead.take(self.order, &self.layers, self.stdio));
+        if let Some((main, prepared)) = ready {
+            match self.until_up(&prepared) {
+                Ok(()) => return Ok(Up { main, prepared, groups, walls: WallsWere::Ready }),
+                Err(NotUp::Failed(failure)) => return Err(failure),
+                // Somebody ended them meanwhile; there are others.
+                Err(NotUp::Walls(_)) => {}
+            }
+        }
+        let streams = launch::streams(self.stdio).ok_or(io::ErrorKind::InvalidInput.into());
+        let streams = streams.map_err(|error| Failure::of_system(Step::Stdio, &error))?;
+        let whose = if self.net.is_some() { Whose::Session } else { Whose::Own };
+        let (mut said, mut tries) = (String::new(), 0);
+        for _ in 0..CHANGES_MAX {
             let mut prepared = Prepared::new(profile, &self.layers, command, streams, whose)
                 .map_err(Failure::of_confinement)?;
             if *limits_by == LimitsBy::Best {
-                groups.limit(places, &self.limits_with(&prepared));
+                groups.limit(places, &limits_with(self.order, &prepared));
             }
-            let main = self.launch(&prepared, &mut groups)?;
+            let Self { stdio, net, .. } = *self;
+            let launch = Launch { prepared: &prepared, folder: &command.folder, stdio, net };
+            let main = launch.start_in(&mut groups)?;
             prepared.launched();
             match self.until_up(&prepared) {
-                Ok(()) => return Ok((main, prepared, groups)),
+                Ok(()) => return Ok(Up { main, prepared, groups, walls: WallsWere::PutUp }),
                 Err(NotUp::Failed(failure)) => return Err(failure),
                 Err(NotUp::Walls(words)) => said = words,
+            }
+            tries += u32::from(!prepared.lacks_something());
+            if tries >= WALLS_TRIES_MAX {
+                break;
             }
         }
         let text = format!("its walls could not be put up: {said}");
         Err(Failure { step: Step::Confine, errno: None, text, gaps: Vec::new() })
-    }
-
-    /// The limits of the tree: the command's, and room for its walls.
-    fn limits_with(&self, prepared: &Prepared) -> ProcessLimits {
-        let limits = self.order.profile.limits;
-        let processes = limits.processes.saturating_add(prepared.own_processes());
-        ProcessLimits { processes, ..limits }
-    }
-
-    fn launch(&self, prepared: &Prepared, groups: &mut Groups) -> Result<i32, Failure> {
-        let launch = |groups: &Groups| {
-            let entries = groups.entries();
-            let entries = entries.map_err(|error| Failure::of_system(Step::Cgroup, &error))?;
-            let folder = &self.order.command.folder;
-            Launch { prepared, folder, stdio: self.stdio, groups: &entries, net: self.net }.start()
-        };
-        let launched = launch(groups);
-        if launched.as_ref().is_err_and(|failure| failure.step == Step::Cgroup) {
-            // Groups one can make and not join: the watchdog has to do.
-            *groups = Groups::default();
-            return launch(groups);
-        }
-        launched
     }
 
     /// Waits until the command runs behind its walls.

@@ -4,7 +4,7 @@
 //! only makes system calls: everything it needs was built before. What fails there is told through a pipe that closes by itself when the program runs.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use super::message::{Failure, Step};
 use super::raw::{self, CStrings, Forked};
-use crate::cgroup::Entries;
+use crate::cgroup::{Entries, Groups};
 use crate::confine::Prepared;
 use crate::net::Entry;
 
@@ -22,15 +22,27 @@ pub(super) struct Launch<'a> {
     pub(super) folder: &'a Path,
     /// Three streams, or one terminal.
     pub(super) stdio: &'a [OwnedFd],
-    /// How the child gets into its control groups.
-    pub(super) groups: &'a Entries,
     /// The network to start in, where it is not one's own or the host's.
     pub(super) net: Option<&'a Entry>,
 }
 
 impl Launch<'_> {
-    /// Starts the program and gives the number of its process.
-    pub(super) fn start(&self) -> Result<i32, Failure> {
+    /// Starts the program in these groups and gives the number of its process. Groups that can be
+    /// made and not joined are given up: the watchdog has to do.
+    pub(super) fn start_in(&self, groups: &mut Groups) -> Result<i32, Failure> {
+        let start = |groups: &Groups| {
+            let entries = groups.entries();
+            self.start(&entries.map_err(|error| Failure::of_system(Step::Cgroup, &error))?)
+        };
+        let started = start(groups);
+        if started.as_ref().is_err_and(|failure| failure.step == Step::Cgroup) {
+            *groups = Groups::default();
+            return start(groups);
+        }
+        started
+    }
+
+    fn start(&self, groups: &Entries) -> Result<i32, Failure> {
         let fork_failure = |error: std::io::Error| Failure::of_system(Step::Fork, &error);
         let folder = CString::new(self.folder.as_os_str().as_bytes()).unwrap_or_default();
         let argv = CStrings::new(self.prepared.argv());
@@ -47,7 +59,7 @@ impl Launch<'_> {
             let _ = rustix::io::write(&child_report, &[step as u8, a, b, c, d]);
             127
         };
-        let Entries { folder: group, files } = self.groups;
+        let Entries { folder: group, files } = groups;
         // An old kernel cannot begin a process in a group, or something holds it from doing so.
         let pid = match group.as_ref().and_then(|group| raw::fork_into(group).ok()) {
             Some(Forked::Child) => raw::exit(child(&[])),
@@ -87,7 +99,9 @@ impl Launch<'_> {
             rustix::io::write(group, b"0").map_err(at(Step::Cgroup))?;
         }
         // Who gets streams of its own passes the command's on, and its terminal.
-        let streams = self.prepared.own_streams().unwrap_or_else(|| streams(self.stdio));
+        let given = || streams(self.stdio).map(|streams| streams.map(|fd| fd.as_raw_fd()));
+        let own = self.prepared.own_streams();
+        let streams = own.or_else(given).ok_or((Step::Stdio, libc::EBADF))?;
         if let ([terminal], None) = (self.stdio, self.prepared.own_streams()) {
             rustix::process::ioctl_tiocsctty(terminal).map_err(at(Step::Stdio))?;
         }
@@ -106,10 +120,13 @@ impl Launch<'_> {
     }
 }
 
-/// The three streams of a command by number, of which a terminal is all.
-pub(super) fn streams(stdio: &[OwnedFd]) -> [RawFd; 3] {
-    let number = |at: usize| stdio.get(at).or(stdio.first()).map_or(-1, |fd| fd.as_raw_fd());
-    [number(0), number(1), number(2)]
+/// The three streams of a command, of which a terminal is all.
+pub(super) fn streams(stdio: &[OwnedFd]) -> Option<[&OwnedFd; 3]> {
+    match stdio {
+        [terminal] => Some([terminal; 3]),
+        [stdin, stdout, stderr] => Some([stdin, stdout, stderr]),
+        _ => None,
+    }
 }
 
 impl Failure {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::{LimitsBy, Use};
 use crate::confine::Gap;
 use crate::profile::{CommandSpec, Profile};
-use crate::running::{Confinement, Ended, KillReason, LimitsReport};
+use crate::running::{Confinement, Ended, KillReason, LimitsReport, WallsWere};
 
 /// Bytes of a packet.
 const PACKET_BYTES_MAX: usize = 64 * 1024;
@@ -37,8 +37,20 @@ pub(super) struct OrderText {
     pub(super) timeout: Option<Duration>,
     pub(super) limits_by: LimitsBy,
     pub(super) layers: Use,
+    /// How long walls like its own stand ready for the next one.
+    pub(super) ready_for: Duration,
     /// Whether the last descriptor is the network to start in.
     pub(super) joins: bool,
+}
+
+/// What the warden wants of a keeper that has no command yet.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Task {
+    /// Walls like those of the last command, for the next one.
+    PutUp,
+    /// To keep a command: its order comes along.
+    Keep,
 }
 
 /// What a keeper says of its command.
@@ -46,7 +58,7 @@ pub(super) struct OrderText {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
     /// Its program runs.
-    Started { pid: i32, limits: LimitsReport, confinement: Confinement },
+    Started { pid: i32, limits: LimitsReport, confinement: Confinement, walls: WallsWere },
     /// It does not, and nothing is left of it.
     Failed(Failure),
     /// It has ended, and nothing is left of it.
@@ -207,8 +219,8 @@ impl OrderText {
     }
 
     /// Reads an order out of a file in memory.
-    pub(super) fn from_memory(file: OwnedFd) -> io::Result<Self> {
-        let file = std::fs::File::from(file);
+    pub(super) fn from_memory(file: &OwnedFd) -> io::Result<Self> {
+        let file = std::fs::File::from(file.try_clone()?);
         let size = file.metadata()?.len();
         if size > ORDER_BYTES_MAX {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));

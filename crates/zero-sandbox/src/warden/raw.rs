@@ -291,10 +291,30 @@ pub(super) fn close_in_child(fd: &OwnedFd) {
     unsafe { libc::close(fd.as_raw_fd()) };
 }
 
-/// Closes a descriptor that came as a number and that nobody owns.
-pub(crate) fn close_number(fd: RawFd) {
-    // SAFETY: whoever passes a number says that no owner of it is left in this process.
-    unsafe { libc::close(fd) };
+/// In a process that has just started: keeps the streams and one descriptor it was given, and
+/// closes every other one.
+pub(crate) fn only(given: RawFd) -> io::Result<OwnedFd> {
+    const FIRST: RawFd = 3;
+    if given < FIRST {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let close = |first: RawFd, last: libc::c_uint| {
+        // SAFETY: nobody owns a descriptor yet, so any number may be closed.
+        match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    if given > FIRST {
+        close(FIRST, given.cast_unsigned() - 1)?;
+    }
+    close(given + 1, u32::MAX)?;
+    // SAFETY: sets the flags of one descriptor, whatever it is.
+    if unsafe { libc::fcntl(given, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and nobody owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(given) })
 }
 
 /// In a process that has just started: keeps one descriptor it was given, and closes every other

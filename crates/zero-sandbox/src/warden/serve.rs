@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 
-use super::keeper;
-use super::message::{self, Failure, Step, Told};
+use super::message::{self, Failure, Step, Task, Told};
 use super::raw::{self, Forked, Reap};
+use super::{ahead, keeper};
 use crate::cgroup::{self, Groups, Places};
 use crate::probe::Layers;
 
@@ -49,8 +49,18 @@ struct Server {
     groups: BTreeMap<i32, String>,
     /// Where the keeper that has no command yet takes its order.
     ready: Option<OwnedFd>,
+    /// The last order, for that keeper to put up walls like those it asked for.
+    last: Option<OwnedFd>,
+    /// Whether to tell it so, when there is nothing else to do.
+    is_due: bool,
     places: Places,
     layers: Layers,
+}
+
+/// What a keeper that waits for its command knows of the machine.
+pub(super) struct Spare<'a> {
+    pub(super) places: &'a Places,
+    pub(super) layers: &'a Layers,
 }
 
 impl Server {
@@ -79,6 +89,8 @@ impl Server {
             keepers: BTreeSet::new(),
             groups: BTreeMap::new(),
             ready: None,
+            last: None,
+            is_due: false,
             places,
             layers,
         })
@@ -91,12 +103,12 @@ impl Server {
                 PollFd::new(&self.orders, PollFlags::IN),
                 PollFd::new(&self.signals, PollFlags::IN),
             ];
-            let timeout = self.ready.is_none().then(|| Timespec::try_from(READY_AFTER).ok());
+            let has_work = self.ready.is_none() || self.is_due;
+            let timeout = has_work.then(|| Timespec::try_from(READY_AFTER).ok());
             let _ = rustix::event::poll(&mut fds, timeout.flatten().as_ref());
             let [order, signal] = fds.map(|fd| !fd.revents().is_empty());
-            if !order && !signal && self.ready.is_none() {
-                // Tried again when there is an order, and told then.
-                let _ = self.make_ready();
+            if !order && !signal && has_work {
+                self.use_the_quiet();
             }
             if signal {
                 let came = raw::signals_that_came(&self.signals);
@@ -114,9 +126,21 @@ impl Server {
         }
     }
 
+    /// Does what is done ahead: nothing of it is needed, and what fails is tried again when there is
+    /// an order, and told then.
+    fn use_the_quiet(&mut self) {
+        if self.ready.is_none() {
+            let _ = self.make_ready();
+        }
+        self.is_due = false;
+        if let (Some(ready), Some(_)) = (&self.ready, &self.last) {
+            let _ = message::send(ready, &Task::PutUp, &[]);
+        }
+    }
+
     /// Gives an order to the keeper that stands ready.
     fn take(&mut self, fds: &[OwnedFd]) {
-        let [_, channel, ..] = fds else { return };
+        let [order, channel, ..] = fds else { return };
         let passed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         let mut failed = None;
         for _ in 0..READY_TRIES_MAX {
@@ -125,8 +149,12 @@ impl Server {
             {
                 failed = Some(error);
             }
-            match self.ready.take().map(|ready| message::send(ready, &"order", &passed)) {
-                Some(Ok(())) => return,
+            match self.ready.take().map(|ready| message::send(ready, &Task::Keep, &passed)) {
+                Some(Ok(())) => {
+                    self.last = order.try_clone().ok();
+                    self.is_due = true;
+                    return;
+                }
                 // Somebody killed it; there are others.
                 Some(Err(error)) => failed = Some(error),
                 None => {}
@@ -165,12 +193,16 @@ impl Server {
     }
 
     /// In a keeper: waits for an order and keeps its command.
-    fn keep_next(&self, orders: &OwnedFd) {
-        let groups = Groups::ahead(&self.places);
-        let Ok(Some((_, fds))) = message::receive::<String>(orders) else { return };
+    fn keep_next(&mut self, orders: &OwnedFd) {
+        let last = self.last.take();
+        let Ok(signals) = keeper::listen() else { return };
+        let mut groups = Groups::ahead(&self.places);
+        let spare = Spare { places: &self.places, layers: &self.layers };
+        let order = ahead::wait_for_order(orders, &signals, last, &mut groups, &spare);
+        let Some((fds, ahead)) = order else { return };
         let mut fds = fds.into_iter();
         let (Some(order), Some(channel)) = (fds.next(), fds.next()) else { return };
-        keeper::keep(order, &channel, fds.collect(), groups, &self.places, &self.layers);
+        keeper::keep(&order, &channel, signals, fds.collect(), groups, ahead, &spare);
     }
 
     /// In a keeper: lets go of what is the warden's.
@@ -185,6 +217,8 @@ impl Server {
     fn reap(&mut self) {
         let mut lost = false;
         while let Reap::One(reaped) = raw::reap() {
+            // The next command may be long in coming: walls stand for a while from now on.
+            self.is_due = true;
             let was_kept = self.keepers.remove(&reaped.pid);
             let name = self.groups.remove(&reaped.pid);
             match name {

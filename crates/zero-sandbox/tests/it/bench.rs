@@ -81,7 +81,9 @@ pub(crate) fn all() -> Vec<Warden> {
     let mut wardens = Vec::new();
     for limits_by in [LimitsBy::Best, LimitsBy::Watchdog] {
         for layers in [Use::All, Use::WithoutBubblewrap] {
-            wardens.push(Warden::start_with(Settings { limits_by, layers }).unwrap());
+            wardens.push(
+                Warden::start_with(Settings { limits_by, layers, ..Settings::default() }).unwrap(),
+            );
         }
     }
     wardens

@@ -42,6 +42,8 @@ pub(crate) enum Walls {
     Bare,
     /// Every layer.
     Full,
+    /// Every layer, put up before there was an attack.
+    Ready,
     /// Every layer but Landlock.
     Mounts,
     /// Landlock, the filter of system calls and limits.
@@ -191,7 +193,7 @@ impl Lab {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             self.spec(attack.to_str().unwrap(), &words)
         };
-        let plan = self.plan(walls, &profile, &spec(words), Some(&spec(server)));
+        let plan = self.plan(walls, &profile, &spec(words), Some(&spec(server)), None);
         let args = ["confine", plan.to_str().unwrap()];
         said(start(self.who, &attack, &args, self.folder.path()))
     }
@@ -226,9 +228,42 @@ impl Lab {
         if walls == Walls::Bare {
             return start(self.who, Path::new(program), args, &self.path("ws"));
         }
-        let plan = self.plan(walls, profile, &self.spec(program, args), None);
+        let meanwhile = (walls == Walls::Ready).then_some(&[][..]);
+        let plan = self.plan(walls, profile, &self.spec(program, args), None, meanwhile);
         let args = ["confine", plan.to_str().unwrap()];
         start(self.who, &self.path("attack"), &args, self.folder.path())
+    }
+
+    /// Runs one attempt after something happened on the host while walls stood ready for it, in a
+    /// view of the mounts of its own where somebody may have one. Gives what it printed, and when
+    /// its walls were put up.
+    pub(crate) fn attempt_after(
+        &self,
+        profile: &Profile,
+        meanwhile: &[&str],
+        words: &[&str],
+    ) -> (String, String) {
+        let filled = |words: &[&str]| words.iter().map(|word| self.filled(word)).collect();
+        let (meanwhile, words): (Vec<String>, Vec<String>) = (filled(meanwhile), filled(words));
+        let words: Vec<&str> =
+            std::iter::once("try").chain(words.iter().map(String::as_str)).collect();
+        let attack = self.path("attack");
+        let spec = self.spec(attack.to_str().unwrap(), &words);
+        let plan = self.plan(Walls::Ready, profile, &spec, None, Some(&meanwhile));
+        let confine = [attack.to_str().unwrap(), "confine", plan.to_str().unwrap()];
+        let answer = if is_root() && self.who == Who::Me {
+            let args = [&["--mount", "--propagation", "shared"][..], &confine].concat();
+            said(start(self.who, Path::new("unshare"), &args, self.folder.path()))
+        } else {
+            said(start(self.who, &attack, &confine[1..], self.folder.path()))
+        };
+        (answer, self.walls_were())
+    }
+
+    /// When the walls of the last attack were put up.
+    pub(crate) fn walls_were(&self) -> String {
+        let last = self.plans.load(Ordering::Relaxed) - 1;
+        fs::read_to_string(self.path(&format!("plan{last}.walls"))).unwrap_or_default()
     }
 
     fn spec(&self, program: &str, args: &[&str]) -> CommandSpec {
@@ -249,13 +284,15 @@ impl Lab {
         profile: &Profile,
         command: &CommandSpec,
         server: Option<&CommandSpec>,
+        meanwhile: Option<&[String]>,
     ) -> PathBuf {
         let plan = json!({
             "profile": profile,
             "command": command,
             "server": server,
+            "meanwhile": meanwhile,
             "layers": match walls {
-                Walls::Bare | Walls::Full => Use::All,
+                Walls::Bare | Walls::Full | Walls::Ready => Use::All,
                 Walls::Mounts => Use::WithoutLandlock,
                 Walls::Direct => Use::WithoutBubblewrap,
             },

@@ -100,7 +100,12 @@ fn files_in_the_folder_for_shared_memory_count() {
 fn watchdogs() -> [Warden; 2] {
     need_bubblewrap();
     [Use::All, Use::WithoutBubblewrap].map(|layers| {
-        Warden::start_with(Settings { limits_by: LimitsBy::Watchdog, layers }).unwrap()
+        Warden::start_with(Settings {
+            limits_by: LimitsBy::Watchdog,
+            layers,
+            ..Settings::default()
+        })
+        .unwrap()
     })
 }
 
@@ -179,7 +184,7 @@ fn processor_time_is_shared_out_not_ended() {
 
 #[test]
 fn one_who_was_stopped_by_somebody_else_stays_so() {
-    let settings = Settings { limits_by: LimitsBy::Watchdog, layers: Use::All };
+    let settings = Settings { limits_by: LimitsBy::Watchdog, ..Settings::default() };
     let warden = Warden::start_with(settings).unwrap();
     let name = mark("halted");
     let script = format!(
@@ -203,8 +208,9 @@ fn one_who_was_stopped_by_somebody_else_stays_so() {
 
 #[test]
 fn what_enforces_limits_is_said_and_goes_away() {
-    let [best, watchdog] = [LimitsBy::Best, LimitsBy::Watchdog]
-        .map(|limits_by| Warden::start_with(Settings { limits_by, layers: Use::All }).unwrap());
+    let [best, watchdog] = [LimitsBy::Best, LimitsBy::Watchdog].map(|limits_by| {
+        Warden::start_with(Settings { limits_by, ..Settings::default() }).unwrap()
+    });
     let order = sh("sleep 60");
     let limits = order.profile.limits;
     for warden in [&best, &watchdog] {

@@ -1,0 +1,353 @@
+//! A sandbox of namespaces and mounts, in which the last step waits for its plan.
+//!
+//! What bubblewrap puts up depends on the profile and on what the host looks like, not on the
+//! command. So it can be put up ahead, while nobody waits, and be given a command later. Meanwhile
+//! the host may change in ways that make it another sandbox than one put up now would be: an editor
+//! that replaces a hidden file takes away what hid it, a new secret or socket is not hidden at all,
+//! a disk that is mounted comes in writable. So [`Inside::still_stands`] says yes only when what
+//! would be asked of bubblewrap now is the same to the byte, everything it is mounted on is still
+//! what it was, and the mounts on the host and inside are those of then.
+
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{FileType, MemfdFlags, OFlags};
+
+use super::layout::Layout;
+use super::mounts::{self, Mounts};
+use super::placeholders::{self, Placeholders};
+use super::stage::{DOOR, Image, Plan};
+use super::{ConfineError, Whose};
+use crate::child;
+use crate::kernel_file;
+use crate::probe::Bubblewrap;
+use crate::profile::{Network, Profile};
+use crate::warden::message;
+
+/// How much of what bubblewrap says about a failure is read.
+const COMPLAINT_BYTES_MAX: usize = 4096;
+
+/// How much of a list of mounts is read. A longer one is never the same as another.
+const TABLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The list of mounts of the process that reads it.
+pub(super) const TABLE: &str = "/proc/self/mountinfo";
+
+/// Where the terminal of a command is in the child's own `/dev`.
+const CONSOLE: &str = "/dev/console";
+
+/// What a sandbox is for, as far as bubblewrap has to know.
+#[derive(Clone, Copy)]
+pub(super) struct Purpose<'a> {
+    pub(super) bubblewrap: &'a Bubblewrap,
+    pub(super) profile: &'a Profile,
+    pub(super) layout: &'a Layout,
+    /// Where the command starts.
+    pub(super) folder: &'a Path,
+    /// The terminal it gets, by name.
+    pub(super) terminal: Option<&'a Path>,
+    pub(super) whose: Whose,
+}
+
+/// A sandbox and what belongs to it.
+#[derive(Debug)]
+pub(super) struct Inside {
+    /// Bubblewrap.
+    pub(super) image: Image,
+    /// Handles that it needs until it has started.
+    kept: Vec<OwnedFd>,
+    kept_numbers: Vec<RawFd>,
+    /// Where the last step takes its plan, until it has one.
+    door: Option<OwnedFd>,
+    /// Where it says what becomes of the command, once it has one.
+    word: Option<OwnedFd>,
+    /// Stands for input and output of bubblewrap, which has none.
+    nothing: OwnedFd,
+    /// What bubblewrap says when the walls cannot be put up.
+    complaints: OwnedFd,
+    shape: Shape,
+    /// The mounts inside, where they can be read and what they were.
+    table: Option<(File, Vec<u8>)>,
+    placeholders: Placeholders,
+}
+
+/// All that decides what a sandbox is.
+#[derive(Debug, PartialEq, Eq)]
+struct Shape {
+    namespaces: Vec<OsString>,
+    mounts: Mounts,
+    console: Vec<OsString>,
+    things: Vec<Option<Thing>>,
+    /// The host's list of mounts.
+    table: String,
+}
+
+/// What is at a path: device, number and kind.
+type Thing = (u64, u64, FileType);
+
+impl Shape {
+    /// What a sandbox is with these mounts, on the host as it is now.
+    fn new(purpose: &Purpose<'_>, mounts: Mounts) -> io::Result<Self> {
+        let Purpose { bubblewrap, profile, terminal, whose, .. } = purpose;
+        let mut namespaces: Vec<OsString> = bubblewrap.base().map(OsString::from).collect();
+        if profile.network != Network::Host && *whose == Whose::Own {
+            namespaces.push("--unshare-net".into());
+        }
+        let memory = bubblewrap.shared_memory(profile.limits.memory_bytes);
+        namespaces.extend(memory.into_iter().map(OsString::from));
+        // The child has terminals of its own, among which the one it was given has no name. Without
+        // one, programs that ask for it believe that there is no terminal.
+        let console = terminal.map_or(Vec::new(), |terminal| {
+            vec!["--dev-bind".into(), terminal.into(), CONSOLE.into()]
+        });
+        let kept = mounts::RUN_KEPT.iter().map(Path::new);
+        let paths = mounts.paths().chain([profile.tmp.as_path()]).chain(kept);
+        let things = paths.map(thing).collect();
+        let table = kernel_file::read(Path::new(TABLE))?;
+        Ok(Self { namespaces, mounts, console, things, table })
+    }
+}
+
+fn thing(path: &Path) -> Option<Thing> {
+    let facts = rustix::fs::lstat(path).ok()?;
+    Some((facts.st_dev, facts.st_ino, FileType::from_raw_mode(facts.st_mode)))
+}
+
+impl Inside {
+    /// Prepares a sandbox: makes what has to stand on the host, and says how to start bubblewrap.
+    pub(super) fn new(purpose: &Purpose<'_>) -> Result<Self, ConfineError> {
+        if !child::can_be_helper() {
+            return Err(ConfineError::NoHelper);
+        }
+        let Purpose { bubblewrap, profile, layout, folder, .. } = purpose;
+        placeholders::sweep(&profile.tmp);
+        let mut placeholders = Placeholders::beside(&profile.tmp);
+        let mounts = Mounts::new(profile, folder, layout).map_err(ConfineError::Mounts)?;
+        mounts.stand(profile, layout, &mut placeholders).map_err(ConfineError::Mounts)?;
+        let shape = Shape::new(purpose, mounts).map_err(ConfineError::Mounts)?;
+        let (image, kept, door) = start_of(bubblewrap, &shape).map_err(ConfineError::HandOver)?;
+        Ok(Self {
+            image,
+            kept_numbers: kept.iter().map(AsRawFd::as_raw_fd).collect(),
+            kept,
+            door: Some(door),
+            word: None,
+            nothing: nothing().map_err(ConfineError::HandOver)?,
+            complaints: in_memory(&[]).map_err(ConfineError::HandOver)?,
+            shape,
+            table: None,
+            placeholders,
+        })
+    }
+
+    /// Gives the last step its plan and the command's streams, be it there already or not yet.
+    pub(super) fn give(&mut self, plan: &Plan, streams: [&OwnedFd; 3]) -> io::Result<()> {
+        let door = self.door.take().ok_or(io::ErrorKind::NotConnected)?;
+        // Whoever holds the list holds the namespace.
+        self.table = None;
+        let (word, inner_word) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&word, OFlags::NONBLOCK)?;
+        let plan = in_memory(&serde_json::to_vec(plan)?)?;
+        let handles = [&plan, &inner_word].into_iter().chain(streams);
+        let handles: Vec<_> = handles.map(AsFd::as_fd).collect();
+        message::send(&door, &(), &handles)?;
+        self.word = Some(word);
+        Ok(())
+    }
+
+    /// Waits until the last step is there and waits for its plan, behind every mount that was
+    /// asked for. False when it will not be, or not in time.
+    pub(super) fn wait_until_up(&mut self, limit: Duration) -> bool {
+        let Some(door) = &self.door else { return false };
+        let mut fds = [PollFd::new(door, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, Timespec::try_from(limit).ok().as_ref()) {
+            Ok(1) => {}
+            _ => return false,
+        }
+        let Ok(Some(((), handles))) = message::receive::<()>(door) else { return false };
+        let Some(mut table) = handles.into_iter().next().map(File::from) else { return false };
+        let Ok(mounted) = read_again(&mut table) else { return false };
+        // Something may have been replaced right after it was mounted on.
+        let points: Vec<&[u8]> = mounted.split(|b| *b == b'\n').filter_map(mount_point).collect();
+        let mut paths = self.shape.mounts.paths();
+        if !paths.all(|path| points.contains(&escaped(path).as_slice())) {
+            return false;
+        }
+        self.table = Some((table, mounted));
+        true
+    }
+
+    /// Whether it is what would be put up now, and waits for its plan.
+    pub(super) fn still_stands(&mut self, purpose: &Purpose<'_>) -> bool {
+        let now = Mounts::new(purpose.profile, purpose.folder, purpose.layout);
+        let now = now.and_then(|mounts| Shape::new(purpose, mounts));
+        if !now.is_ok_and(|now| now == self.shape) || self.is_gone() {
+            return false;
+        }
+        let Some((table, mounted)) = &mut self.table else { return false };
+        read_again(table).is_ok_and(|now| now == *mounted)
+    }
+
+    fn is_gone(&self) -> bool {
+        let Some(door) = &self.door else { return true };
+        let mut fds = [PollFd::new(door, PollFlags::IN)];
+        let now = Timespec::try_from(Duration::ZERO).ok();
+        // Nothing more is said there, so news is the end.
+        !matches!(rustix::event::poll(&mut fds, now.as_ref()), Ok(0))
+    }
+
+    /// Whether something of the host is gone on which it was to be mounted.
+    pub(super) fn lacks_something(&self) -> bool {
+        self.shape.mounts.paths().any(|path| thing(path).is_none())
+    }
+
+    /// Whether what is at `path` stands in for something that is missing, because of us.
+    pub(super) fn stands_in(&self, path: &Path) -> bool {
+        self.placeholders.holds(path)
+    }
+
+    pub(super) fn word(&self) -> Option<&OwnedFd> {
+        self.word.as_ref()
+    }
+
+    pub(super) fn kept_numbers(&self) -> &[RawFd] {
+        &self.kept_numbers
+    }
+
+    /// Lets go of what only bubblewrap needs, once it runs.
+    pub(super) fn launched(&mut self) {
+        self.kept.clear();
+    }
+
+    pub(super) fn streams(&self) -> [RawFd; 3] {
+        let Self { nothing, complaints, .. } = self;
+        [nothing.as_raw_fd(), nothing.as_raw_fd(), complaints.as_raw_fd()]
+    }
+
+    pub(super) fn complaints(&self) -> String {
+        let mut bytes = vec![0; COMPLAINT_BYTES_MAX];
+        let count = rustix::io::pread(&self.complaints, &mut bytes, 0).unwrap_or(0);
+        bytes.truncate(count);
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+
+    /// Takes away what stands on the host.
+    pub(super) fn cleanup(&mut self) {
+        self.table = None;
+        self.placeholders.take_away();
+    }
+}
+
+/// How to start bubblewrap: what to execute, the handles it needs, and where the last step inside
+/// takes its plan.
+fn start_of(bubblewrap: &Bubblewrap, shape: &Shape) -> io::Result<(Image, Vec<OwnedFd>, OwnedFd)> {
+    let (door, inner_door) = message::channel()?;
+    let binary = this_binary()?;
+    let (mount_args, mut kept) = shape.mounts.args()?;
+    let link = format!("/proc/self/fd/{}", binary.as_raw_fd());
+    let last = ["--symlink", &link, DOOR, "--chdir", "/"].map(OsString::from);
+    let args = shape.namespaces.iter().chain(&mount_args).chain(&shape.console).chain(&last);
+    let args = in_memory(&args.flat_map(zero_ended).collect::<Vec<u8>>())?;
+    let words = [
+        bubblewrap.path().as_os_str().to_owned(),
+        "--args".into(),
+        args.as_raw_fd().to_string().into(),
+        "--".into(),
+        DOOR.into(),
+        inner_door.as_raw_fd().to_string().into(),
+    ];
+    let argv = words.iter().map(|word| CString::new(word.as_bytes()));
+    let argv: Vec<CString> = argv.collect::<Result<_, _>>()?;
+    let program = CString::new(bubblewrap.path().as_os_str().as_bytes())?;
+    kept.extend([args, binary, inner_door]);
+    // An empty environment: bubblewrap must not load what the command's variables name.
+    Ok((Image { program, argv, envp: Vec::new() }, kept, door))
+}
+
+fn zero_ended(word: &OsString) -> impl Iterator<Item = u8> + '_ {
+    word.as_bytes().iter().copied().chain([0])
+}
+
+fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(rustix::fs::memfd_create("zero", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// The name of the terminal that a command is given, if it is given one that has a name here.
+pub(super) fn terminal_name(stdin: &OwnedFd) -> Option<PathBuf> {
+    let handle = PathBuf::from(format!("/proc/self/fd/{}", stdin.as_raw_fd()));
+    let name = rustix::fs::readlink(&handle, Vec::new()).ok()?.into_string().ok()?;
+    let (given, named) = (rustix::fs::stat(&handle).ok()?, rustix::fs::stat(&name).ok()?);
+    let is_device = FileType::from_raw_mode(given.st_mode).is_char_device();
+    let is_same = (given.st_dev, given.st_ino) == (named.st_dev, named.st_ino);
+    (is_device && is_same && name.starts_with("/dev/pts/")).then(|| name.into())
+}
+
+/// A stream that leads nowhere.
+fn nothing() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?)
+}
+
+/// This binary, also when another one has taken its path since.
+#[expect(clippy::disallowed_methods, reason = "our own binary is no person's file")]
+fn this_binary() -> io::Result<OwnedFd> {
+    Ok(File::open("/proc/self/exe")?.into())
+}
+
+/// All that a list of mounts says now.
+fn read_again(table: &mut File) -> io::Result<Vec<u8>> {
+    table.rewind()?;
+    let mut bytes = Vec::new();
+    table.take(TABLE_BYTES_MAX).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == TABLE_BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// Where the mount of a line is: the fifth column.
+fn mount_point(line: &[u8]) -> Option<&[u8]> {
+    line.split(|byte| *byte == b' ').nth(4)
+}
+
+/// A path as lists of mounts write it.
+fn escaped(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => bytes.extend(format!("\\{byte:03o}").bytes()),
+            byte => bytes.push(*byte),
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_found_by_its_path() {
+        let line = b"36 35 98:0 /mnt1 /a\\040b\\134c rw,noatime master:1 - ext3 /dev/root rw";
+        assert_eq!(mount_point(line), Some(escaped(Path::new("/a b\\c")).as_slice()));
+        assert_eq!(mount_point(b""), None);
+    }
+
+    #[test]
+    fn a_list_can_be_read_again() {
+        let mut table = File::from(nothing().unwrap());
+        assert_eq!(read_again(&mut table).unwrap(), b"");
+        let mut table = File::from(in_memory(b"one").unwrap());
+        assert_eq!(read_again(&mut table).unwrap(), b"one");
+        assert_eq!(read_again(&mut table).unwrap(), b"one");
+    }
+}
