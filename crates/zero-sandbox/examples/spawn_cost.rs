@@ -50,18 +50,21 @@ fn main() -> ExitCode {
     let wardens = [Use::All, Use::WithoutBubblewrap]
         .map(|layers| Warden::start_with(Settings { layers, ..Settings::default() }).unwrap());
     let [full, direct] = &wardens;
-    let mut times: [Vec<Duration>; 4] = Default::default();
+    let mut times: [Vec<Duration>; 5] = Default::default();
     for _ in 0..rounds {
-        let [plain, bare_bwrap, landlock, walls] = &mut times;
+        let [plain, bare_bwrap, landlock, walls, at_once] = &mut times;
         plain.push(timed(|| succeed(Command::new("/bin/true"))));
         landlock.push(timed(|| run(direct, place.order(Use::WithoutBubblewrap, "/bin/true", &[]))));
         bare_bwrap.push(timed(|| succeed(plain_bwrap(bwrap))));
-        walls.push(timed(|| run(full, place.order(Use::All, "/bin/true", &[]))));
+        let confined = || run(full, place.order(Use::All, "/bin/true", &[]));
+        walls.push(timed(confined));
+        // Right after the one before, when nothing stands ready yet.
+        at_once.push(measured(confined));
     }
     if std::env::args().nth(2).is_some_and(|word| word == "fastest") {
         println!("{:?}", times.clone().map(|times| times.into_iter().min()));
     }
-    let [plain, bwrap, landlock, walls] = times.map(median);
+    let [plain, bwrap, landlock, walls, at_once] = times.map(median);
     let (mut drained, mut piped) = (Vec::new(), Vec::new());
     let before = peak_kb();
     for _ in 0..rounds.min(5) {
@@ -74,10 +77,11 @@ fn main() -> ExitCode {
     }
     let drain_kb = peak_kb().saturating_sub(before);
     let [drained, piped] = [drained, piped].map(median);
-    let left = left_by(&wardens, &place, 1000);
+    drop(wardens);
+    let left = left_by(&place, 1000);
     println!(
         "{{\"plain_ns\":{plain},\"bwrap_ns\":{bwrap},\"landlock_ns\":{landlock},\
-         \"walls_ns\":{walls},\"drained_ns\":{drained},\"piped_ns\":{piped},\
+         \"walls_ns\":{walls},\"at_once_ns\":{at_once},\"drained_ns\":{drained},\"piped_ns\":{piped},\
          \"drain_kb\":{drain_kb},\"left\":{left:?}}}"
     );
     ExitCode::SUCCESS
@@ -186,14 +190,24 @@ fn peak_kb() -> u64 {
 
 /// What so many commands leave, one name a thing: processes and zombies, handles, mounts, control
 /// groups, and files.
-fn left_by(wardens: &[Warden; 2], place: &Place, commands: usize) -> Vec<String> {
-    let before = Traces::of(wardens, place);
-    for _ in 0..commands / 2 {
-        for (warden, layers) in wardens.iter().zip([Use::All, Use::WithoutBubblewrap]) {
+fn left_by(place: &Place, commands: usize) -> Vec<String> {
+    let both = [Use::All, Use::WithoutBubblewrap];
+    // Walls that stand ready for the next command are gone at the look after the last one.
+    let wardens = both.map(|layers| {
+        let settings = Settings { layers, ready_for: SETTLE / 2, ..Settings::default() };
+        Warden::start_with(settings).unwrap()
+    });
+    let run_each = || {
+        for (warden, layers) in wardens.iter().zip(both) {
             run(warden, place.order(layers, "/bin/true", &[]));
         }
+    };
+    run_each();
+    let before = Traces::of(&wardens, place);
+    for _ in 0..commands / 2 {
+        run_each();
     }
-    Traces::of(wardens, place).more_than(&before)
+    Traces::of(&wardens, place).more_than(&before)
 }
 
 /// What can be seen of commands from outside.
@@ -268,6 +282,10 @@ fn stale_groups() -> BTreeSet<String> {
 fn timed(work: impl FnOnce()) -> Duration {
     // What the one before set off in the background is over then.
     std::thread::sleep(PAUSE);
+    measured(work)
+}
+
+fn measured(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
     start.elapsed()
