@@ -145,9 +145,27 @@ fn happen(what: &[String]) {
         [] => {}
         // Open until this process ends.
         ["bind", path] => std::mem::forget(UnixListener::bind(path).unwrap()),
+        ["churn", folder] => {
+            happen(&["bind".to_owned(), format!("{folder}/stays")]);
+            for thread in 0..2 {
+                let folder = (*folder).to_owned();
+                std::thread::spawn(move || churn(&folder, thread));
+            }
+        }
         [program, args @ ..] => {
             assert!(Command::new(program).args(args).status().unwrap().success(), "{words:?}");
         }
+    }
+}
+
+/// Makes sockets that are there for a moment each, until this process ends.
+fn churn(folder: &str, thread: u32) {
+    for number in 0..u64::MAX {
+        let path = format!("{folder}/{thread}-{number}");
+        let door = UnixListener::bind(&path).unwrap();
+        std::thread::sleep(Duration::from_millis(number % 4));
+        fs::remove_file(&path).unwrap();
+        drop(door);
     }
 }
 

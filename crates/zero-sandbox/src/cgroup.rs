@@ -257,6 +257,8 @@ impl Group {
                 let _ = self.set("memory.oom.group", "1");
             }
             Version::V1 => {
+                // Set before, for another command: memory alone may never have more than both.
+                let _ = self.set("memory.memsw.limit_in_bytes", "-1");
                 self.set("memory.limit_in_bytes", &bytes)?;
                 // Memory and swap together, where swap is counted; otherwise avoid swap.
                 if self.set("memory.memsw.limit_in_bytes", &bytes).is_err() {

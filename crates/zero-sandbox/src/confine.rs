@@ -3,7 +3,8 @@
 //! With bubblewrap the command runs in namespaces of its own, where most of the profile is a matter
 //! of what is mounted, and this binary is started once more inside to give up the rest. Without,
 //! the process that is to become the command gives everything up by itself. Either way Landlock, the
-//! filter of system calls and the limits come last, right before exec.
+//! filter of system calls and the limits come last, right before exec. What bubblewrap puts up may
+//! stand before there is a command: see [`inside`].
 //!
 //! What no layer can enforce is an error that names it. A profile may say that it can do without;
 //! then [`Confinement::missing`] says that it does.
@@ -15,7 +16,7 @@
 
 pub(crate) mod filter;
 pub(crate) mod gaps;
-mod host_sockets;
+pub(crate) mod host_sockets;
 mod inside;
 pub(crate) mod landlock;
 mod layout;
@@ -36,6 +37,7 @@ use rustix::io::Errno;
 pub use self::gaps::Gap;
 
 use self::filter::Sockets;
+use self::host_sockets::HostSockets;
 use self::inside::{Inside, Purpose};
 use self::landlock::{Grant, Rule, Tcp};
 use self::layout::{Layout, Said};
@@ -116,14 +118,16 @@ enum Way {
 }
 
 impl Prepared {
-    /// Prepares `command` to run under `profile` by means of `layers`, with these `streams`, and
-    /// with the network it is started in where that is not its own.
+    /// Prepares `command` to run under `profile` by means of `layers`, with these `streams`,
+    /// with the network it is started in where that is not its own, and without the `sockets` that
+    /// were there when it was ordered.
     pub(crate) fn new(
         profile: &Profile,
         layers: &Layers,
         command: &CommandSpec,
         streams: [&OwnedFd; 3],
         whose: Whose,
+        sockets: &HostSockets,
     ) -> Result<Self, ConfineError> {
         let intent = Intent::new(profile, layers, &command.folder, &|_| false)?;
         let way = match &layers.bubblewrap {
@@ -131,7 +135,8 @@ impl Prepared {
                 let terminal = inside::terminal_name(streams[0]);
                 let (layout, folder) = (&intent.layout, command.folder.as_path());
                 let terminal = terminal.as_deref();
-                let purpose = Purpose { bubblewrap, profile, layout, folder, terminal, whose };
+                let purpose =
+                    Purpose { bubblewrap, profile, layout, folder, terminal, whose, sockets };
                 let mut inside = Inside::new(&purpose)?;
                 let plan = intent.plan(command)?;
                 inside.give(&plan, streams).map_err(ConfineError::HandOver)?;
@@ -155,8 +160,9 @@ impl Prepared {
         let Ok(bubblewrap) = &layers.bubblewrap else { return Ok(None) };
         let intent = Intent::new(profile, layers, folder, &|_| false)?;
         let (layout, terminal, whose) = (&intent.layout, None, Whose::Own);
-        let inside =
-            Inside::new(&Purpose { bubblewrap, profile, layout, folder, terminal, whose })?;
+        let sockets = &HostSockets::near(profile, folder);
+        let purpose = Purpose { bubblewrap, profile, layout, folder, terminal, whose, sockets };
+        let inside = Inside::new(&purpose)?;
         let way = Way::Bubblewrap(Box::new(inside));
         Ok(Some(Self { way, confinement: intent.confinement }))
     }
@@ -210,8 +216,9 @@ impl Prepared {
             return None;
         };
         let intent = Intent::new(profile, layers, folder, &|path| inside.stands_in(path)).ok()?;
-        let (layout, whose) = (&intent.layout, Whose::Own);
-        let purpose = Purpose { bubblewrap, profile, layout, folder, terminal, whose };
+        let (layout, whose, sockets) =
+            (&intent.layout, Whose::Own, &HostSockets::near(profile, folder));
+        let purpose = Purpose { bubblewrap, profile, layout, folder, terminal, whose, sockets };
         inside.still_stands(&purpose).then_some(intent)
     }
 

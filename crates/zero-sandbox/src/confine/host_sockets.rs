@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::kernel_file;
+use crate::profile::Profile;
 
 /// The kernel's list, for the network namespace we are in.
 const LIST: &str = "/proc/net/unix";
@@ -31,24 +32,44 @@ const SEARCH_MAX: Duration = Duration::from_millis(20);
 /// Relative names that are looked for.
 const RELATIVE_MAX: usize = 64;
 
-/// The sockets that have a path. Relative names are looked for in `folders` too.
-#[expect(clippy::disallowed_methods, reason = "the kernel's list is no person's file")]
-pub(crate) fn listening<'a>(folders: impl Iterator<Item = &'a Path>) -> BTreeSet<PathBuf> {
-    let list = std::fs::read(LIST).unwrap_or_default();
-    let (absolute, relative): (Vec<_>, Vec<_>) = names(&list).partition(|name| name.is_absolute());
-    let mut candidates: Vec<PathBuf> = absolute.into_iter().map(Path::to_owned).collect();
-    if !relative.is_empty() {
-        let relative: BTreeSet<&Path> = relative.into_iter().take(RELATIVE_MAX).collect();
-        let folders: BTreeSet<PathBuf> =
-            folders.map(Path::to_owned).chain(where_all_are()).collect();
-        for folder in &folders {
-            candidates.extend(relative.iter().map(|name| folder.join(name)));
-        }
+/// The sockets that were there at one moment.
+#[derive(Debug)]
+pub(crate) struct HostSockets(BTreeSet<PathBuf>);
+
+impl HostSockets {
+    /// Those that are there now, for a command that starts in `folder`.
+    pub(crate) fn near(profile: &Profile, folder: &Path) -> Self {
+        Self::now(profile.writable.iter().map(PathBuf::as_path).chain([folder]))
     }
-    // A socket that only has the name of one is hidden as well, which harms nobody.
-    let is_socket =
-        |path: &PathBuf| path.metadata().is_ok_and(|facts| facts.file_type().is_socket());
-    candidates.into_iter().filter(is_socket).filter_map(|path| path.canonicalize().ok()).collect()
+
+    /// Those that are there now and have a path. Relative names are looked for in `folders` too.
+    #[expect(clippy::disallowed_methods, reason = "the kernel's list is no person's file")]
+    fn now<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
+        let list = std::fs::read(LIST).unwrap_or_default();
+        let (absolute, relative): (Vec<_>, Vec<_>) =
+            names(&list).partition(|name| name.is_absolute());
+        let mut candidates: Vec<PathBuf> = absolute.into_iter().map(Path::to_owned).collect();
+        if !relative.is_empty() {
+            let relative: BTreeSet<&Path> = relative.into_iter().take(RELATIVE_MAX).collect();
+            let folders: BTreeSet<PathBuf> =
+                folders.map(Path::to_owned).chain(where_all_are()).collect();
+            for folder in &folders {
+                candidates.extend(relative.iter().map(|name| folder.join(name)));
+            }
+        }
+        // A socket that only has the name of one is hidden as well, which harms nobody.
+        let found = candidates.into_iter().filter_map(|path| path.canonicalize().ok());
+        Self(found.filter(|path| is_socket(path)).collect())
+    }
+
+    /// Those of them that are still there: of what is gone there is nothing to hide.
+    pub(crate) fn still_there(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(PathBuf::as_path).filter(|path| is_socket(path))
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket())
 }
 
 /// The names in the list, but for those that are no files.
@@ -101,13 +122,17 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
     fn a_socket_of_this_process_is_listed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         for name in [OsStr::new("door"), OsStr::from_bytes(b"not \xff text")] {
             let path = folder.join(name);
             let door = std::os::unix::net::UnixListener::bind(&path).unwrap();
-            assert!(listening(std::iter::empty()).contains(&path));
+            let sockets = HostSockets::now(std::iter::empty());
+            assert!(sockets.still_there().any(|there| there == path));
+            std::fs::remove_file(&path).unwrap();
+            assert!(!sockets.still_there().any(|there| there == path));
             drop(door);
         }
     }

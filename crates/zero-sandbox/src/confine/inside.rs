@@ -19,6 +19,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, MemfdFlags, OFlags};
 
+use super::host_sockets::HostSockets;
 use super::layout::Layout;
 use super::mounts::{self, Mounts};
 use super::placeholders::{self, Placeholders};
@@ -53,6 +54,14 @@ pub(super) struct Purpose<'a> {
     /// The terminal it gets, by name.
     pub(super) terminal: Option<&'a Path>,
     pub(super) whose: Whose,
+    /// The host's sockets that it must not reach.
+    pub(super) sockets: &'a HostSockets,
+}
+
+impl Purpose<'_> {
+    fn mounts(&self) -> io::Result<Mounts> {
+        Mounts::new(self.profile, self.folder, self.layout, self.sockets)
+    }
 }
 
 /// A sandbox and what belongs to it.
@@ -125,10 +134,10 @@ impl Inside {
         if !child::can_be_helper() {
             return Err(ConfineError::NoHelper);
         }
-        let Purpose { bubblewrap, profile, layout, folder, .. } = purpose;
+        let Purpose { bubblewrap, profile, layout, .. } = purpose;
         placeholders::sweep(&profile.tmp);
         let mut placeholders = Placeholders::beside(&profile.tmp);
-        let mounts = Mounts::new(profile, folder, layout).map_err(ConfineError::Mounts)?;
+        let mounts = purpose.mounts().map_err(ConfineError::Mounts)?;
         mounts.stand(profile, layout, &mut placeholders).map_err(ConfineError::Mounts)?;
         let shape = Shape::new(purpose, mounts).map_err(ConfineError::Mounts)?;
         let (image, kept, door) = start_of(bubblewrap, &shape).map_err(ConfineError::HandOver)?;
@@ -185,8 +194,7 @@ impl Inside {
 
     /// Whether it is what would be put up now, and waits for its plan.
     pub(super) fn still_stands(&mut self, purpose: &Purpose<'_>) -> bool {
-        let now = Mounts::new(purpose.profile, purpose.folder, purpose.layout);
-        let now = now.and_then(|mounts| Shape::new(purpose, mounts));
+        let now = purpose.mounts().and_then(|mounts| Shape::new(purpose, mounts));
         if !now.is_ok_and(|now| now == self.shape) || self.is_gone() {
             return false;
         }

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::host_sockets;
+use super::host_sockets::HostSockets;
 use super::layout::{Layout, Said, StandIn};
 use super::placeholders::Placeholders;
 use crate::profile::Profile;
@@ -69,16 +69,20 @@ enum Mount {
 
 impl Mounts {
     /// Says `layout` in mounts. Makes nothing yet.
-    pub(crate) fn new(profile: &Profile, folder: &Path, layout: &Layout) -> io::Result<Self> {
+    pub(crate) fn new(
+        profile: &Profile,
+        folder: &Path,
+        layout: &Layout,
+        sockets: &HostSockets,
+    ) -> io::Result<Self> {
         let mut tree = Tree { layout, mounts: BTreeMap::new() };
         tree.said();
         for (path, ..) in missing(layout) {
             tree.hold(path, Mount::ReadOnly);
         }
-        let folders = layout.of(Said::Writable).chain([folder]);
-        for socket in host_sockets::listening(folders) {
-            if !tree.is_out_of_sight(&socket) {
-                tree.hold(&socket, Mount::HiddenFile);
+        for socket in sockets.still_there() {
+            if !tree.is_out_of_sight(socket) {
+                tree.hold(socket, Mount::HiddenFile);
             }
         }
         if tree.is_out_of_sight(folder) && layout.word_on(folder).is_none() {

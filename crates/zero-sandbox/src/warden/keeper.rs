@@ -23,6 +23,7 @@ use super::raw::{self, Reap, Reaped};
 use super::serve::Spare;
 use super::{LEFTOVER_GRACE, LimitsBy};
 use crate::cgroup::{Groups, Places};
+use crate::confine::host_sockets::HostSockets;
 use crate::confine::word::{Last, Word};
 use crate::confine::{ConfineError, Prepared, Whose};
 use crate::limits_watch::{self, Watch};
@@ -419,10 +420,13 @@ impl Start<'_> {
         let streams = launch::streams(self.stdio).ok_or(io::ErrorKind::InvalidInput.into());
         let streams = streams.map_err(|error| Failure::of_system(Step::Stdio, &error))?;
         let whose = if self.net.is_some() { Whose::Session } else { Whose::Own };
+        // Listed once: one that comes later is like one that comes while the command runs, and those
+        // that come and go would have to be hidden for ever.
+        let sockets = HostSockets::near(profile, &command.folder);
         let (mut said, mut tries) = (String::new(), 0);
         for _ in 0..CHANGES_MAX {
-            let mut prepared = Prepared::new(profile, &self.layers, command, streams, whose)
-                .map_err(Failure::of_confinement)?;
+            let prepared = Prepared::new(profile, &self.layers, command, streams, whose, &sockets);
+            let mut prepared = prepared.map_err(Failure::of_confinement)?;
             if *limits_by == LimitsBy::Best {
                 groups.limit(places, &limits_with(self.order, &prepared));
             }

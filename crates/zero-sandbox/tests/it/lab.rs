@@ -252,7 +252,9 @@ impl Lab {
         let plan = self.plan(Walls::Ready, profile, &spec, None, Some(&meanwhile));
         let confine = [attack.to_str().unwrap(), "confine", plan.to_str().unwrap()];
         let answer = if is_root() && self.who == Who::Me {
-            let args = [&["--mount", "--propagation", "shared"][..], &confine].concat();
+            let own_net = meanwhile.first().is_some_and(|what| what == "churn");
+            let view: &[&str] = if own_net { &["--net"] } else { &[] };
+            let args = [&["--mount", "--propagation", "shared"], view, &confine].concat();
             said(start(self.who, Path::new("unshare"), &args, self.folder.path()))
         } else {
             said(start(self.who, &attack, &confine[1..], self.folder.path()))

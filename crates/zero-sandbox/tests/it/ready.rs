@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use zero_sandbox::Profile;
-use zero_sandbox::running::WallsWere;
+use zero_sandbox::running::{LimitsReport, WallsWere, Why};
 use zero_sandbox::warden::{Order, Settings, Warden};
+use zero_sandbox::{ProcessLimits, Profile};
 
 use crate::bench::{
     GONE_MAX, LONG, children, ended, kill, need_bubblewrap, parent, program, run, sh, wait_until,
@@ -246,6 +246,26 @@ fn another_profile_gets_walls_of_its_own() {
     ended(&running);
 }
 
+/// The groups a keeper is in have the limits of the last command until it has one.
+#[test]
+fn limits_are_those_of_the_command() {
+    let (warden, place) = (warden(LONG), Place::new());
+    for megabytes in [64, 512, 64] {
+        let mut order = place.order("head -c 200000000 /dev/zero | tail | wc -c");
+        order.profile.limits.memory_bytes = megabytes << 20;
+        let mut running = warden.spawn(order).unwrap();
+        assert_eq!((running.limits, running.walls), (limits(&warden), WallsWere::PutUp));
+        let said = crate::bench::text(running.stdout.take().unwrap());
+        let is_over = matches!(ended(&running).why, Why::MemoryLimit { .. });
+        assert_eq!((is_over, said == "200000000\n"), (megabytes == 64, megabytes == 512));
+        place.wait_until_ready(&warden);
+    }
+}
+
+fn limits(warden: &Warden) -> LimitsReport {
+    warden.limits_report(&ProcessLimits { cpu_percent: 400, ..ProcessLimits::default() })
+}
+
 #[test]
 fn they_go_after_a_while_and_leave_nothing() {
     let (warden, place) = (warden(GONE_MAX / 2), Place::new());
@@ -314,4 +334,18 @@ fn those_that_run_and_those_that_stand_ready_share_what_stands_in() {
     ended(&first);
     assert_eq!(run(&warden, place.order("mkdir .zero/x 2>&- || echo held")).0, "held\n");
     wait_until(LONG, || !place.stands() && place.records() == 0, || "it stays".to_owned());
+}
+
+/// Sockets that come and go faster than walls are put up keep nobody from starting, and one that
+/// stays is hidden. Only root can have them in a network of its own, where nobody else sees them.
+#[test]
+fn sockets_that_come_and_go_refuse_nobody() {
+    if is_root() {
+        for _ in 0..10 {
+            let lab = Lab::new(Who::Me);
+            let (meanwhile, words) = (["churn", "$/outside"], ["unix", "$/outside/stays"]);
+            let (answer, _) = lab.attempt_after(&profile(&lab), &meanwhile, &words);
+            assert_eq!(answer, "EACCES");
+        }
+    }
 }
