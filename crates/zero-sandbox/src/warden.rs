@@ -36,7 +36,7 @@ use crate::net::SessionNet;
 use crate::probe::Layers;
 use crate::profile::{CommandSpec, Network, ProcessLimits, Profile};
 use crate::running::{Ends, LimitsReport, Running};
-use message::{Failure, OrderText, Step, Told};
+use message::{Failure, OrderText, Step, Told, Wanted};
 pub use serve::main;
 
 /// The name under which this program is a warden.
@@ -45,10 +45,15 @@ pub const ARGV0: &str = "zero-warden";
 pub(crate) const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 /// How long walls stand ready after a command: as long as an agent thinks as a rule.
 const READY_FOR: Duration = Duration::from_secs(20);
+/// How long the end of walls that stand ready is waited for.
+const REST_MAX: Duration = Duration::from_secs(2);
 /// How long a command may take to start.
 const START_MAX: Duration = Duration::from_secs(30);
 /// How long the end of a warden is waited for.
 const WARDEN_END_MAX: Duration = Duration::from_secs(2);
+
+/// The warden of this process.
+static SHARED: OnceLock<Warden> = OnceLock::new();
 
 /// Starts commands. Can be used by several threads at once.
 ///
@@ -217,13 +222,34 @@ impl SpawnError {
 impl Warden {
     /// The warden of this process, started at the first use.
     pub fn shared() -> io::Result<&'static Self> {
-        static SHARED: OnceLock<Warden> = OnceLock::new();
         if let Some(warden) = SHARED.get() {
             return Ok(warden);
         }
         // Two threads may both get here; the warden that comes second ends again.
         let warden = Self::start()?;
         Ok(SHARED.get_or_init(|| warden))
+    }
+
+    /// Has the warden of this process [rest](Self::rest), if it was started.
+    pub fn rest_shared() {
+        if let Some(warden) = SHARED.get() {
+            warden.rest();
+        }
+    }
+
+    /// Takes down walls that stand ready for a command, and waits until nothing of them is left on
+    /// the host. To be called before what they stand on goes. The next command has its own again.
+    pub fn rest(&self) {
+        use rustix::event::{PollFd, PollFlags, Timespec};
+        let (Some(process), Ok((ours, given))) = (self.lock().clone(), message::channel()) else {
+            return;
+        };
+        // A warden that is gone has taken them along.
+        if message::send(&process.orders, &Wanted::Rest, &[given.as_fd()]).is_ok() {
+            drop(given);
+            let mut fds = [PollFd::new(&ours, PollFlags::IN)];
+            let _ = rustix::event::poll(&mut fds, Timespec::try_from(REST_MAX).ok().as_ref());
+        }
     }
 
     /// Starts a warden. When it dies, the next command starts another.
@@ -287,7 +313,7 @@ impl Warden {
     fn send(&self, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
         let current = self.lock().clone();
         if let Some(process) = current {
-            match message::send(&process.orders, &"order", fds) {
+            match message::send(&process.orders, &Wanted::Command, fds) {
                 Err(error) if is_gone(&error) => self.forget(&process),
                 sent => return sent,
             }
@@ -304,7 +330,7 @@ impl Warden {
                 }
             }
         };
-        message::send(&process.orders, &"order", fds)
+        message::send(&process.orders, &Wanted::Command, fds)
     }
 
     /// Forgets a warden that is gone, unless there is another one already.

@@ -68,6 +68,10 @@ pub(super) fn wait_for_order(
                     ahead = Ahead::put_up(like, groups, spare);
                 }
             }
+            Ok(Some((Task::TakeDown, handles))) => {
+                ahead = None;
+                drop(handles);
+            }
             Ok(None) | Err(_) => return None,
         }
     }

@@ -43,12 +43,24 @@ pub(super) struct OrderText {
     pub(super) joins: bool,
 }
 
+/// What zero wants of the warden.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Wanted {
+    /// A command: its order comes along.
+    Command,
+    /// That no walls stand ready. A handle comes along, which is closed when none do.
+    Rest,
+}
+
 /// What the warden wants of a keeper that has no command yet.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Task {
     /// Walls like those of the last command, for the next one.
     PutUp,
+    /// No such walls any more. A handle comes along, which is closed when they are gone.
+    TakeDown,
     /// To keep a command: its order comes along.
     Keep,
 }

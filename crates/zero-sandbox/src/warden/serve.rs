@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 
-use super::message::{self, Failure, Step, Task, Told};
+use super::message::{self, Failure, Step, Task, Told, Wanted};
 use super::raw::{self, Forked, Reap};
 use super::{ahead, keeper};
 use crate::cgroup::{self, Groups, Places};
@@ -118,8 +118,9 @@ impl Server {
                 self.reap();
             }
             if order {
-                match message::receive::<String>(&self.orders) {
-                    Ok(Some((_, fds))) => self.take(&fds),
+                match message::receive::<Wanted>(&self.orders) {
+                    Ok(Some((Wanted::Command, fds))) => self.take(&fds),
+                    Ok(Some((Wanted::Rest, fds))) => self.rest(&fds),
                     Ok(None) | Err(_) => return,
                 }
             }
@@ -135,6 +136,16 @@ impl Server {
         self.is_due = false;
         if let (Some(ready), Some(_)) = (&self.ready, &self.last) {
             let _ = message::send(ready, &Task::PutUp, &[]);
+        }
+    }
+
+    /// Has no walls stand ready until there is another command.
+    fn rest(&mut self, fds: &[OwnedFd]) {
+        self.last = None;
+        let passed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        if let Some(ready) = &self.ready {
+            // One that is gone has taken its walls along.
+            let _ = message::send(ready, &Task::TakeDown, &passed);
         }
     }
 

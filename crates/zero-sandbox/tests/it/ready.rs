@@ -272,6 +272,13 @@ fn they_go_after_a_while_and_leave_nothing() {
     place.stand_ready(&warden);
     wait_until(LONG, || !place.stands() && place.records() == 0, || "it stays".to_owned());
     assert_eq!(stage(&warden), None);
+    // At once when asked to, though the next command has them stand again.
+    let warden = self::warden(LONG);
+    for _ in 0..2 {
+        place.stand_ready(&warden);
+        warden.rest();
+        assert!(!place.stands() && place.records() == 0 && stage(&warden).is_none());
+    }
     // None at all where none are wanted.
     let warden = self::warden(Duration::ZERO);
     run(&warden, place.order("true"));
