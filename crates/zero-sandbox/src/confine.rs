@@ -151,14 +151,20 @@ impl Prepared {
     }
 
     /// Prepares walls for a command under `profile` that is not known yet, but for where it will
-    /// start. None where a command needs nothing that could be prepared.
+    /// start. None where a command needs nothing that could be prepared, and where something empty
+    /// would have to stand in for more than `may_stand_in` says: a path that was there for the last
+    /// command and is gone may be one that the next one may make.
     pub(crate) fn ahead(
         profile: &Profile,
         layers: &Layers,
         folder: &Path,
+        may_stand_in: &[PathBuf],
     ) -> Result<Option<Self>, ConfineError> {
         let Ok(bubblewrap) = &layers.bubblewrap else { return Ok(None) };
         let intent = Intent::new(profile, layers, folder, &|_| false)?;
+        if mounts::missing(&intent.layout).any(|(path, ..)| !is_among(path, may_stand_in)) {
+            return Ok(None);
+        }
         let (layout, terminal, whose) = (&intent.layout, None, Whose::Own);
         let sockets = &HostSockets::near(profile, folder);
         let purpose = Purpose { bubblewrap, profile, layout, folder, terminal, whose, sockets };
@@ -316,6 +322,14 @@ impl Prepared {
         }
     }
 
+    /// The paths at which something stands that is empty and was made for commands.
+    pub(crate) fn stood_in(&self) -> Vec<PathBuf> {
+        match &self.way {
+            Way::Bubblewrap(inside) => inside.stood_in(),
+            Way::Direct(..) => Vec::new(),
+        }
+    }
+
     /// What is enforced, and what is not, by leave of the profile.
     pub(crate) fn confinement(&self) -> &Confinement {
         &self.confinement
@@ -433,6 +447,12 @@ fn restrictions(
         open_files: profile.limits.open_files,
         file_bytes: profile.limits.file_bytes,
     }
+}
+
+/// Whether a path is one of them, or lies where one of them would: what is missing beneath a folder
+/// that is missing.
+fn is_among(path: &Path, paths: &[PathBuf]) -> bool {
+    paths.iter().any(|one| path.starts_with(one) || one.starts_with(path))
 }
 
 fn with_tmp(command: &CommandSpec, tmp: &Path) -> CommandSpec {

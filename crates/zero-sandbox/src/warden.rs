@@ -274,7 +274,9 @@ impl Warden {
         let (channel, keeper_channel) = message::channel().map_err(system("a channel to it"))?;
         let Settings { limits_by, layers, ready_for } = self.settings;
         let joins = net.is_some();
-        let text = OrderText { command, profile, timeout, limits_by, layers, ready_for, joins };
+        let stood_in = Vec::new();
+        let text =
+            OrderText { command, profile, timeout, limits_by, layers, ready_for, joins, stood_in };
         let memory = text.to_memory().map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => SpawnError::TooLarge,
             _ => system("writing the order")(error),

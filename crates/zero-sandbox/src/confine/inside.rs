@@ -220,6 +220,11 @@ impl Inside {
         self.placeholders.holds(path)
     }
 
+    /// All paths of which that is so.
+    pub(super) fn stood_in(&self) -> Vec<PathBuf> {
+        self.placeholders.paths().map(Path::to_owned).collect()
+    }
+
     pub(super) fn word(&self) -> Option<&OwnedFd> {
         self.word.as_ref()
     }

@@ -192,7 +192,7 @@ impl Mounts {
 }
 
 /// What is missing and must not be created: in a folder where it could be.
-fn missing(layout: &Layout) -> impl Iterator<Item = (&Path, &Path, StandIn)> {
+pub(crate) fn missing(layout: &Layout) -> impl Iterator<Item = (&Path, &Path, StandIn)> {
     layout.missing.iter().filter_map(|(path, stand_in)| {
         layout.writable_above(path).map(|root| (path.as_path(), root, *stand_in))
     })

@@ -126,6 +126,11 @@ impl Placeholders {
             && path.symlink_metadata().is_ok_and(|facts| is_empty(path, &facts).unwrap_or(false))
     }
 
+    /// The paths of those that we hold.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.held.iter().map(|(path, _)| path.as_path())
+    }
+
     fn is_on_record(&self, path: &Path, whose: Whose) -> bool {
         let records = self.tmp.parent().map(records).unwrap_or_default();
         let own = self.record.as_ref().map(|(own, _)| own).filter(|_| whose == Whose::Others);

@@ -87,7 +87,8 @@ impl Ahead {
             return None;
         }
         let layers = like.layers.of(spare.layers.clone());
-        let prepared = Prepared::ahead(&like.profile, &layers, &like.command.folder).ok()??;
+        let folder = &like.command.folder;
+        let prepared = Prepared::ahead(&like.profile, &layers, folder, &like.stood_in).ok()??;
         if like.limits_by == LimitsBy::Best {
             groups.limit(spare.places, &keeper::limits_with(&like, &prepared));
         }

@@ -68,7 +68,7 @@ pub(super) fn keep(
 ) {
     let told = match Keeper::start(order, channel, signals, stdio, groups, ahead, spare) {
         Err(failure) => Told::Failed(failure),
-        Ok((mut keeper, walls)) => {
+        Ok((mut keeper, walls, mut text)) => {
             let started = Told::Started {
                 pid: keeper.main,
                 limits: keeper.groups.report(),
@@ -77,6 +77,9 @@ pub(super) fn keep(
             };
             // Nobody to tell is seen as a closed channel below.
             let _ = message::send(channel, &started, &[]);
+            // For who puts up walls like these. Without it they stand in for nothing.
+            text.stood_in = keeper.prepared.stood_in();
+            let _ = text.note(order);
             let ended = keeper.run();
             // What was made for the command where others see it is removed before its end is told.
             keeper.prepared.cleanup();
@@ -122,7 +125,7 @@ impl<'a> Keeper<'a> {
         groups: Groups,
         ahead: Option<Ahead>,
         spare: &Spare<'_>,
-    ) -> Result<(Self, WallsWere), Failure> {
+    ) -> Result<(Self, WallsWere, OrderText), Failure> {
         let at = |step: Step| move |error: io::Error| Failure::of_system(step, &error);
         let order = OrderText::from_memory(order).map_err(at(Step::Order))?;
         let layers = order.layers.of(spare.layers.clone());
@@ -156,7 +159,7 @@ impl<'a> Keeper<'a> {
             main_ended: None,
             cpu_time: Duration::ZERO,
         };
-        Ok((keeper, walls))
+        Ok((keeper, walls, order))
     }
 
     fn run(&mut self) -> Ended {

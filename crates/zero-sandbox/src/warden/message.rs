@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{LimitsBy, Use};
 use crate::confine::Gap;
-use crate::profile::{CommandSpec, Profile};
+use crate::profile::{CommandSpec, Profile, wire};
 use crate::running::{Confinement, Ended, KillReason, LimitsReport, WallsWere};
 
 /// Bytes of a packet.
@@ -41,6 +42,9 @@ pub(super) struct OrderText {
     pub(super) ready_for: Duration,
     /// Whether the last descriptor is the network to start in.
     pub(super) joins: bool,
+    /// What something empty stood in for, as its keeper noted once it ran.
+    #[serde(with = "wire::paths")]
+    pub(super) stood_in: Vec<PathBuf>,
 }
 
 /// What zero wants of the warden.
@@ -228,6 +232,14 @@ impl OrderText {
         let file = std::fs::File::from(file);
         file.write_all_at(&bytes, 0)?;
         Ok(file.into())
+    }
+
+    /// Puts the order as it is now into its file. Who reads meanwhile may find no order there.
+    pub(super) fn note(&self, file: &OwnedFd) -> io::Result<()> {
+        let file = std::fs::File::from(file.try_clone()?);
+        let bytes = serde_json::to_vec(self)?;
+        file.set_len(0)?;
+        file.write_all_at(&bytes, 0)
     }
 
     /// Reads an order out of a file in memory.

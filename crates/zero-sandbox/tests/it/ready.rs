@@ -246,6 +246,29 @@ fn another_profile_gets_walls_of_its_own() {
     ended(&running);
 }
 
+/// What was there for the last command and is gone is not stood in for: the next one may make it.
+#[test]
+fn nothing_stands_in_for_what_was_taken_away() {
+    let (warden, place) = (warden(LONG), Place::new());
+    let idea = place.0.path().join("ws/.idea");
+    std::fs::create_dir(&idea).unwrap();
+    let order = |script: &str| {
+        let mut order = place.order(script);
+        order.profile.protected.push(idea.clone());
+        order
+    };
+    let mut running = warden.spawn(order("while ! test -e go; do sleep 0.01; done")).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    std::fs::remove_dir(&idea).unwrap();
+    std::fs::write(place.0.path().join("ws/go"), "").unwrap();
+    drop(running.stdin.take());
+    ended(&running);
+    for _ in 0..30 {
+        assert!(!idea.exists(), "it stands");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// The groups a keeper is in have the limits of the last command until it has one.
 #[test]
 fn limits_are_those_of_the_command() {
