@@ -182,9 +182,6 @@ fn nothing_survives_the_death_of_a_keeper() {
     assert_eq!(run(&warden, sh("echo on")).0, "on\n");
 }
 
-/// Long enough for a keeper to be made ready, and for the one before it to go.
-const SETTLED_AFTER: Duration = Duration::from_millis(200);
-
 #[test]
 fn many_commands_leave_nothing() {
     let is_stale = |group: &String| {
