@@ -184,6 +184,14 @@ impl Engine {
         deny.filter_map(|rule| rule.path_start(self.places.home.as_deref())).collect()
     }
 
+    /// How many rules deny files to be read, or say to ask about some.
+    pub fn read_guards(&self) -> usize {
+        self.rules
+            .iter()
+            .filter(|rule| rule.verdict != Verdict::Allow && rule.reads_paths())
+            .count()
+    }
+
     fn judge(&self, request: Request<'_>) -> Judgement {
         let case = Case { engine: self, request };
         let mut judged = Vec::new();

@@ -86,14 +86,22 @@ impl Rule {
         Self { limits, ..self }
     }
 
-    /// Where the paths start whose reading it is about, when it says so itself: `//etc/x`, `~/x`.
-    pub(crate) fn path_start(&self, home: Option<&Path>) -> Option<PathBuf> {
+    /// The paths whose reading it is about, when it names any.
+    fn read_paths(&self) -> Option<&PathPattern> {
         let Target::Tool { tool, pattern: Some(Pattern::Path(pattern)) } = &self.target else {
             return None;
         };
-        if matches!(*tool, "Edit" | "Write" | "Delete") {
-            return None;
-        }
+        (!matches!(*tool, "Edit" | "Write" | "Delete")).then_some(pattern)
+    }
+
+    /// Whether it is about the reading of some paths.
+    pub(crate) fn reads_paths(&self) -> bool {
+        self.read_paths().is_some()
+    }
+
+    /// Where the paths start whose reading it is about, when it says so itself: `//etc/x`, `~/x`.
+    pub(crate) fn path_start(&self, home: Option<&Path>) -> Option<PathBuf> {
+        let pattern = self.read_paths()?;
         let base = match pattern.base {
             Base::Machine => Path::new("/"),
             Base::Home => home?,

@@ -71,6 +71,8 @@ pub struct CommandSettings {
     pub masked: Vec<PathBuf>,
     /// What it may not change in the workspace, beside what the host knows to run code later.
     pub protected: Vec<PathBuf>,
+    /// Folders of zero's own, beside that of its state: it may neither read nor make or change them.
+    pub own: Vec<PathBuf>,
     /// The home folder, whose secrets are masked.
     pub home: Option<PathBuf>,
     /// The environment of this process, from which that of commands is picked.

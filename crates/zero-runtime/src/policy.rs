@@ -73,7 +73,10 @@ pub enum DeniedFiles {
     /// All of it, by canonical paths; a folder stands for what is in it.
     All(Vec<PathBuf>),
     /// There is more than was asked for, or it could not be found out in time.
-    TooMany,
+    TooMany {
+        /// How many rules say so.
+        rules: usize,
+    },
 }
 
 /// Judges by risk alone: looking around inside the workspace is allowed, anything more is asked.

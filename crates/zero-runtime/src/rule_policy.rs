@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use zero_policy::{Decision, Engine, Grant, Permit, Reach, Refusal, Request};
-use zero_sandbox::{Workspace, survey};
+use zero_sandbox::Workspace;
 
 use crate::machine::Machine;
 use crate::policy::{DeniedFiles, Policy, PolicyRequest};
@@ -58,9 +58,11 @@ impl Policy for RulePolicy {
         }
         let roots = workspace.roots().map(Path::to_owned);
         let starts: Vec<PathBuf> = roots.chain(self.engine.denied_starts()).collect();
-        denied_files::find(starts, most, &|path| {
-            self.may_read(COMMANDS, path, &survey::canonical(path).unwrap_or_else(|| path.into()))
-        })
+        let may_read = |path: &Path, denotes: &Path| self.may_read(COMMANDS, path, denotes);
+        denied_files::find(starts, most, &may_read).map_or_else(
+            || DeniedFiles::TooMany { rules: self.engine.read_guards() },
+            DeniedFiles::All,
+        )
     }
 
     fn may_reach(&self, reach: Reach<'_>) -> Result<Permit, Refusal> {
@@ -119,6 +121,7 @@ mod tests {
         check(denied(&[pattern]), &base, &["out/key"]);
         // Whoever denies a name everywhere gets all of it hidden, or no command.
         let everywhere = denied(&["Read(//**/zero-no-such-name)".to_owned()]);
-        assert!([DeniedFiles::TooMany, DeniedFiles::All(Vec::new())].contains(&everywhere));
+        let expected = [DeniedFiles::TooMany { rules: 1 }, DeniedFiles::All(Vec::new())];
+        assert!(expected.contains(&everywhere));
     }
 }

@@ -3,7 +3,7 @@
 //! A judge must know what a path denotes before anybody opens it. Nothing here follows a pipe or a
 //! device, and every answer is bounded.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -17,6 +17,10 @@ use crate::canonical::{self, CanonicalError, LastLink};
 
 /// The coarsest step of a clock by which a file system says when something changed.
 const CLOCK_STEP_MAX: Duration = Duration::from_secs(1);
+/// Links that are followed on the way to one closed folder.
+const LINKS_MAX: usize = 16;
+/// Bytes of the machine's list of users.
+const USERS_BYTES_MAX: u64 = 4 << 20;
 
 /// A name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,25 +129,135 @@ pub fn canonical(absolute: &Path) -> Option<PathBuf> {
 
 /// The names in a folder, sorted, at most `most`; `None` when there are more or it cannot be listed.
 pub fn names(folder: &Path, most: usize) -> Option<Vec<Seen>> {
+    let Listing::Names(names) = list(folder, most) else { return None };
+    let seen = |name: Named| Seen {
+        path: folder.join(name.name),
+        is_folder: name.is_folder,
+        is_link: name.is_link,
+    };
+    let mut seen: Vec<Seen> = names.into_iter().map(seen).collect();
+    seen.sort_by(|a, b| a.path.cmp(&b.path));
+    Some(seen)
+}
+
+/// A name in a folder, without the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name.
+    pub name: OsString,
+    /// Whether it is a folder; a link to one is not.
+    pub is_folder: bool,
+    /// Whether it is a link.
+    pub is_link: bool,
+}
+
+/// What a look into a folder brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// Its names, in no order.
+    Names(Vec<Named>),
+    /// More names than were asked for.
+    TooMany,
+    /// There is no such folder.
+    NoFolder,
+    /// Something may be in it, but it can be neither listed nor entered, or only one of the two.
+    Closed,
+}
+
+/// Lists a folder, at most `most` names of it.
+pub fn list(folder: &Path, most: usize) -> Listing {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let dir = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
-    let mut seen = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&dir).ok()? {
-        let entry = entry.ok()?;
+    let dir = match rustix::fs::open(folder, flags, Mode::empty()) {
+        Ok(dir) => dir,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Listing::NoFolder,
+        Err(_) => return Listing::Closed,
+    };
+    // Names alone say little where nothing that has them can be looked at.
+    if rustix::fs::statat(&dir, ".", AtFlags::empty()).is_err() {
+        return Listing::Closed;
+    }
+    let Ok(entries) = rustix::fs::Dir::read_from(&dir) else { return Listing::Closed };
+    let mut names = Vec::new();
+    for entry in entries {
+        let Ok(entry) = entry else { return Listing::Closed };
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name == "." || name == ".." {
             continue;
         }
-        if seen.len() >= most {
-            return None;
+        if names.len() >= most {
+            return Listing::TooMany;
         }
-        let path = folder.join(name);
         let kind = kind_of(&dir, &entry);
         let (is_folder, is_link) = (kind == FileType::Directory, kind == FileType::Symlink);
-        seen.push(Seen { path, is_folder, is_link });
+        names.push(Named { name: name.to_owned(), is_folder, is_link });
     }
-    seen.sort_by(|a, b| a.path.cmp(&b.path));
-    Some(seen)
+    Listing::Names(names)
+}
+
+/// Whether a path can be followed to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Something is there, be it a link that leads nowhere.
+    Open,
+    /// Nothing is there.
+    Missing,
+    /// This folder on the way cannot be entered, so nobody can say.
+    Closed(PathBuf),
+}
+
+/// Follows a path.
+pub fn way(path: &Path) -> Way {
+    match rustix::fs::lstat(path) {
+        Ok(_) => Way::Open,
+        Err(Errno::NOENT | Errno::NOTDIR) => Way::Missing,
+        Err(_) => Way::Closed(closed_folder(path, LINKS_MAX)),
+    }
+}
+
+/// The first folder on the way that cannot be entered, links followed.
+fn closed_folder(path: &Path, links_left: usize) -> PathBuf {
+    let mut from_root: Vec<&Path> = path.ancestors().collect();
+    from_root.reverse();
+    let is_closed = |folder: &&&Path| rustix::fs::access(**folder, Access::EXEC_OK).is_err();
+    let Some(closed) = from_root.iter().find(is_closed) else { return path.to_owned() };
+    match std::fs::read_link(closed) {
+        Ok(target) if links_left > 0 => {
+            let target = closed.parent().unwrap_or(Path::new("/")).join(target);
+            closed_folder(&without_dots(&target), links_left - 1)
+        }
+        _ => closed.to_path_buf(),
+    }
+}
+
+/// Whether the person could open a folder that is closed now, or get at what is in it all the same:
+/// modes are their owner's to change, and a folder that can be entered needs no list.
+pub fn may_open(folder: &Path) -> bool {
+    let euid = rustix::process::geteuid();
+    let is_own = |stat: rustix::fs::Stat| euid.is_root() || stat.st_uid == euid.as_raw();
+    rustix::fs::access(folder, Access::EXEC_OK).is_ok()
+        || rustix::fs::lstat(folder).is_ok_and(is_own)
+}
+
+/// Whether something can be put into a folder.
+pub fn can_add_to(folder: &Path) -> bool {
+    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+/// The home folder of the user of this process as the machine knows it, whatever the environment
+/// says. Only from the machine's own list: where users come from elsewhere, it is not known.
+pub fn home_of_user() -> Option<PathBuf> {
+    let users = small_file(Path::new("/etc/passwd"), USERS_BYTES_MAX)?;
+    home_in(&String::from_utf8_lossy(&users), rustix::process::geteuid().as_raw())
+}
+
+fn home_in(users: &str, uid: u32) -> Option<PathBuf> {
+    let home = users.lines().find_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        let of_user = fields.next()?.parse() == Ok(uid);
+        of_user.then(|| fields.nth(2)).flatten()
+    })?;
+    // Users of services have no home, which is written in several ways.
+    Some(PathBuf::from(home)).filter(|home| home.is_absolute() && home.parent().is_some())
 }
 
 /// The content of a regular file of at most `bytes_max`; `None` when there is none or it is larger.
@@ -157,11 +271,6 @@ pub fn small_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     std::fs::File::from(file).take(bytes_max + 1).read_to_end(&mut content).ok()?;
     (content.len() as u64 <= bytes_max).then_some(content)
-}
-
-/// Whether the names in a folder may be listed.
-pub fn can_list(folder: &Path) -> bool {
-    rustix::fs::access(folder, Access::READ_OK | Access::EXEC_OK).is_ok()
 }
 
 /// What lies at a path, links followed.
@@ -253,5 +362,29 @@ mod tests {
         assert_eq!(scan(&root.join("file"), 2, |_, _| {}), Scanned::Nothing);
         symlink("folder", root.join("link")).unwrap();
         assert_eq!(scan(&root.join("link"), 2, |_, _| {}), Scanned::Nothing);
+    }
+
+    #[test]
+    fn a_home_is_found_by_its_user() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nodd\n_apt:x:42:65534::/nonexistent:/bin/false\n\
+             me:x:1000:1000:Me,,:/home/me:/bin/zsh\nsvc:x:7:7::/:/bin/false\n";
+        let check = |uid, home: Option<&str>| assert_eq!(home_in(users, uid), home.map(Into::into));
+        check(0, Some("/root"));
+        check(1000, Some("/home/me"));
+        check(7, None);
+        check(8, None);
+    }
+
+    #[test]
+    fn a_look_says_why_it_brought_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("file"), "").unwrap();
+        symlink("none", temp.path().join("dangling")).unwrap();
+        assert_eq!(list(&temp.path().join("none"), 9), Listing::NoFolder);
+        assert_eq!(list(&temp.path().join("file"), 9), Listing::NoFolder);
+        assert_eq!(list(temp.path(), 1), Listing::TooMany);
+        assert_eq!(way(&temp.path().join("dangling")), Way::Open);
+        assert_eq!(way(&temp.path().join("file/x")), Way::Missing);
+        assert_eq!(way(&temp.path().join("none/x")), Way::Missing);
     }
 }

@@ -134,7 +134,7 @@ impl Config {
         let own = settings.ok().and_then(|file| file.parent().map(Path::to_owned));
         CommandSettings {
             home: self.home.clone(),
-            masked: own.into_iter().collect(),
+            own: own.into_iter().collect(),
             environment: self.environment.clone(),
             ..CommandSettings::default()
         }

@@ -5,6 +5,7 @@
 //! misleading anybody. The rest is watched (see [`super::watch`]): a command that makes it finds it
 //! taken away again.
 
+mod closed;
 mod git;
 mod roots;
 mod secrets;
@@ -20,6 +21,8 @@ use zero_sandbox::{FileType, Network, Profile, Workspace, survey};
 pub(super) use self::git::{Repositories, STAND_INS, repositories};
 pub(super) use self::terrain::{Found, Ground, Terrain};
 
+use self::closed::Held;
+use self::secrets::Secrets;
 use super::CallCommands;
 use super::watch::{Before, Watch};
 use crate::policy::DeniedFiles;
@@ -38,7 +41,9 @@ pub(super) fn profile_for(
 ) -> Result<(Profile, Watch), ToolError> {
     let settings = &commands.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
-    roots::check(&roots, &commands.host.state)?;
+    let mut secrets = Secrets::of(settings, workspace.cwd());
+    secrets.own.push(commands.host.state.clone());
+    roots::check(&roots, &secrets.own)?;
     let ground = Ground {
         writable: opened(&settings.writable, &roots),
         roots: roots.clone(),
@@ -50,16 +55,18 @@ pub(super) fn profile_for(
     let start = live.start();
     let found = live.terrain.look(&ground);
     let git = repositories(&ground, &found);
-    let own = settings::look(&ground, &found, &settings.protected, &*commands.policy);
-    let mut masked = secrets::of(settings.home.as_deref());
-    masked.extend(settings.masked.iter().cloned());
-    masked.push(commands.host.state.clone());
+    let mut own = settings::look(&ground, &found, &settings.protected, &*commands.policy);
+    let mut masked: Vec<PathBuf> = secrets.masked().chain(settings.masked.clone()).collect();
     match commands.policy.denied_files(workspace, DENIED_MAX) {
         DeniedFiles::All(files) => masked.extend(files),
-        DeniedFiles::TooMany => return Err(too_many()),
+        DeniedFiles::TooMany { rules } => return Err(too_many(rules)),
     }
+    let mut masked: Vec<PathBuf> = masked.into_iter().filter_map(closed::hideable).collect();
     masked.sort();
     masked.dedup();
+    roots::check_shown(&roots, &masked)?;
+    let writable = [roots, git.writable.clone(), settings.writable.clone()].concat();
+    secrets.watch(&writable, &mut own);
     let before = Before {
         start,
         ground,
@@ -71,10 +78,12 @@ pub(super) fn profile_for(
     };
     let policy = Arc::clone(&commands.policy);
     let watch = Watch::new(before, &git, policy, (commands.host.kept.clone(), live));
+    let folders = [own.held, git.folders, git.held, secrets.own].concat();
+    let held = Held::new(writable, folders, git.files);
     let profile = Profile {
-        writable: [roots, git.writable, settings.writable.clone()].concat(),
-        protected: [own.held, git.folders, git.held].concat(),
-        protected_files: git.files,
+        writable: held.writable,
+        protected: held.folders,
+        protected_files: held.files,
         masked,
         network,
         limits: commands.limits.into(),
@@ -91,9 +100,9 @@ fn opened(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     real.filter(|path| is_folder(path) && !roots.contains(path)).collect()
 }
 
-fn too_many() -> ToolError {
+fn too_many(rules: usize) -> ToolError {
     let message = format!(
-        "no command can run here: the rules deny reading more files than can be hidden from it ({DENIED_MAX}), or there are too many places to look for them; narrow the deny rules for `Read`, above all those that begin at `//`, or work in a smaller folder"
+        "no command can run here: {rules} rules deny reading files or ask about it, and together they cover more than can be hidden from a command ({DENIED_MAX} files and folders), or there are too many places to look; deny a folder instead of the files in it (`Read(secrets/**)` hides one thing), narrow the rules for `Read`, above all those that begin at `//`, or work in a smaller folder"
     );
     ToolError::new(ErrorType::PermissionDenied, Reason::Denied, message)
 }

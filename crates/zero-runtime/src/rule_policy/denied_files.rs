@@ -1,10 +1,11 @@
 //! Finds what rules deny to be read, so that it can be hidden from commands.
+//!
+//! A folder that cannot be listed cannot be searched. Its mode is no wall, though: whoever owns it
+//! can change that, and so can a command of theirs. So it is hidden as a whole.
 
 use std::path::{Path, PathBuf};
 
-use zero_sandbox::survey;
-
-use crate::policy::DeniedFiles;
+use zero_sandbox::survey::{self, Listing, Way};
 
 /// Names that are looked at in all.
 const LOOKED_MAX: usize = 200_000;
@@ -14,48 +15,113 @@ const FOLDER_MAX: usize = 50_000;
 /// Folders that are the kernel's: no person keeps files there, and looking comes to no end.
 const KERNELS: &[&str] = &["/proc", "/sys", "/dev"];
 
-/// Everything at or beneath `starts` that `may_read` refuses. What cannot be listed cannot be judged
-/// and is not searched; a command of the same person cannot list it either.
+/// Whether something may be read, by its path as it is found and by what that denotes.
+pub(super) type MayRead<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
+
+/// Everything at or beneath `starts` that `may_read` refuses, and every folder of which that cannot
+/// be said. `None` when there is more than `most`, or too much to look at.
 pub(super) fn find(
     starts: Vec<PathBuf>,
     most: usize,
-    may_read: &dyn Fn(&Path) -> bool,
-) -> DeniedFiles {
-    let mut found = Vec::new();
-    let mut looked = 0;
-    let mut open: Vec<PathBuf> = Vec::new();
+    may_read: &MayRead<'_>,
+) -> Option<Vec<PathBuf>> {
+    let mut search = Search { found: Vec::new(), open: Vec::new(), looked: 0, most, may_read };
     for start in starts {
-        match survey::exists(&start) && !may_read(&start) {
-            true => found.push(start),
-            false => open.push(start),
-        }
+        search.start(start);
     }
-    while let Some(folder) = open.pop() {
-        let Some(seen) = survey::names(&folder, FOLDER_MAX) else {
-            if survey::kind(&folder) == Some(zero_sandbox::FileType::Directory)
-                && survey::can_list(&folder)
-            {
-                return DeniedFiles::TooMany;
-            }
-            continue;
-        };
-        for seen in seen {
-            looked += 1;
-            if looked > LOOKED_MAX || found.len() > most {
-                return DeniedFiles::TooMany;
-            }
-            match (may_read(&seen.path), seen.is_link) {
-                // What a link stands for is what has to be hidden.
-                (false, true) => found.extend(survey::canonical(&seen.path)),
-                (false, false) => found.push(seen.path),
-                (true, _) if seen.is_folder && !is_kernels(&seen.path) => open.push(seen.path),
-                (true, _) => {}
-            }
-        }
+    while let Some(folder) = search.open.pop() {
+        search.folder(&folder).ok()?;
     }
+    let mut found = search.found;
     found.sort();
     found.dedup();
-    if found.len() > most { DeniedFiles::TooMany } else { DeniedFiles::All(found) }
+    (found.len() <= most).then_some(found)
+}
+
+struct Search<'a> {
+    found: Vec<PathBuf>,
+    open: Vec<Folder>,
+    looked: usize,
+    most: usize,
+    may_read: &'a MayRead<'a>,
+}
+
+/// A folder to look into. What lies in it and is no link denotes the same name in what it denotes,
+/// so that no way has to be followed again for every file.
+struct Folder {
+    path: PathBuf,
+    denotes: PathBuf,
+}
+
+struct TooMany;
+
+impl Search<'_> {
+    fn start(&mut self, path: PathBuf) {
+        let denotes = survey::canonical(&path).unwrap_or_else(|| path.clone());
+        match survey::way(&path) {
+            Way::Missing => {}
+            Way::Closed(folder) => self.closed(folder),
+            Way::Open if !(self.may_read)(&path, &denotes) => self.found.push(path),
+            Way::Open => self.open.push(Folder { path, denotes }),
+        }
+    }
+
+    fn folder(&mut self, folder: &Folder) -> Result<(), TooMany> {
+        let names = match survey::list(&folder.path, FOLDER_MAX) {
+            Listing::Names(names) => names,
+            Listing::TooMany => return Err(TooMany),
+            Listing::NoFolder => return Ok(()),
+            Listing::Closed => {
+                self.closed(folder.path.clone());
+                return Ok(());
+            }
+        };
+        self.looked += names.len();
+        if self.looked > LOOKED_MAX {
+            return Err(TooMany);
+        }
+        // One buffer for all of them: most are judged and forgotten.
+        let (mut path, mut denotes) = (folder.path.clone(), folder.denotes.clone());
+        for name in names {
+            path.push(&name.name);
+            denotes.push(&name.name);
+            if name.is_link {
+                self.link(&path);
+            } else if !(self.may_read)(&path, &denotes) {
+                self.found.push(path.clone());
+            } else if name.is_folder && !is_kernels(&path) {
+                self.open.push(Folder { path: path.clone(), denotes: denotes.clone() });
+            }
+            path.pop();
+            denotes.pop();
+            if self.found.len() > self.most {
+                return Err(TooMany);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a link stands for is what has to be hidden.
+    fn link(&mut self, path: &Path) {
+        match survey::canonical(path) {
+            Some(denotes) if (self.may_read)(path, &denotes) => {}
+            Some(denotes) => self.found.push(denotes),
+            // It leads round in circles, or through a folder that is closed: what would be entered
+            // behind it says which.
+            None if (self.may_read)(path, path) => {}
+            None => {
+                if let Way::Closed(folder) = survey::way(&path.join(".")) {
+                    self.closed(folder);
+                }
+            }
+        }
+    }
+
+    fn closed(&mut self, folder: PathBuf) {
+        if survey::may_open(&folder) {
+            self.found.push(folder);
+        }
+    }
 }
 
 fn is_kernels(folder: &Path) -> bool {
@@ -76,14 +142,14 @@ mod tests {
             std::fs::write(root.join(file), "").unwrap();
         }
         std::os::unix::fs::symlink("../home/key", root.join("w/.env.link")).unwrap();
-        let may_read = |path: &Path| {
+        let may_read = |path: &Path, _: &Path| {
             let name = path.file_name().unwrap().to_str().unwrap();
             !(name.starts_with(".env") || name == "keys")
         };
-        let at = |names: &[&str]| DeniedFiles::All(names.iter().map(|n| root.join(n)).collect());
+        let at = |names: &[&str]| Some(names.iter().map(|n| root.join(n)).collect::<Vec<_>>());
         let found = find(vec![root.join("w"), root.join("none")], 10, &may_read);
         assert_eq!(found, at(&["home/key", "w/.env", "w/a/b/.env", "w/keys"]));
-        assert_eq!(find(vec![root.join("w")], 3, &may_read), DeniedFiles::TooMany);
+        assert_eq!(find(vec![root.join("w")], 3, &may_read), None);
         assert_eq!(find(vec![root.join("w/keys")], 3, &may_read), at(&["w/keys"]));
         assert_eq!(find(vec![root.join("home")], 3, &may_read), at(&[]));
     }

@@ -61,8 +61,16 @@ impl Layout {
     }
 
     fn say(&mut self, path: &Path, what: Said) {
-        if let Ok(real) = path.canonicalize() {
-            self.insert(real, what);
+        match path.canonicalize() {
+            Ok(real) => self.insert(real, what),
+            // A folder that was closed a moment ago may be open in another: what was to be hidden
+            // then cannot be mounted on, and the command does not start.
+            Err(error)
+                if what == Said::Masked && error.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                self.insert(path.to_owned(), what);
+            }
+            Err(_) => {}
         }
     }
 

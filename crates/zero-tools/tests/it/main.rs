@@ -9,6 +9,7 @@ mod commands;
 mod contracts;
 mod crash;
 mod fixture;
+mod masked;
 mod network;
 mod properties;
 mod protected;

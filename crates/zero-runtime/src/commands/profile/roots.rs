@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use zero_core::{ErrorType, Reason, ToolError};
+use zero_sandbox::survey;
 
 /// Folders of which each command has its own.
 const OWN: &[&str] = &["/tmp", "/run", "/dev", "/proc"];
@@ -10,15 +11,30 @@ const OWN: &[&str] = &["/tmp", "/run", "/dev", "/proc"];
 const KERNELS: &[&str] = &["/dev", "/proc", "/sys"];
 
 /// Refuses a workspace that cannot be kept apart from the machine or from zero's own files.
-pub(super) fn check(roots: &[PathBuf], state: &Path) -> Result<(), ToolError> {
-    let state = zero_sandbox::survey::canonical(state).unwrap_or_else(|| state.to_owned());
-    roots.iter().find_map(|root| objection(root, &state)).map_or(Ok(()), |why| {
-        let message = format!("no command can run here: {why}; work in another folder");
-        Err(ToolError::new(ErrorType::PermissionDenied, Reason::AccessDenied, message))
+pub(super) fn check(roots: &[PathBuf], own: &[PathBuf]) -> Result<(), ToolError> {
+    let real = |path: &PathBuf| survey::canonical(path).unwrap_or_else(|| path.to_owned());
+    let own: Vec<PathBuf> = own.iter().map(real).collect();
+    roots.iter().find_map(|root| objection(root, &own)).map_or(Ok(()), |why| {
+        Err(refusal(format!("no command can run here: {why}; work in another folder")))
     })
 }
 
-fn objection(root: &Path, state: &Path) -> Option<String> {
+/// Refuses a workspace that would have to be hidden from commands.
+pub(super) fn check_shown(roots: &[PathBuf], masked: &[PathBuf]) -> Result<(), ToolError> {
+    let hidden = roots.iter().find(|root| masked.contains(root));
+    hidden.map_or(Ok(()), |root| {
+        Err(refusal(format!(
+            "no command can run in `{}`: it has to be hidden from commands, because it holds secrets, a rule denies reading it, or it cannot be listed to look for what rules deny; work in another folder, narrow the deny rules for `Read`, or open it with `chmod u+rx`",
+            root.display()
+        )))
+    })
+}
+
+fn refusal(message: String) -> ToolError {
+    ToolError::new(ErrorType::PermissionDenied, Reason::AccessDenied, message)
+}
+
+fn objection(root: &Path, own: &[PathBuf]) -> Option<String> {
     let shown = root.display();
     if let Some(own) = OWN.iter().find(|own| Path::new(own).starts_with(root)) {
         return Some(format!(
@@ -28,7 +44,8 @@ fn objection(root: &Path, state: &Path) -> Option<String> {
     if KERNELS.iter().any(|kernels| root.starts_with(kernels)) {
         return Some(format!("`{shown}` belongs to the kernel"));
     }
-    root.starts_with(state).then(|| format!("`{shown}` lies in zero's own folder"))
+    let in_own = own.iter().any(|own| root.starts_with(own));
+    in_own.then(|| format!("`{shown}` lies in zero's own folder"))
 }
 
 #[cfg(test)]
@@ -37,7 +54,8 @@ mod tests {
 
     #[track_caller]
     fn check(root: &str, expected: Option<&str>) {
-        let said = objection(Path::new(root), Path::new("/home/me/.local/state/zero"));
+        let own = ["/home/me/.local/state/zero", "/home/me/.config/zero"].map(PathBuf::from);
+        let said = objection(Path::new(root), &own);
         match expected {
             Some(part) => assert!(said.as_ref().is_some_and(|s| s.contains(part)), "{said:?}"),
             None => assert_eq!(said, None),
@@ -50,7 +68,10 @@ mod tests {
         check("/tmp", Some("`/tmp` holds `/tmp`"));
         check("/dev/shm/x", Some("belongs to the kernel"));
         check("/home/me/.local/state/zero/tmp/x", Some("zero's own folder"));
-        for fine in ["/tmp/x", "/home/me", "/home/me/.local", "/run/user/1/x", "/srv"] {
+        check("/home/me/.config/zero", Some("zero's own folder"));
+        for fine in
+            ["/tmp/x", "/home/me", "/home/me/.local", "/home/me/.config", "/run/user/1/x", "/srv"]
+        {
             check(fine, None);
         }
     }
