@@ -132,13 +132,15 @@ impl Engine {
     /// Whether a file that a search comes across may be read without a question of its own: unless
     /// a rule denies it or says to ask about it, or it holds a secret that no rule opens.
     pub fn may_read(&self, tool: &str, written: &Path, canonical: &Path) -> bool {
-        let written = crate::path::lexical(&self.places.folder().join(written));
+        // Asked of each file of a tree, nearly all of which are what they are called.
+        let written = match written == canonical {
+            true => canonical.to_owned(),
+            false => crate::path::lexical(&self.places.folder().join(written)),
+        };
         let views = PathViews { written, canonical: canonical.to_owned() };
-        let rule = |verdict| self.rules.path(verdict, tool, Access::Read, &views);
-        rule(Verdict::Deny).is_none()
-            && self.rules.guard(tool, Access::Read, &views).is_none()
-            && (protected::sensitive(&views.canonical, &self.protected).is_none()
-                || rule(Verdict::Allow).is_some())
+        let allowed = || self.rules.path(Verdict::Allow, tool, Access::Read, &views).is_some();
+        !self.rules.guards(tool, Access::Read, &views)
+            && (protected::sensitive(&views.canonical, &self.protected).is_none() || allowed())
     }
 
     /// Whether something in the workspace may not be read without a question of its own.

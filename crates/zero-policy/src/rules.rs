@@ -221,6 +221,15 @@ impl Rules {
         self.rule(guard(Verdict::Deny).or_else(|| guard(Verdict::Ask)))
     }
 
+    /// Whether a rule denies a file, or one with a path says to ask about it. A rule without a path
+    /// that says to ask is about the call, not about each file that the call comes across.
+    pub fn guards(&self, tool: &str, access: Access, path: &PathViews) -> bool {
+        let path = ComparedPath::new(path);
+        let asks = |path: &[Cow<'_, str>]| self.ask.path(Verdict::Ask, tool, access, path);
+        self.path_by_names(Verdict::Deny, tool, access, &path).is_some()
+            || path.either(asks).is_some()
+    }
+
     fn path_by_names(
         &self,
         verdict: Verdict,
