@@ -13,6 +13,7 @@ use std::time::SystemTime;
 
 use zero_sandbox::kept::{self, Kept, Standing};
 use zero_sandbox::survey::{self, Stamp};
+use zero_sandbox::warden::Warden;
 
 use super::profile::{Found, Ground, Repositories, Terrain, repositories};
 use crate::machine;
@@ -263,6 +264,8 @@ impl Watch {
     /// Takes something away. False when it cannot be.
     fn take(&self, root: &Path, at: &Path, why: &str, settled: &mut Settled) -> bool {
         let path = root.join(at);
+        // Walls that are being put up for the next command may lie on it, and would make it anew.
+        Warden::rest_shared();
         match self.kept.take(root, at) {
             Ok(kept_at) => {
                 let mut taken = self.before.start.taken();

@@ -111,7 +111,8 @@ impl Mounts {
         layout: &Layout,
         placeholders: &mut Placeholders,
     ) -> io::Result<()> {
-        for path in layout.of(Said::Protected) {
+        // What is hidden may be ours too: where it is missing, it must not be created either.
+        for path in layout.of(Said::Protected).chain(layout.of(Said::Masked)) {
             placeholders.share(path, layout.writable_above(path).unwrap_or(path))?;
         }
         for (path, root, stand_in) in missing(layout) {

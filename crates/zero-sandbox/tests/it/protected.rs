@@ -131,7 +131,9 @@ fn commands_beside_a_job_leave_no_records() {
             })
             .collect();
         std::fs::write(lab.path("ws/go"), "").unwrap();
-        assert_eq!((made, job.join().unwrap().as_str()), (vec![1; 10], ""));
+        // One of the job, and at most one of the walls that stand ready for the next command.
+        assert!(made.iter().all(|count| *count <= 2), "{made:?}");
+        assert_eq!(job.join().unwrap(), "");
     });
     assert!(records(&lab).is_empty() && !lab.path("ws/.zero").exists());
 }

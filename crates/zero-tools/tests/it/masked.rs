@@ -16,6 +16,7 @@ use zero_runtime::{
     CommandSettings, Decision, DeniedFiles, Dialect, DialectName, HostConfig, Outcome, Policy,
     PolicyRequest, RiskPolicy, RulePolicy, Session, ToolHost,
 };
+use zero_sandbox::warden::Warden;
 use zero_sandbox::{StateDir, Workspace};
 
 use crate::fixture::Yes;
@@ -210,6 +211,8 @@ async fn zeros_own_folders_cannot_be_made_where_commands_may_write() {
         ];
         for attack in attacks {
             place.facts(&attack).await;
+            // What stands in for something stays a moment longer, for the next command.
+            Warden::rest_shared();
             assert!(!own.exists(), "{root}, {writable:?}: {attack}");
             assert!(!place.base.join("home/.local").exists() || root == "home/.config", "{attack}");
         }
@@ -362,6 +365,7 @@ async fn a_repository_that_is_closed_stays_as_it_is() {
             assert_eq!(place.works("cat file && touch new").await, "secret", "{mode:o}");
             place.facts("chmod 755 .git; chmod 755 .git/info; mkdir .git/hooks; echo x > .git/hooks/pre-commit; echo x > .git/info/attributes").await;
             set_mode(closed, 0o755);
+            Warden::rest_shared();
             assert!(!git.join("hooks").exists(), "{mode:o}");
             assert!(!git.join("info/attributes").exists(), "{mode:o}");
         }

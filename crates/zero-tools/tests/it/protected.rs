@@ -149,6 +149,8 @@ impl Place {
     }
 
     fn names(&self, folder: &str) -> Vec<String> {
+        // What stands in for something stays a moment longer, for the next command.
+        zero_sandbox::warden::Warden::rest_shared();
         let entries = std::fs::read_dir(self.path(folder)).unwrap();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -664,13 +666,13 @@ async fn what_a_configuration_takes_in_stays() {
     let before = |base: &Path| {
         a_repository(&base.join("work"));
         let work = base.join("work");
-        git(&work, &["config", "include.path", "../shared.gitconfig"]);
+        git(&work, &["config", "include.path", "../common.gitconfig"]);
         git(&work, &["config", "includeIf.onbranch:main.path", "../missing.gitconfig"]);
-        std::fs::write(work.join("shared.gitconfig"), "[include]\npath = deeper\n").unwrap();
+        std::fs::write(work.join("common.gitconfig"), "[include]\npath = deeper\n").unwrap();
         std::fs::write(work.join("deeper"), "").unwrap();
     };
     let place = Setup { before: &before, ..Setup::default() }.open();
-    for file in ["shared.gitconfig", "deeper"] {
+    for file in ["common.gitconfig", "deeper"] {
         let facts = place.facts(&format!("git config -f {file} core.fsmonitor ./evil")).await;
         assert_ne!(facts["exit_code"], 0, "{file}: {facts}");
         assert_ne!(place.facts(&format!("echo '[core]' >> {file}")).await["exit_code"], 0);

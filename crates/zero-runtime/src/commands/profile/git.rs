@@ -473,13 +473,13 @@ mod tests {
     fn files_that_a_configuration_takes_in_are_held() {
         let place = Place::new(&["w", "home"]);
         place.git("w/.git");
-        let text = "[include]\npath = ../shared.gitconfig\npath = ~/x\npath = ../none\n";
+        let text = "[include]\npath = ../common.gitconfig\npath = ~/x\npath = ../none\n";
         place.put("w/.git/config", text);
-        place.put("w/shared.gitconfig", "[includeIf \"onbranch:x\"]\npath = more\n");
+        place.put("w/common.gitconfig", "[includeIf \"onbranch:x\"]\npath = more\n");
         place.put("w/more", "");
         place.put("home/x", "");
         let found = place.found("w");
-        assert!(found.held.contains(&place.path("w/shared.gitconfig")));
+        assert!(found.held.contains(&place.path("w/common.gitconfig")));
         assert!(found.held.contains(&place.path("w/more")));
         assert!(!found.held.contains(&place.path("home/x")), "no command can write to it");
         assert!(found.missing.iter().any(|m| m.relative == Path::new("none")));

@@ -109,9 +109,7 @@ impl Secrets {
 
     /// What is to be hidden. What is missing is among it, and needs nothing.
     pub(super) fn masked(&self) -> impl Iterator<Item = PathBuf> {
-        // `/dev/null` in place of a file says that there is none.
-        let is_kept = |path: &&PathBuf| survey::kind(path) != Some(FileType::Special);
-        self.own.iter().chain(self.places.keys()).filter(is_kept).cloned()
+        self.own.iter().chain(self.places.keys()).filter(|path| is_kept(path)).cloned()
     }
 
     /// Adds what commands could make in folders they may change: it is taken away again when they
@@ -140,6 +138,17 @@ impl Secrets {
     }
 }
 
+/// Whether there is anything to hide. `/dev/null` in place of a file says that there is none, and an
+/// empty folder may be the one that stands in for it while another command runs.
+fn is_kept(path: &Path) -> bool {
+    let is_empty = || survey::names(path, 1).is_some_and(|names| names.is_empty());
+    match survey::kind(path) {
+        Some(FileType::Special) => false,
+        Some(FileType::Directory) => !is_empty(),
+        _ => survey::way(path) != survey::Way::Missing,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
@@ -155,11 +164,20 @@ mod tests {
 
     #[test]
     fn every_secret_of_the_list_is_masked_where_it_lies() {
-        let home = Path::new("/home/me");
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path();
+        let names = [".ssh", ".config/BraveSoftware", ".config/zero", ".aws"];
+        for name in names {
+            std::fs::create_dir_all(home.join(name).join("something")).unwrap();
+        }
+        std::fs::write(home.join(".npmrc"), "").unwrap();
+        // Nothing to hide, and perhaps only there while another command runs.
+        std::fs::create_dir(home.join(".gnupg")).unwrap();
         let masked: Vec<PathBuf> = secrets(Some(home), &[]).masked().collect();
-        for name in [".ssh", ".config/BraveSoftware", ".npmrc", ".config/zero", ".aws"] {
+        for name in names.into_iter().chain([".npmrc"]) {
             assert!(masked.contains(&home.join(name)), "{name}");
         }
+        assert!(!masked.contains(&home.join(".gnupg")) && !masked.contains(&home.join(".kube")));
         assert!(masked.contains(&"/etc/shadow".into()));
     }
 
@@ -168,9 +186,10 @@ mod tests {
         #[track_caller]
         fn check(variable: &str, value: &str, expected: &[&str]) {
             for home in [None, Some(Path::new("/home/me"))] {
-                let masked: Vec<PathBuf> = secrets(home, &[(variable, value)]).masked().collect();
-                for path in expected {
-                    assert!(masked.contains(&path.into()), "{variable}: {path}");
+                let secrets = secrets(home, &[(variable, value)]);
+                for path in expected.iter().map(Path::new) {
+                    let is_known = secrets.places.contains_key(path);
+                    assert!(is_known, "{variable}: {}", path.display());
                 }
             }
         }
@@ -187,6 +206,11 @@ mod tests {
         for (variable, value) in [("NETRC", ""), ("NETRC", "/dev/null"), ("GNUPGHOME", "/")] {
             assert_eq!(secrets(None, &[(variable, value)]).masked().count(), none, "{value}");
         }
+        let is_masked = |path: &str| {
+            let found = secrets(None, &[("NETRC", path)]);
+            found.masked().any(|masked| masked == Path::new(path))
+        };
+        assert!(is_masked("/etc/passwd") && !is_masked("/x/none"));
     }
 
     #[test]
