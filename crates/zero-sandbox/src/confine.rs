@@ -14,6 +14,7 @@
 //! while the command runs loses the mount that lay on it. Without namespaces the names and
 //! arguments of the host's processes can be seen.
 
+mod expected;
 pub(crate) mod filter;
 pub(crate) mod gaps;
 pub(crate) mod host_sockets;
@@ -36,6 +37,7 @@ use rustix::io::Errno;
 
 pub use self::gaps::Gap;
 
+use self::expected::{Changed, Expected};
 use self::filter::Sockets;
 use self::host_sockets::HostSockets;
 use self::inside::{Inside, Purpose};
@@ -78,6 +80,16 @@ pub(crate) enum ConfineError {
     /// A profile that lets everything be written to confines nothing.
     #[error("`/` cannot be a writable folder")]
     WritableRoot,
+    /// What is to be written to could be anything.
+    #[error(
+        "`{}` is a link in a folder that commands write to, and could lead anywhere: make what it \
+         leads to writable by its own path instead, or put a real folder in its place",
+        path.display()
+    )]
+    LinkedWritable {
+        /// The link.
+        path: PathBuf,
+    },
     /// The private `/tmp` is not there.
     #[error("the private folder for temporary files `{}` is not there", path.display())]
     NoTmp {
@@ -87,6 +99,9 @@ pub(crate) enum ConfineError {
     /// The mounts could not be prepared.
     #[error("the mounts could not be prepared")]
     Mounts(#[source] io::Error),
+    /// Something is not where it was a moment ago.
+    #[error(transparent)]
+    Changed(#[from] Changed),
     /// The process could not be told what to give up.
     #[error(transparent)]
     Restrict(#[from] RestrictError),
@@ -139,7 +154,7 @@ impl Prepared {
                     Purpose { bubblewrap, profile, layout, folder, terminal, whose, sockets };
                 let mut inside = Inside::new(&purpose)?;
                 let plan = intent.plan(command)?;
-                inside.give(&plan, streams).map_err(ConfineError::HandOver)?;
+                inside.give(plan, streams).map_err(ConfineError::HandOver)?;
                 Way::Bubblewrap(Box::new(inside))
             }
             Err(_) => {
@@ -208,7 +223,7 @@ impl Prepared {
         let (Some(intent), Way::Bubblewrap(inside)) = (intent, &mut self.way) else { return false };
         let Ok(plan) = intent.plan(command) else { return false };
         self.confinement = intent.confinement;
-        inside.give(&plan, streams).is_ok()
+        inside.give(plan, streams).is_ok()
     }
 
     fn intent_if_standing(
@@ -373,6 +388,9 @@ impl Intent {
         if layout.of(Said::Writable).any(|path| path == Path::new("/")) {
             return Err(ConfineError::WritableRoot);
         }
+        if let Some(path) = layout.linked_writable.first() {
+            return Err(ConfineError::LinkedWritable { path: path.clone() });
+        }
         let readable = match &layers.bubblewrap {
             Ok(_) => Some(vec![Rule::new("/", Grant::Read)]),
             Err(_) => landlock::readable_except(&hidden_without_mounts(&layout), RULES_MAX),
@@ -399,7 +417,9 @@ impl Intent {
             let filter = filter::program(sockets).map_err(RestrictError::from)?;
             restrictions.filter = filter::to_numbers(&filter);
         }
-        Ok(Plan { command: with_tmp(command, Path::new(mounts::TMP)), restrictions })
+        let command = with_tmp(command, Path::new(mounts::TMP));
+        // What is to be found inside, who prepares that knows.
+        Ok(Plan { command, restrictions, expected: Expected::default() })
     }
 }
 
@@ -432,7 +452,13 @@ fn restrictions(
         rules.extend(DEVICES.iter().map(|device| Rule::new(device, Grant::Use)));
         rules.push(Rule::new(&profile.tmp, Grant::Change));
     }
-    rules.extend(layout.of(Said::Writable).map(|path| Rule::new(path, Grant::Change)));
+    for path in layout.of(Said::Writable) {
+        // Inside, what has to be there is known by what has to be mounted.
+        let exactly = if inside { None } else { expected::identity(path) };
+        if inside || exactly.is_some() {
+            rules.push(Rule { exactly, ..Rule::new(path, Grant::Change) });
+        }
+    }
     let tcp = if profile.network == Network::Nothing { Tcp::Closed } else { Tcp::Open };
     let sockets = match (&profile.network, inside) {
         (Network::Nothing, true) => Sockets::Unix,

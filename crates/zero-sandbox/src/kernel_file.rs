@@ -16,6 +16,11 @@ const NAMES_MAX: usize = 4 * 1024 * 1024;
 
 /// All of a file, as text.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&read_bytes(path)?).into_owned())
+}
+
+/// All of a file, byte for byte: names of files are among them.
+pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = vec![0; 4096];
     let mut len = 0;
@@ -33,7 +38,7 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
         }
     }
     bytes.truncate(len);
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
 /// Opens a control file that is there, to write to it.

@@ -1,6 +1,7 @@
 //! What a profile asks for and the layers at hand cannot give.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,10 @@ use super::landlock::{ABI_SCOPE, ABI_TRUNCATE};
 use super::layout::{Layout, Said};
 use crate::probe::{Absent, Layers};
 use crate::profile::{Network, Profile, Property};
+
+/// Names of a protected folder that are looked at. One that holds more is not one of those that
+/// are protected for what programs find in them.
+const NAMES_MAX: usize = 1000;
 
 /// A property that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,11 +77,46 @@ fn with_mounts(gaps: &mut Gaps, profile: &Profile, layers: &Layers, layout: &Lay
         let fix = "protect what it points at, or put a real file in its place";
         gaps.push(Property::Protected, why, Some(fix.to_owned()));
     }
+    let mut held = layout.of(Said::Protected).filter(|path| layout.writable_above(path).is_some());
+    if let Some((why, fix)) = held.find_map(other_name) {
+        gaps.push(Property::Protected, why, Some(fix));
+    }
     // A network of one's own has no abstract sockets but one's own.
     if profile.network == Network::Host && version(layers) < ABI_SCOPE {
         let why = "abstract unix sockets of the host belong to its network";
         gaps.push(Property::HostSockets, why, Some("use Linux 6.12 or later".to_owned()));
     }
+}
+
+/// Why a mount on a protected path does not hold a file there, and what would help: a file that has
+/// another name can be written to by that one.
+fn other_name(path: &Path) -> Option<(String, String)> {
+    let facts = path.symlink_metadata().ok()?;
+    let files = if facts.is_dir() { names_in(path) } else { vec![path.to_owned()] };
+    if files.len() > NAMES_MAX {
+        let why = format!(
+            "`{}` holds more than {NAMES_MAX} files, too many to see whether each has one name only",
+            path.display()
+        );
+        return Some((why, "move some of them elsewhere".to_owned()));
+    }
+    let has_another = |path: &&PathBuf| {
+        path.symlink_metadata().is_ok_and(|facts| facts.is_file() && facts.nlink() > 1)
+    };
+    let file = files.iter().find(has_another)?.display();
+    let why = format!(
+        "`{file}` has another name (a hard link), by which it could be written to in spite of that"
+    );
+    let fix =
+        format!("give it one of its own: cp -p '{file}' '{file}.own' && mv '{file}.own' '{file}'");
+    Some((why, fix))
+}
+
+/// What lies directly in a folder, and one more than is looked at where there is more.
+#[expect(clippy::disallowed_methods, reason = "looks at names that the profile protects anyway")]
+fn names_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.take(NAMES_MAX + 1).map(|entry| entry.path()).collect()
 }
 
 fn without_mounts(
@@ -149,9 +189,44 @@ fn version(layers: &Layers) -> i32 {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set files up as others would")]
 mod tests {
     use super::*;
     use crate::confine::layout::tests::profile;
+
+    #[track_caller]
+    fn check_other_name(path: &Path, expected: Option<&str>) {
+        let found = other_name(path).map(|(why, _)| why);
+        let is_as_expected = match (&found, expected) {
+            (Some(why), Some(words)) => why.contains(words),
+            (None, None) => true,
+            _ => false,
+        };
+        assert!(is_as_expected, "{found:?} for {path:?}");
+    }
+
+    #[test]
+    fn a_file_with_another_name_is_not_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["hooks", "hooks/deeper", "many"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        for name in ["config", "hooks/one"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        for path in ["config", "hooks", "many", "missing"] {
+            check_other_name(&at(path), None);
+        }
+        std::fs::hard_link(at("config"), at("innocent")).unwrap();
+        std::fs::hard_link(at("hooks/one"), at("other")).unwrap();
+        check_other_name(&at("config"), Some("config` has another name"));
+        check_other_name(&at("hooks"), Some("hooks/one` has another name"));
+        for number in 0..=NAMES_MAX {
+            std::fs::create_dir(at("many").join(number.to_string())).unwrap();
+        }
+        check_other_name(&at("many"), Some("holds more than 1000"));
+    }
 
     /// What is missing without bubblewrap, on a kernel with this version of Landlock, zero for none.
     #[track_caller]
@@ -160,7 +235,8 @@ mod tests {
         let landlock = if landlock == 0 { Err(absent()) } else { Ok(landlock) };
         let layers = Layers { bubblewrap: Err(absent()), landlock, seccomp };
         let folder = tempfile::tempdir().unwrap();
-        let profile = profile(folder.path(), &["."], &[]);
+        let mut profile = profile(folder.path(), &["."], &[]);
+        profile.protected_files.clear();
         let gaps = find(&profile, &layers, &Layout::new(&profile, &|_| false), true);
         let mut missing: Vec<Property> = gaps.iter().map(|gap| gap.property).collect();
         missing.sort();

@@ -19,8 +19,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, MemfdFlags, OFlags};
 
+use super::expected::{self, Changed, Expected, TABLE};
 use super::host_sockets::HostSockets;
-use super::layout::Layout;
+use super::layout::{Layout, Said};
 use super::mounts::{self, Mounts};
 use super::placeholders::{self, Placeholders};
 use super::stage::{DOOR, Image, Plan};
@@ -36,9 +37,6 @@ const COMPLAINT_BYTES_MAX: usize = 4096;
 
 /// How much of a list of mounts is read. A longer one is never the same as another.
 const TABLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-/// The list of mounts of the process that reads it.
-pub(super) const TABLE: &str = "/proc/self/mountinfo";
 
 /// Where the terminal of a command is in the child's own `/dev`.
 const CONSOLE: &str = "/dev/console";
@@ -83,6 +81,8 @@ pub(super) struct Inside {
     shape: Shape,
     /// The mounts inside, where they can be read and what they were.
     table: Option<(File, Vec<u8>)>,
+    /// What is shown as `/tmp`.
+    tmp: PathBuf,
     placeholders: Placeholders,
 }
 
@@ -92,9 +92,12 @@ struct Shape {
     namespaces: Vec<OsString>,
     mounts: Mounts,
     console: Vec<OsString>,
+    /// What is at the paths of the mounts, in their order.
     things: Vec<Option<Thing>>,
+    /// What else of the host is shown.
+    others: Vec<Option<Thing>>,
     /// The host's list of mounts.
-    table: String,
+    table: Vec<u8>,
 }
 
 /// What is at a path: device, number and kind.
@@ -116,14 +119,28 @@ impl Shape {
             vec!["--dev-bind".into(), terminal.into(), CONSOLE.into()]
         });
         let kept = mounts::RUN_KEPT.iter().map(Path::new);
-        let paths = mounts.paths().chain([profile.tmp.as_path()]).chain(kept);
-        let things = paths.map(thing).collect();
-        let table = kernel_file::read(Path::new(TABLE))?;
-        Ok(Self { namespaces, mounts, console, things, table })
+        let things = mounts.paths().map(thing).collect();
+        let others = [profile.tmp.as_path()].into_iter().chain(kept).map(other_thing).collect();
+        let table = kernel_file::read_bytes(Path::new(TABLE))?;
+        Ok(Self { namespaces, mounts, console, things, others, table })
+    }
+
+    /// What the last step has to find.
+    fn expected(&self, tmp: &Path) -> Expected {
+        let shown = self.things.iter().map(|thing| thing.map(|(device, inode, _)| (device, inode)));
+        let mounts = self.mounts.each().zip(shown).map(|((path, mount), it)| (path, mount, it));
+        Expected::new(mounts, &self.table, tmp)
     }
 }
 
+/// Found without following a link: what could be swapped for one while it is mounted must not be
+/// taken for what it leads to.
 fn thing(path: &Path) -> Option<Thing> {
+    let facts = rustix::fs::fstat(expected::open(path).ok()?).ok()?;
+    Some((facts.st_dev, facts.st_ino, FileType::from_raw_mode(facts.st_mode)))
+}
+
+fn other_thing(path: &Path) -> Option<Thing> {
     let facts = rustix::fs::lstat(path).ok()?;
     Some((facts.st_dev, facts.st_ino, FileType::from_raw_mode(facts.st_mode)))
 }
@@ -138,8 +155,16 @@ impl Inside {
         placeholders::sweep(&profile.tmp);
         let mut placeholders = Placeholders::beside(&profile.tmp);
         let mounts = purpose.mounts().map_err(ConfineError::Mounts)?;
-        mounts.stand(profile, layout, &mut placeholders).map_err(ConfineError::Mounts)?;
+        mounts
+            .stand(profile, layout, &mut placeholders)
+            .map_err(|error| not_stood(layout, error))?;
         let shape = Shape::new(purpose, mounts).map_err(ConfineError::Mounts)?;
+        // Bubblewrap would follow a link, and make what is missing where it leads to.
+        let mut found = shape.mounts.paths().zip(&shape.things);
+        if let Some((path, _)) = found.find(|(_, thing)| thing.is_none()) {
+            return Err(Changed::At(path.to_owned()).into());
+        }
+        drop(found);
         let (image, kept, door) = start_of(bubblewrap, &shape).map_err(ConfineError::HandOver)?;
         Ok(Self {
             image,
@@ -151,18 +176,20 @@ impl Inside {
             complaints: in_memory(&[]).map_err(ConfineError::HandOver)?,
             shape,
             table: None,
+            tmp: profile.tmp.clone(),
             placeholders,
         })
     }
 
     /// Gives the last step its plan and the command's streams, be it there already or not yet.
-    pub(super) fn give(&mut self, plan: &Plan, streams: [&OwnedFd; 3]) -> io::Result<()> {
+    pub(super) fn give(&mut self, mut plan: Plan, streams: [&OwnedFd; 3]) -> io::Result<()> {
         let door = self.door.take().ok_or(io::ErrorKind::NotConnected)?;
         // Whoever holds the list holds the namespace.
         self.table = None;
         let (word, inner_word) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&word, OFlags::NONBLOCK)?;
-        let plan = in_memory(&serde_json::to_vec(plan)?)?;
+        plan.expected = self.shape.expected(&self.tmp);
+        let plan = in_memory(&serde_json::to_vec(&plan)?)?;
         let handles = [&plan, &inner_word].into_iter().chain(streams);
         let handles: Vec<_> = handles.map(AsFd::as_fd).collect();
         message::send(&door, &(), &handles)?;
@@ -254,6 +281,18 @@ impl Inside {
     pub(super) fn cleanup(&mut self) {
         self.table = None;
         self.placeholders.take_away();
+    }
+}
+
+/// Why something could not be made to stand on the host: somebody renames folders there, or more.
+fn not_stood(layout: &Layout, error: io::Error) -> ConfineError {
+    let swapped = [libc::ELOOP, libc::ENOTDIR, libc::ENOENT].map(Some);
+    let is_swapped = swapped.contains(&error.raw_os_error());
+    match layout.of(Said::Writable).next() {
+        Some(path) if is_swapped || error.kind() == io::ErrorKind::NotFound => {
+            Changed::At(path.to_owned()).into()
+        }
+        _ => ConfineError::Mounts(error),
     }
 }
 

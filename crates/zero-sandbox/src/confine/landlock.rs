@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::expected::{self, Identity};
 use crate::profile::wire;
 
 const EXECUTE: u64 = 1 << 0;
@@ -79,11 +80,14 @@ pub(crate) struct Rule {
     #[serde(with = "wire::path")]
     pub(crate) path: PathBuf,
     pub(crate) grant: Grant,
+    /// What has to be there, reached without a link, if that is known: anything else is an error.
+    #[serde(skip)]
+    pub(crate) exactly: Option<Identity>,
 }
 
 impl Rule {
     pub(crate) fn new(path: impl Into<PathBuf>, grant: Grant) -> Self {
-        Self { path: path.into(), grant }
+        Self { path: path.into(), grant, exactly: None }
     }
 }
 
@@ -168,7 +172,11 @@ fn create(attr: &RulesetAttr) -> io::Result<OwnedFd> {
 
 #[expect(unsafe_code, reason = "the system call has no wrapper")]
 fn add(ruleset: &OwnedFd, attr: &RulesetAttr, rule: &Rule) -> io::Result<()> {
-    let Some((target, is_folder)) = open(&rule.path)? else { return Ok(()) };
+    let found = match rule.exactly {
+        Some(identity) => Some(open_exactly(&rule.path, identity)?),
+        None => open(&rule.path)?,
+    };
+    let Some((target, is_folder)) = found else { return Ok(()) };
     let mut allowed_access = rule.grant.rights() & attr.handled_access_fs;
     if !is_folder {
         allowed_access &= ON_FILES;
@@ -188,6 +196,16 @@ fn add(ruleset: &OwnedFd, attr: &RulesetAttr, rule: &Rule) -> io::Result<()> {
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Opens what must be this and nothing else.
+fn open_exactly(path: &Path, identity: Identity) -> io::Result<(OwnedFd, bool)> {
+    let target = expected::open(path)?;
+    let facts = rustix::fs::fstat(&target)?;
+    if (facts.st_dev, facts.st_ino) != identity {
+        return Err(io::Error::other("a folder was swapped while the command was being confined"));
+    }
+    Ok((target, rustix::fs::FileType::from_raw_mode(facts.st_mode).is_dir()))
 }
 
 /// Opens a path for naming it in a rule, and says whether it is a folder.

@@ -1,11 +1,12 @@
 //! A profile's paths as they really are on this machine, now.
 //!
-//! Links are followed once, here. What is writable, protected and masked may nest: the innermost
+//! Links are followed once, here, but for those that a command could have put there: what is to be
+//! writable must not be reached through a link in a folder that is. What is writable, protected and masked may nest: the innermost
 //! word about a path counts.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::profile::Profile;
 
@@ -19,6 +20,8 @@ pub(crate) struct Layout {
     pub(crate) missing: Vec<(PathBuf, StandIn)>,
     /// Links on the way to protected paths, which no mount can hold in place.
     pub(crate) links: Vec<PathBuf>,
+    /// Links in writable folders on the way to others, which could lead anywhere.
+    pub(crate) linked_writable: Vec<PathBuf>,
 }
 
 /// What stands in for something that does not exist.
@@ -40,9 +43,16 @@ impl Layout {
     /// Resolves the paths of `profile`. Folders to write to and files to mask that do not exist
     /// need nothing. What `stands_in` for something missing is taken for missing.
     pub(crate) fn new(profile: &Profile, stands_in: &dyn Fn(&Path) -> bool) -> Self {
-        let mut layout = Self { said: BTreeMap::new(), missing: Vec::new(), links: Vec::new() };
+        let mut layout = Self {
+            said: BTreeMap::new(),
+            missing: Vec::new(),
+            links: Vec::new(),
+            linked_writable: Vec::new(),
+        };
+        let writable = profile.writable.iter();
+        let roots: Vec<PathBuf> = writable.filter_map(|path| path.canonicalize().ok()).collect();
         for path in &profile.writable {
-            layout.say(path, Said::Writable);
+            layout.open(path, &roots);
         }
         for path in profile.masked.iter().filter(|path| !stands_in(path)) {
             layout.say(path, Said::Masked);
@@ -58,6 +68,36 @@ impl Layout {
         // A folder comes before a file: where something lies beneath, it has to be one.
         layout.missing.dedup_by(|later, earlier| later.0 == earlier.0);
         layout
+    }
+
+    /// Follows the path of a folder that is to be writable, as far as no command can have laid it.
+    fn open(&mut self, path: &Path, roots: &[PathBuf]) {
+        let mut at = PathBuf::from("/");
+        for part in path.components() {
+            let name = match part {
+                Component::Normal(name) => name,
+                Component::ParentDir => {
+                    at.pop();
+                    continue;
+                }
+                _ => continue,
+            };
+            let can_be_laid = roots.iter().any(|root| at.starts_with(root));
+            at.push(name);
+            match at.symlink_metadata() {
+                Ok(facts) if facts.is_symlink() && can_be_laid => {
+                    self.linked_writable.push(at);
+                    return;
+                }
+                Ok(facts) if facts.is_symlink() => match at.canonicalize() {
+                    Ok(real) => at = real,
+                    Err(_) => return,
+                },
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+        self.insert(at, Said::Writable);
     }
 
     fn say(&mut self, path: &Path, what: Said) {
@@ -190,6 +230,32 @@ pub(super) mod tests {
             tmp: root.to_owned(),
             weaknesses: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_writable_folder_is_not_followed_through_a_link_in_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["ws/sub/cache", "victim/cache"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        for (to, name) in [("../victim", "ws/link"), ("ws", "alias")] {
+            std::os::unix::fs::symlink(to, root.join(name)).unwrap();
+        }
+        let check = |writable: &[&str], expected: &[&str], linked: &[&str]| {
+            let layout = Layout::new(&profile(&root, writable, &[]), &|_| false);
+            let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect();
+            let (expected, linked): (Vec<PathBuf>, Vec<PathBuf>) = (paths(expected), paths(linked));
+            assert_eq!(layout.of(Said::Writable).collect::<Vec<_>>(), expected, "{writable:?}");
+            assert_eq!(layout.linked_writable, linked, "{writable:?}");
+        };
+        check(&["alias", "ws/sub/../sub/cache"], &["ws", "ws/sub/cache"], &[]);
+        check(&["ws", "alias/sub", "ws/none"], &["ws", "ws/sub"], &[]);
+        check(&["ws", "ws/link/cache"], &["ws"], &["ws/link"]);
+        check(&["ws", "alias/link"], &["ws"], &["ws/link"]);
+        check(&["alias", "ws/link/cache"], &["ws"], &["ws/link"]);
+        // Nobody can have laid it there.
+        check(&["ws/link/cache"], &["victim/cache"], &[]);
     }
 
     #[test]

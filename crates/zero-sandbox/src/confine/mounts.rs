@@ -10,6 +10,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::host_sockets::HostSockets;
 use super::layout::{Layout, Said, StandIn};
 use super::placeholders::Placeholders;
@@ -19,7 +21,7 @@ use crate::profile::Profile;
 pub(crate) const TMP: &str = "/tmp";
 
 /// Where services of the host listen. Nothing of it is the child's business but the few below.
-const RUN: &str = "/run";
+pub(crate) const RUN: &str = "/run";
 
 /// Parts of [`RUN`] that hold files and not services: what systems keep there that programs need
 /// to find libraries and name servers, and people's disks.
@@ -44,8 +46,8 @@ pub(crate) const HIDDEN_MAX: usize = 512;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mounts {
     args: Vec<Arg>,
-    /// Every path of the profile and of the host at which something is mounted.
-    paths: Vec<PathBuf>,
+    /// What is mounted at paths of the profile and of the host.
+    tree: BTreeMap<PathBuf, Mount>,
     /// Those of them in the host's `/tmp` that are shown in the private one.
     shown_in_tmp: Vec<PathBuf>,
 }
@@ -59,11 +61,15 @@ enum Arg {
 }
 
 /// What is mounted at a path. The strictest comes last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Mount {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Mount {
+    /// What is there, for writing.
     Open,
+    /// What is there, for reading.
     ReadOnly,
+    /// An empty file that nobody may read.
     HiddenFile,
+    /// An empty folder that nobody may list.
     HiddenFolder,
 }
 
@@ -85,6 +91,8 @@ impl Mounts {
                 tree.hold(socket, Mount::HiddenFile);
             }
         }
+        // Links are followed here, and nowhere later.
+        let folder = &folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         if tree.is_out_of_sight(folder) && layout.word_on(folder).is_none() {
             tree.put(folder, Mount::ReadOnly);
         }
@@ -96,11 +104,12 @@ impl Mounts {
             );
             return Err(io::Error::other(why));
         }
-        let paths = || tree.mounts.keys().cloned();
-        let shown_in_tmp = paths().filter(|path| tree.is_shown_in_tmp(path)).collect();
-        let mut mounts = Self { args: Vec::new(), paths: paths().collect(), shown_in_tmp };
+        let shown = tree.mounts.keys().filter(|path| tree.is_shown_in_tmp(path));
+        let shown_in_tmp = shown.cloned().collect();
+        let mut mounts = Self { args: Vec::new(), tree: BTreeMap::new(), shown_in_tmp };
         mounts.own(profile);
         mounts.tree(&tree.mounts);
+        mounts.tree = tree.mounts;
         Ok(mounts)
     }
 
@@ -146,7 +155,12 @@ impl Mounts {
 
     /// The paths of the profile and of the host at which something is mounted.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.paths.iter().map(PathBuf::as_path)
+        self.each().map(|(path, _)| path)
+    }
+
+    /// What is mounted there.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Path, Mount)> {
+        self.tree.iter().map(|(path, mount)| (path.as_path(), *mount))
     }
 
     fn push<const N: usize>(&mut self, args: [&dyn AsArg; N]) {
@@ -214,7 +228,7 @@ fn stand_on(path: &Path, tmp: &Path, placeholders: &mut Placeholders) -> io::Res
 }
 
 fn stand_on_each(below: &Path, tmp: &Path, placeholders: &mut Placeholders) -> io::Result<()> {
-    let mut at = tmp.to_owned();
+    let mut at = tmp.canonicalize()?;
     for part in below.components() {
         at.push(part);
         match at.symlink_metadata() {

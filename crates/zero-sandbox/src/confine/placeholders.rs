@@ -9,16 +9,23 @@
 //! command's own, before it is made, so that what a crash leaves is found the next time. And
 //! everybody who relies on one holds a lock on it: removing it takes away the mounts that lie on it
 //! in other namespaces, so only the last to leave may.
+//!
+//! The folder in which one stands is opened without following a link and held: who swaps it for a
+//! link meanwhile has nothing made or removed elsewhere.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::expected;
 use super::layout::StandIn;
 use crate::profile::wire;
 
@@ -57,7 +64,23 @@ pub(crate) struct Placeholders {
     /// The private `/tmp`, beside which the record stands.
     tmp: PathBuf,
     record: Option<(PathBuf, File)>,
-    held: Vec<(PathBuf, File)>,
+    held: Vec<Held>,
+}
+
+/// One that stands, and that we rely on.
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    spot: Spot,
+    /// Itself, locked.
+    there: File,
+}
+
+/// A name in a folder, found without following a link.
+#[derive(Debug)]
+struct Spot {
+    folder: OwnedFd,
+    name: OsString,
 }
 
 impl Placeholders {
@@ -70,28 +93,30 @@ impl Placeholders {
     pub(crate) fn stand_in(&mut self, path: &Path, shape: StandIn) -> io::Result<()> {
         for _ in 0..TRIES_MAX {
             self.write_down(path, None)?;
-            match make(path, shape) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            let spot = Spot::of(path)?;
+            match spot.make(shape) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(cannot_stand(path, shape, &error));
+                }
                 _ => {}
             }
-            if self.hold(path)? {
+            if self.hold(path, spot)? {
                 return Ok(());
             }
             std::thread::sleep(PAUSE);
         }
-        Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else keeps it locked"))
+        let why =
+            format!("`{}` is locked by another program: end it, or try again", path.display());
+        Err(io::Error::new(io::ErrorKind::WouldBlock, why))
     }
 
     /// Shares what is at `path`, beneath `root`, when it is one of ours, made for another command.
     pub(crate) fn share(&mut self, path: &Path, root: &Path) -> io::Result<()> {
-        let facts = match path.symlink_metadata() {
-            // Whoever it was made for has just ended; the walls notice and are put up again.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            facts => facts?,
-        };
-        let shape = if facts.is_dir() { StandIn::Folder } else { StandIn::File };
-        // What cannot be looked into was not made by us.
-        if is_empty(path, &facts).unwrap_or(false) && self.is_on_record(path, Whose::Anybodys) {
+        // What cannot be looked into was not made by us. Whoever it was made for may have just
+        // ended, or somebody swapped it: the walls notice and are put up again.
+        let Ok(spot) = Spot::of(path) else { return Ok(()) };
+        let Some(shape) = spot.empty() else { return Ok(()) };
+        if self.is_on_record(path, Whose::Anybodys) {
             self.share_above(path, root)?;
             self.stand_in(path, shape)?;
         }
@@ -104,7 +129,7 @@ impl Placeholders {
         let above = path.ancestors().skip(1).take_while(|folder| *folder != root);
         let above: Vec<&Path> = above.filter(|folder| folder.starts_with(root)).collect();
         for folder in above.into_iter().rev() {
-            if !self.held.iter().any(|(held, _)| held == folder) {
+            if !self.held.iter().any(|held| held.path == folder) {
                 self.share_folder(folder)?;
             }
         }
@@ -121,14 +146,14 @@ impl Placeholders {
 
     /// Whether what is at `path` is one that we hold, as empty as it was made.
     pub(crate) fn holds(&self, path: &Path) -> bool {
-        let is_ours = |(held, there): &(PathBuf, File)| held == path && is_still(path, there);
-        self.held.iter().any(is_ours)
-            && path.symlink_metadata().is_ok_and(|facts| is_empty(path, &facts).unwrap_or(false))
+        let Ok(spot) = Spot::of(path) else { return false };
+        let is_ours = |held: &Held| held.path == path && spot.still_holds(&held.there);
+        self.held.iter().any(is_ours) && spot.empty().is_some()
     }
 
     /// The paths of those that we hold.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.held.iter().map(|(path, _)| path.as_path())
+        self.held.iter().map(|held| held.path.as_path())
     }
 
     fn is_on_record(&self, path: &Path, whose: Whose) -> bool {
@@ -141,19 +166,19 @@ impl Placeholders {
     }
 
     /// Locks it so that nobody takes it away. False when it was taken away meanwhile.
-    fn hold(&mut self, path: &Path) -> io::Result<bool> {
-        let there = match open(path, OFlags::RDONLY) {
+    fn hold(&mut self, path: &Path, spot: Spot) -> io::Result<bool> {
+        let there = match spot.open(OFlags::RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             there => there?,
         };
         if rustix::fs::flock(&there, FlockOperation::NonBlockingLockShared).is_err() {
             return Ok(false);
         }
-        if !is_still(path, &there) {
+        if !spot.still_holds(&there) {
             return Ok(false);
         }
         self.write_down(path, Some(there.metadata()?.ino()))?;
-        self.held.push((path.to_owned(), there));
+        self.held.push(Held { path: path.to_owned(), spot, there });
         Ok(true)
     }
 
@@ -173,10 +198,10 @@ impl Placeholders {
     pub(crate) fn take_away(&mut self) {
         let mut settled = true;
         // What was made last lies furthest in.
-        for (path, there) in std::mem::take(&mut self.held).into_iter().rev() {
+        for Held { path, spot, there } in std::mem::take(&mut self.held).into_iter().rev() {
             // Somebody who relies on it wrote it down as well, and takes it away in the end. Ours
             // would be one more record to read for every command as long as that one runs.
-            settled &= take_away(&path, &there) || self.is_on_record(&path, Whose::Others);
+            settled &= spot.take_away(&there) || self.is_on_record(&path, Whose::Others);
         }
         if settled && let Some((path, _locked)) = self.record.take() {
             // Without its record nothing could be found again, so it goes last.
@@ -204,11 +229,12 @@ pub(crate) fn sweep(tmp: &Path) -> usize {
         }
         let mut all_gone = true;
         for line in lines(&record).iter().rev() {
-            let Ok(there) = open(&line.path, OFlags::RDONLY) else { continue };
+            let Ok(spot) = Spot::of(&line.path) else { continue };
+            let Ok(there) = spot.open(OFlags::RDONLY) else { continue };
             let same = there
                 .metadata()
                 .is_ok_and(|facts| line.inode.is_none_or(|inode| inode == facts.ino()));
-            if same && take_away(&line.path, &there) {
+            if same && spot.take_away(&there) {
                 swept += 1;
             } else {
                 all_gone &= !same;
@@ -222,41 +248,98 @@ pub(crate) fn sweep(tmp: &Path) -> usize {
     swept
 }
 
-/// Removes something empty that nobody relies on. True when it is settled: gone, or filled by a
-/// person, who keeps it.
-fn take_away(path: &Path, there: &File) -> bool {
-    if rustix::fs::flock(there, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return false;
+impl Spot {
+    fn of(path: &Path) -> io::Result<Self> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Ok(Self { folder: expected::open(folder)?, name: name.to_owned() })
     }
-    if !is_still(path, there) {
-        return true;
+
+    fn name(&self) -> &OsStr {
+        &self.name
     }
-    match there.metadata() {
-        Ok(facts) if facts.is_dir() => match fs::remove_dir(path) {
-            Ok(()) => true,
-            Err(error) => error.kind() == io::ErrorKind::DirectoryNotEmpty,
-        },
-        Ok(facts) if facts.is_file() && facts.len() == 0 => remove(path).is_ok(),
-        Ok(_) => true,
-        Err(_) => false,
+
+    fn make(&self, shape: StandIn) -> io::Result<()> {
+        match shape {
+            StandIn::Folder => {
+                Ok(rustix::fs::mkdirat(&self.folder, self.name(), Mode::from_raw_mode(0o755))?)
+            }
+            StandIn::File => self.open(OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL).map(drop),
+        }
+    }
+
+    /// Opens what is there. A link is not ours.
+    fn open(&self, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mode = Mode::RUSR | Mode::WUSR;
+        Ok(rustix::fs::openat(&self.folder, self.name(), flags, mode)?.into())
+    }
+
+    fn facts(&self) -> io::Result<rustix::fs::Stat> {
+        Ok(rustix::fs::statat(&self.folder, self.name(), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn still_holds(&self, held: &File) -> bool {
+        let (Ok(there), Ok(held)) = (self.facts(), held.metadata()) else { return false };
+        (there.st_dev, there.st_ino) == (held.dev(), held.ino())
+    }
+
+    /// What is there, when it is empty.
+    fn empty(&self) -> Option<StandIn> {
+        let facts = self.facts().ok()?;
+        match FileType::from_raw_mode(facts.st_mode) {
+            FileType::RegularFile => (facts.st_size == 0).then_some(StandIn::File),
+            FileType::Directory => {
+                let folder = self.open(OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
+                let mut entries = rustix::fs::Dir::read_from(&folder).ok()?;
+                // Two entries are itself and the folder above.
+                (entries.by_ref().take(3).count() < 3).then_some(StandIn::Folder)
+            }
+            _ => None,
+        }
+    }
+
+    /// Removes something empty that nobody relies on. True when it is settled: gone, or filled by
+    /// a person, who keeps it.
+    fn take_away(&self, there: &File) -> bool {
+        if rustix::fs::flock(there, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return false;
+        }
+        if !self.still_holds(there) {
+            return true;
+        }
+        let remove = |flags| rustix::fs::unlinkat(&self.folder, self.name(), flags);
+        match there.metadata() {
+            Ok(facts) if facts.is_dir() => {
+                matches!(remove(AtFlags::REMOVEDIR), Ok(()) | Err(Errno::NOTEMPTY))
+            }
+            Ok(facts) if facts.is_file() && facts.len() == 0 => remove(AtFlags::empty()).is_ok(),
+            Ok(_) => true,
+            Err(_) => false,
+        }
     }
 }
 
-fn make(path: &Path, shape: StandIn) -> io::Result<()> {
-    match shape {
-        StandIn::Folder => fs::DirBuilder::new().mode(0o755).create(path),
-        StandIn::File => open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL).map(drop),
-    }
-}
-
-fn is_empty(path: &Path, facts: &fs::Metadata) -> io::Result<bool> {
-    if !facts.is_dir() {
-        return Ok(facts.is_file() && facts.len() == 0);
-    }
-    let folder = open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-    let mut entries = rustix::fs::Dir::read_from(&folder)?;
-    // Two entries are itself and the folder above.
-    Ok(entries.by_ref().take(3).count() < 3)
+/// Says what keeps something empty from being made, and what to do about it.
+fn cannot_stand(path: &Path, shape: StandIn, error: &io::Error) -> io::Error {
+    let what = match shape {
+        StandIn::Folder => "folder",
+        StandIn::File => "file",
+    };
+    let folder = path.parent().unwrap_or(path);
+    let fix = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!("make room on the disk of `{}`", folder.display())
+        }
+        _ => format!("let zero write to `{}`, or make it yourself", folder.display()),
+    };
+    let path = path.display();
+    let why = format!(
+        "commands must not create `{path}`, so an empty {what} has to stand there while one runs, \
+         and it cannot be made: {error}; {fix}"
+    );
+    io::Error::new(error.kind(), why)
 }
 
 fn is_still(path: &Path, held: &File) -> bool {

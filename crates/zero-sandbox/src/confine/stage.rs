@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use super::inside::TABLE;
+use super::expected::{Expected, TABLE};
 use super::restrict::{ApplyError, Ready, Restrictions};
 use super::word::{Last, Word};
 use crate::kernel_file;
@@ -44,6 +44,8 @@ const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 pub(crate) struct Plan {
     pub(crate) command: CommandSpec,
     pub(crate) restrictions: Restrictions,
+    /// What has to be mounted before the command is let in.
+    pub(crate) expected: Expected,
 }
 
 /// A plan with its handles.
@@ -77,9 +79,13 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
     remove_door();
     let given = wait_for_plan(number).map_err(|error| failed("no plan to follow", &error))?;
     // Nobody waits for one any more: the walls were put up for nothing.
-    let Some(Given { plan: Plan { command, restrictions }, word, streams }) = given else {
-        return Ok(());
-    };
+    let Some(Given { plan, word, streams }) = given else { return Ok(()) };
+    let Plan { command, mut restrictions, expected } = plan;
+    expected.check().map_err(|error| failed("not confined", &error))?;
+    // What was looked at may be swapped again before it is granted.
+    for rule in restrictions.landlock.iter_mut().flat_map(|(_, rules, _)| rules) {
+        rule.exactly = expected.identity(&rule.path);
+    }
     let image = Image::new(&command).map_err(|error| failed("cannot start", &error))?;
     let ready = Ready::new(&restrictions, &command.folder)
         .map_err(|error| failed("cannot confine", &error))?;
@@ -180,9 +186,11 @@ fn linger(own: u32) -> u32 {
                 Reap::NoChildren => return 0,
             }
         }
-        let names = kernel_file::names(Path::new("/proc")).unwrap_or_default();
-        let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
-        let count = pids.filter(|pid| *pid != own).count();
+        // Who cannot be counted is there.
+        let count = kernel_file::names(Path::new("/proc")).map_or(1, |names| {
+            let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
+            pids.filter(|pid| *pid != own).count()
+        });
         if count == 0 || Instant::now() >= until {
             return u32::try_from(count).unwrap_or(u32::MAX);
         }

@@ -84,8 +84,7 @@ pub(super) fn keep(
             // What was made for the command where others see it is removed before its end is told.
             keeper.prepared.cleanup();
             let _ = message::send(channel, &Told::Ended(ended), &[]);
-            // The walls around nothing, and the groups of nobody, may go while zero goes on.
-            keeper.bury();
+            // The groups of nobody may go while zero goes on.
             return;
         }
     };
@@ -171,9 +170,13 @@ impl<'a> Keeper<'a> {
             }
             None => {
                 leftover_processes = self.hear_the_end();
-                let left = if self.is_only_walls() { Children::None } else { self.linger() };
+                let is_only_walls = self.is_only_walls();
+                let left = if is_only_walls { Children::None } else { self.linger() };
                 // Asked before the killing, which makes the tree run into its limits.
                 let why = self.groups.exceeded().unwrap_or(Why::Finished);
+                if is_only_walls {
+                    self.bury();
+                }
                 if left == Children::Some {
                     leftover_processes += self.kill_all();
                 }
@@ -234,7 +237,11 @@ impl<'a> Keeper<'a> {
         self.said.as_ref().is_some_and(|(_, last)| last.leftover == 0)
     }
 
-    /// After the end was told: waits until the walls are gone too.
+    /// After it was said that nothing is left but the walls: waits until they are gone too.
+    ///
+    /// The first process of their namespace is gone only when all the others are, by the kernel's
+    /// word. What was said inside is not enough to take away what stands in for missing files: who
+    /// can make the one that counts be wrong could create them.
     fn bury(&mut self) {
         let until = Instant::now() + LEFTOVER_GRACE;
         while self.reap() == Children::Some {
@@ -429,7 +436,13 @@ impl Start<'_> {
         let (mut said, mut tries) = (String::new(), 0);
         for _ in 0..CHANGES_MAX {
             let prepared = Prepared::new(profile, &self.layers, command, streams, whose, &sockets);
-            let mut prepared = prepared.map_err(Failure::of_confinement)?;
+            let mut prepared = match prepared {
+                Err(ConfineError::Changed(changed)) => {
+                    said = changed.to_string();
+                    continue;
+                }
+                prepared => prepared.map_err(Failure::of_confinement)?,
+            };
             if *limits_by == LimitsBy::Best {
                 groups.limit(places, &limits_with(self.order, &prepared));
             }

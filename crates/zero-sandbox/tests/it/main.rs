@@ -20,6 +20,7 @@ mod network;
 mod output;
 mod promises;
 mod protected;
+mod races;
 mod ready;
 mod start;
 mod tree;
