@@ -11,7 +11,10 @@
 //!
 //! What cannot be had at all, and is true of every such confinement: another name for a masked file
 //! that exists already (a hard link) reads it; and a file of the host that somebody outside replaces
-//! while the command runs loses the mount that lay on it. Without namespaces the names and
+//! while the command runs loses the mount that lay on it. Who swaps a folder of the workspace for a
+//! link while walls are put up can have bubblewrap make something empty where the link leads to, with
+//! the name of what is protected or masked in that folder, and nothing more: see [`expected`].
+//! Without namespaces the names and
 //! arguments of the host's processes can be seen.
 
 mod expected;

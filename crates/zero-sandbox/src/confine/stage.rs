@@ -176,26 +176,24 @@ fn wait_for(main: i32) -> Reaped {
 }
 
 /// Gives what the program left a moment to end by itself, and counts what does not.
+///
+/// Everything inside is below us, so nothing is left only when the kernel says that we have no
+/// children. What cannot be counted is one at least.
 fn linger(own: u32) -> u32 {
     let until = Instant::now() + LEFTOVER_GRACE;
     loop {
-        loop {
-            match raw::reap() {
-                Reap::One(_) => {}
-                Reap::NotYet => break,
-                Reap::NoChildren => return 0,
-            }
+        match raw::reap() {
+            Reap::NoChildren => return 0,
+            // One that ends may be the last; who forks faster than we count is not.
+            Reap::One(_) if Instant::now() < until + LEFTOVER_GRACE => {}
+            Reap::One(_) => break,
+            Reap::NotYet if Instant::now() >= until => break,
+            Reap::NotYet => std::thread::sleep(LEFTOVER_PAUSE),
         }
-        // Who cannot be counted is there.
-        let count = kernel_file::names(Path::new("/proc")).map_or(1, |names| {
-            let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
-            pids.filter(|pid| *pid != own).count()
-        });
-        if count == 0 || Instant::now() >= until {
-            return u32::try_from(count).unwrap_or(u32::MAX);
-        }
-        std::thread::sleep(LEFTOVER_PAUSE);
     }
+    let names = kernel_file::names(Path::new("/proc")).unwrap_or_default();
+    let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
+    u32::try_from(pids.filter(|pid| *pid != own).count()).unwrap_or(u32::MAX).max(1)
 }
 
 /// Says that we are there, and waits for the plan. None when nobody is left to give one.

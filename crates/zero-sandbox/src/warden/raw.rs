@@ -223,8 +223,9 @@ pub(crate) fn wait() -> Reap {
 fn reap_with(flags: libc::c_int) -> Reap {
     let mut status = 0;
     loop {
+        // Whatever signal it was made to end with: one that ends silently is a child, too.
         // SAFETY: `status` is storage for the status.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, flags | libc::__WALL) };
         match pid {
             -1 if last_errno() == libc::EINTR => {}
             -1 => return Reap::NoChildren,
