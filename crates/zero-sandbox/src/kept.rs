@@ -87,7 +87,13 @@ impl Kept {
         let (parent, name) = parent_of(root, relative)?;
         let (number, place) = self.new_place()?;
         let target = rustix::fs::open(&place, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        match rustix::fs::renameat(&parent, name, &target, name) {
+        let mut moved = rustix::fs::renameat(&parent, name, &target, name);
+        if moved == Err(Errno::ACCESS) {
+            // A folder that nobody may write to cannot be moved, and whoever made it knows.
+            moved = open_up(&parent, name)
+                .and_then(|()| rustix::fs::renameat(&parent, name, &target, name));
+        }
+        match moved {
             Ok(()) => return Ok(place.join(name)),
             Err(Errno::XDEV) => {}
             Err(errno) => return Err(errno.into()),
@@ -120,6 +126,19 @@ impl Kept {
             }
         }
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name is free for what is kept"))
+    }
+}
+
+/// Lets its owner write to a folder and to what lies in it under this name, unless that is a link.
+fn open_up(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    let with_owner = |stat: &rustix::fs::Stat| Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
+    rustix::fs::fchmod(parent, with_owner(&rustix::fs::fstat(parent)?))?;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Ok(folder) => rustix::fs::fchmod(&folder, with_owner(&rustix::fs::fstat(&folder)?)),
+        // What is no folder is moved by right of the one it lies in.
+        Err(Errno::NOTDIR | Errno::LOOP) => Ok(()),
+        Err(errno) => Err(errno),
     }
 }
 

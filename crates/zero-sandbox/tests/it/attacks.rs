@@ -17,7 +17,7 @@ const UNCLAIMED: &str = "-";
 const OTHER: &str = "*";
 
 /// How often walls that stand ready are tried for.
-const READY_TRIES_MAX: u32 = 40;
+const READY_TRIES_MAX: u32 = 200;
 
 /// An attack, and the answers to it bare, behind every layer, and without bubblewrap.
 type Row<'a> = (&'a str, &'a str, &'a str, &'a str);

@@ -25,7 +25,10 @@ const SERVER: &str = "127.0.0.1:8123";
 /// An attempt of the attacker in a network.
 fn attempt(net: Option<&Arc<SessionNet>>, words: &[&str]) -> Order {
     let words: Vec<&str> = std::iter::once("try").chain(words.iter().copied()).collect();
-    let mut order = program(attack_program().to_str().unwrap(), &words);
+    let attack = attack_program();
+    let mut order = program(attack.to_str().unwrap(), &words);
+    // What lies in `/tmp` is only seen where it is given.
+    order.profile.writable.push(attack.parent().unwrap().to_owned());
     order.profile.network = Network::Loopback;
     order.net = net.cloned();
     order

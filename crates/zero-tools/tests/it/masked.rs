@@ -347,6 +347,25 @@ async fn a_workspace_that_is_only_read_is_worked_in() {
 }
 
 #[tokio::test]
+async fn what_is_made_hard_to_move_is_taken_away_all_the_same() {
+    let test = "masked::what_is_made_hard_to_move_is_taken_away_all_the_same";
+    let Some((_temp, base)) = as_ordinary_user(test) else { return };
+    put(&base.join("work/file"));
+    let place = Setup::default().open(&base);
+    for attack in [
+        "mkdir .vscode && echo x > .vscode/tasks.json && chmod 555 .vscode",
+        "echo x > .envrc && chmod 555 .",
+        "mkdir .idea && echo x > .idea/x && chmod 555 .idea .",
+    ] {
+        place.works(attack).await;
+        for name in [".vscode", ".envrc", ".idea"] {
+            assert!(!base.join("work").join(name).exists(), "{attack}");
+        }
+        set_mode(&base.join("work"), 0o755);
+    }
+}
+
+#[tokio::test]
 async fn a_repository_that_is_closed_stays_as_it_is() {
     let test = "masked::a_repository_that_is_closed_stays_as_it_is";
     let Some((_temp, base)) = as_ordinary_user(test) else { return };

@@ -313,6 +313,21 @@ async fn what_exists_is_held() {
 }
 
 #[tokio::test]
+async fn a_workspace_that_git_keeps_itself_is_protected() {
+    let before = |base: &Path| git(base, &["init", "-q", "--bare", "work"]);
+    let place = Setup { before: &before, ..Setup::default() }.open();
+    let config = std::fs::read(place.path("work/config")).unwrap();
+    for attack in
+        ["echo x >> config", "echo x > hooks/pre-commit", "mv hooks h", "touch config.worktree"]
+    {
+        let made = place.facts(attack).await;
+        assert!(made["exit_code"] != 0 || attack.starts_with("touch"), "{attack}: {made}");
+    }
+    assert_eq!(std::fs::read(place.path("work/config")).unwrap(), config);
+    assert!(!place.path("work/hooks/pre-commit").exists() && !place.path("work/h").exists());
+}
+
+#[tokio::test]
 async fn zeros_own_settings_cannot_be_made() {
     let place = Setup { opened: &["work/.zero"], ..Setup::default() }.open();
     for attack in ["mkdir .zero/x", "touch .zero/settings.json", "rmdir .zero", "mv .zero x"] {

@@ -117,6 +117,8 @@ impl Repositories {
                     self.of_git(folder, Some(root), ground, DEPTH_MAX);
                 }
             }
+            // The workspace may be what git keeps itself, without anybody's files.
+            None if is_git_folder(root) => self.of_git(root, None, ground, DEPTH_MAX),
             _ => {}
         }
     }
