@@ -15,6 +15,8 @@ const PROGRAMS: &[Program] = &[
     (&["python3", "--version"], "python3", "tests that run scripts"),
     (&["python3", "-c", "import venv, ensurepip"], "python3-venv", "tests that run scripts"),
     (&["node", "--version"], "nodejs", "tests that run scripts"),
+    (&["curl", "--version"], "curl", "tests of whom commands reach"),
+    (&["wget", "--version"], "wget", "tests of whom commands reach"),
     (&["perl", "--version"], "perl", "tests of processes that fork without end"),
     #[cfg(target_os = "linux")]
     (&["bwrap", "--version"], "bubblewrap", "tests of the walls around commands"),
