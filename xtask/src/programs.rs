@@ -17,6 +17,8 @@ const PROGRAMS: &[Program] = &[
     (&["node", "--version"], "nodejs", "tests that run scripts"),
     (&["curl", "--version"], "curl", "tests of whom commands reach"),
     (&["wget", "--version"], "wget", "tests of whom commands reach"),
+    (&["npm", "--version"], "npm", "tests of whom package managers reach"),
+    (&["pip", "--version"], "python3-pip", "tests of whom package managers reach"),
     (&["perl", "--version"], "perl", "tests of processes that fork without end"),
     #[cfg(target_os = "linux")]
     (&["bwrap", "--version"], "bubblewrap", "tests of the walls around commands"),

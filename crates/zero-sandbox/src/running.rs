@@ -262,14 +262,6 @@ impl Running {
     pub fn killer(&self) -> Killer {
         Killer { channel: Arc::downgrade(&self.channel) }
     }
-
-    /// Tells the command that its terminal has another size. Without a terminal, nothing happens.
-    pub fn resize(&self, rows: u16, cols: u16) -> io::Result<()> {
-        match (&self.stdin, &self.stdout) {
-            (None, Some(terminal)) => crate::warden::stdio::set_size(terminal, rows, cols),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Ended {

@@ -9,12 +9,12 @@
 //! We stay, behind the same walls, as the first process of the namespace: to take in what the
 //! command leaves, to say exactly how it ended, and to end with it, which ends everything inside.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
@@ -237,9 +237,8 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Looks the program up and lays the words out.
+    /// Lays the words out. The program is a path: whoever orders a command has looked it up.
     pub(crate) fn new(command: &CommandSpec) -> Result<Self, std::ffi::NulError> {
-        let program = find(&command.program, &command.environment);
         let words = std::iter::once(&command.program).chain(&command.args);
         let argv = words.map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
         let envp = command
@@ -247,48 +246,9 @@ impl Image {
             .iter()
             .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
         Ok(Self {
-            program: CString::new(program.as_os_str().as_bytes())?,
+            program: CString::new(command.program.as_bytes())?,
             argv,
             envp: envp.collect::<Result<_, _>>()?,
         })
-    }
-}
-
-/// Looks a bare name up along `PATH`. Parts that depend on where one stands are left out: a file in
-/// the working folder is not a program because it has the right name.
-fn find(program: &OsStr, environment: &[(OsString, OsString)]) -> PathBuf {
-    const DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
-    if program.as_bytes().contains(&b'/') {
-        return program.into();
-    }
-    let path = environment.iter().rev().find(|(name, _)| name == "PATH");
-    let path = path.map_or(OsStr::new(DEFAULT), |(_, value)| value);
-    let runs = |path: &PathBuf| {
-        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-    };
-    let mut folders = path.as_bytes().split(|byte| *byte == b':').map(OsStr::from_bytes);
-    let found = folders.by_ref().map(Path::new).filter(|folder| folder.is_absolute());
-    // A name with a slash before it that is not there: exec says so.
-    let missing = || Path::new("/nonexistent").join(program);
-    found.map(|folder| folder.join(program)).find(runs).unwrap_or_else(missing)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(program: &str, path: &str, expected: &str) {
-        let environment = [("PATH".into(), path.into())];
-        assert_eq!(find(program.as_ref(), &environment), Path::new(expected));
-    }
-
-    #[test]
-    fn programs_are_found_along_the_path() {
-        check("sh", "/nowhere:/bin", "/bin/sh");
-        check("./sh", "/bin", "./sh");
-        check("sh", ".::bin", "/nonexistent/sh");
-        check("no-such-program", "/bin", "/nonexistent/no-such-program");
-        assert!(find("sh".as_ref(), &[]).is_absolute());
     }
 }
