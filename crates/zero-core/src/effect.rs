@@ -111,6 +111,9 @@ pub enum Effect {
         server: String,
         /// The server's own name for the tool.
         tool: String,
+        /// Whether it is still what was approved.
+        #[serde(skip_serializing_if = "Definition::is_steady")]
+        definition: Definition,
     },
     /// Puts a question to the person.
     Ask,
@@ -141,7 +144,7 @@ impl Effect {
             }
             Self::Exec(execution) => execution.to_string(),
             Self::Net(text) | Self::State(text) => text.clone(),
-            Self::Mcp { server, tool } => format!("{server}/{tool}"),
+            Self::Mcp { server, tool, .. } => format!("{server}/{tool}"),
             Self::Ask => String::new(),
         }
     }
@@ -174,10 +177,29 @@ impl fmt::Display for Effect {
             Self::Delete(path) => write!(f, "delete {}", path.canonical().display()),
             Self::Exec(command) => write!(f, "run `{command}`"),
             Self::Net(host) => write!(f, "connect to {host}"),
-            Self::Mcp { server, tool } => write!(f, "use `{tool}` of MCP server `{server}`"),
+            Self::Mcp { server, tool, .. } => write!(f, "use `{tool}` of MCP server `{server}`"),
             Self::Ask => f.write_str("ask you"),
             Self::State(what) => write!(f, "change {what}"),
         }
+    }
+}
+
+/// Whether a remote tool is still what was approved. Whoever approves a tool approves what it says
+/// about itself: a server that rewrites that later is asked about again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Definition {
+    /// It is, or it was never approved.
+    #[default]
+    Steady,
+    /// Its name, description or schemas changed since.
+    Changed,
+}
+
+impl Definition {
+    /// Whether nothing is to be said of it.
+    pub fn is_steady(&self) -> bool {
+        *self == Self::Steady
     }
 }
 

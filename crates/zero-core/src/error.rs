@@ -106,6 +106,10 @@ pub enum Reason {
     Busy,
     /// A passing failure; the same call may succeed.
     Transient,
+    /// A remote tool ran and says that it failed.
+    RemoteFailure,
+    /// The server or command that brings the tool cannot be reached, or answers nonsense.
+    ServerUnavailable,
     /// The tool has a bug and stopped.
     Panic,
     /// Any other failure of the operating system.

@@ -15,7 +15,7 @@ mod tree;
 
 use std::path::{Path, PathBuf};
 
-use zero_core::{CommandLimitChange, CommandLine, Effect, Execution, Risk, TargetPath};
+use zero_core::{CommandLimitChange, CommandLine, Definition, Effect, Execution, Risk, TargetPath};
 
 pub use self::reach::{Permit, Reach, Refusal};
 pub use self::tree::{Tree, TreeNode};
@@ -231,7 +231,9 @@ impl<'a> Case<'a> {
             Effect::Delete(path) => self.tool_file(Access::Delete, path, judged),
             Effect::Exec(execution) => self.execution(execution, judged, analyses),
             Effect::Net(host) => judged.push(self.host(host, None)),
-            Effect::Mcp { server, tool } => judged.push(self.mcp(server, tool)),
+            Effect::Mcp { server, tool, definition } => {
+                judged.push(self.mcp(server, tool, *definition));
+            }
             Effect::Ask | Effect::State(_) => {
                 let reason = "it stays within zero".to_owned();
                 judged.push(Judged::new(effect.kind(), effect.target(), Verdict::Allow, reason));
@@ -307,10 +309,20 @@ impl<'a> Case<'a> {
         judged.push(Judged { changes: risk > Risk::Low, ..decided.at_risk(risk) });
     }
 
-    fn mcp(&self, server: &str, tool: &str) -> Judged {
+    fn mcp(&self, server: &str, tool: &str, definition: Definition) -> Judged {
         let target = format!("{server}/{tool}");
         let lookup = |rules: &'a Rules, verdict| rules.mcp(verdict, server, tool);
         let judged = match self.ruling(lookup) {
+            Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) => {
+                Judged::by_rule("mcp", target, verdict, rule)
+            }
+            // What was allowed is a tool that said something else of itself.
+            _ if definition == Definition::Changed => {
+                let reason = format!(
+                    "`{tool}` of MCP server `{server}` is not what was approved: its definition changed"
+                );
+                Judged::new("mcp", target, Verdict::Ask, reason)
+            }
             Some((verdict, rule)) => Judged::by_rule("mcp", target, verdict, rule),
             None => {
                 let reason = format!("no rule allows `{tool}` of MCP server `{server}`");

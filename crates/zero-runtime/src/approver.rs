@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use tokio::sync::oneshot;
-use zero_core::{Display, Effects, Risk, ToolName};
+use zero_core::{CallId, Display, Effects, Risk, ToolName};
 use zero_policy::{Grant, JudgedEffect};
 
 use crate::tool::BoxFuture;
@@ -13,6 +13,8 @@ use crate::tool::BoxFuture;
 /// What a person is asked.
 #[derive(Clone, Debug)]
 pub struct Question {
+    /// The call that waits for the answer.
+    pub call: CallId,
     /// The tool, canonically.
     pub tool: ToolName,
     /// What the call will do, in one line.
@@ -191,6 +193,7 @@ mod tests {
 
     fn question(risk: Risk, rules: &[&str]) -> Question {
         Question {
+            call: CallId::from_bits(1),
             tool: ToolName::new("Bash").unwrap(),
             title: "Run".to_owned(),
             reason: "it must be asked".to_owned(),

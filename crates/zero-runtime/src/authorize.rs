@@ -116,6 +116,7 @@ impl ToolHost {
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
         let question = Question {
+            call: cx.call().clone(),
             tool: asked.spec.name.clone(),
             title: asked.title.to_owned(),
             reason: decision.reason.clone(),

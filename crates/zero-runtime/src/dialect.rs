@@ -20,7 +20,7 @@ use zero_core::{ToolResult, Violation};
 use self::render::Paging;
 pub use self::render::Rendered;
 use self::table::Line;
-use crate::registry::{Registered, Registry};
+use crate::registry::{Registered, Registry, Shown};
 use crate::schema::InputSchema;
 
 /// Source name of the tools that come with zero.
@@ -200,6 +200,9 @@ impl Dialect {
 
     /// Whether a tool that keeps its name is shown: those for jobs where one can be started.
     fn shows(&self, tool: &Registered) -> bool {
+        if tool.shown == Shown::WhenFound {
+            return false;
+        }
         let starts_jobs = || self.entries.iter().any(|entry| entry.line.takes("run_in_background"));
         let hidden = is_for_jobs(tool) && self.name != DialectName::Canonical && !starts_jobs();
         self.keeps_name(tool) && !hidden

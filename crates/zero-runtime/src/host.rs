@@ -59,7 +59,7 @@ impl HostConfig {
 /// The tools, the judge and the bounds of one workspace. See [`crate::pipeline`] for what a call
 /// goes through.
 pub struct ToolHost {
-    pub(crate) registry: Registry,
+    pub(crate) registry: Arc<Registry>,
     pub(crate) workspace: Workspace,
     pub(crate) state: StateDir,
     pub(crate) journal: Journal,
@@ -93,7 +93,7 @@ impl ToolHost {
             internet,
         } = config;
         Self {
-            registry: Registry::default(),
+            registry: Arc::default(),
             journal: Journal::new(&state, workspace.clone(), limits.file_bytes_max),
             admission: Admission::new(&limits),
             breakers: Breakers::new(&limits),
@@ -114,7 +114,7 @@ impl ToolHost {
     }
 
     /// Its tools.
-    pub fn registry(&self) -> &Registry {
+    pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 

@@ -17,6 +17,7 @@ pub mod commands;
 pub mod context;
 pub mod dialect;
 pub mod egress;
+pub mod elicitation;
 pub mod execute;
 pub mod grants;
 pub mod host;
@@ -33,6 +34,7 @@ pub mod registry;
 pub mod rule_policy;
 pub mod schema;
 pub mod seen_files;
+pub mod services;
 pub mod session;
 pub mod tool;
 pub mod unsettled;
@@ -45,6 +47,7 @@ pub use commands::{
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};
 pub use egress::{Egress, EgressConfig, Internet};
+pub use elicitation::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 pub use grants::StandingAnswer;
 pub use host::{HostConfig, ToolHost};
 pub use machine::Machine;
@@ -53,7 +56,8 @@ pub use pipeline::{Outcome, Report};
 pub use policy::{
     Decision, DeniedFiles, Grant, JudgedEffect, Policy, PolicyRequest, RiskPolicy, Verdict,
 };
-pub use registry::{Registry, RegistryChange};
+pub use registry::{Registry, RegistryChange, Shown};
 pub use rule_policy::RulePolicy;
+pub use services::{Service, ServiceRequest, Services};
 pub use session::Session;
 pub use tool::{About, AnyTool, Description, Tool, ToolReply, erase};

@@ -20,6 +20,19 @@ pub struct Registered {
     pub source: String,
     /// Its input schema, with the checker.
     pub input: InputSchema,
+    /// Whether it stands in lists. It can be called either way.
+    pub shown: Shown,
+}
+
+/// Whether a tool stands in lists. A model pays for every schema it is shown, so that of many
+/// tools some wait until somebody looks for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shown {
+    /// It does.
+    #[default]
+    Always,
+    /// Only once it was looked for: see [`Registry::reveal`].
+    WhenFound,
 }
 
 /// What changed, told to everyone who listens.
@@ -33,6 +46,8 @@ pub struct RegistryChange {
     pub added: Vec<ToolName>,
     /// Names that vanished.
     pub removed: Vec<ToolName>,
+    /// Names whose tool is another than before, or is shown now.
+    pub changed: Vec<ToolName>,
 }
 
 /// Names that are already taken; nothing was registered.
@@ -48,6 +63,14 @@ pub struct DuplicateTools {
 pub struct Registry {
     tools: RwLock<Tools>,
     changes: broadcast::Sender<RegistryChange>,
+}
+
+/// What a step changed.
+#[derive(Default)]
+struct Difference {
+    added: Vec<ToolName>,
+    removed: Vec<ToolName>,
+    changed: Vec<ToolName>,
 }
 
 #[derive(Default)]
@@ -72,7 +95,8 @@ impl Registry {
             let name = tool.spec().name.clone();
             let holder = state.by_name.get(&name).map(|holder| holder.source.clone());
             let input = InputSchema::new(tool.spec().input_schema.clone());
-            let registered = Arc::new(Registered { tool, source: source.to_owned(), input });
+            let shown = Shown::Always;
+            let registered = Arc::new(Registered { tool, source: source.to_owned(), input, shown });
             let twice = added.insert(name.clone(), registered).map(|_| source.to_owned());
             taken.extend(holder.or(twice).map(|by| (name, by)));
         }
@@ -81,8 +105,72 @@ impl Registry {
         }
         let names = added.keys().cloned().collect();
         state.by_name.append(&mut added);
-        self.announce(&mut state, source, names, Vec::new());
+        self.announce(&mut state, source, Difference { added: names, ..Difference::default() });
         Ok(())
+    }
+
+    /// Puts these in the place of everything a source brought so far, in one step. A name that
+    /// another source has is left to it, and so is the second of two that are the same: the tools
+    /// that found no place are given back. Those that did not change stay as they were.
+    pub fn replace(
+        &self,
+        source: &str,
+        tools: Vec<(Arc<dyn AnyTool>, Shown)>,
+    ) -> Vec<Arc<dyn AnyTool>> {
+        let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut before: BTreeMap<ToolName, Arc<Registered>> = BTreeMap::new();
+        state.by_name.retain(|name, tool| {
+            let stays = tool.source != source;
+            if !stays {
+                before.insert(name.clone(), Arc::clone(tool));
+            }
+            stays
+        });
+        let (mut difference, mut homeless) = (Difference::default(), Vec::new());
+        for (tool, shown) in tools {
+            let name = tool.spec().name.clone();
+            if state.by_name.contains_key(&name) {
+                homeless.push(tool);
+                continue;
+            }
+            let earlier = before.remove(&name);
+            let shown = match &earlier {
+                // What somebody found stays found.
+                Some(earlier) if earlier.shown == Shown::Always => Shown::Always,
+                _ => shown,
+            };
+            match earlier {
+                None => difference.added.push(name.clone()),
+                Some(earlier) if earlier.tool.spec() != tool.spec() || earlier.shown != shown => {
+                    difference.changed.push(name.clone());
+                }
+                Some(_) => {}
+            }
+            let input = InputSchema::new(tool.spec().input_schema.clone());
+            let registered = Registered { tool, source: source.to_owned(), input, shown };
+            state.by_name.insert(name, Arc::new(registered));
+        }
+        difference.removed = before.into_keys().collect();
+        self.announce(&mut state, source, difference);
+        homeless
+    }
+
+    /// Shows tools from now on that waited to be looked for.
+    pub fn reveal(&self, names: &[ToolName]) {
+        let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut found: BTreeMap<String, Vec<ToolName>> = BTreeMap::new();
+        for name in names {
+            let Some(place) = state.by_name.get_mut(name) else { continue };
+            if place.shown == Shown::WhenFound {
+                let (tool, source) = (Arc::clone(&place.tool), place.source.clone());
+                let input = InputSchema::new(tool.spec().input_schema.clone());
+                found.entry(source.clone()).or_default().push(name.clone());
+                *place = Arc::new(Registered { tool, source, input, shown: Shown::Always });
+            }
+        }
+        for (source, changed) in found {
+            self.announce(&mut state, &source, Difference { changed, ..Difference::default() });
+        }
     }
 
     /// Removes everything a source brought.
@@ -96,14 +184,15 @@ impl Registry {
             }
             stays
         });
-        self.announce(&mut state, source, Vec::new(), removed);
+        self.announce(&mut state, source, Difference { removed, ..Difference::default() });
     }
 
     /// Removes one tool.
     pub fn remove(&self, name: &str) {
         let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         if let Some((name, tool)) = state.by_name.remove_entry(name) {
-            self.announce(&mut state, &tool.source, Vec::new(), vec![name]);
+            let difference = Difference { removed: vec![name], ..Difference::default() };
+            self.announce(&mut state, &tool.source, difference);
         }
     }
 
@@ -133,19 +222,14 @@ impl Registry {
         self.changes.subscribe()
     }
 
-    fn announce(
-        &self,
-        state: &mut Tools,
-        source: &str,
-        added: Vec<ToolName>,
-        removed: Vec<ToolName>,
-    ) {
-        if added.is_empty() && removed.is_empty() {
+    fn announce(&self, state: &mut Tools, source: &str, difference: Difference) {
+        let Difference { added, removed, changed } = difference;
+        if added.is_empty() && removed.is_empty() && changed.is_empty() {
             return;
         }
         state.version += 1;
-        let change =
-            RegistryChange { version: state.version, source: source.to_owned(), added, removed };
+        let (version, source) = (state.version, source.to_owned());
+        let change = RegistryChange { version, source, added, removed, changed };
         // Nobody listening is fine.
         let _ = self.changes.send(change);
     }

@@ -128,7 +128,7 @@ pub(crate) fn risk_style(risk: Risk) -> Style {
 
 #[cfg(test)]
 mod tests {
-    use zero_core::ToolName;
+    use zero_core::{CallId, ToolName};
     use zero_runtime::Grant;
 
     use super::*;
@@ -137,6 +137,7 @@ mod tests {
     fn check(risk: Risk, rules: &[&str], keys: &str, typed: &[(&str, Answer)]) {
         let grant = |rule: &&str| Grant { rule: (*rule).to_owned(), folder: None, program: None };
         let question = Question {
+            call: CallId::from_bits(1),
             tool: ToolName::new("Bash").unwrap(),
             title: String::new(),
             reason: String::new(),

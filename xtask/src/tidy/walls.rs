@@ -15,7 +15,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("zero-tools", &["zero-core", "zero-sandbox", "zero-runtime"]),
     ("zero-wire", &["zero-core"]),
     ("zero-session", &["zero-core", "zero-runtime", "zero-wire"]),
-    ("zero-mcp", &["zero-core", "zero-runtime"]),
+    ("zero-mcp", &["zero-core", "zero-policy", "zero-sandbox", "zero-runtime"]),
     ("zero-acp", &["zero-core", "zero-runtime", "zero-tools", "zero-wire"]),
     ("zero-gateway", &["zero-core", "zero-runtime", "zero-session", "zero-wire"]),
     (
@@ -58,18 +58,20 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["globset"], &["zero-tools", "zero-runtime"], "globs stand in searches and command lines"),
     (
-        &["base64", "chardetng", "encoding_rs", "infer", "similar"],
+        &["chardetng", "encoding_rs", "infer", "similar"],
         &["zero-tools"],
         "what a file holds is the tools' business",
     ),
     (&["agent-client-protocol"], &["zero-acp"], "one protocol, one crate"),
-    (&["rmcp"], &["zero-mcp"], "one protocol, one crate"),
+    (&["base64"], &["zero-tools", "zero-mcp"], "bytes become text where files and wires are"),
+    (&["rmcp", "keyring"], &["zero-mcp"], "one protocol, one crate"),
     (&["axum"], &["zero-gateway"], "one protocol, one crate"),
     (
-        &["rusqlite", "sqlx", "reqwest"],
-        &["zero-session"],
-        "databases and models live in zero-session",
+        &["reqwest", "hyper", "hyper-util", "rustls", "url"],
+        &["zero-mcp", "zero-session", "zero-gateway"],
+        "the web is for who speaks a protocol on it",
     ),
+    (&["rusqlite", "sqlx"], &["zero-session"], "databases live in zero-session"),
     (
         &["tokio", "tokio-util", "futures-util"],
         &[

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use zero_core::{Effect, Execution, Risk, TargetPath, Whereabouts};
+use zero_core::{Definition, Effect, Execution, Risk, TargetPath, Whereabouts};
 use zero_policy::rule::{Owner, Source};
 use zero_policy::{
     Decision, Engine, EngineConfig, Grant, Mode, NoWorld, Request, Rule, Sought, Verdict, World,
@@ -325,7 +325,11 @@ fn a_pattern_is_the_files_it_stands_for() {
 #[test]
 fn a_name_of_a_remote_tool_is_denied_in_every_case_of_letters() {
     let verdict = |rules: &str, server: &str, tool: &str| {
-        let effects = [Effect::Mcp { server: server.to_owned(), tool: tool.to_owned() }];
+        let effects = [Effect::Mcp {
+            server: server.to_owned(),
+            tool: tool.to_owned(),
+            definition: Definition::Steady,
+        }];
         let (name, risk) = (format!("{server}__{tool}"), Risk::High);
         let request =
             Request { tool: &name, risk, effects: &effects, grants: &[], world: &NoWorld };

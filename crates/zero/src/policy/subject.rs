@@ -7,7 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use zero_core::{CommandLine, Effect, Effects, Execution, Risk, TargetPath, Whereabouts};
+use zero_core::{
+    CommandLine, Definition, Effect, Effects, Execution, Risk, TargetPath, Whereabouts,
+};
 use zero_policy::{Grant, Request, World};
 use zero_runtime::DialectName;
 use zero_sandbox::LastLink;
@@ -204,7 +206,11 @@ impl Subject {
         let remote = tool.strip_prefix("mcp__").unwrap_or(tool);
         match remote.split_once("__") {
             Some((server, name)) if !server.is_empty() && !name.is_empty() => {
-                let effect = Effect::Mcp { server: server.to_owned(), tool: name.to_owned() };
+                let effect = Effect::Mcp {
+                    server: server.to_owned(),
+                    tool: name.to_owned(),
+                    definition: Definition::Steady,
+                };
                 Ok(Self { tool: remote.to_owned(), risk: Risk::High, effects: vec![effect] })
             }
             _ => Err(unknown(tool)),

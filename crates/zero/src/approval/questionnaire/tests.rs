@@ -1,12 +1,13 @@
 //! What a person reads, in a window of some width.
 
-use zero_core::{FileDiff, Risk, TargetPath, ToolName, Whereabouts};
+use zero_core::{CallId, FileDiff, Risk, TargetPath, ToolName, Whereabouts};
 
 use super::*;
 use crate::terminal::Terminal;
 
 fn question(title: &str, reason: &str, effects: Vec<Effect>) -> Question {
     Question {
+        call: CallId::from_bits(1),
         tool: ToolName::new("Bash").unwrap(),
         title: title.to_owned(),
         reason: reason.to_owned(),

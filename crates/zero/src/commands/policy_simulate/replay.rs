@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use zero_core::{Effect, Effects, TargetPath, Whereabouts};
+use zero_core::{Definition, Effect, Effects, TargetPath, Whereabouts};
 use zero_policy::Verdict;
 use zero_runtime::audit::{AuditEffect, AuditRow};
 use zero_runtime::redact::REDACTED;
@@ -147,7 +147,11 @@ fn effect(recorded: &AuditEffect, roots: &[PathBuf]) -> Option<Effect> {
         "net" => Some(Effect::Net(target.clone())),
         "mcp" => {
             let (server, tool) = target.split_once('/')?;
-            Some(Effect::Mcp { server: server.to_owned(), tool: tool.to_owned() })
+            Some(Effect::Mcp {
+                server: server.to_owned(),
+                tool: tool.to_owned(),
+                definition: Definition::Steady,
+            })
         }
         "ask" => Some(Effect::Ask),
         "state" => Some(Effect::State(target.clone())),
