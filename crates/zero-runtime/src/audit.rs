@@ -84,6 +84,9 @@ pub struct AuditRow {
     /// The connection it is about; then it is no call, and `tool` is `connection`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<AuditConnection>,
+    /// How the service ended that it is about; then it is no call, and `tool` is `service`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<AuditService>,
 }
 
 impl AuditRow {
@@ -110,7 +113,13 @@ impl AuditRow {
             attempts: None,
             fallback: None,
             connection: None,
+            service: None,
         }
+    }
+
+    /// Whether it is about what somebody asked a host for, and not about what came of that.
+    pub fn is_call(&self) -> bool {
+        self.connection.is_none() && self.service.is_none()
     }
 
     /// Notes why there is no result.
@@ -152,6 +161,18 @@ pub struct AuditConnection {
     /// Bytes that came from it.
     #[serde(default)]
     pub received_bytes: u64,
+}
+
+/// How a program ended that ran beside calls, as it is written down. What it was stands in the
+/// row's title and input; the row's duration is how long it ran.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AuditService {
+    /// What its main process returned, if it returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended its main process, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
 }
 
 /// One effect, as it is written down.

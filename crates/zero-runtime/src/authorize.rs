@@ -226,7 +226,8 @@ fn denied_by_rule(asked: &Asked<'_>, decision: &Decision) -> String {
     }
 }
 
-fn denied(decision: &Decision, reason: Reason, message: String) -> ToolError {
+/// The error of a call that may not be made, with what is to be known of the decision.
+pub(crate) fn denied(decision: &Decision, reason: Reason, message: String) -> ToolError {
     let error = ToolError::new(ErrorType::PermissionDenied, reason, message);
     let facts = [
         ("risk", Some(decision.risk.word())),

@@ -9,6 +9,7 @@
 
 mod environment;
 mod failure;
+mod launch;
 mod live;
 mod network;
 pub mod plain;
@@ -19,28 +20,25 @@ mod spill;
 mod trial;
 mod watch;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zero_core::{CallId, CommandLimits, CommandLine, Execution, Reason, ToolError, ToolName};
-use zero_policy::HostName;
+use zero_core::{ByteSize, Execution, Reason, ToolError, ToolName};
 use zero_sandbox::drain::{Collected, Collector};
 use zero_sandbox::kept::Kept;
 use zero_sandbox::running::{Ended, Running, Why};
-use zero_sandbox::warden::{Order, Stdio, Warden};
-use zero_sandbox::{CommandSpec, Gap, StateDir, Weakness, child};
+use zero_sandbox::{Gap, StateDir, Weakness};
 
 use crate::context::CallContext;
 use crate::jobs::{Candidate, Input, Job, Jobs, KeepUnread, Watched, Watching};
-use crate::policy::Policy;
 
 pub(crate) use self::watch::Watch;
 pub use self::watch::{Settled, TakenAway};
 
 use self::environment::Environment;
 pub(crate) use self::failure::Allowed;
+pub(crate) use self::launch::{Launcher, Ready};
 use self::live::Live;
 pub use self::network::CommandNetwork;
 pub(crate) use self::network::{NetworkUse, SessionNetwork, Terms};
@@ -49,8 +47,6 @@ use self::shell::EndNote;
 use self::spill::SpillFile;
 pub use self::trial::Trial;
 
-/// Size of the terminal of a command that has one.
-const TERMINAL: Stdio = Stdio::Pty { rows: 24, cols: 80 };
 /// Ends the input of a terminal, for several programs that read from it one after the other.
 const END_OF_INPUT: &[u8] = &[0x04; 8];
 /// Bytes of output that an error carries.
@@ -99,12 +95,14 @@ pub struct CommandRequest {
     pub execution: Execution,
     /// What it reads and writes.
     pub streams: Streams,
+    /// What it finds to read, through a pipe; nothing when absent. It need not read it.
+    pub input: Option<Vec<u8>>,
 }
 
 /// What a command reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
-    /// Pipes, with nothing to read.
+    /// Pipes.
     Pipes,
     /// A terminal.
     Terminal,
@@ -173,20 +171,12 @@ impl Commands {
 /// What a call needs to run commands.
 #[derive(Clone)]
 pub(crate) struct CallCommands {
-    pub(crate) host: Arc<Commands>,
-    pub(crate) session: Arc<SessionCommands>,
+    pub(crate) launcher: Launcher,
     /// The commands that were judged.
     pub(crate) judged: Arc<[Execution]>,
-    /// The call that runs them.
-    pub(crate) call: CallId,
-    /// The hosts that were judged for the call and allowed.
-    pub(crate) hosts: Arc<[HostName]>,
-    pub(crate) policy: Arc<dyn Policy>,
     pub(crate) spill: StateDir,
     /// The tool that runs them.
     pub(crate) tool: ToolName,
-    /// How much each of them may use.
-    pub(crate) limits: CommandLimits,
 }
 
 impl CallContext {
@@ -231,12 +221,12 @@ impl CallContext {
 
     /// What becomes of a command that outlives its time.
     pub fn on_timeout(&self) -> OnTimeout {
-        self.commands().host.settings.on_timeout
+        self.commands().launcher.host.settings.on_timeout
     }
 
     /// The jobs of the session.
     pub fn jobs(&self) -> &Jobs {
-        &self.commands().session.jobs
+        &self.commands().launcher.session.jobs
     }
 }
 
@@ -262,11 +252,12 @@ impl Drop for Foreground {
 impl Foreground {
     fn start(cx: &CallContext, request: &CommandRequest, live: Live) -> Result<Self, ToolError> {
         cx.check_cancelled()?;
-        let commands = cx.commands();
         let ready = prepare(cx, request)?;
         let mut running = ready.spawn(None)?;
         let missing = std::mem::take(&mut running.confinement.missing);
-        end_input(&mut running, request.streams);
+        if request.input.is_none() {
+            end_input(&mut running, request.streams);
+        }
         let spill = SpillFile::create(cx);
         let cap = cx.limits().model_output_bytes_max.as_usize();
         // Room for the line that says what is missing and how it ended.
@@ -279,7 +270,7 @@ impl Foreground {
                 ..Collector::default()
             },
             unread: if may_become_job(cx) { KeepUnread::Yes } else { KeepUnread::No },
-            input: Input::Nothing,
+            input: request.input.clone().map_or(Input::Nothing, Input::Bytes),
             news: Box::new(move |bytes| live.add(bytes)),
             permit: cx.permit(),
             watch: ready.watch,
@@ -287,7 +278,7 @@ impl Foreground {
         };
         let watched =
             Watched::start(running, watching).map_err(|error| failure::unwatched(&error))?;
-        commands.session.add(&watched);
+        cx.commands().launcher.session.add(&watched);
         Ok(Self {
             watched,
             is_job: false,
@@ -304,7 +295,7 @@ impl Foreground {
         if !(cx.is_late() && may_become_job(cx)) {
             return None;
         }
-        let place = cx.commands().session.jobs.reserve().ok()?;
+        let place = cx.commands().launcher.session.jobs.reserve().ok()?;
         self.is_job = true;
         Some(place.fill(Candidate {
             command: std::mem::take(&mut self.command),
@@ -340,7 +331,7 @@ impl Foreground {
             });
         }
         let spill_file = spill.and_then(|spill| spill.settle(output.mixed.omitted_bytes()));
-        let folder = commands.session.learn(&self.folder, end, cx.workspace());
+        let folder = commands.launcher.session.learn(&self.folder, end, cx.workspace());
         let missing = std::mem::take(&mut self.missing);
         Ok(CommandOutcome { output, ended, folder, spill_file, missing, settled, network })
     }
@@ -351,8 +342,8 @@ fn lost() -> std::io::Error {
 }
 
 fn may_become_job(cx: &CallContext) -> bool {
-    let commands = cx.commands();
-    commands.session.remembers && commands.host.settings.on_timeout == OnTimeout::Job
+    let launcher = &cx.commands().launcher;
+    launcher.session.remembers && launcher.host.settings.on_timeout == OnTimeout::Job
 }
 
 fn start_job(
@@ -361,7 +352,7 @@ fn start_job(
     timeout: Option<Duration>,
 ) -> Result<Arc<Job>, ToolError> {
     cx.check_cancelled()?;
-    let session = &cx.commands().session;
+    let session = &cx.commands().launcher.session;
     if !session.remembers {
         let message =
             "there is no session that a background job could belong to; run it in the foreground";
@@ -380,7 +371,7 @@ fn start_job(
             ..Collector::default()
         },
         unread: KeepUnread::Yes,
-        input: Input::Texts,
+        input: request.input.clone().map_or(Input::Texts, Input::Bytes),
         news: Box::new(|_| {}),
         permit: None,
         watch: ready.watch,
@@ -397,66 +388,27 @@ fn start_job(
     }))
 }
 
-/// A command that only has to be started.
-struct Ready {
-    order: Order,
-    folder: PathBuf,
-    end_note: EndNote,
-    watch: Watch,
-    network: NetworkUse,
-}
-
-impl Ready {
-    fn spawn(&self, timeout: Option<Duration>) -> Result<Running, ToolError> {
-        if !child::can_be_helper() {
-            let message = "this program cannot start commands: it does not begin as zero does";
-            return Err(ToolError::failed(Reason::Io, message));
-        }
-        let warden = Warden::shared().map_err(|error| failure::no_warden(&error))?;
-        let order = Order { timeout, ..self.order.clone() };
-        warden.spawn(order).map_err(|error| failure::of_start(&error))
-    }
-}
-
 fn prepare(cx: &CallContext, request: &CommandRequest) -> Result<Ready, ToolError> {
     let commands = cx.commands();
-    let execution = &request.execution;
-    if !commands.judged.contains(execution) {
+    if !commands.judged.contains(&request.execution) {
         let message = "the tool wants to run another command than the one that was judged";
         return Err(ToolError::failed(Reason::Panic, message));
     }
-    commands.session.make_tmp().map_err(|error| failure::no_tmp(&error))?;
-    let tmp = &commands.session.tmp;
-    let folder = execution.folder.as_ref().map_or_else(|| cx.workspace().cwd(), |f| f.canonical());
-    let settings = &commands.host.settings;
-    let network = &commands.session.network;
-    let given = network.give(&commands.call, &commands.hosts, &settings.weaknesses)?;
-    let mut environment = commands.host.environment.with(
-        given.variables,
-        &execution.variables,
-        request.streams,
-        tmp.path(),
-    );
-    let (program, args, end_note) = match &execution.command {
-        CommandLine::Shell(line) => shell::wrapped(line, tmp, &mut environment),
-        CommandLine::Program(words) => {
-            let mut words = words.iter().map(OsString::from);
-            (words.next().unwrap_or_default(), words.collect(), EndNote::none())
-        }
-    };
-    let (profile, watch) = profile::profile_for(commands, cx.workspace(), given.network)?;
-    let order = Order {
-        command: CommandSpec { program, args, folder: folder.to_owned(), environment },
-        profile,
-        stdio: match request.streams {
-            Streams::Pipes => Stdio::Pipes,
-            Streams::Terminal => TERMINAL,
-        },
-        timeout: None,
-        net: given.net,
-    };
-    let network = given.network_use;
-    Ok(Ready { order, folder: folder.to_owned(), end_note, watch, network })
+    check_input(request, cx.limits().input_bytes_max)?;
+    commands.launcher.ready(cx.workspace(), &request.execution, request.streams)
+}
+
+fn check_input(request: &CommandRequest, bytes_max: ByteSize) -> Result<(), ToolError> {
+    let Some(input) = &request.input else { return Ok(()) };
+    if request.streams == Streams::Terminal {
+        let message = "the tool wants to send a command more than a terminal takes: give it pipes";
+        return Err(ToolError::failed(Reason::Panic, message));
+    }
+    if input.len() > bytes_max.as_usize() {
+        let message = format!("a command cannot be sent more than {bytes_max} to read; send less");
+        return Err(ToolError::invalid(Reason::TooLarge, message));
+    }
+    Ok(())
 }
 
 /// Lets the command see at once that there is nothing to read.

@@ -15,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::observer::Observer;
 use crate::policy::{Policy, RiskPolicy};
 use crate::registry::Registry;
+use crate::services::Services;
 use crate::session::Session;
 
 /// What a host is made of.
@@ -116,6 +117,26 @@ impl ToolHost {
     /// Its tools.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
+    }
+
+    /// The folders it works in.
+    pub fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    /// Where it keeps its own state.
+    pub fn state(&self) -> &StateDir {
+        &self.state
+    }
+
+    /// Its bounds.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What starts programs that run beside its calls.
+    pub fn services(&self) -> Services {
+        Services::of(self)
     }
 
     /// Its counters.

@@ -90,18 +90,7 @@ impl<'a> Ledger<'a> {
     /// Notes how the call was judged, as a whole and effect by effect. Gives back what is still to
     /// be filled in when a person answers.
     pub(crate) fn judged(&mut self, decision: &Decision) -> &mut AuditDecision {
-        if !decision.effects.is_empty() {
-            self.row.effects = noted(&decision.effects);
-        }
-        self.row.decision.insert(AuditDecision {
-            verdict: decision.verdict.word().to_owned(),
-            reason: redact::short_text(&decision.reason),
-            rule: decision.rule.as_deref().map(redact::short_text),
-            source: decision.source.as_deref().map(redact::short_text),
-            risk: Some(decision.risk.word().to_owned()),
-            answered: None,
-            grants: Vec::new(),
-        })
+        judged(&mut self.row, decision)
     }
 
     pub(crate) fn started(&self) {
@@ -149,6 +138,22 @@ impl Drop for Ledger<'_> {
     }
 }
 
+/// Notes in a row how something was judged.
+pub(crate) fn judged<'a>(row: &'a mut AuditRow, decision: &Decision) -> &'a mut AuditDecision {
+    if !decision.effects.is_empty() {
+        row.effects = noted(&decision.effects);
+    }
+    row.decision.insert(AuditDecision {
+        verdict: decision.verdict.word().to_owned(),
+        reason: redact::short_text(&decision.reason),
+        rule: decision.rule.as_deref().map(redact::short_text),
+        source: decision.source.as_deref().map(redact::short_text),
+        risk: Some(decision.risk.word().to_owned()),
+        answered: None,
+        grants: Vec::new(),
+    })
+}
+
 /// The effects as a row holds them, the strictest verdicts first, for not all may fit.
 fn noted(effects: &[JudgedEffect]) -> Vec<AuditEffect> {
     let mut effects: Vec<&JudgedEffect> = effects.iter().collect();
@@ -167,7 +172,7 @@ fn noted(effects: &[JudgedEffect]) -> Vec<AuditEffect> {
     effects.into_iter().take(EFFECTS_MAX).map(note).take_while(fits).collect()
 }
 
-fn status_of(error: &ToolError) -> Status {
+pub(crate) fn status_of(error: &ToolError) -> Status {
     match (error.error_type, error.reason()) {
         (ErrorType::Timeout, _) => Status::Timeout,
         (_, Some(Reason::Cancelled)) => Status::Cancelled,

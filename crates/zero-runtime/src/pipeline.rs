@@ -19,7 +19,7 @@ use crate::audit;
 use crate::authorize::Asked;
 use crate::bound::{bound, json_len};
 use crate::breaker::Health;
-use crate::commands::CallCommands;
+use crate::commands::{CallCommands, Launcher};
 use crate::context::{CallContext, Parts};
 use crate::dialect::{Dialect, Rendered};
 use crate::execute::{self, Terms, guarded};
@@ -172,15 +172,16 @@ impl ToolHost {
         let effects_change_files =
             effects.iter().any(|effect| matches!(effect, Effect::Write(_) | Effect::Delete(_)));
         let commands = CallCommands {
-            host: Arc::clone(&self.commands),
-            session: Arc::clone(&session.commands),
+            launcher: Launcher::new(
+                &self.commands,
+                &session.commands,
+                &self.policy,
+                call.id.clone(),
+                self.limits.command_of(&spec.name),
+            ),
             judged: executions(&effects),
-            call: call.id.clone(),
-            hosts: Arc::new([]),
-            policy: Arc::clone(&self.policy),
             spill: session.spill().clone(),
             tool: spec.name.clone(),
-            limits: self.limits.command_of(&spec.name),
         };
         let stop = cancel.child_token();
         let context = |permit, commands| {
@@ -215,9 +216,9 @@ impl ToolHost {
         if effects_change_files {
             self.recover();
         }
-        let limits = commands.limits.raised(&leave.limits);
-        let hosts = leave.hosts.into();
-        let cx = context(Some(permit), CallCommands { limits, hosts, ..commands });
+        let limits = commands.launcher.limits.raised(&leave.limits);
+        let launcher = Launcher { limits, hosts: leave.hosts.into(), ..commands.launcher };
+        let cx = context(Some(permit), CallCommands { launcher, ..commands });
         let (outcome, attempts) = execute::run(&*plan, &cx, cancel, &stop, terms).await;
         ledger.row.attempts = (attempts > 1).then_some(attempts);
         match &outcome {

@@ -7,12 +7,37 @@
 //! process of it is left. Nobody is asked about it, since it stands in settings that a person wrote
 //! or trusted; a rule that denies its command holds all the same.
 
+mod attended;
+mod record;
+mod wishes;
+
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use zero_core::{CommandLimitChange, ToolError};
-use zero_policy::HostPattern;
-use zero_sandbox::running::Ended;
+use jiff::Timestamp;
+use zero_core::{
+    CommandLimitChange, CommandLimits, CommandLine, Effect, Execution, Reason, ToolError,
+};
+use zero_policy::{HostPattern, Verdict};
+use zero_sandbox::running::{Ended, Running};
+use zero_sandbox::{StateDir, Workspace};
+
+use self::attended::Attended;
+use self::record::Record;
+use crate::audit::{self, Audit};
+use crate::authorize;
+use crate::commands::{
+    CommandNetwork, Commands, Launcher, Ready, SessionCommands, SessionNetwork, Streams, Terms,
+};
+use crate::egress::Internet;
+use crate::host::ToolHost;
+use crate::policy::{Policy, PolicyRequest};
+
+/// How long the end of a service that is dropped is waited for.
+const END_MAX: Duration = Duration::from_secs(2);
 
 /// A program to run beside calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +58,9 @@ pub struct ServiceRequest {
     pub limits: CommandLimitChange,
 }
 
-/// A program that runs beside calls. Dropping it ends every process that came of it.
+/// A program that runs beside calls. Dropping it ends every process that came of it, and waits until
+/// they are gone: a moment, unless one hangs in the kernel. Who must not wait asks for its
+/// [end](Service::kill) and waits for [that](Service::ended) first.
 pub struct Service {
     /// Where its input goes; dropping it ends the input.
     pub stdin: Option<OwnedFd>,
@@ -43,34 +70,190 @@ pub struct Service {
     pub stderr: Option<OwnedFd>,
     /// The number of the process at the top of its tree.
     pub pid: i32,
+    attended: Arc<Attended>,
 }
 
 impl Service {
     /// Asks its main process to end, by SIGTERM. It may take its time.
-    pub fn terminate(&self) {}
+    pub fn terminate(&self) {
+        self.attended.terminate();
+    }
 
     /// Ends every process of it at once.
-    pub fn kill(&self) {}
+    pub fn kill(&self) {
+        self.attended.kill();
+    }
 
-    /// How it ended; waits for it.
+    /// How it ended; waits for it. Any number may wait.
     pub async fn ended(&self) -> Ended {
-        std::future::pending().await
+        self.attended.ended().await
     }
 
     /// What is to be known of it for a person, such as hosts it was refused and what of its
     /// confinement is missing.
     pub fn notes(&self) -> Vec<String> {
-        Vec::new()
+        self.attended.notes()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.attended.kill();
+        self.attended.wait(END_MAX);
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("pid", &self.pid).finish_non_exhaustive()
     }
 }
 
 /// Starts services for a host. Cheap to clone, and keeps no tool alive.
 #[derive(Clone)]
-pub struct Services {}
+pub struct Services {
+    host: Arc<Host>,
+}
+
+/// What services need of their host.
+struct Host {
+    commands: Arc<Commands>,
+    policy: Arc<dyn Policy>,
+    internet: Internet,
+    state: StateDir,
+    workspace: Workspace,
+    limits: CommandLimits,
+    audit: Audit,
+}
+
+/// What only one service has: its temporary files and its network. They go with it.
+struct Home(Arc<SessionCommands>);
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
 
 impl Services {
+    pub(crate) fn of(host: &ToolHost) -> Self {
+        let host = Host {
+            commands: Arc::clone(&host.commands),
+            policy: Arc::clone(&host.policy),
+            internet: host.internet.clone(),
+            state: host.state.clone(),
+            workspace: host.workspace.clone(),
+            limits: host.limits.command,
+            audit: Audit::new(&host.state),
+        };
+        Self { host: Arc::new(host) }
+    }
+
     /// Starts a program. Blocks for as long as its walls take to be put up.
-    pub fn start(&self, _request: &ServiceRequest) -> Result<Service, ToolError> {
-        Err(ToolError::failed(zero_core::Reason::Io, "not wired yet"))
+    pub fn start(&self, request: &ServiceRequest) -> Result<Service, ToolError> {
+        let host = &self.host;
+        wishes::check(request)?;
+        // Nothing runs without a trace.
+        host.audit.ready(Timestamp::now()).map_err(|error| audit::unwritable(&error))?;
+        let mut record = Record::begin(request, &host.workspace);
+        match host.start(request, &mut record) {
+            Ok((running, ready, home)) => self.attend(running, ready, home, record),
+            Err(error) => {
+                record.failed(&host.audit, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Sees to it that its end is noticed, and what it left settled.
+    fn attend(
+        &self,
+        mut running: Running,
+        ready: Ready,
+        home: Home,
+        record: Record,
+    ) -> Result<Service, ToolError> {
+        let [stdin, stdout, stderr] =
+            [running.stdin.take(), running.stdout.take(), running.stderr.take()];
+        let pid = running.pid;
+        let host = Arc::clone(&self.host);
+        let attended = Attended::start(running, ready, move |ended, is_asked| {
+            record.ended(&host.audit, ended, is_asked);
+            drop(home);
+        });
+        let attended = attended.map_err(|error| {
+            ToolError::failed(Reason::Io, format!("the service cannot be watched: {error}"))
+        })?;
+        Ok(Service { stdin, stdout, stderr, pid, attended })
+    }
+}
+
+impl Host {
+    fn start(
+        &self,
+        request: &ServiceRequest,
+        record: &mut Record,
+    ) -> Result<(Running, Ready, Home), ToolError> {
+        let execution = Execution {
+            command: CommandLine::Program(request.words.clone()),
+            folder: wishes::folder(request, &self.workspace)?,
+            variables: request.variables.clone(),
+        };
+        self.judge(&request.name, &execution, record)?;
+        let settings = &self.commands.settings;
+        let writable = wishes::writable(request, &self.workspace, settings, &self.state)?;
+        let home = self.home(request);
+        let limits = self.limits.changed(&request.limits);
+        let launcher =
+            Launcher::new(&self.commands, &home.0, &self.policy, record.call().clone(), limits);
+        let writable = [launcher.writable, writable].concat();
+        let launcher = Launcher { writable, ..launcher };
+        let ready = launcher.ready(&self.workspace, &execution, Streams::Pipes)?;
+        let running = ready.spawn_single()?;
+        Ok((running, ready, home))
+    }
+
+    /// Refuses what a rule for commands denies. That settings name it is as good as being asked.
+    fn judge(
+        &self,
+        name: &str,
+        execution: &Execution,
+        record: &mut Record,
+    ) -> Result<(), ToolError> {
+        let decision = self.policy.decide(PolicyRequest {
+            spec: &wishes::spec()?,
+            effects: &[Effect::Exec(execution.clone())],
+            workspace: &self.workspace,
+            grants: &[],
+        });
+        record.judged(&decision);
+        if decision.verdict != Verdict::Deny {
+            return Ok(());
+        }
+        let why = match (&decision.rule, &decision.source) {
+            (Some(rule), Some(source)) => format!(
+                "denied by rule `{rule}`; to allow it, remove or narrow that rule in {source}"
+            ),
+            (Some(rule), None) => format!("denied by rule `{rule}`"),
+            (None, _) => format!("denied, {}", decision.reason),
+        };
+        Err(authorize::denied(&decision, Reason::Denied, format!("start `{name}`: {why}")))
+    }
+
+    fn home(&self, request: &ServiceRequest) -> Home {
+        let CommandNetwork { hosts, localhost } = self.commands.settings.network.clone();
+        let hosts = [hosts, request.network.clone()].concat();
+        let network = SessionNetwork::new(Terms {
+            allowed: CommandNetwork { hosts, localhost },
+            policy: Arc::clone(&self.policy),
+            // What a person allows for a session is no word about who outlives it.
+            grants: Arc::default(),
+            internet: self.internet.clone(),
+            state: self.state.clone(),
+            workspace: self.workspace.clone(),
+            session: None,
+        });
+        let name = format!("service-{}-{:016x}", request.name, fastrand::u64(..));
+        Home(Arc::new(SessionCommands::new(&self.state, name, false, network)))
     }
 }

@@ -143,6 +143,12 @@ pub trait AnyTool: Send + Sync {
     /// Settles an input that fits the schema.
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError>;
 
+    /// What it says of itself and nobody vouches for, such as `read-only`. People are shown it; no
+    /// decision looks at it.
+    fn claims(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What a call about this one path touches; judged where it could not be planned.
     fn touches(&self, path: TargetPath) -> Effects {
         vec![Effect::Read(path)]

@@ -47,6 +47,13 @@ pub struct Killer {
 }
 
 impl Killer {
+    /// Asks the command itself to end, as [`Running::terminate`] does.
+    pub fn terminate(&self) {
+        if let Some(channel) = self.channel.upgrade() {
+            let _ = message::send(&*channel, &Asked::Terminate, &[]);
+        }
+    }
+
     /// Asks for its end, as [`Running::kill`] does.
     pub fn kill(&self, reason: KillReason) {
         if let Some(channel) = self.channel.upgrade() {
@@ -257,6 +264,11 @@ impl Running {
         let _ = message::send(&*self.channel, &Asked::Kill { reason }, &[]);
     }
 
+    /// Asks its main process to end, by SIGTERM. It may take its time, or not listen.
+    pub fn terminate(&self) {
+        let _ = message::send(&*self.channel, &Asked::Terminate, &[]);
+    }
+
     /// A way to ask for its end from elsewhere, while somebody reads its output.
     #[must_use]
     pub fn killer(&self) -> Killer {
@@ -265,7 +277,9 @@ impl Running {
 }
 
 impl Ended {
-    fn lost() -> Self {
+    /// That nobody knows how.
+    #[must_use]
+    pub fn lost() -> Self {
         Self {
             exit_code: None,
             signal: None,

@@ -265,6 +265,16 @@ impl Warden {
 
     /// Starts a command.
     pub fn spawn(&self, order: Order) -> Result<Running, SpawnError> {
+        self.spawn_as(&Wanted::Command, order)
+    }
+
+    /// Starts a command that is the only one of its kind: walls that are put up ahead stay those of
+    /// the commands before it.
+    pub fn spawn_single(&self, order: Order) -> Result<Running, SpawnError> {
+        self.spawn_as(&Wanted::Single, order)
+    }
+
+    fn spawn_as(&self, wanted: &Wanted, order: Order) -> Result<Running, SpawnError> {
         let Order { command, profile, stdio, timeout, net } = order;
         let net = net.filter(|_| profile.network == Network::Loopback);
         let command = lookup::checked(command)?;
@@ -284,7 +294,7 @@ impl Warden {
         let mut fds = vec![memory.as_fd(), keeper_channel.as_fd()];
         fds.extend(child_ends.iter().map(|fd| fd.as_fd()));
         fds.extend(net.as_ref().map(|net| net.as_fd()));
-        self.send(&fds).map_err(system("reaching the warden"))?;
+        self.send(wanted, &fds).map_err(system("reaching the warden"))?;
         // Only the keeper holds the other ends now, so that its end is seen here.
         drop((child_ends, keeper_channel, memory));
         started(channel, ends, &text.command)
@@ -312,10 +322,10 @@ impl Warden {
     }
 
     /// Sends an order; to a new warden if the old one is gone.
-    fn send(&self, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
+    fn send(&self, wanted: &Wanted, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
         let current = self.lock().clone();
         if let Some(process) = current {
-            match message::send(&process.orders, &Wanted::Command, fds) {
+            match message::send(&process.orders, wanted, fds) {
                 Err(error) if is_gone(&error) => self.forget(&process),
                 sent => return sent,
             }
@@ -332,7 +342,7 @@ impl Warden {
                 }
             }
         };
-        message::send(&process.orders, &Wanted::Command, fds)
+        message::send(&process.orders, wanted, fds)
     }
 
     /// Forgets a warden that is gone, unless there is another one already.

@@ -119,7 +119,7 @@ impl BashPlan {
     }
 
     fn request(&self) -> CommandRequest {
-        CommandRequest { execution: self.execution.clone(), streams: self.streams }
+        CommandRequest { execution: self.execution.clone(), streams: self.streams, input: None }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Allowed {
 
 impl Allowed {
     pub(super) fn of(commands: &CallCommands) -> Self {
-        Self { tool: commands.tool.clone(), limits: commands.limits }
+        Self { tool: commands.tool.clone(), limits: commands.launcher.limits }
     }
 
     /// Why a job did not come to its end by itself.

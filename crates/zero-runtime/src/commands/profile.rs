@@ -23,7 +23,7 @@ pub(super) use self::terrain::{Found, Ground, Terrain};
 
 use self::closed::Held;
 use self::secrets::Secrets;
-use super::CallCommands;
+use super::Launcher;
 use super::watch::{Before, Watch};
 use crate::policy::DeniedFiles;
 
@@ -35,29 +35,29 @@ const DENIED_MAX: usize = 400;
 /// What a command may do, and what is looked after once it has ended. Fails when what rules deny
 /// cannot be listed: then no command may run.
 pub(super) fn profile_for(
-    commands: &CallCommands,
+    launcher: &Launcher,
     workspace: &Workspace,
     network: Network,
 ) -> Result<(Profile, Watch), ToolError> {
-    let settings = &commands.host.settings;
+    let settings = &launcher.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
     let mut secrets = Secrets::of(settings, workspace.cwd());
-    secrets.own.push(commands.host.state.clone());
+    secrets.own.push(launcher.host.state.clone());
     roots::check(&roots, &secrets.own)?;
     let ground = Ground {
-        writable: opened(&settings.writable, &roots),
+        writable: opened(&launcher.writable, &roots),
         roots: roots.clone(),
         home: settings.home.clone(),
-        state: survey::canonical(&commands.host.state)
-            .unwrap_or_else(|| commands.host.state.clone()),
+        state: survey::canonical(&launcher.host.state)
+            .unwrap_or_else(|| launcher.host.state.clone()),
     };
-    let live = Arc::clone(&commands.host.live);
+    let live = Arc::clone(&launcher.host.live);
     let start = live.start();
     let found = live.terrain.look(&ground);
     let git = repositories(&ground, &found);
-    let mut own = settings::look(&ground, &found, &settings.protected, &*commands.policy);
+    let mut own = settings::look(&ground, &found, &settings.protected, &*launcher.policy);
     let mut masked: Vec<PathBuf> = secrets.masked().chain(settings.masked.clone()).collect();
-    match commands.policy.denied_files(workspace, DENIED_MAX) {
+    match launcher.policy.denied_files(workspace, DENIED_MAX) {
         DeniedFiles::All(files) => masked.extend(files),
         DeniedFiles::TooMany { rules } => return Err(too_many(rules)),
     }
@@ -65,7 +65,7 @@ pub(super) fn profile_for(
     masked.sort();
     masked.dedup();
     roots::check_shown(&roots, &masked)?;
-    let writable = [roots, git.writable.clone(), settings.writable.clone()].concat();
+    let writable = [roots, git.writable.clone(), launcher.writable.clone()].concat();
     secrets.watch(&writable, &mut own);
     let before = Before {
         start,
@@ -76,8 +76,8 @@ pub(super) fn profile_for(
         unheld: own.unheld,
         overlooked: found.overlooked,
     };
-    let policy = Arc::clone(&commands.policy);
-    let watch = Watch::new(before, &git, policy, (commands.host.kept.clone(), live));
+    let policy = Arc::clone(&launcher.policy);
+    let watch = Watch::new(before, &git, policy, (launcher.host.kept.clone(), live));
     let folders = [own.held, git.folders, git.held, secrets.own].concat();
     let held = Held::new(writable, folders, git.files);
     let profile = Profile {
@@ -86,14 +86,14 @@ pub(super) fn profile_for(
         protected_files: held.files,
         masked,
         network,
-        limits: commands.limits.into(),
-        tmp: commands.session.tmp.path().to_owned(),
-        weaknesses: settings.weaknesses.clone(),
+        limits: launcher.limits.into(),
+        tmp: launcher.session.tmp.path().to_owned(),
+        weaknesses: launcher.weaknesses.clone(),
     };
     Ok((profile, watch))
 }
 
-/// The folders that settings open, as far as they are any.
+/// The folders that are open beside the workspace, as far as they are any.
 fn opened(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     let real = writable.iter().filter_map(|path| survey::canonical(path));
     let is_folder = |path: &PathBuf| survey::kind(path) == Some(FileType::Directory);

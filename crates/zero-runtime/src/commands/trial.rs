@@ -1,14 +1,12 @@
 //! One harmless command, run as all others are: what this machine really enforces.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zero_core::{Reason, ToolError, ToolName};
+use zero_core::{CommandLine, Execution, Reason, ToolError, ToolName};
+use zero_sandbox::Property;
 use zero_sandbox::running::{Confinement, LimitsReport, Why};
-use zero_sandbox::warden::{Order, Stdio, Warden};
-use zero_sandbox::{CommandSpec, Property, child};
 
-use super::{CallCommands, failure, profile};
+use super::{Launcher, Streams};
 use crate::host::{ToolHost, new_call_id};
 
 /// What runs: it does nothing, and is everywhere.
@@ -31,47 +29,17 @@ impl ToolHost {
     /// Runs `true`, confined as the commands of `tool` are, and says what held. Where something
     /// cannot be enforced it runs nevertheless, so that all of it is known.
     pub fn try_command(&self, tool: &ToolName) -> Result<Trial, ToolError> {
-        if !child::can_be_helper() {
-            let message = "this program cannot start commands: it does not begin as zero does";
-            return Err(ToolError::failed(Reason::Io, message));
-        }
         let session = self.one_shot()?;
-        let commands = CallCommands {
-            host: Arc::clone(&self.commands),
-            session: Arc::clone(&session.commands),
-            judged: Arc::new([]),
-            call: new_call_id(),
-            hosts: Arc::new([]),
-            policy: Arc::clone(&self.policy),
-            spill: session.spill().clone(),
-            tool: tool.clone(),
-            limits: self.limits.command_of(tool),
+        let limits = self.limits.command_of(tool);
+        let launcher = Launcher {
+            weaknesses: Property::ALL.to_vec(),
+            ..Launcher::new(&self.commands, &session.commands, &self.policy, new_call_id(), limits)
         };
-        commands.session.make_tmp().map_err(|error| failure::no_tmp(&error))?;
-        let tmp = &commands.session.tmp;
-        let given = commands.session.network.give(&commands.call, &[], &Property::ALL)?;
-        let (mut profile, _) = profile::profile_for(&commands, session.workspace(), given.network)?;
-        profile.weaknesses = Property::ALL.to_vec();
-        let order = Order {
-            command: CommandSpec {
-                program: HARMLESS.into(),
-                args: Vec::new(),
-                folder: session.workspace().cwd().to_owned(),
-                environment: commands.host.environment.with(
-                    given.variables,
-                    &[],
-                    super::Streams::Pipes,
-                    tmp.path(),
-                ),
-            },
-            profile,
-            stdio: Stdio::Pipes,
-            timeout: Some(TRIAL_MAX),
-            net: given.net,
-        };
-        let warden = Warden::shared().map_err(|error| failure::no_warden(&error))?;
+        let command = CommandLine::Program(vec![HARMLESS.to_owned()]);
+        let execution = Execution { command, folder: None, variables: Vec::new() };
+        let ready = launcher.ready(session.workspace(), &execution, Streams::Pipes)?;
         let start = Instant::now();
-        let mut running = warden.spawn(order).map_err(|error| failure::of_start(&error))?;
+        let mut running = ready.spawn(Some(TRIAL_MAX))?;
         running.stdin = None;
         let ended = running.wait(TRIAL_MAX).filter(|ended| ended.why == Why::Finished);
         let took = start.elapsed();

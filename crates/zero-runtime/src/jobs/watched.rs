@@ -52,10 +52,12 @@ pub(crate) enum KeepUnread {
 }
 
 /// What a command reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     /// Texts that it is sent.
     Texts,
+    /// These bytes, and then no more.
+    Bytes(Vec<u8>),
     /// Nothing; that is for whoever started it to see to.
     Nothing,
 }
@@ -107,6 +109,11 @@ impl Watched {
         let Watching { collector, unread, input, mut news, permit, watch, network } = watching;
         let input = match input {
             Input::Texts => Some(send_texts(&mut running)?),
+            Input::Bytes(bytes) => {
+                // There is room for one, and its input ends when nobody can send any more.
+                let _ = send_texts(&mut running)?.try_send(bytes);
+                None
+            }
             Input::Nothing => None,
         };
         let watched = Arc::new(Self {

@@ -107,8 +107,11 @@ fn keep_inside(number: Option<OsString>) -> Result<(), String> {
                 .map_err(|error| failed("cannot say so", &error));
         }
     };
+    // Whoever asks the command to end asks us: nobody outside knows its number.
+    raw::pass_on_term_to(main);
     say(&word, Word::Started).map_err(|error| failed("cannot say so", &error))?;
     let ended = wait_for(main);
+    raw::pass_on_term_to(0);
     let last = Last { leftover: linger(std::process::id()), used: raw::used_by_children() };
     let last = match ended {
         Reaped { signal: Some(signal), .. } => Word::Signalled { signal, last },

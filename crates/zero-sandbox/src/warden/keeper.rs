@@ -346,9 +346,24 @@ impl<'a> Keeper<'a> {
         }
         match message::receive_now::<Asked>(self.channel) {
             Ok(Some(Asked::Kill { reason })) => Some(reason.into()),
+            Ok(Some(Asked::Terminate)) => {
+                self.terminate();
+                None
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             Ok(None) | Err(_) => Some(Why::Killed),
         }
+    }
+
+    /// Asks the command to end. Behind walls the last step knows which process that is, and passes
+    /// the signal on.
+    fn terminate(&self) {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let tree = process_tree::below(own, &BTreeSet::new());
+        process_tree::signal(own, &tree, Signal::TERM, |process| match self.prepared.word() {
+            Some(_) => process.parent == self.main,
+            None => process.pid == self.main,
+        });
     }
 
     /// Takes note of children that ended, the main process among them.

@@ -53,6 +53,8 @@ pub(super) struct OrderText {
 pub(super) enum Wanted {
     /// A command: its order comes along.
     Command,
+    /// The same, though the next one will be another: none is put up walls for.
+    Single,
     /// That no walls stand ready. A handle comes along, which is closed when none do.
     Rest,
 }
@@ -85,7 +87,10 @@ pub(crate) enum Told {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Asked {
+    /// To end everything at once.
     Kill { reason: KillReason },
+    /// To ask the command itself to end.
+    Terminate,
 }
 
 /// Why a program does not run.

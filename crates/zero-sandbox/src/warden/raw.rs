@@ -9,6 +9,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use crate::kernel_file;
@@ -140,6 +141,35 @@ pub(crate) fn reset_signals() {
         }
     }
     let_signals_through();
+}
+
+/// To whom this process passes on that it is asked to end; to nobody when zero.
+static ASKED_INSTEAD: AtomicI32 = AtomicI32::new(0);
+
+/// Passes on to a child, from now on, that this process is asked to end. It goes on itself. With
+/// zero, nobody is told.
+pub(crate) fn pass_on_term_to(pid: i32) {
+    extern "C" fn pass_on(signal: libc::c_int) {
+        let pid = ASKED_INSTEAD.load(Ordering::Relaxed);
+        if pid > 0 {
+            // SAFETY: `kill` may be called from a handler, and the error number of whoever was
+            // interrupted is put back.
+            unsafe {
+                let errno = last_errno();
+                libc::kill(pid, signal);
+                *libc::__errno_location() = errno;
+            }
+        }
+    }
+    ASKED_INSTEAD.store(pid, Ordering::Relaxed);
+    // SAFETY: a zeroed record is valid storage; the handler makes one system call only. The old
+    // meaning is not asked.
+    unsafe {
+        let mut meaning: libc::sigaction = std::mem::zeroed();
+        meaning.sa_sigaction = pass_on as *const () as libc::sighandler_t;
+        meaning.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGTERM, &raw const meaning, std::ptr::null_mut());
+    }
 }
 
 /// Holds no signal back.

@@ -57,6 +57,15 @@ struct Server {
     layers: Layers,
 }
 
+/// What the command after this one is likely to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// One that wants the same walls.
+    Alike,
+    /// Another, like those before this one.
+    Other,
+}
+
 /// What a keeper that waits for its command knows of the machine.
 pub(super) struct Spare<'a> {
     pub(super) places: &'a Places,
@@ -119,7 +128,8 @@ impl Server {
             }
             if order {
                 match message::receive::<Wanted>(&self.orders) {
-                    Ok(Some((Wanted::Command, fds))) => self.take(&fds),
+                    Ok(Some((Wanted::Command, fds))) => self.take(&fds, Next::Alike),
+                    Ok(Some((Wanted::Single, fds))) => self.take(&fds, Next::Other),
                     Ok(Some((Wanted::Rest, fds))) => self.rest(&fds),
                     Ok(None) | Err(_) => return,
                 }
@@ -150,7 +160,7 @@ impl Server {
     }
 
     /// Gives an order to the keeper that stands ready.
-    fn take(&mut self, fds: &[OwnedFd]) {
+    fn take(&mut self, fds: &[OwnedFd], next: Next) {
         let [order, channel, ..] = fds else { return };
         let passed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         let mut failed = None;
@@ -162,7 +172,9 @@ impl Server {
             }
             match self.ready.take().map(|ready| message::send(ready, &Task::Keep, &passed)) {
                 Some(Ok(())) => {
-                    self.last = order.try_clone().ok();
+                    if next == Next::Alike {
+                        self.last = order.try_clone().ok();
+                    }
                     self.is_due = true;
                     return;
                 }

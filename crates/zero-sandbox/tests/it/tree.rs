@@ -10,7 +10,7 @@ use zero_sandbox::warden::{Settings, Use, Warden};
 
 use crate::bench::{
     GONE_MAX, LONG, all, both_walls, children, ended, fds, groups_of, kill, mark, marked, parent,
-    program, run, sh, wait_for_marked, wait_until, warden,
+    program, run, sh, text, wait_for_marked, wait_until, warden,
 };
 use crate::client;
 
@@ -55,6 +55,34 @@ fn a_kill_gets_everything_below() {
             assert!(start.elapsed() < GONE_MAX, "{name}: {:?}", start.elapsed());
             assert_eq!(marked(&mark("kill")), [0; 0], "{name}");
         }
+    }
+}
+
+#[test]
+fn a_command_that_is_asked_to_end_can_do_so_in_its_own_way() {
+    for warden in both_walls() {
+        let sleep = format!("exec -a {} sleep 60", mark("asked"));
+        // One that listens, with a child that was handed over to the last step and hears nothing.
+        let script = format!(
+            "trap 'echo bye; exit 7' TERM; (setsid bash -c \"trap 'echo heard' TERM; ({sleep}) & wait\" &); \
+             echo ready; while :; do sleep 0.05; done"
+        );
+        let mut running = warden.spawn(bash(&script)).unwrap();
+        wait_for_marked(&mark("asked"), 1, LONG);
+        running.terminate();
+        let how = ended(&running);
+        assert_eq!((how.exit_code, how.signal, how.why), (Some(7), None, Why::Finished));
+        assert_eq!(text(running.stdout.take().unwrap()), "ready\nbye\n");
+        assert_eq!(marked(&mark("asked")), [0; 0]);
+        // One that does not listen goes on, and one that cannot is ended by the signal.
+        let deaf = warden.spawn(bash("trap '' TERM; sleep 60")).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        deaf.killer().terminate();
+        assert_eq!(deaf.wait(Duration::from_millis(300)), None);
+        let plain = warden.spawn(program("sleep", &["60"])).unwrap();
+        plain.terminate();
+        let how = ended(&plain);
+        assert_eq!((how.exit_code, how.signal), (None, Some(libc::SIGTERM)));
     }
 }
 

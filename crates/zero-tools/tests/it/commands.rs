@@ -593,7 +593,7 @@ impl Tool for Liar {
 
     async fn run(&self, _: Arc<()>, cx: CallContext) -> Result<ToolReply<Empty>, ToolError> {
         let execution = Execution::shell("touch made");
-        cx.run_command(CommandRequest { execution, streams: Streams::Pipes }).await?;
+        cx.run_command(CommandRequest { execution, streams: Streams::Pipes, input: None }).await?;
         panic!("it ran")
     }
 }

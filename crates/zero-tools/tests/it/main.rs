@@ -14,6 +14,7 @@ mod network;
 mod properties;
 mod protected;
 mod real_work;
+mod services;
 mod undo;
 
 // Commands are started by this program under another name.

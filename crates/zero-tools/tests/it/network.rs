@@ -30,7 +30,7 @@ fn session(network: &[&str]) -> Fixture {
 
 /// The same with rules such as `allow WebFetch(domain:a.test)`. Every name has the address of
 /// loopback, which counts as the open internet.
-fn session_with(rules: &[&str], network: &[&str]) -> Fixture {
+pub(crate) fn session_with(rules: &[&str], network: &[&str]) -> Fixture {
     let rule = |text: &&str| {
         let (verdict, text) = text.split_once(' ').unwrap();
         let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
@@ -80,12 +80,12 @@ fn outside_of_loopback(address: IpAddr) -> Option<&'static str> {
 
 /// An HTTP server on loopback that answers `hello`, and counts who is there.
 #[derive(Clone, Default)]
-struct Server {
+pub(crate) struct Server {
     present: Arc<AtomicUsize>,
 }
 
 impl Server {
-    fn start(&self) -> u16 {
+    pub(crate) fn start(&self) -> u16 {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let present = Arc::clone(&self.present);

@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use zero_runtime::audit::{Audit, AuditConnection, AuditRow, Line, Link};
+use zero_runtime::audit::{Audit, AuditConnection, AuditService, AuditRow, Line, Link};
 use zero_runtime::nearest::nearest;
 
 use super::audit_tail::status_style;
@@ -174,6 +174,9 @@ fn page(out: &Stream, record: &Record) -> String {
     if let Some(connection) = &row.connection {
         self::connection(&mut page, connection);
     }
+    if let Some(service) = &row.service {
+        self::service(&mut page, service);
+    }
     decision(&mut page, record.value.get("decision").and_then(Value::as_object));
     outcome(&mut page, row);
     page.part("recorded", &format!("{} line {}", record.file, record.line));
@@ -188,6 +191,14 @@ fn connection(page: &mut Page<'_>, connection: &AuditConnection) {
     page.part("of call", of_call.as_deref().unwrap_or_default());
     page.part("address", address.as_deref().unwrap_or("none: no connection was made"));
     page.part("traffic", &format!("{sent_bytes} bytes sent, {received_bytes} received"));
+}
+
+/// How a program ended that ran beside calls.
+fn service(page: &mut Page<'_>, service: &AuditService) {
+    let AuditService { exit_code, signal } = service;
+    let shown = |number: &Option<i32>| number.map(|number| number.to_string()).unwrap_or_default();
+    page.part("exit code", &shown(exit_code));
+    page.part("signal", &shown(signal));
 }
 
 /// How it was judged, part by part, with parts that only a newer build knows the meaning of.

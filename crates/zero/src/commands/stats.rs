@@ -20,8 +20,8 @@ pub(super) fn run(app: &App, args: &StatsArgs) -> anyhow::Result<Exit> {
     let since = audit_rows::moment(args.since);
     let metrics = Metrics::default();
     let damaged = audit_rows::each_since(app, &audit, since, |row| {
-        // A connection that a command made is part of a call, and no call itself.
-        if row.connection.is_none() {
+        // What came of calls, such as connections and services, is no call itself.
+        if row.is_call() {
             metrics.count(&sample(row));
         }
     })?;

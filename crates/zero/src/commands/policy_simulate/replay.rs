@@ -70,7 +70,7 @@ impl Lost {
 
 /// Whether a row is about a call of a tool.
 pub(super) fn is_call(row: &AuditRow) -> bool {
-    row.tool != "undo" && row.connection.is_none()
+    row.tool != "undo" && row.is_call()
 }
 
 /// The call that a row is about.

@@ -1,0 +1,271 @@
+//! Programs that run beside calls: confined, judged, recorded, and gone when nobody wants them.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use zero_core::{CommandLimit, CommandLimitChange, Reason};
+use zero_policy::HostPattern;
+use zero_runtime::audit::AuditRow;
+use zero_runtime::{CommandSettings, Service, ServiceRequest};
+use zero_sandbox::running::{Ended, Why};
+
+use crate::fixture::Fixture;
+use crate::network::{Server, session_with};
+
+fn sh(script: &str) -> ServiceRequest {
+    let words = ["bash", "-c", script].map(str::to_owned).to_vec();
+    ServiceRequest { name: "test".to_owned(), words, ..ServiceRequest::default() }
+}
+
+fn start(f: &Fixture, request: &ServiceRequest) -> Service {
+    f.host.services().start(request).unwrap()
+}
+
+/// Runs a service to its end, and gives what it wrote to both streams and how it ended.
+async fn run(f: &Fixture, request: &ServiceRequest) -> (String, Ended) {
+    let mut service = start(f, request);
+    service.stdin = None;
+    let mut text = String::new();
+    for stream in [service.stdout.take(), service.stderr.take()] {
+        File::from(stream.unwrap()).read_to_string(&mut text).unwrap();
+    }
+    (text, tokio::time::timeout(Duration::from_secs(20), service.ended()).await.unwrap())
+}
+
+#[track_caller]
+fn refusal(f: &Fixture, request: &ServiceRequest, reason: Reason) -> String {
+    let error = f.host.services().start(request).unwrap_err();
+    assert_eq!(error.reason(), Some(reason), "{error:?}");
+    error.message
+}
+
+fn rows(f: &Fixture) -> Vec<AuditRow> {
+    let mut rows = Vec::new();
+    for day in f.host.audit().days().unwrap() {
+        f.host.audit().day(&day).unwrap().each(|row| rows.push(row)).unwrap();
+    }
+    rows.retain(|row| row.tool == "service");
+    rows
+}
+
+/// Processes with an argument of this text.
+fn marked(mark: &str) -> usize {
+    let lines = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.split(|b| *b == 0).any(|arg| arg == mark.as_bytes())).count()
+}
+
+fn read_line(service: &mut Service) -> String {
+    let mut stream = File::from(service.stdout.take().unwrap());
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while stream.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        line.extend(byte);
+    }
+    service.stdout = Some(stream.into());
+    String::from_utf8(line).unwrap()
+}
+
+#[tokio::test]
+async fn it_talks_through_its_pipes() {
+    let f = Fixture::one_shot();
+    let mut service = start(&f, &sh("read line; echo \"got $line\"; exec cat"));
+    let mut stdin = File::from(service.stdin.take().unwrap());
+    stdin.write_all(b"hello\nmore\n").unwrap();
+    assert_eq!(read_line(&mut service), "got hello");
+    assert_eq!(read_line(&mut service), "more");
+    drop(stdin);
+    let (one, other) = tokio::join!(service.ended(), service.ended());
+    assert_eq!((one.exit_code, &one), (Some(0), &other));
+    assert_eq!(service.notes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn it_reads_no_secret_and_changes_nothing_outside() {
+    let temp = tempfile::tempdir().unwrap();
+    let secret = temp.path().join("secret");
+    let open = temp.path().join("open");
+    std::fs::write(&secret, "treasure").unwrap();
+    std::fs::create_dir(&open).unwrap();
+    let settings = CommandSettings { masked: vec![secret.clone()], ..CommandSettings::default() };
+    let f = Fixture::with_commands(settings);
+    let (out, state) = (temp.path().display(), f.outside().join("state"));
+    let script = format!(
+        "cat {} ; cat {}/audit/*; echo x > {out}/new; echo x > {out}/open/new; echo x > here; \
+         echo x > $TMPDIR/own && echo tmp",
+        secret.display(),
+        state.display()
+    );
+    let request = ServiceRequest { writable: vec![open.clone()], ..sh(&script) };
+    let (said, _) = run(&f, &request).await;
+    assert!(said.contains("tmp") && !said.contains("treasure") && !said.contains("{"), "{said}");
+    assert!(!temp.path().join("new").exists() && open.join("new").exists(), "{said}");
+    assert!(f.path("here").exists());
+    let left: Vec<_> = std::fs::read_dir(state.join("tmp")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    // The same place, when nobody opened it.
+    std::fs::remove_file(open.join("new")).unwrap();
+    run(&f, &sh(&script)).await;
+    assert!(!open.join("new").exists());
+}
+
+#[tokio::test]
+async fn no_setting_opens_what_is_ours_or_secret() {
+    let temp = tempfile::tempdir().unwrap();
+    let home = temp.path().canonicalize().unwrap();
+    for folder in [".ssh", "own", "fine"] {
+        std::fs::create_dir(home.join(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink(home.join("own"), home.join("link")).unwrap();
+    let f = Fixture::with_commands(CommandSettings {
+        home: Some(home.clone()),
+        own: vec![home.join("own")],
+        ..CommandSettings::default()
+    });
+    let ask = |folder| ServiceRequest { writable: vec![folder], ..sh("true") };
+    let state = f.outside().canonicalize().unwrap().join("state");
+    std::fs::create_dir_all(state.join("mcp")).unwrap();
+    for folder in [home.join(".ssh"), home.join("own"), home.join("link"), state.join("mcp")] {
+        let said = refusal(&f, &ask(folder.clone()), Reason::AccessDenied);
+        assert!(said.contains("is never for `test` to change"), "{folder:?}: {said}");
+    }
+    let said = refusal(&f, &ask(home.join("missing")), Reason::BadPath);
+    assert!(said.contains("make it first"), "{said}");
+    assert_eq!(run(&f, &ask(home.join("fine"))).await.1.exit_code, Some(0));
+}
+
+#[tokio::test]
+async fn it_sees_the_variables_that_were_listed_and_no_other() {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let environment = vec![
+        pair("PATH", "/usr/bin:/bin"),
+        pair("GITHUB_TOKEN", "treasure"),
+        pair("EDITOR", "treasure"),
+    ];
+    let f = Fixture::with_commands(CommandSettings { environment, ..CommandSettings::default() });
+    let variables = vec![pair("API_KEY", "mine"), pair("BASH_ENV", "/dev/null")];
+    let (said, _) = run(&f, &ServiceRequest { variables, ..sh("env; pwd") }).await;
+    assert!(said.contains("API_KEY=mine") && said.contains("BASH_ENV=/dev/null"), "{said}");
+    assert!(said.contains("PATH=/usr/bin:/bin") && !said.contains("treasure"), "{said}");
+    let work = f.path("").canonicalize().unwrap();
+    assert!(said.contains(&format!("\n{}\n", work.display())), "{said}");
+    let row = serde_json::to_string(&rows(&f)).unwrap();
+    assert!(!row.contains("mine"), "{row}");
+}
+
+#[tokio::test]
+async fn it_reaches_its_own_hosts_and_no_other() {
+    let port = Server::default().start();
+    let f = session_with(&["deny WebFetch(domain:c.test)"], &[&format!("b.test:{port}")]);
+    let fetch = "for h in a b c d; do echo \"$h: $(curl -s -m 20 http://$h.test:$PORT/ | head -n1)\"; done; read";
+    let request = ServiceRequest {
+        network: ["a", "c"]
+            .map(|h| HostPattern::parse(&format!("{h}.test:{port}")).unwrap())
+            .into(),
+        variables: vec![("PORT".to_owned(), port.to_string())],
+        ..sh(fetch)
+    };
+    let mut service = start(&f, &request);
+    let said = [(); 4].map(|()| read_line(&mut service));
+    assert_eq!(said[..2], ["a: hello", "b: hello"]);
+    assert!(said[2].contains("zero: no") && said[3].contains("zero: no"), "{said:?}");
+    let notes = service.notes();
+    assert!(
+        notes.len() == 2 && notes[1].contains(&format!("d.test:{port} was refused")),
+        "{notes:?}"
+    );
+    service.kill();
+    service.ended().await;
+    assert_eq!(service.notes(), notes);
+    // What one may reach is no other's.
+    let (said, _) = run(&f, &ServiceRequest { network: Vec::new(), ..request }).await;
+    assert!(!said.contains("a: hello") && said.contains("b: hello"), "{said}");
+}
+
+#[tokio::test]
+async fn nothing_of_it_is_left_when_it_is_dropped() {
+    let f = Fixture::one_shot();
+    let mark = format!("zero-service-{}", std::process::id());
+    let script = format!(
+        "trap '' TERM; (setsid bash -c '(exec -a {mark} sleep 60) & (exec -a {mark} sleep 60) &' &); \
+         until pgrep -f '^{mark}' >/dev/null; do :; done; echo up; sleep 60"
+    );
+    let mut service = start(&f, &sh(&script));
+    assert_eq!(read_line(&mut service), "up");
+    while marked(&mark) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(service);
+    assert_eq!(marked(&mark), 0);
+    let row = &rows(&f)[0];
+    assert_eq!((&*row.status, row.is_call()), ("ok", false));
+}
+
+#[tokio::test]
+async fn it_can_end_in_its_own_way() {
+    let f = Fixture::one_shot();
+    let mut service =
+        start(&f, &sh("trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done"));
+    assert_eq!(read_line(&mut service), "up");
+    service.terminate();
+    let ended = service.ended().await;
+    assert_eq!((ended.exit_code, ended.why), (Some(3), Why::Finished));
+    assert_eq!(read_line(&mut service), "bye");
+    let row = &rows(&f)[0];
+    assert_eq!((&*row.status, row.service.as_ref().unwrap().exit_code), ("ok", Some(3)));
+}
+
+#[tokio::test]
+async fn a_rule_about_commands_holds_for_it() {
+    let f = session_with(&["deny Bash(bash:*)", "ask Bash(true)"], &[]);
+    let said = refusal(&f, &sh("true"), Reason::Denied);
+    assert!(said.starts_with("start `test`: denied by rule `Bash(bash:*)`"), "{said}");
+    let words = vec!["true".to_owned()];
+    run(&f, &ServiceRequest { words, ..sh("") }).await;
+    let rows = rows(&f);
+    let seen: Vec<_> =
+        rows.iter().map(|row| (&*row.status, &*row.decision.as_ref().unwrap().verdict)).collect();
+    assert_eq!(seen, [("denied", "deny"), ("ok", "ask")]);
+}
+
+#[tokio::test]
+async fn one_row_says_what_became_of_it() {
+    let f = Fixture::one_shot();
+    let request = sh("exit 4 # --token s3cr3t-of-mine");
+    let (_, ended) = run(&f, &request).await;
+    assert_eq!(ended.exit_code, Some(4));
+    let missing = ServiceRequest { words: vec!["zero-no-such-program".to_owned()], ..sh("") };
+    refusal(&f, &missing, Reason::Io);
+    let rows = rows(&f);
+    let seen: Vec<_> = rows
+        .iter()
+        .map(|row| (row.title.as_deref(), &*row.status, row.message.as_deref().unwrap()))
+        .collect();
+    assert_eq!(seen[0], (Some("test"), "error", "it ended with code 4"));
+    assert!(seen[1].1 == "error" && seen[1].2.contains("was not found"), "{seen:?}");
+    assert!(rows.len() == 2 && rows.iter().all(|row| !row.is_call()));
+    let input = rows[0].input.to_string();
+    assert!(input.contains("exit 4") && !input.contains("s3cr3t"), "{input}");
+}
+
+#[tokio::test]
+async fn its_own_limits_hold_and_what_makes_no_sense_is_refused() {
+    let f = Fixture::one_shot();
+    let mut limits = CommandLimitChange::default();
+    limits.set(CommandLimit::OpenFiles, "77").unwrap();
+    let (said, _) = run(&f, &ServiceRequest { limits, ..sh("ulimit -n") }).await;
+    assert_eq!(said, "77\n");
+    for name in ["", "a/b", "..", &"x".repeat(65)] {
+        let named = ServiceRequest { name: name.to_owned(), ..sh("true") };
+        refusal(&f, &named, Reason::SchemaViolation);
+    }
+    refusal(&f, &ServiceRequest { words: Vec::new(), ..sh("") }, Reason::SchemaViolation);
+    let bad = vec![("A=B".to_owned(), String::new())];
+    refusal(&f, &ServiceRequest { variables: bad, ..sh("true") }, Reason::SchemaViolation);
+    let nowhere = ServiceRequest { folder: Some("nowhere".into()), ..sh("true") };
+    refusal(&f, &nowhere, Reason::BadPath);
+    f.put("sub/file", "");
+    let (said, _) = run(&f, &ServiceRequest { folder: Some("sub".into()), ..sh("ls") }).await;
+    assert_eq!(said, "file\n");
+}
