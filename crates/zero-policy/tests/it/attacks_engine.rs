@@ -348,6 +348,49 @@ fn a_name_of_a_remote_tool_is_denied_in_every_case_of_letters() {
 }
 
 #[test]
+fn a_remote_tool_that_changed_is_asked_about_whatever_allowed_it() {
+    let decide = |rules: &str, mode, definition, grants: &[Grant]| {
+        let (server, tool) = ("github".to_owned(), "x".to_owned());
+        let effects = [Effect::Mcp { server, tool, definition }];
+        let (tool, risk) = ("github__x", Risk::High);
+        engine(rules, mode).decide(Request {
+            tool,
+            risk,
+            effects: &effects,
+            grants,
+            world: &NoWorld,
+        })
+    };
+    let granted = decide("", Mode::Ask, Definition::Steady, &[]).grants;
+    assert_eq!(granted.len(), 1);
+    // What decides about a tool as it was approved, and what does once it changed.
+    let rows = [
+        ("", Mode::Ask, &[][..], "ask", "ask"),
+        ("", Mode::Ask, &granted[..], "allow", "ask"),
+        ("allow github__x", Mode::Ask, &[], "allow", "ask"),
+        ("allow mcp__github", Mode::Ask, &[], "allow", "ask"),
+        ("allow *", Mode::Auto, &granted, "allow", "ask"),
+        ("", Mode::AcceptEdits, &granted, "allow", "ask"),
+        ("ask github__x; allow *", Mode::Auto, &granted, "ask", "ask"),
+        ("deny github__x; allow *", Mode::Auto, &granted, "deny", "deny"),
+        ("deny mcp__github", Mode::Ask, &granted, "deny", "deny"),
+        ("allow github__x", Mode::Plan, &granted, "deny", "deny"),
+    ];
+    for (rules, mode, grants, steady, changed) in rows {
+        for (definition, expected) in [(Definition::Steady, steady), (Definition::Changed, changed)]
+        {
+            let decision = decide(rules, mode, definition, grants);
+            let seen = decision.verdict.word();
+            assert_eq!(seen, expected, "{definition:?} `{rules}` {mode:?}: {}", decision.reason);
+        }
+        let decision = decide(rules, mode, Definition::Changed, grants);
+        assert_eq!(decision.grants, [], "nobody can settle it for a session: `{rules}` {mode:?}");
+    }
+    let reason = decide("allow *", Mode::Auto, Definition::Changed, &[]).reason;
+    assert!(reason.contains("is not what was approved"), "{reason}");
+}
+
+#[test]
 fn braces_are_not_silently_nothing() {
     let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
     let error = Rule::parse("Read({s1,s2})", Verdict::Deny, source).unwrap_err().to_string();

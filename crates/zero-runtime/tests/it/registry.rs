@@ -1,8 +1,11 @@
 //! Tools that come and go.
 
+use std::sync::Arc;
+
 use serde_json::json;
-use zero_core::Reason;
-use zero_runtime::erase;
+use tokio::sync::broadcast::error::TryRecvError;
+use zero_core::{Reason, Risk, ToolName};
+use zero_runtime::{AnyTool, Registry, RegistryChange, Shown, erase};
 
 use crate::fixture::{Fixture, Puppet};
 
@@ -47,4 +50,111 @@ async fn a_running_call_keeps_its_tool() {
     let call = fixture.call("Puppet", json!({"act": "work", "millis": 30}));
     let (report, ()) = tokio::join!(call, async { fixture.host.registry().remove("Puppet") });
     assert!(report.outcome.is_ok());
+}
+
+fn puppet(risk: Risk) -> Arc<dyn AnyTool> {
+    erase(Puppet::<'p'> { risk, ..Puppet::new() })
+}
+
+fn spare() -> Arc<dyn AnyTool> {
+    erase(Puppet::<'s'>::new())
+}
+
+/// A registry, and what it has told so far: what appeared, vanished and changed.
+struct Heard {
+    registry: Registry,
+    changes: tokio::sync::broadcast::Receiver<RegistryChange>,
+}
+
+impl Heard {
+    fn new() -> Self {
+        let registry = Registry::default();
+        Self { changes: registry.changes(), registry }
+    }
+
+    #[track_caller]
+    fn check(&mut self, expected: &[&str]) {
+        let mut heard = Vec::new();
+        loop {
+            let RegistryChange { source, added, removed, changed, .. } =
+                match self.changes.try_recv() {
+                    Ok(change) => change,
+                    Err(TryRecvError::Empty) => break,
+                    Err(error) => panic!("{error}"),
+                };
+            for (sign, names) in [('+', added), ('-', removed), ('~', changed)] {
+                heard.extend(names.iter().map(|name| format!("{source}{sign}{name}")));
+            }
+        }
+        assert_eq!(heard, expected);
+    }
+
+    fn shown(&self, name: &str) -> Option<Shown> {
+        self.registry.get(name).map(|tool| tool.shown)
+    }
+}
+
+#[test]
+fn what_a_source_brings_is_replaced_in_one_step() {
+    let mut heard = Heard::new();
+    let replace = |heard: &Heard, source: &str, tools: Vec<Arc<dyn AnyTool>>| {
+        let tools = tools.into_iter().map(|tool| (tool, Shown::Always)).collect();
+        let homeless = heard.registry.replace(source, tools);
+        homeless.iter().map(|tool| tool.spec().name.to_string()).collect::<Vec<_>>()
+    };
+    assert!(replace(&heard, "a", vec![puppet(Risk::Low)]).is_empty());
+    heard.check(&["a+Puppet"]);
+    // The same again is no news, another tool of the same name is.
+    replace(&heard, "a", vec![puppet(Risk::Low)]);
+    heard.check(&[]);
+    replace(&heard, "a", vec![puppet(Risk::High), spare()]);
+    heard.check(&["a+Spare", "a~Puppet"]);
+    assert_eq!(heard.registry.get("Puppet").unwrap().tool.spec().risk, Risk::High);
+    // A name stays with who has it, and with the first of two.
+    assert_eq!(replace(&heard, "b", vec![spare(), puppet(Risk::Low)]), ["Spare", "Puppet"]);
+    heard.check(&[]);
+    assert_eq!(replace(&heard, "a", vec![spare(), spare()]), ["Spare"]);
+    heard.check(&["a-Puppet"]);
+    assert!(replace(&heard, "b", vec![puppet(Risk::Low)]).is_empty());
+    heard.check(&["b+Puppet"]);
+    replace(&heard, "a", Vec::new());
+    heard.check(&["a-Spare"]);
+    assert_eq!(heard.registry.get("Puppet").unwrap().source, "b");
+    assert_eq!(heard.registry.version(), 5);
+}
+
+#[test]
+fn what_was_found_stays_found() {
+    let mut heard = Heard::new();
+    let names = ["Puppet", "Nobody"].map(|name| ToolName::new(name).unwrap());
+    let wait = |heard: &Heard, risk| {
+        heard
+            .registry
+            .replace("a", vec![(puppet(risk), Shown::WhenFound), (spare(), Shown::WhenFound)])
+    };
+    wait(&heard, Risk::Low);
+    assert_eq!(heard.shown("Puppet"), Some(Shown::WhenFound));
+    heard.check(&["a+Puppet", "a+Spare"]);
+    heard.registry.reveal(&names);
+    assert_eq!(heard.shown("Puppet"), Some(Shown::Always));
+    assert_eq!(heard.shown("Spare"), Some(Shown::WhenFound));
+    heard.check(&["a~Puppet"]);
+    // Once is enough.
+    heard.registry.reveal(&names);
+    heard.check(&[]);
+    wait(&heard, Risk::High);
+    assert_eq!(heard.shown("Puppet"), Some(Shown::Always));
+    heard.check(&["a~Puppet"]);
+    // One that went and came back is looked for again.
+    heard.registry.replace("a", Vec::new());
+    wait(&heard, Risk::High);
+    assert_eq!(heard.shown("Puppet"), Some(Shown::WhenFound));
+}
+
+#[tokio::test]
+async fn what_waits_to_be_found_can_be_called() {
+    let fixture = Fixture::new();
+    fixture.host.registry().replace("server", vec![(spare(), Shown::WhenFound)]);
+    assert!(fixture.call("Spare", json!({"act": "work"})).await.outcome.is_ok());
+    assert_eq!(spare().claims(), Vec::<String>::new());
 }

@@ -250,6 +250,20 @@ fn another_profile_gets_walls_of_its_own() {
     ended(&running);
 }
 
+/// Something that runs beside commands does not cost the next of them its walls.
+#[test]
+fn one_that_is_single_leaves_them_to_those_before_it() {
+    let (warden, place, other) = (warden(LONG), Place::new(), Place::new());
+    place.stand_ready(&warden);
+    let running = warden.spawn_single(other.order("true")).unwrap();
+    assert_eq!((running.walls, ended(&running).exit_code), (WallsWere::PutUp, Some(0)));
+    drop(running);
+    place.wait_until_ready(&warden);
+    assert!(!other.stands());
+    let (_, how) = run(&warden, place.order("true"));
+    assert_eq!(how.exit_code, Some(0));
+}
+
 /// What was there for the last command and is gone is not stood in for: the next one may make it.
 #[test]
 fn nothing_stands_in_for_what_was_taken_away() {

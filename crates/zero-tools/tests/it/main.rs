@@ -9,6 +9,7 @@ mod commands;
 mod contracts;
 mod crash;
 mod fixture;
+mod input;
 mod masked;
 mod network;
 mod properties;

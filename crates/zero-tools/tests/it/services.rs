@@ -82,8 +82,10 @@ async fn it_talks_through_its_pipes() {
 
 #[tokio::test]
 async fn it_reads_no_secret_and_changes_nothing_outside() {
-    let temp = tempfile::tempdir().unwrap();
+    // Where a service sees what lies there: `/tmp` is its own.
+    let temp = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let secret = temp.path().join("secret");
+    std::fs::write(temp.path().join("plain"), "readable").unwrap();
     let open = temp.path().join("open");
     std::fs::write(&secret, "treasure").unwrap();
     std::fs::create_dir(&open).unwrap();
@@ -91,14 +93,16 @@ async fn it_reads_no_secret_and_changes_nothing_outside() {
     let f = Fixture::with_commands(settings);
     let (out, state) = (temp.path().display(), f.outside().join("state"));
     let script = format!(
-        "cat {} ; cat {}/audit/*; echo x > {out}/new; echo x > {out}/open/new; echo x > here; \
+        "cat {out}/plain {}; cat {}/audit/*; echo x > {out}/new; echo x > {out}/plain; echo x > {out}/open/new; echo x > here; \
          echo x > $TMPDIR/own && echo tmp",
         secret.display(),
         state.display()
     );
     let request = ServiceRequest { writable: vec![open.clone()], ..sh(&script) };
     let (said, _) = run(&f, &request).await;
-    assert!(said.contains("tmp") && !said.contains("treasure") && !said.contains("{"), "{said}");
+    assert!(said.contains("readable") && said.contains("tmp\n"), "{said}");
+    assert!(!said.contains("treasure") && !said.contains('{'), "{said}");
+    assert_eq!(std::fs::read_to_string(temp.path().join("plain")).unwrap(), "readable");
     assert!(!temp.path().join("new").exists() && open.join("new").exists(), "{said}");
     assert!(f.path("here").exists());
     let left: Vec<_> = std::fs::read_dir(state.join("tmp")).unwrap().collect();

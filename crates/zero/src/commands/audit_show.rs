@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use zero_runtime::audit::{Audit, AuditConnection, AuditService, AuditRow, Line, Link};
+use zero_runtime::audit::{Audit, AuditConnection, AuditRow, AuditService, Line, Link};
 use zero_runtime::nearest::nearest;
 
 use super::audit_tail::status_style;
