@@ -8,3 +8,4 @@
 //! which bounds what comes in and throws nothing of it away silently.
 
 pub mod definition;
+pub mod wire;

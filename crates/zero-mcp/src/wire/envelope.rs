@@ -1,0 +1,133 @@
+//! The outer layer of a message: what kind it is, and whom it concerns.
+
+use rmcp::model::RequestId;
+
+use super::json::{self, Malformed};
+
+/// How far into a line that is too long its id is looked for, and how far before its end.
+pub(crate) const ID_WITHIN: usize = 512;
+
+/// The members of a message that tell what it is, each as it is written.
+#[derive(Debug, Default)]
+pub(crate) struct Envelope<'a> {
+    /// Whether it says that it is JSON-RPC 2.0.
+    pub(crate) is_version_two: bool,
+    /// Whom it concerns.
+    pub(crate) id: Id,
+    pub(crate) method: Option<String>,
+    pub(crate) params: Option<&'a [u8]>,
+    pub(crate) result: Option<&'a [u8]>,
+    pub(crate) error: Option<&'a [u8]>,
+}
+
+/// The id of a message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum Id {
+    #[default]
+    Absent,
+    /// There, but null or nothing that an id can be.
+    Unusable,
+    Given(RequestId),
+}
+
+impl Id {
+    fn read(written: &[u8]) -> Self {
+        // The longest id that is taken; one of megabytes would be kept and repeated.
+        if written.len() > ID_WITHIN {
+            return Self::Unusable;
+        }
+        serde_json::from_slice(written).map_or(Self::Unusable, Self::Given)
+    }
+
+    pub(crate) fn given(&self) -> Option<&RequestId> {
+        match self {
+            Self::Given(id) => Some(id),
+            Self::Absent | Self::Unusable => None,
+        }
+    }
+}
+
+impl<'a> Envelope<'a> {
+    /// Takes a whole message apart. One that says a thing twice says nothing.
+    pub(crate) fn read(message: &'a [u8]) -> Result<Self, Malformed> {
+        let (envelope, whole) = Self::read_as_far_as_possible(message);
+        if whole { Ok(envelope) } else { Err(Malformed) }
+    }
+
+    /// Takes the beginning of a message apart, as far as it goes.
+    pub(crate) fn read_head(head: &'a [u8]) -> Self {
+        Self::read_as_far_as_possible(head).0
+    }
+
+    fn read_as_far_as_possible(message: &'a [u8]) -> (Self, bool) {
+        let mut envelope = Self::default();
+        let mut seen: [bool; 6] = [false; 6];
+        for piece in json::members(message) {
+            let Ok(piece) = piece else { return (envelope, false) };
+            let known: [&[u8]; 6] = [b"jsonrpc", b"id", b"method", b"params", b"result", b"error"];
+            let Some(which) = known.iter().position(|known| *known == piece.key) else { continue };
+            if seen.get_mut(which).is_none_or(|seen| std::mem::replace(seen, true)) {
+                return (Self::default(), false);
+            }
+            match which {
+                0 => envelope.is_version_two = piece.value == br#""2.0""#,
+                1 => envelope.id = Id::read(piece.value),
+                2 => {
+                    let Some(method) = json::text(piece.value) else {
+                        return (Self::default(), false);
+                    };
+                    envelope.method = Some(method);
+                }
+                // Some say each of these, and null for the one that they do not mean.
+                _ if piece.value == b"null" => {}
+                3 => envelope.params = Some(piece.value),
+                4 => envelope.result = Some(piece.value),
+                _ => envelope.error = Some(piece.value),
+            }
+        }
+        (envelope, true)
+    }
+}
+
+/// The id at the end of a message whose middle is lost: the last member of the outermost object.
+pub(crate) fn id_at_end(tail: &[u8]) -> Option<RequestId> {
+    let tail = tail.trim_ascii_end().strip_suffix(b"}")?;
+    let at = tail.windows(4).rposition(|window| window == br#""id""#)?;
+    let before = tail.get(..at)?.trim_ascii_end();
+    let value = tail.get(at + 4..)?.trim_ascii().strip_prefix(b":")?.trim_ascii();
+    if before.last() != Some(&b',') {
+        return None;
+    }
+    Id::read(value).given().cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_found_at_either_end_of_what_is_cut() {
+        let head = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"xxxx"#;
+        assert_eq!(Envelope::read_head(head).id, Id::Given(RequestId::Number(7)));
+        let cut = br#"{"jsonrpc":"2.0","id":71234"#;
+        assert_eq!(Envelope::read_head(cut).id, Id::Absent);
+        assert_eq!(id_at_end(br#"xxx"]},"id":9}"#), Some(RequestId::Number(9)));
+        assert_eq!(id_at_end(b"xx\"]},\"id\" : \"a\" } \r"), Some(RequestId::String("a".into())));
+        assert_eq!(id_at_end(br#"xxx{"a":1,"id":9}}"#), None);
+        assert_eq!(id_at_end(br#"x,"id":9,"b":2}"#), None);
+    }
+
+    #[test]
+    fn a_message_that_says_a_thing_twice_says_nothing() {
+        assert!(Envelope::read(br#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#).is_err());
+        assert!(Envelope::read(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_ok());
+    }
+
+    #[test]
+    fn ids_that_are_none_are_unusable() {
+        for id in ["null", "1.5", "[]", "true", "18446744073709551616"] {
+            let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+            assert_eq!(Envelope::read(message.as_bytes()).unwrap().id, Id::Unusable, "{id}");
+        }
+    }
+}

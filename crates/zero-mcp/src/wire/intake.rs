@@ -1,0 +1,304 @@
+//! What is done with a message that comes in, before the SDK sees it.
+//!
+//! It is weighed, taken apart, matched with what was asked, cleaned and only then parsed. What is
+//! left is a message that the SDK can use, an error for the one who waits, or nothing.
+
+use std::borrow::Cow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{
+    ErrorCode, ErrorData, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId,
+};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+
+use super::envelope::{self, Envelope, Id};
+use super::ledger::{Begun, Ledger};
+use super::role::Role;
+use super::troubles::Troubles;
+use super::{Limits, clean, json};
+
+/// Messages of a batch that are looked at.
+const BATCH_MAX: usize = 64;
+
+/// Takes the messages of one connection in.
+pub struct Intake<R: Role> {
+    limits: Limits,
+    troubles: Troubles,
+    ledger: Mutex<Ledger>,
+    role: std::marker::PhantomData<R>,
+}
+
+/// What came of a message.
+pub struct Taken<R: Role> {
+    /// What the SDK gets, in order.
+    pub messages: Vec<RxJsonRpcMessage<R>>,
+    /// What the other end gets.
+    pub replies: Vec<TxJsonRpcMessage<R>>,
+}
+
+impl<R: Role> Taken<R> {
+    fn nothing() -> Self {
+        Self { messages: Vec::new(), replies: Vec::new() }
+    }
+
+    fn message(message: RxJsonRpcMessage<R>) -> Self {
+        Self { messages: vec![message], replies: Vec::new() }
+    }
+
+    fn reply(error: ErrorData, id: RequestId) -> Self {
+        Self { messages: Vec::new(), replies: vec![JsonRpcMessage::error(error, Some(id))] }
+    }
+}
+
+impl<R: Role> Intake<R> {
+    /// Takes messages within limits, and notes what is wrong with them.
+    pub fn new(limits: Limits, troubles: Troubles) -> Self {
+        Self { limits, troubles, ledger: Mutex::default(), role: std::marker::PhantomData }
+    }
+
+    /// Notes a message that is about to be sent. Without that, its answer is one to nothing.
+    pub fn sending(&self, message: &TxJsonRpcMessage<R>) {
+        let mut ledger = self.ledger();
+        match message {
+            JsonRpcMessage::Request(request) => {
+                ledger.ask(request.id.clone(), R::asked(&request.request));
+            }
+            JsonRpcMessage::Response(response) => ledger.end(&response.id),
+            JsonRpcMessage::Error(error) => {
+                if let Some(id) = &error.id {
+                    ledger.end(id);
+                }
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let Some(id) = R::given_up(&notification.notification) {
+                    ledger.give_up(id);
+                }
+            }
+        }
+    }
+
+    /// Takes a message in. The bytes may be mended in place.
+    pub fn take(&self, line: &mut [u8]) -> Taken<R> {
+        let line = match line {
+            [0xef, 0xbb, 0xbf, rest @ ..] => rest,
+            line => line,
+        };
+        let is_batch = match line.trim_ascii_start().first() {
+            None => return Taken::nothing(),
+            Some(b'{') => false,
+            Some(b'[') => true,
+            Some(_) => {
+                self.troubles.noise(line);
+                return Taken::nothing();
+            }
+        };
+        if json::mend_surrogates(line) > 0 {
+            self.troubles.mended("a text held half a character");
+        }
+        let text = String::from_utf8_lossy(line);
+        if let Cow::Owned(_) = text {
+            self.troubles.mended("a text was not UTF-8");
+        }
+        if is_batch { self.take_batch(text.as_bytes()) } else { self.take_message(text.as_bytes()) }
+    }
+
+    /// Takes the beginning of a message that is too long.
+    pub fn take_head(&self, head: &[u8]) -> Taken<R> {
+        let envelope = Envelope::read_head(head.trim_ascii_start());
+        let why = format!("it is longer than {} bytes", self.limits.line_bytes_max);
+        self.refuse(&envelope, &why)
+    }
+
+    /// Takes the end of a message that is too long, and whose beginning did not say whom it
+    /// concerns.
+    pub fn take_tail(&self, tail: &[u8]) -> Taken<R> {
+        let Some(id) = envelope::id_at_end(tail) else { return Taken::nothing() };
+        let why = format!("it is longer than {} bytes", self.limits.line_bytes_max);
+        self.answer_with_refusal(&id, &why).unwrap_or_else(Taken::nothing)
+    }
+
+    fn take_message(&self, message: &[u8]) -> Taken<R> {
+        let Ok(envelope) = Envelope::read(message) else {
+            let envelope = Envelope::read_head(message);
+            if envelope.is_version_two {
+                return self.refuse(&envelope, "it is no valid JSON");
+            }
+            self.troubles.noise(message);
+            return Taken::nothing();
+        };
+        let is_answer = envelope.result.is_some() || envelope.error.is_some();
+        if !envelope.is_version_two {
+            // A log line may well be an object, but not an answer to what was asked.
+            if is_answer && let Some(id) = envelope.id.given() {
+                let why = "it does not say that it is JSON-RPC 2.0";
+                if let Some(taken) = self.answer_with_refusal(id, why) {
+                    return taken;
+                }
+            }
+            self.troubles.noise(message);
+            return Taken::nothing();
+        }
+        match (&envelope.method, &envelope.id) {
+            (Some(_), _) if is_answer => self.refuse(&envelope, "it is a request and an answer"),
+            (Some(method), Id::Given(id)) => self.take_request(method, id, &envelope, message),
+            (Some(method), Id::Absent) => self.take_notification(method, &envelope, message),
+            (None, Id::Given(id)) => self.take_answer(id, &envelope),
+            _ => self.refuse(&envelope, "its id is neither a number nor a text"),
+        }
+    }
+
+    fn take_answer(&self, id: &RequestId, envelope: &Envelope<'_>) -> Taken<R> {
+        let Some((id, asked)) = self.ledger().answered(id) else {
+            self.troubles.unasked_answer();
+            return Taken::nothing();
+        };
+        let taken = match (envelope.result, envelope.error) {
+            (None, Some(error)) => {
+                let error = clean::error(error, &self.limits);
+                return Taken::message(JsonRpcMessage::error(error, Some(id)));
+            }
+            (Some(result), None) => R::result(asked, result, &self.limits, &self.troubles),
+            (Some(_), Some(_)) => Err("it holds both a result and an error".into()),
+            (None, None) => Err("it holds neither a result nor an error".into()),
+        };
+        Taken::message(match taken {
+            Ok(result) => JsonRpcMessage::response(result, id),
+            Err(why) => {
+                self.troubles.refused(&why);
+                JsonRpcMessage::error(refusal(&why), Some(id))
+            }
+        })
+    }
+
+    fn take_request(
+        &self,
+        method: &str,
+        id: &RequestId,
+        envelope: &Envelope<'_>,
+        message: &[u8],
+    ) -> Taken<R> {
+        match self.ledger().begin(id, self.limits.requests_max) {
+            Begun::Yes => {}
+            Begun::IdInUse => {
+                // Any answer would be taken for the one to the first request of this id.
+                self.troubles.refused("a request had the id of another one");
+                return Taken::nothing();
+            }
+            Begun::TooMany => {
+                self.troubles.refused("too many requests at a time");
+                let message = "too many requests at a time: wait for some of the answers";
+                return Taken::reply(ErrorData::internal_error(message, None), id.clone());
+            }
+        }
+        let checked = clean::fits(message, &self.limits)
+            .map_err(|why| ErrorData::invalid_request(format!("refused: {why}"), None))
+            .and_then(|()| parse_request::<R>(method, id, envelope, message));
+        match checked {
+            Ok(request) => Taken::message(request),
+            Err(error) => {
+                self.ledger().end(id);
+                self.troubles.refused(&error.message);
+                Taken::reply(error, id.clone())
+            }
+        }
+    }
+
+    fn take_notification(&self, method: &str, envelope: &Envelope<'_>, message: &[u8]) -> Taken<R> {
+        self.troubles.notification();
+        if method == "notifications/cancelled"
+            && let Some(id) = envelope.params.and_then(|params| json::member(params, "requestId"))
+            && let Ok(id) = serde_json::from_slice(id)
+        {
+            self.ledger().end(&id);
+        }
+        if let Err(why) = clean::fits(message, &self.limits) {
+            self.troubles.refused(&why);
+            return Taken::nothing();
+        }
+        match serde_json::from_slice::<RxJsonRpcMessage<R>>(message) {
+            Ok(message) => Taken::message(message),
+            Err(error) => {
+                self.troubles.refused(&error.to_string());
+                Taken::nothing()
+            }
+        }
+    }
+
+    /// None of the revisions that are spoken here has batches: each part is refused by itself.
+    fn take_batch(&self, batch: &[u8]) -> Taken<R> {
+        let mut taken = Taken::nothing();
+        let mut is_noise = true;
+        for part in json::elements(batch).map_while(Result::ok).take(BATCH_MAX) {
+            let Ok(envelope) = Envelope::read(part.value) else { continue };
+            if !envelope.is_version_two {
+                continue;
+            }
+            is_noise = false;
+            let refused = self.refuse(&envelope, "it came in a batch: send one message a line");
+            taken.messages.extend(refused.messages);
+            taken.replies.extend(refused.replies);
+        }
+        if is_noise {
+            self.troubles.noise(batch);
+        }
+        taken
+    }
+
+    /// Refuses a message: an answer becomes an error for the one who waits for it, a request is
+    /// answered with one, and all else is noted only.
+    fn refuse(&self, envelope: &Envelope<'_>, why: &str) -> Taken<R> {
+        let Some(id) = envelope.id.given() else {
+            self.troubles.refused(why);
+            return Taken::nothing();
+        };
+        if envelope.method.is_some() {
+            self.troubles.refused(why);
+            let error = ErrorData::invalid_request(format!("refused: {why}"), None);
+            return Taken::reply(error, id.clone());
+        }
+        self.answer_with_refusal(id, why).unwrap_or_else(|| {
+            self.troubles.unasked_answer();
+            Taken::nothing()
+        })
+    }
+
+    /// Gives an error to the one who waits for an answer, if somebody does.
+    fn answer_with_refusal(&self, id: &RequestId, why: &str) -> Option<Taken<R>> {
+        let (id, _) = self.ledger().answered(id)?;
+        self.troubles.refused(why);
+        Some(Taken::message(JsonRpcMessage::error(refusal(why), Some(id))))
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refusal(why: &str) -> ErrorData {
+    let message = format!("the answer was refused: {why}");
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None)
+}
+
+fn parse_request<R: Role>(
+    method: &str,
+    id: &RequestId,
+    envelope: &Envelope<'_>,
+    message: &[u8],
+) -> Result<RxJsonRpcMessage<R>, ErrorData> {
+    if let Some(request) = R::quick_request(method, envelope.params) {
+        let request = JsonRpcRequest { jsonrpc: JsonRpcVersion2_0, id: id.clone(), request };
+        return Ok(JsonRpcMessage::Request(request));
+    }
+    let parsed = serde_json::from_slice::<RxJsonRpcMessage<R>>(message);
+    match parsed {
+        Ok(JsonRpcMessage::Request(request)) => {
+            R::check(&request.request)?;
+            Ok(JsonRpcMessage::Request(request))
+        }
+        Ok(_) => Err(ErrorData::invalid_request("it is no request", None)),
+        Err(error) if error.is_data() => {
+            Err(ErrorData::invalid_request(format!("it cannot be read: {error}"), None))
+        }
+        Err(error) => Err(ErrorData::parse_error(format!("it is no valid JSON: {error}"), None)),
+    }
+}

@@ -1,0 +1,136 @@
+//! Who waits for what: requests of ours without an answer, and theirs that we work on.
+//!
+//! With it, an answer is read as what was asked for, and one that nobody asked for is told apart
+//! from one that came too late.
+
+use std::collections::{HashMap, HashSet};
+
+use rmcp::model::RequestId;
+
+/// Requests of ours that are remembered. Whoever gives up without saying so leaves one behind.
+const ASKED_MAX: usize = 1024;
+
+/// What an answer has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// `initialize`
+    Greeting,
+    /// `server/discover`
+    Discovery,
+    /// `tools/list`
+    ToolList,
+    /// `tools/call`
+    ToolCall,
+    /// Whatever else.
+    Other,
+}
+
+/// The requests of a connection, both ways.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    asked: HashMap<RequestId, (u64, Asked)>,
+    asked_so_far: u64,
+    working_on: HashSet<RequestId>,
+}
+
+impl Ledger {
+    /// Notes a request of ours.
+    pub(crate) fn ask(&mut self, id: RequestId, asked: Asked) {
+        if asked == Asked::Greeting {
+            // Whoever greets has given up on discovery, and its late answer would be taken for the
+            // answer to the greeting.
+            self.asked.retain(|_, (_, asked)| *asked != Asked::Discovery);
+        }
+        if self.asked.len() >= ASKED_MAX
+            && let Some(oldest) =
+                self.asked.iter().min_by_key(|(_, (age, _))| *age).map(|(id, _)| id.clone())
+        {
+            self.asked.remove(&oldest);
+        }
+        self.asked_so_far += 1;
+        self.asked.insert(id, (self.asked_so_far, asked));
+    }
+
+    /// Forgets a request of ours: it is given up.
+    pub(crate) fn give_up(&mut self, id: &RequestId) {
+        self.asked.remove(id);
+    }
+
+    /// Takes the request that an answer is for. Some servers turn our numbers into texts.
+    pub(crate) fn answered(&mut self, id: &RequestId) -> Option<(RequestId, Asked)> {
+        if let Some((id, (_, asked))) = self.asked.remove_entry(id) {
+            return Some((id, asked));
+        }
+        let RequestId::String(text) = id else { return None };
+        let number = RequestId::Number(text.parse().ok()?);
+        self.asked.remove_entry(&number).map(|(id, (_, asked))| (id, asked))
+    }
+
+    /// Notes a request of theirs.
+    pub(crate) fn begin(&mut self, id: &RequestId, max: usize) -> Begun {
+        if self.working_on.contains(id) {
+            return Begun::IdInUse;
+        }
+        if self.working_on.len() >= max {
+            return Begun::TooMany;
+        }
+        self.working_on.insert(id.clone());
+        Begun::Yes
+    }
+
+    /// Forgets a request of theirs: it is answered, or they gave it up.
+    pub(crate) fn end(&mut self, id: &RequestId) {
+        self.working_on.remove(id);
+    }
+}
+
+/// Whether a request is worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Yes,
+    IdInUse,
+    TooMany,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_once() {
+        let mut ledger = Ledger::default();
+        ledger.ask(RequestId::Number(1), Asked::ToolCall);
+        let taken = ledger.answered(&RequestId::String("1".into()));
+        assert_eq!(taken, Some((RequestId::Number(1), Asked::ToolCall)));
+        assert_eq!(ledger.answered(&RequestId::Number(1)), None);
+    }
+
+    #[test]
+    fn a_greeting_ends_the_wait_for_a_discovery() {
+        let mut ledger = Ledger::default();
+        ledger.ask(RequestId::Number(0), Asked::Discovery);
+        ledger.ask(RequestId::Number(1), Asked::Greeting);
+        assert_eq!(ledger.answered(&RequestId::Number(0)), None);
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten_first() {
+        let mut ledger = Ledger::default();
+        for number in 0..=ASKED_MAX as i64 {
+            ledger.ask(RequestId::Number(number), Asked::Other);
+        }
+        assert_eq!(ledger.answered(&RequestId::Number(0)), None);
+        assert!(ledger.answered(&RequestId::Number(1)).is_some());
+    }
+
+    #[test]
+    fn requests_of_theirs_have_a_bound() {
+        let mut ledger = Ledger::default();
+        let id = RequestId::Number(1);
+        assert_eq!(ledger.begin(&id, 1), Begun::Yes);
+        assert_eq!(ledger.begin(&id, 1), Begun::IdInUse);
+        assert_eq!(ledger.begin(&RequestId::Number(2), 1), Begun::TooMany);
+        ledger.end(&id);
+        assert_eq!(ledger.begin(&RequestId::Number(2), 1), Begun::Yes);
+    }
+}

@@ -1,0 +1,152 @@
+//! What differs between the two sides of a connection: which answers and requests they read.
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest, CustomRequest,
+    ErrorCode, ErrorData, RequestId, ServerNotification, ServerRequest,
+};
+use rmcp::service::{RoleClient, RoleServer, ServiceRole};
+
+use super::Limits;
+use super::clean;
+use super::ledger::Asked;
+use super::troubles::Troubles;
+
+/// A side of a connection.
+pub trait Role: ServiceRole {
+    /// What the answer to a request of ours has to be.
+    fn asked(request: &Self::Req) -> Asked;
+
+    /// The request of ours that a notification of ours gives up.
+    fn given_up(notification: &Self::Not) -> Option<&RequestId>;
+
+    /// Reads the result of an answer, mending what can be mended; or says why it cannot be taken.
+    fn result(
+        asked: Asked,
+        written: &[u8],
+        limits: &Limits,
+        troubles: &Troubles,
+    ) -> Result<Self::PeerResp, String>;
+
+    /// Reads a request that comes often without trying all others first.
+    fn quick_request(method: &str, params: Option<&[u8]>) -> Option<Self::PeerReq>;
+
+    /// Refuses a request whose parameters are not what its method wants.
+    fn check(request: &Self::PeerReq) -> Result<(), ErrorData>;
+}
+
+impl Role for RoleClient {
+    fn asked(request: &ClientRequest) -> Asked {
+        match request {
+            ClientRequest::InitializeRequest(_) => Asked::Greeting,
+            ClientRequest::DiscoverRequest(_) => Asked::Discovery,
+            ClientRequest::ListToolsRequest(_) => Asked::ToolList,
+            ClientRequest::CallToolRequest(_) => Asked::ToolCall,
+            _ => Asked::Other,
+        }
+    }
+
+    fn given_up(notification: &ClientNotification) -> Option<&RequestId> {
+        match notification {
+            ClientNotification::CancelledNotification(cancelled) => {
+                cancelled.params.request_id.as_ref()
+            }
+            _ => None,
+        }
+    }
+
+    fn result(
+        asked: Asked,
+        written: &[u8],
+        limits: &Limits,
+        troubles: &Troubles,
+    ) -> Result<Self::PeerResp, String> {
+        clean::result(asked, written, limits, troubles)
+    }
+
+    fn quick_request(_: &str, _: Option<&[u8]>) -> Option<ServerRequest> {
+        None
+    }
+
+    fn check(request: &ServerRequest) -> Result<(), ErrorData> {
+        match request {
+            ServerRequest::CustomRequest(request) => check_custom(
+                request,
+                &["elicitation/create", "sampling/createMessage", "roots/list", "ping"],
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Role for RoleServer {
+    fn asked(_: &ServerRequest) -> Asked {
+        Asked::Other
+    }
+
+    fn given_up(notification: &ServerNotification) -> Option<&RequestId> {
+        match notification {
+            ServerNotification::CancelledNotification(cancelled) => {
+                cancelled.params.request_id.as_ref()
+            }
+            _ => None,
+        }
+    }
+
+    fn result(
+        _: Asked,
+        written: &[u8],
+        limits: &Limits,
+        _: &Troubles,
+    ) -> Result<Self::PeerResp, String> {
+        clean::whole(written, limits)
+    }
+
+    fn quick_request(method: &str, params: Option<&[u8]>) -> Option<ClientRequest> {
+        if method != "tools/call" {
+            return None;
+        }
+        let mut params: CallToolRequestParams = serde_json::from_slice(params?).ok()?;
+        // The SDK looks for it there.
+        let meta = params.meta.take();
+        let mut request = CallToolRequest::new(params);
+        if let Some(meta) = meta {
+            request.extensions.insert(meta);
+        }
+        Some(ClientRequest::CallToolRequest(request))
+    }
+
+    fn check(request: &ClientRequest) -> Result<(), ErrorData> {
+        match request {
+            ClientRequest::CustomRequest(request) => check_custom(
+                request,
+                &[
+                    "initialize",
+                    "server/discover",
+                    "ping",
+                    "tools/list",
+                    "tools/call",
+                    "prompts/list",
+                    "prompts/get",
+                    "resources/list",
+                    "resources/read",
+                    "resources/templates/list",
+                    "resources/subscribe",
+                    "resources/unsubscribe",
+                    "subscriptions/listen",
+                    "completion/complete",
+                    "logging/setLevel",
+                ],
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A known method is read as a custom one only where its parameters are wrong.
+fn check_custom(request: &CustomRequest, known: &[&str]) -> Result<(), ErrorData> {
+    if !known.contains(&request.method.as_str()) {
+        return Ok(());
+    }
+    let message = format!("the `params` are not what `{}` wants", request.method);
+    Err(ErrorData::new(ErrorCode::INVALID_PARAMS, message, None))
+}
