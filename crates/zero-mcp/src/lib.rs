@@ -7,5 +7,6 @@
 //! The SDK lives in this crate only, and never touches a pipe: under it lies our own transport,
 //! which bounds what comes in and throws nothing of it away silently.
 
+pub mod client;
 pub mod definition;
 pub mod wire;

@@ -143,6 +143,7 @@ impl<R: Role> Intake<R> {
             (Some(method), Id::Given(id)) => self.take_request(method, id, &envelope, message),
             (Some(method), Id::Absent) => self.take_notification(method, &envelope, message),
             (None, Id::Given(id)) => self.take_answer(id, &envelope),
+            (None, _) => self.take_nameless(&envelope),
             _ => self.refuse(&envelope, "its id is neither a number nor a text"),
         }
     }
@@ -168,6 +169,16 @@ impl<R: Role> Intake<R> {
                 JsonRpcMessage::error(refusal(&why), Some(id))
             }
         })
+    }
+
+    /// Whoever could not read our message cannot say in its error which one it was.
+    fn take_nameless(&self, envelope: &Envelope<'_>) -> Taken<R> {
+        let (None, Some(error)) = (envelope.result, envelope.error) else {
+            return self.refuse(envelope, "its id is neither a number nor a text");
+        };
+        let error = clean::error(error, &self.limits);
+        self.troubles.refused(&format!("an error for no request: {}", error.message));
+        Taken::message(JsonRpcMessage::error(error, None))
     }
 
     fn take_request(

@@ -36,11 +36,6 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Notes a request of ours.
     pub(crate) fn ask(&mut self, id: RequestId, asked: Asked) {
-        if asked == Asked::Greeting {
-            // Whoever greets has given up on discovery, and its late answer would be taken for the
-            // answer to the greeting.
-            self.asked.retain(|_, (_, asked)| *asked != Asked::Discovery);
-        }
         if self.asked.len() >= ASKED_MAX
             && let Some(oldest) =
                 self.asked.iter().min_by_key(|(_, (age, _))| *age).map(|(id, _)| id.clone())
@@ -103,14 +98,6 @@ mod tests {
         let taken = ledger.answered(&RequestId::String("1".into()));
         assert_eq!(taken, Some((RequestId::Number(1), Asked::ToolCall)));
         assert_eq!(ledger.answered(&RequestId::Number(1)), None);
-    }
-
-    #[test]
-    fn a_greeting_ends_the_wait_for_a_discovery() {
-        let mut ledger = Ledger::default();
-        ledger.ask(RequestId::Number(0), Asked::Discovery);
-        ledger.ask(RequestId::Number(1), Asked::Greeting);
-        assert_eq!(ledger.answered(&RequestId::Number(0)), None);
     }
 
     #[test]

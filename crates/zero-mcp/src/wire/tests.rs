@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use rmcp::model::{
-    ClientRequest, ErrorCode, JsonRpcMessage, ListToolsRequest, PingRequest, RequestId,
-    ServerResult,
-};
+use rmcp::model::{ClientRequest, ErrorCode, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::service::{RoleClient, RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport as _;
 use serde_json::{Value, json};
@@ -79,7 +76,8 @@ fn show(message: &RxJsonRpcMessage<RoleClient>) -> String {
             format!("{}: {what}", response.id)
         }
         JsonRpcMessage::Error(error) => {
-            format!("{}: error {}", error.id.as_ref().unwrap(), error.error.message)
+            let id = error.id.as_ref().map_or("-".into(), ToString::to_string);
+            format!("{id}: error {}", error.error.message)
         }
         JsonRpcMessage::Request(request) => format!("{}? {:?}", request.id, request.request),
         JsonRpcMessage::Notification(_) => "notification".into(),
@@ -107,12 +105,374 @@ async fn what_a_decent_server_says_arrives() {
     check(PONG.replace("3", r#""3""#), &["3: empty"]).await;
 }
 
+/// An answer to the call: its result as it is written.
+fn called(result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":2,"result":{result}}}"#)
+}
+
+/// An answer to the request for tools: these as they are written.
+fn listed(tools: &[&str]) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{}]}}}}"#, tools.join(","))
+}
+
+const GOOD: &str = r#"{"name":"good","inputSchema":{"type":"object"}}"#;
+
 #[tokio::test]
-async fn a_server_gets_requests_and_answers_once() {
+async fn noise_is_skipped_and_counted() {
+    let noise = "starting...\n{\"level\":\"info\",\"id\":2}\n[]\n[1,2]\n42\n\"x\"\nnull\n{}\n{\"jsonrpc\":\"1.0\",\"id\":9}\n";
+    let troubles = check(format!("{noise}{PONG}\n"), &["3: empty"]).await;
+    assert_eq!(troubles.report().noise, 9);
+    assert_eq!(troubles.report().noise_samples[0], "starting...");
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_taken_is_an_error_for_the_one_who_waits() {
+    let refused = |why: &str| format!("2: error the answer was refused: {why}");
+    let deep = "[".repeat(5000) + &"]".repeat(5000);
+    let many = format!("[{}1]", "1,".repeat(300_000));
+    let long = "x".repeat(3 << 20);
+    for (says, why) in [
+        (r#"{"jsonrpc":"2.0","id":2,"result":{"content":[}"#.into(), "it is no valid JSON"),
+        (r#"{"jsonrpc":"2.0","id":2,"result":{"content":["#.into(), "it is no valid JSON"),
+        (r#"{"id":2,"result":{"content":[]}}"#.into(), "it does not say that it is JSON-RPC 2.0"),
+        (r#"{"jsonrpc":"2.0","id":2}"#.into(), "it holds neither a result nor an error"),
+        (
+            r#"{"jsonrpc":"2.0","id":2,"result":{},"error":{"code":1,"message":"x"}}"#.into(),
+            "it holds both a result and an error",
+        ),
+        (called("7"), "its result is no object"),
+        (
+            called(r#"{"resultType":"odd","content":[]}"#),
+            "its `resultType` is \"odd\", which is unknown",
+        ),
+        (format!("[{CALLED}]"), "it came in a batch: send one message a line"),
+        (
+            called(&format!(r#"{{"content":[{{"type":"text","text":"{long}"}}]}}"#)),
+            "it is longer than 1048576 bytes",
+        ),
+        (
+            format!(r#"{{"jsonrpc":"2.0","result":{{"x":"{long}"}},"id":2}}"#),
+            "it is longer than 1048576 bytes",
+        ),
+    ] {
+        check(format!("{says}\n{PONG}\n"), &[&refused(why), "3: empty"]).await;
+    }
+    // The ping is read as a whole, so that its answer is refused as a whole.
+    for (inside, why) in [
+        (deep, "it nests 5001 levels deep; 127 are taken"),
+        (many, "it holds more than 200000 values"),
+    ] {
+        let says = format!(r#"{{"jsonrpc":"2.0","id":3,"result":{{"a":{inside}}}}}"#);
+        let refused = format!("3: error the answer was refused: {why}");
+        check(format!("{says}\n{CALLED}\n"), &[&refused, "2: call hi"]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_endless_line_is_an_error_before_it_ends() {
+    let mut bench = bench::<RoleClient>(Limits { line_bytes_max: 1 << 20, ..Limits::default() });
+    bench.lines.send(request_of(2, json!({"method": "ping"}))).await.unwrap();
+    let (_unread, mut writing) = tokio::io::split(bench.there);
+    let server = tokio::spawn(async move {
+        let head = br#"{"jsonrpc":"2.0","id":2,"result":{"a":""#;
+        writing.write_all(head).await.unwrap();
+        while writing.write_all(&[b'x'; 4096]).await.is_ok() {}
+    });
+    let told = tokio::time::timeout(Duration::from_secs(10), bench.lines.receive()).await.unwrap();
+    assert_eq!(
+        show(&told.unwrap()),
+        "2: error the answer was refused: it is longer than 1048576 bytes"
+    );
+    drop(bench.lines);
+    tokio::time::timeout(Duration::from_secs(10), server).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn errors_arrive_however_they_are_written() {
+    for (error, expected) in [
+        (r#"{"code":-32601,"message":"no"}"#, "2: error no"),
+        (r#"{"code":"E1","message":"no"}"#, "2: error no"),
+        (r#"{"message":"no"}"#, "2: error no"),
+        (r#""no""#, "2: error no"),
+        (r#"{"code":1}"#, "2: error an error that cannot be read: {\"code\":1}"),
+    ] {
+        check(format!(r#"{{"jsonrpc":"2.0","id":2,"error":{error}}}"#), &[expected]).await;
+        check(format!(r#"{{"jsonrpc":"2.0","id":2,"result":null,"error":{error}}}"#), &[expected])
+            .await;
+    }
+    let nameless = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what"}}"#;
+    check(nameless, &["-: error what"]).await;
+}
+
+#[tokio::test]
+async fn texts_that_are_none_are_mended() {
+    let lone = CALLED.replace("hi", "a\\ud800b");
+    check(lone, &["2: call a\u{fffd}b"]).await;
+    let mut invalid = CALLED.replace("hi", "a?b").into_bytes();
+    let at = invalid.windows(3).position(|window| window == b"a?b").unwrap();
+    invalid[at + 1] = 0xff;
+    let troubles = check(invalid, &["2: call a\u{fffd}b"]).await;
+    assert_eq!(troubles.report().mended, 1);
+}
+
+#[tokio::test]
+async fn answers_count_once_and_only_if_asked_for() {
+    let null = r#"{"jsonrpc":"2.0","id":null,"result":{}}"#;
+    let unknown = r#"{"jsonrpc":"2.0","id":99,"result":{}}"#;
+    let says = format!("{null}\n{unknown}\n{PONG}\n{PONG}\n{PONG}\n{CALLED}\n");
+    let report = check(says, &["3: empty", "2: call hi"]).await.report();
+    assert_eq!((report.unasked_answers, report.refused), (3, 1));
+}
+
+#[tokio::test]
+async fn a_bad_tool_leaves_its_neighbours_alone() {
+    let deep = format!(
+        r#"{{"name":"deep","inputSchema":{{"type":"object","x":{}1{}}}}}"#,
+        "[".repeat(2000),
+        "]".repeat(2000)
+    );
+    let many = format!(r#"{{"name":"many","inputSchema":{{"enum":[{}1]}}}}"#, "1,".repeat(250_000));
+    for (tool, name, reason) in [
+        (r#"{"name":"bad"}"#, "bad", "its input schema is missing"),
+        (r#"{"name":"bad","inputSchema":null}"#, "bad", "its input schema is missing"),
+        (r#"{"name":"bad","inputSchema":[]}"#, "bad", "its input schema is no object"),
+        (
+            r#"{"name":"bad","inputSchema":{"type":"string"}}"#,
+            "bad",
+            "its input schema does not describe an object",
+        ),
+        (r#"{"inputSchema":{}}"#, "(number 1)", "its name is missing"),
+        (r#"{"name":" ","inputSchema":{}}"#, "(number 1)", "its name is empty"),
+        (r#"{"name":7,"inputSchema":{}}"#, "(number 1)", "its name is no text"),
+        (
+            r#"{"name":"a\u0007","inputSchema":{}}"#,
+            "a\\u{7}",
+            "its name holds characters that cannot be seen",
+        ),
+        ("null", "(number 1)", "it is no object"),
+        (
+            r#"{"name":"bad","inputSchema":{"minimum":1e999}}"#,
+            "bad",
+            "it is no valid JSON: number out of range at line 1 column 44",
+        ),
+        (&deep, "deep", "it nests 2002 levels deep; 127 are taken"),
+        (&many, "many", "it holds more than 200000 values"),
+    ] {
+        let troubles = check(listed(&[tool, GOOD]), &["1: tools good"]).await;
+        let quarantined = troubles.report().quarantined;
+        let shown: Vec<(&str, &str)> =
+            quarantined.iter().map(|one| (&*one.tool, &*one.reason)).collect();
+        assert_eq!(shown, [(name, reason)]);
+    }
+    let troubles = check(listed(&[GOOD, GOOD]), &["1: tools good"]).await;
+    assert_eq!(troubles.report().quarantined[0].reason, "another tool has the same name");
+}
+
+#[tokio::test]
+async fn what_does_not_matter_of_a_tool_is_left_out() {
+    for extra in [
+        r#""title":7"#,
+        r#""title":null"#,
+        r#""description":["a"]"#,
+        r#""outputSchema":true"#,
+        r#""outputSchema":null"#,
+        r#""annotations":"x""#,
+        r#""annotations":{"readOnlyHint":"yes","title":{}}"#,
+        r#""icons":{}"#,
+        r#""icons":[{"src":1}]"#,
+        r#""_meta":7"#,
+        r#""execution":{"taskSupport":"optional"}"#,
+    ] {
+        let tool = format!(r#"{{"name":"odd","inputSchema":{{}},{extra}}}"#);
+        let troubles = check(listed(&[&tool, GOOD]), &["1: tools odd good"]).await;
+        assert!(troubles.report().quarantined.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_bad_block_leaves_its_neighbours_alone() {
+    let left_out = "2: call a [a block of the server's answer was left out: ";
+    for (block, expected) in [
+        (r#"{"type":"video","data":"x"}"#, format!("{left_out}its kind `video` is unknown] b")),
+        ("7", format!("{left_out}it is `7`] b")),
+        (r#"{"text":"x"}"#, format!("{left_out}it does not say what kind it is] b")),
+        (r#""plain""#, "2: call a plain b".into()),
+        (r#"{"type":"text"}"#, "2: call a  b".into()),
+        (r#"{"type":"text","text":{"x":1}}"#, "2: call a {\"x\":1} b".into()),
+        (r#"{"type":"text","text":"t","annotations":7,"_meta":[]}"#, "2: call a t b".into()),
+        (r#"{"type":"text","text":"t","annotations":{"audience":["nobody"]}}"#, "2: call a t b".into()),
+        (
+            r#"{"type":"image","data":"x"}"#,
+            "2: call a [a `image` block of the server's answer was left out: missing field `mimeType`] b".into(),
+        ),
+        (r#"{"type":"resource_link","uri":"a:b","size":-1}"#, "2: call a b".into()),
+    ] {
+        let result = format!(
+            r#"{{"content":[{{"type":"text","text":"a"}},{block},{{"type":"text","text":"b"}}]}}"#
+        );
+        check(called(&result), &[&expected]).await;
+    }
+}
+
+#[tokio::test]
+async fn results_of_calls_are_mended() {
+    for (result, expected) in [
+        ("{}", "2: call "),
+        (r#"{"content":null}"#, "2: call "),
+        (r#"{"content":"plain"}"#, "2: call plain"),
+        (r#"{"content":{"type":"text","text":"one"}}"#, "2: call one"),
+        (r#"{"isError":"true","content":[{"type":"text","text":"x"}]}"#, "2: call x"),
+        (r#"{"_meta":7,"content":[{"type":"text","text":"x"}]}"#, "2: call x"),
+        (r#"{"resultType":null,"content":[{"type":"text","text":"x"}]}"#, "2: call x"),
+    ] {
+        check(called(result), &[expected]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_notifications_is_counted() {
+    let flood =
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n".repeat(100_000);
+    let (shown, troubles) = told(format!("{flood}{PONG}\n").as_bytes()).await;
+    assert_eq!(shown.len(), 100_001);
+    assert_eq!(shown.last().unwrap(), "3: empty");
+    assert_eq!(troubles.report().notifications, 100_000);
+}
+
+#[tokio::test]
+async fn noise_before_the_first_answer_cannot_block_us() {
+    // The server writes a megabyte before it reads a byte, and we write much before we read.
+    let mut bench = bench::<RoleClient>(Limits::default());
+    let (mut reading, mut writing) = tokio::io::split(bench.there);
+    let server = tokio::spawn(async move {
+        for _ in 0..20_000 {
+            writing.write_all(b"{\"level\":\"info\",\"message\":\"hello there\"}\n").await.unwrap();
+        }
+        let mut read = vec![0; 200_000];
+        reading.read_exact(&mut read).await.unwrap();
+        writing.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n").await.unwrap();
+        writing
+    });
+    let long = "x".repeat(300_000);
+    let request = json!({"method": "tools/call", "params": {"name": long}});
+    bench.lines.send(request_of(1, request)).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(20), bench.lines.receive()).await.unwrap();
+    assert_eq!(show(&told.unwrap()), "1: call ");
+    assert_eq!(bench.lines.troubles().report().noise, 20_000);
+    drop(server.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_never_reads_ends_the_connection() {
+    let mut bench = bench::<RoleClient>(Limits::default());
+    let long = "x".repeat(300_000);
+    let request = json!({"method": "tools/call", "params": {"name": long}});
+    bench.lines.send(request_of(1, request)).await.unwrap();
+    assert!(bench.lines.receive().await.is_none());
+    let after = Duration::from_secs(6);
+    assert_eq!(bench.lines.closed_because(), Some(Closed::WriteTimedOut { after }));
+    let error = bench.lines.send(request_of(2, json!({"method": "ping"}))).await.unwrap_err();
+    assert!(error.to_string().contains("read nothing"), "{error}");
+}
+
+#[tokio::test]
+async fn messages_byte_by_byte_arrive() {
     let mut bench = bench::<RoleServer>(Limits::default());
-    bench.there.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n").await.unwrap();
+    let (_unread, mut writing) = tokio::io::split(bench.there);
+    tokio::spawn(async move {
+        for byte in b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\"}\r\n" {
+            writing.write_all(&[*byte]).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        writing.shutdown().await.unwrap();
+    });
+    let eof = bench.lines.eof();
     let message = bench.lines.receive().await.unwrap();
     assert!(
-        matches!(message, JsonRpcMessage::Request(request) if request.id == RequestId::Number(7))
+        matches!(message, JsonRpcMessage::Request(request) if request.id == RequestId::String("a".into()))
     );
+    assert!(bench.lines.receive().await.is_none());
+    assert!(eof.is_cancelled());
+}
+
+/// What a client says to our server, and what is answered without the SDK.
+async fn check_server(client_says: &str, handed_on: usize, answered: &[(&str, i32)]) {
+    let mut bench = bench::<RoleServer>(Limits { requests_max: 2, ..Limits::default() });
+    let (mut reading, mut writing) = tokio::io::split(bench.there);
+    writing.write_all(client_says.as_bytes()).await.unwrap();
+    writing.shutdown().await.unwrap();
+    let mut count = 0;
+    while bench.lines.receive().await.is_some() {
+        count += 1;
+    }
+    bench.lines.close().await.unwrap();
+    drop(bench.lines);
+    let mut answers = String::new();
+    reading.read_to_string(&mut answers).await.unwrap();
+    let answers: Vec<Value> = answers.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let shown: Vec<(String, i32)> = answers
+        .iter()
+        .map(|answer| {
+            let code = i32::try_from(answer["error"]["code"].as_i64().unwrap()).unwrap();
+            (answer["id"].to_string(), code)
+        })
+        .collect();
+    let expected: Vec<(String, i32)> =
+        answered.iter().map(|(id, code)| ((*id).to_owned(), *code)).collect();
+    assert_eq!((count, shown), (handed_on, expected), "{client_says}");
+}
+
+#[tokio::test]
+async fn a_client_is_answered_where_it_can_be() {
+    let invalid = ErrorCode::INVALID_REQUEST.0;
+    let ping = |id: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}");
+    check_server(&ping("1"), 1, &[]).await;
+    check_server("hello\n{}\n[]\n", 0, &[]).await;
+    check_server(&ping("null"), 0, &[]).await;
+    check_server(&format!("{}\n{}\n", ping("1"), ping("1")), 1, &[]).await;
+    let three = format!("{}\n{}\n{}\n", ping("1"), ping("2"), ping("3"));
+    check_server(&three, 2, &[("3", ErrorCode::INTERNAL_ERROR.0)]).await;
+    let batch = format!("[{},{}]", ping("1"), ping("\"b\""));
+    check_server(&batch, 0, &[("1", invalid), ("\"b\"", invalid)]).await;
+    check_server("{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"ping\",", 0, &[("4", invalid)]).await;
+    let no_name = "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/call\",\"params\":{}}";
+    check_server(no_name, 0, &[("5", ErrorCode::INVALID_PARAMS.0)]).await;
+    let deep = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"tools/call\",\"params\":{{\"name\":\"t\",\"arguments\":{{\"a\":{}1{}}}}}}}",
+        "[".repeat(500),
+        "]".repeat(500)
+    );
+    check_server(&deep, 0, &[("6", invalid)]).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_request_makes_room() {
+    let mut bench = bench::<RoleServer>(Limits { requests_max: 1, ..Limits::default() });
+    let says = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\
+        {\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n";
+    bench.there.write_all(says.as_bytes()).await.unwrap();
+    for expected in ["request", "notification", "request"] {
+        let kind = match bench.lines.receive().await.unwrap() {
+            JsonRpcMessage::Request(_) => "request",
+            JsonRpcMessage::Notification(_) => "notification",
+            _ => "other",
+        };
+        assert_eq!(kind, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_call_read_quickly_is_the_call_that_the_sdk_reads() {
+    let says = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"t","arguments":{"a":1}}}"#;
+    let slow: RxJsonRpcMessage<RoleServer> = serde_json::from_str(says).unwrap();
+    let mut bench = bench::<RoleServer>(Limits::default());
+    bench.there.write_all(format!("{says}\n").as_bytes()).await.unwrap();
+    let quick = bench.lines.receive().await.unwrap();
+    let (JsonRpcMessage::Request(slow), JsonRpcMessage::Request(quick)) = (slow, quick) else {
+        panic!("not a request")
+    };
+    assert_eq!(format!("{:?}", quick.request), format!("{:?}", slow.request));
+    let (slow, quick) = (serde_json::to_value(slow), serde_json::to_value(quick));
+    assert_eq!(quick.unwrap(), slow.unwrap());
 }

@@ -1,0 +1,258 @@
+//! A server that runs here: its process, its pipes, and its end.
+//!
+//! It runs as every program beside calls does: confined, with a scrubbed environment, its tree
+//! killed with it. Its error output is read for as long as it runs, so that no server hangs on a
+//! full pipe, and the end of it is kept: mostly it says why a server failed.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rmcp::service::RoleClient;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio_util::sync::CancellationToken;
+use zero_runtime::services::{Service, ServiceRequest, Services};
+
+use super::error::ServerError;
+use crate::definition::{Alias, Launch};
+use crate::wire::{Limits, Lines, Troubles};
+
+/// How much of the error output is kept.
+pub const STDERR_KEPT: usize = 8 << 10;
+/// How long a server may take to end by itself once its input has ended, and once more after it was
+/// told to.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long the end of a tree that was killed is waited for.
+const KILLED_MAX: Duration = Duration::from_secs(5);
+
+/// A server that runs here. Dropping it ends every process of it at once.
+pub struct Process {
+    service: Arc<Service>,
+    troubles: Troubles,
+    stderr: Arc<Tail>,
+    exit: Arc<OnceLock<Exit>>,
+    ended: CancellationToken,
+    /// Ends the input of the server.
+    closing: CancellationToken,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// What it returned, if it returned.
+    pub code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+}
+
+impl Process {
+    /// Starts a server, and gives the transport that talks to it.
+    pub async fn start(
+        services: &Services,
+        launch: &Launch,
+        alias: &Alias,
+    ) -> Result<(Self, Lines<RoleClient>), ServerError> {
+        let request = request(launch, alias);
+        let services = services.clone();
+        let started = tokio::task::spawn_blocking(move || services.start(&request)).await;
+        let service = match started {
+            Ok(Ok(service)) => service,
+            Ok(Err(error)) => return Err(could_not_start(launch, &error.to_string())),
+            Err(error) => return Err(could_not_start(launch, &error.to_string())),
+        };
+        Self::attend(service, alias).map_err(|why| could_not_start(launch, &why))
+    }
+
+    fn attend(mut service: Service, alias: &Alias) -> Result<(Self, Lines<RoleClient>), String> {
+        let stdin = sender(service.stdin.take())?;
+        let stdout = receiver(service.stdout.take())?;
+        let stderr = receiver(service.stderr.take())?;
+        let troubles = Troubles::default();
+        let lines = Lines::new(stdout, stdin, Limits::default(), troubles.clone());
+        let process = Self {
+            service: Arc::new(service),
+            troubles,
+            stderr: Arc::default(),
+            exit: Arc::default(),
+            ended: CancellationToken::new(),
+            closing: lines.closing(),
+        };
+        tokio::spawn(drain(stderr, Arc::clone(&process.stderr), alias.clone()));
+        tokio::spawn(watch(
+            Arc::clone(&process.service),
+            Arc::clone(&process.exit),
+            process.ended.clone(),
+        ));
+        Ok((process, lines))
+    }
+
+    /// What went wrong in what it said.
+    pub fn troubles(&self) -> &Troubles {
+        &self.troubles
+    }
+
+    /// The end of its error output, control characters escaped.
+    pub fn stderr_tail(&self) -> String {
+        self.stderr.shown()
+    }
+
+    /// How it ended, if it did.
+    pub fn exit(&self) -> Option<Exit> {
+        self.exit.get().copied()
+    }
+
+    /// What a person should know of it, such as hosts that it was refused.
+    pub fn notes(&self) -> Vec<String> {
+        self.service.notes()
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Why it is of no use any more, with its exit and the end of its error output.
+    pub async fn failure(&self, what: &str) -> ServerError {
+        // The pipes of a process that dies close a moment before its end is told.
+        let _ = tokio::time::timeout(Duration::from_millis(200), self.ended()).await;
+        let exit = self.exit();
+        let message = match exit {
+            Some(Exit { code: Some(code), .. }) => {
+                format!("{what}: it ended with exit code {code}")
+            }
+            Some(Exit { signal: Some(signal), .. }) => {
+                format!("{what}: it was ended by signal {signal}")
+            }
+            Some(_) => format!("{what}: it ended"),
+            None => match self.troubles.closed() {
+                Some(why) => format!("{what}: {why}"),
+                None => what.to_owned(),
+            },
+        };
+        ServerError {
+            exit_code: exit.and_then(|exit| exit.code),
+            signal: exit.and_then(|exit| exit.signal),
+            stderr_tail: self.stderr_tail(),
+            ..ServerError::new(message)
+        }
+    }
+
+    /// Ends it: its input ends, then it is told to end, then it is killed with all that came of it.
+    pub async fn end(&self) {
+        self.closing.cancel();
+        if self.ended_within(GRACE).await {
+            return;
+        }
+        self.service.terminate();
+        if self.ended_within(GRACE).await {
+            return;
+        }
+        self.service.kill();
+        self.ended_within(KILLED_MAX).await;
+    }
+
+    async fn ended_within(&self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, self.ended()).await.is_ok()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.service.kill();
+    }
+}
+
+fn request(launch: &Launch, alias: &Alias) -> ServiceRequest {
+    let mut words = vec![launch.command.clone()];
+    words.extend(launch.args.iter().cloned());
+    ServiceRequest {
+        name: format!("mcp-{alias}"),
+        words,
+        folder: Some(launch.folder.clone()),
+        variables: launch.variables.clone(),
+        network: launch.network.clone(),
+        writable: launch.writable.clone(),
+        ..ServiceRequest::default()
+    }
+}
+
+fn could_not_start(launch: &Launch, why: &str) -> ServerError {
+    ServerError::new(format!("`{}` could not be started: {why}", launch.command.escape_debug()))
+}
+
+fn sender(fd: Option<OwnedFd>) -> Result<pipe::Sender, String> {
+    let fd = fd.ok_or("it has no input")?;
+    pipe::Sender::from_owned_fd(fd).map_err(|error| format!("its input is no pipe: {error}"))
+}
+
+fn receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
+    let fd = fd.ok_or("it has no output")?;
+    pipe::Receiver::from_owned_fd(fd).map_err(|error| format!("its output is no pipe: {error}"))
+}
+
+async fn watch(service: Arc<Service>, exit: Arc<OnceLock<Exit>>, ended: CancellationToken) {
+    let how = service.ended().await;
+    let _ = exit.set(Exit { code: how.exit_code, signal: how.signal });
+    ended.cancel();
+}
+
+/// Reads error output until it ends. What reads slower than a server writes makes the server wait.
+async fn drain(mut stderr: pipe::Receiver, tail: Arc<Tail>, alias: Alias) {
+    let mut chunk = vec![0; 4 << 10];
+    while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
+        let text = chunk.get(..length).unwrap_or_default();
+        tail.add(text);
+        tracing::debug!(server = %alias, text = %shown(text), "error output");
+    }
+}
+
+/// The end of a stream of bytes.
+#[derive(Default)]
+struct Tail(Mutex<VecDeque<u8>>);
+
+impl Tail {
+    fn add(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = bytes.get(bytes.len().saturating_sub(STDERR_KEPT)..).unwrap_or(bytes);
+        let excess = (kept.len() + bytes.len()).saturating_sub(STDERR_KEPT);
+        kept.drain(..excess);
+        kept.extend(bytes);
+    }
+
+    fn shown(&self) -> String {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shown(kept.make_contiguous())
+    }
+}
+
+/// Bytes of somebody else as text that cannot play with a terminal.
+fn shown(bytes: &[u8]) -> String {
+    let mut shown = String::new();
+    for character in String::from_utf8_lossy(bytes).chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            '\r' => {}
+            _ if character.is_control() => shown.extend(character.escape_unicode()),
+            _ => shown.push(character),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_is_the_end_of_what_was_written() {
+        let tail = Tail::default();
+        tail.add(&[b'a'; 3 * STDERR_KEPT]);
+        assert_eq!(tail.shown().len(), STDERR_KEPT);
+        tail.add(b"the end\x1b[2J");
+        let shown = tail.shown();
+        assert!(shown.ends_with("the end\\u{1b}[2J"), "{shown:?}");
+        assert!(shown.starts_with('a'));
+    }
+}
