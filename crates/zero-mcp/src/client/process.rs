@@ -26,6 +26,8 @@ pub const STDERR_KEPT: usize = 8 << 10;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a tree that was killed is waited for.
 const KILLED_MAX: Duration = Duration::from_secs(5);
+/// How long the last words of a server that seems to have died are waited for.
+const LAST_WORDS_MAX: Duration = Duration::from_millis(200);
 
 /// A server that runs here. Dropping it ends every process of it at once.
 pub struct Process {
@@ -34,6 +36,8 @@ pub struct Process {
     stderr: Arc<Tail>,
     exit: Arc<OnceLock<Exit>>,
     ended: CancellationToken,
+    /// All of its error output has been read.
+    drained: CancellationToken,
     /// Ends the input of the server.
     closing: CancellationToken,
 }
@@ -77,9 +81,15 @@ impl Process {
             stderr: Arc::default(),
             exit: Arc::default(),
             ended: CancellationToken::new(),
+            drained: CancellationToken::new(),
             closing: lines.closing(),
         };
-        tokio::spawn(drain(stderr, Arc::clone(&process.stderr), alias.clone()));
+        let reading = drain(stderr, Arc::clone(&process.stderr), alias.clone());
+        let drained = process.drained.clone().drop_guard();
+        tokio::spawn(async move {
+            let _drained = drained;
+            reading.await;
+        });
         tokio::spawn(watch(
             Arc::clone(&process.service),
             Arc::clone(&process.exit),
@@ -115,8 +125,12 @@ impl Process {
 
     /// Why it is of no use any more, with its exit and the end of its error output.
     pub async fn failure(&self, what: &str) -> ServerError {
-        // The pipes of a process that dies close a moment before its end is told.
-        let _ = tokio::time::timeout(Duration::from_millis(200), self.ended()).await;
+        // The output of a process that dies ends a moment before the rest is known.
+        let rest = async {
+            self.ended().await;
+            self.drained.cancelled().await;
+        };
+        let _ = tokio::time::timeout(LAST_WORDS_MAX, rest).await;
         let exit = self.exit();
         let message = match exit {
             Some(Exit { code: Some(code), .. }) => {
@@ -242,17 +256,4 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tail_is_the_end_of_what_was_written() {
-        let tail = Tail::default();
-        tail.add(&[b'a'; 3 * STDERR_KEPT]);
-        assert_eq!(tail.shown().len(), STDERR_KEPT);
-        tail.add(b"the end\x1b[2J");
-        let shown = tail.shown();
-        assert!(shown.ends_with("the end\\u{1b}[2J"), "{shown:?}");
-        assert!(shown.starts_with('a'));
-    }
-}
+mod tests;
