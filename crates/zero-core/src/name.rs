@@ -31,10 +31,47 @@ impl ToolName {
         Self::try_from(name.into())
     }
 
+    /// The name `prefix__original` of a tool that somebody else named `original`.
+    ///
+    /// What cannot stand in a name becomes `_`. A name that had to be changed or cut ends in a mark
+    /// of the original, so that `a.b` and `a b` stay apart and the name of a tool never depends on
+    /// its neighbours. Fails when the prefix cannot begin a name, or leaves no room.
+    pub fn namespaced(prefix: &str, original: &str) -> Result<Self, InvalidToolName> {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let cleaned: String =
+            original.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
+        let room = Self::LEN_MAX.saturating_sub(prefix.len() + SEPARATOR.len());
+        if cleaned == original && !cleaned.is_empty() && cleaned.len() <= room {
+            return Self::new(format!("{prefix}{SEPARATOR}{cleaned}"));
+        }
+        let mark = format!("_{:08x}", mark_of(original));
+        let kept: String = cleaned.chars().take(room.saturating_sub(mark.len())).collect();
+        Self::new(format!("{prefix}{SEPARATOR}{kept}{mark}"))
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// What stands between the one who brings a tool and its own name for it.
+const SEPARATOR: &str = "__";
+
+/// A short mark of a text that is the same in every version: FNV-1a of 64 bits, folded to 32.
+/// It keeps honest names apart; who registers tools looks for clashes all the same.
+fn mark_of(text: &str) -> u32 {
+    let hash = fnv_1a(text.as_bytes());
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are folded into one")]
+    {
+        (hash >> 32) as u32 ^ hash as u32
+    }
+}
+
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 impl TryFrom<String> for ToolName {
@@ -96,5 +133,37 @@ mod tests {
         check("Read File", false);
         check("Rеad", false); // a Cyrillic е
         check("Read\n", false);
+    }
+
+    #[test]
+    fn a_name_of_somebody_else_is_cleaned_and_stays_its_own() {
+        #[track_caller]
+        fn check(prefix: &str, original: &str, expected: &str) {
+            let name = ToolName::namespaced(prefix, original);
+            assert_eq!(name.as_ref().map_or("", ToolName::as_str), expected, "{original:?}");
+        }
+        check("cmd", "weather", "cmd__weather");
+        check("cmd", "Read", "cmd__Read");
+        check("cmd", "cmd__x", "cmd__cmd__x");
+        check("cmd", "2nd", "cmd__2nd");
+        check("cmd", "get.weather", "cmd__get_weather_3b8df3f2");
+        check("cmd", "get weather", "cmd__get_weather_90c99821");
+        check("cmd", "п", "cmd____bdb31bd7");
+        check("cmd", "", "cmd___4fd0bfc1");
+        let longest = "a".repeat(59);
+        check("cmd", &longest, &format!("cmd__{longest}"));
+        let (long, kept) = ("a".repeat(60), "a".repeat(50));
+        check("cmd", &long, &format!("cmd__{kept}_e8cfc3a7"));
+        check("", "x", "");
+        check("1", "x", "");
+        check("a b", "x", "");
+        check(&"p".repeat(60), "long name", "");
+    }
+
+    #[test]
+    fn the_hash_is_the_published_one() {
+        assert_eq!(fnv_1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv_1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv_1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }
