@@ -1,5 +1,7 @@
 //! Input schemas: derived from types, trimmed for models, checked with every violation at once.
 
+mod patterns;
+
 use std::sync::OnceLock;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -122,6 +124,23 @@ impl InputSchema {
         &self.schema
     }
 
+    /// Says what is wrong with the schema itself: one that means nothing, points elsewhere, or takes
+    /// too much to check.
+    /// Nothing outside of it is ever fetched.
+    pub fn is_sound(&self) -> Result<(), String> {
+        patterns::check(&self.schema)?;
+        self.validator().as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    fn validator(&self) -> &Result<jsonschema::Validator, String> {
+        self.validator.get_or_init(|| {
+            jsonschema::options()
+                .with_draft(jsonschema::Draft::Draft202012)
+                .build(&self.schema)
+                .map_err(|error| error.to_string())
+        })
+    }
+
     /// Checks `input` and returns it in the form tools take: optional fields that are null are
     /// dropped, whole numbers written as `3.0` become `3`.
     pub fn check(&self, mut input: Value) -> Result<Value, Vec<Violation>> {
@@ -133,13 +152,7 @@ impl InputSchema {
             )]);
         }
         normalise(&mut input, &self.schema);
-        let validator = self.validator.get_or_init(|| {
-            jsonschema::options()
-                .with_draft(jsonschema::Draft::Draft202012)
-                .build(&self.schema)
-                .map_err(|error| error.to_string())
-        });
-        let validator = match validator {
+        let validator = match self.validator() {
             Ok(validator) => validator,
             Err(error) => {
                 return Err(vec![Violation::new(

@@ -46,6 +46,21 @@ pub struct About {
     pub fallback: Option<&'static str>,
 }
 
+impl About {
+    /// What most tools of a program's own say: called once, done quickly, at this risk.
+    pub fn new(display_name: &'static str, risk: Risk) -> Self {
+        Self {
+            display_name,
+            category: Category::External,
+            kind: Kind::Other,
+            risk,
+            timeout_class: TimeoutClass::File,
+            idempotent: false,
+            fallback: None,
+        }
+    }
+}
+
 /// What a call will do, for a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
@@ -66,6 +81,15 @@ pub struct ToolReply<O> {
     pub output: O,
     /// Places touched.
     pub locations: Vec<Location>,
+}
+
+impl<O> ToolReply<O> {
+    /// The same text for the model and the person.
+    pub fn text(text: impl Into<String>, output: O) -> Self {
+        let text = text.into();
+        let display = Display::markdown(text.clone());
+        Self { content: vec![Content::Text(text)], display, output, locations: Vec::new() }
+    }
 }
 
 /// A tool. Its `Args` doc comment is the model's description of it; write it for that reader.
@@ -98,8 +122,10 @@ pub trait Tool: Send + Sync + 'static {
         self.plan(args, workspace)
     }
 
-    /// What the call will do, for a person.
-    fn describe(&self, plan: &Self::Plan) -> Description;
+    /// What the call will do, for a person; what the tool is called when nobody says more.
+    fn describe(&self, _plan: &Self::Plan) -> Description {
+        Description { title: self.about().display_name.to_owned(), locations: Vec::new() }
+    }
 
     /// What the call will touch. Policy, sandbox and audit see this.
     fn effects(&self, plan: &Self::Plan) -> Effects;

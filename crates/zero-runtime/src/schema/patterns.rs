@@ -1,0 +1,114 @@
+//! What the patterns of a schema from elsewhere may cost.
+//!
+//! A pattern of ten letters, such as `(a{900}){300}`, can take half a second and ten megabytes to
+//! compile, and a schema can have thousands. They are looked at before anything compiles them.
+
+use regex::RegexBuilder;
+use serde_json::Value;
+
+/// Patterns of one schema.
+const PATTERNS_MAX: usize = 50;
+/// Bytes that a pattern may take when it is compiled.
+const COMPILED_BYTES_MAX: usize = 256 * 1024;
+/// How often a part of a pattern that is no regular expression may be repeated, at the most.
+const REPEATED_MAX: u64 = 1_000;
+/// Characters of a pattern that are quoted.
+const QUOTED_CHARS_MAX: usize = 40;
+
+/// Refuses a schema whose patterns would take too much. Its depth must be bounded.
+pub(super) fn check(schema: &Value) -> Result<(), String> {
+    let mut patterns = Vec::new();
+    collect(schema, &mut patterns);
+    if patterns.len() > PATTERNS_MAX {
+        return Err(format!("it has more than {PATTERNS_MAX} patterns"));
+    }
+    match patterns.iter().find(|pattern| is_large(pattern)) {
+        None => Ok(()),
+        Some(pattern) => {
+            let quoted: String = pattern.chars().take(QUOTED_CHARS_MAX).collect();
+            Err(format!("the pattern `{}` is too large", quoted.escape_debug()))
+        }
+    }
+}
+
+/// Whatever may be a pattern, wherever it stands; one too many is enough.
+fn collect<'a>(schema: &'a Value, patterns: &mut Vec<&'a str>) {
+    if patterns.len() > PATTERNS_MAX {
+        return;
+    }
+    match schema {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value {
+                    Value::String(pattern) if key == "pattern" => patterns.push(pattern),
+                    Value::Object(named) if key == "patternProperties" => {
+                        patterns.extend(named.keys().map(String::as_str).take(PATTERNS_MAX + 1));
+                    }
+                    _ => {}
+                }
+                collect(value, patterns);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, patterns)),
+        _ => {}
+    }
+}
+
+fn is_large(pattern: &str) -> bool {
+    // These mean ASCII in JSON Schema, and far more here.
+    let ascii = pattern.replace(r"\w", "[A-Za-z0-9_]").replace(r"\d", "[0-9]");
+    match RegexBuilder::new(&ascii).size_limit(COMPILED_BYTES_MAX).build() {
+        Ok(_) => false,
+        Err(regex::Error::CompiledTooBig(_)) => true,
+        // Look-around and the like, which only the checker understands.
+        Err(_) => repeated(pattern) > REPEATED_MAX,
+    }
+}
+
+/// How often the innermost part may be repeated if all repetitions lie within each other.
+fn repeated(pattern: &str) -> u64 {
+    let counts = pattern.split('{').skip(1).filter_map(|rest| {
+        let numbers = rest.split('}').next()?.split(',');
+        numbers.filter_map(|number| number.trim().parse::<u64>().ok()).max()
+    });
+    counts.fold(1, |product, count| product.saturating_mul(count.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_one(pattern: &str, is_fine: bool) {
+        let schema = json!({"properties": {"a": {"pattern": pattern}}});
+        assert_eq!(check(&schema).is_ok(), is_fine, "{pattern}");
+        let schema = json!({"anyOf": [{"patternProperties": {pattern: true}}]});
+        assert_eq!(check(&schema).is_ok(), is_fine, "{pattern}");
+    }
+
+    #[test]
+    fn what_people_write_is_fine_and_what_explodes_is_not() {
+        check_one("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", true);
+        check_one(r"^\w{1,64}(-\d{1,10})?$", true);
+        check_one("^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", true);
+        check_one(r"^(?!-)[a-z-]{1,63}(?<!-)$", true);
+        check_one("^(a+)+$", true);
+        check_one("(", true); // broken, and told so by the checker
+        check_one("(a{900}){300}", false);
+        check_one("((a{99}){99}){99}", false);
+        check_one("(?=a)((a{99}){99}){99}", false);
+    }
+
+    #[test]
+    fn there_is_a_bound_to_their_number() {
+        let schema = |count: usize| {
+            let field = |at: usize| (format!("p{at}"), json!({"pattern": format!("a{at}")}));
+            json!({"properties": (0..count).map(field).collect::<serde_json::Map<_, _>>()})
+        };
+        assert_eq!(check(&schema(50)), Ok(()));
+        assert_eq!(check(&schema(51)), Err("it has more than 50 patterns".to_owned()));
+        assert!(check(&schema(100_000)).is_err());
+    }
+}
