@@ -33,6 +33,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "zero-gateway",
         ],
     ),
+    // A program of somebody else's, as an example.
+    ("custom-tool", &["zero-core", "zero-sandbox", "zero-runtime"]),
     ("xtask", &[]),
 ];
 
@@ -83,6 +85,7 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
             "zero-acp",
             "zero-gateway",
             "zero",
+            "custom-tool",
         ],
         "the pure and the kernel-facing crates do not wait",
     ),
@@ -242,7 +245,7 @@ mod tests {
             "zero-sandbox",
             "tokio",
             Some("build"),
-            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-runtime, zero-tools, zero-session, zero-wire, zero-mcp, zero-acp, zero-gateway, zero may",
+            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-runtime, zero-tools, zero-session, zero-wire, zero-mcp, zero-acp, zero-gateway, zero, custom-tool may",
         );
         check_one(
             "zero-core",
