@@ -25,7 +25,7 @@ use zero_sandbox::{FileType, LastLink, Located, Workspace};
 use crate::missing;
 use crate::wording::one_line;
 use output::Told;
-pub(crate) use output::{text_of, weaker};
+pub(crate) use output::{stream_text, text_of, weaker};
 pub use settled::TakenAway;
 pub(crate) use signal::signal_name;
 
@@ -277,7 +277,7 @@ fn started(job: &Job) -> ToolReply<BashOutput> {
 }
 
 /// A command that took longer than it may, and is a job now.
-fn went_on(job: &Job) -> ToolReply<BashOutput> {
+pub(crate) fn went_on(job: &Job) -> ToolReply<BashOutput> {
     let id = job.id();
     let (pieces, _) = job.take_output();
     let mut text = text_of(&pieces, None);
@@ -320,7 +320,7 @@ fn as_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashOutput> {
 }
 
 /// What a person reads first: what the model says it does, or the command's first line.
-fn title(description: Option<&str>, command: &str) -> String {
+pub(crate) fn title(description: Option<&str>, command: &str) -> String {
     let said = description.map(str::trim).filter(|text| !text.is_empty());
     let line = |text: &str| text.trim().lines().next().map(one_line).unwrap_or_default();
     let full = said.map_or_else(|| format!("Run `{}`", line(command)), line);

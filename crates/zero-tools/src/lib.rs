@@ -13,6 +13,7 @@ pub mod bash_kill;
 pub mod bash_output;
 pub mod delete;
 pub mod diff;
+pub mod discovered;
 mod document;
 pub mod edit;
 mod file_glob;

@@ -131,7 +131,7 @@ fn mixed_text(mixed: &Mixed, place: Option<&str>) -> String {
 }
 
 /// One stream.
-fn stream_text(kept: &Kept, place: Option<&str>) -> String {
+pub(crate) fn stream_text(kept: &Kept, place: Option<&str>) -> String {
     match kept.omitted_bytes() {
         0 => plain::text(&[kept.head(), kept.tail()].concat()),
         omitted => {

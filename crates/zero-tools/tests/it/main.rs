@@ -8,6 +8,7 @@ mod changes;
 mod commands;
 mod contracts;
 mod crash;
+mod discovered;
 mod fixture;
 mod input;
 mod masked;
@@ -17,6 +18,7 @@ mod protected;
 mod real_work;
 mod services;
 mod undo;
+mod writing_tools;
 
 // Commands are started by this program under another name.
 zero_sandbox::look_at_name_before_main!();

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 use zero_runtime::schema::InputSchema;
 use zero_runtime::{Dialect, DialectName, Registry};
+use zero_tools::discovered::parse;
 
 /// Any JSON, with a liking for the names and values our tools know.
 fn json() -> impl Strategy<Value = Value> {
@@ -69,7 +70,75 @@ fn registry() -> Registry {
     registry
 }
 
+/// A schema, or something like one.
+fn schema() -> impl Strategy<Value = Value> {
+    let words = ["OBJECT", "object", "STRING", "string", "#/$defs/a", "http://x/", "a", "("];
+    let keys = [
+        "type",
+        "properties",
+        "items",
+        "$ref",
+        "$defs",
+        "a",
+        "anyOf",
+        "nullable",
+        "enum",
+        "required",
+        "additionalProperties",
+        "minItems",
+        "pattern",
+        "$id",
+        "$schema",
+        "not",
+    ];
+    let leaf = prop_oneof![
+        prop::sample::select(words.to_vec()).prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        (-1..9_i64).prop_map(Value::from),
+        Just(Value::Null),
+    ];
+    leaf.prop_recursive(5, 40, 5, move |inner| {
+        let key = prop::sample::select(keys.to_vec()).prop_map(str::to_owned);
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            4 => prop::collection::vec((key, inner), 0..5)
+                .prop_map(|fields| Value::from(fields.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+/// Something that a command may declare.
+fn declaration() -> impl Strategy<Value = Value> {
+    let name = prop_oneof![
+        prop::sample::select(vec!["a.b", "a b", "a_b", "Read", "-x", ""]).prop_map(str::to_owned),
+        "\\PC{0,80}",
+    ];
+    let field = prop::sample::select(vec!["parameters", "inputSchema", "input_schema"]);
+    (name, field, schema(), 0..4_u8).prop_map(|(name, field, schema, shape)| {
+        let plain = serde_json::json!({"name": name, field: schema});
+        match shape {
+            0 => serde_json::json!({"type": "function", "function": plain}),
+            1 => serde_json::json!({"functionDeclarations": [plain]}),
+            2 => schema,
+            _ => plain,
+        }
+    })
+}
+
 proptest! {
+    /// Whatever is declared, what becomes a tool has a name of its own and a sound schema.
+    #[test]
+    fn what_becomes_a_tool_is_sound(items in prop::collection::vec(declaration(), 0..6)) {
+        let (declared, _) = parse(Value::from(items).to_string().as_bytes()).unwrap();
+        let mut names = std::collections::BTreeSet::new();
+        for tool in declared {
+            prop_assert!(tool.name.as_str().starts_with("cmd__"));
+            prop_assert_eq!(&tool.input_schema["type"], "object");
+            prop_assert_eq!(InputSchema::new(tool.input_schema).is_sound(), Ok(()));
+            prop_assert!(names.insert(tool.name), "two tools of one name");
+        }
+    }
+
     /// What a schema accepts it accepts again, unchanged; what it refuses it explains.
     #[test]
     fn a_schema_accepts_what_it_accepted_and_explains_the_rest(input in json()) {

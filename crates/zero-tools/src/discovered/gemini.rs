@@ -1,0 +1,155 @@
+//! Schemas as older tools write them, brought to JSON Schema 2020-12.
+//!
+//! Gemini's declarations follow OpenAPI: types in capitals, `nullable`, and bounds that may be
+//! texts. Draft 7 has lists of `items`. Only what stands where a schema stands is touched: a field
+//! that is called `type`, or a value of an `enum`, stays what it is.
+
+use serde_json::{Map, Value};
+
+/// Keywords whose value is a schema.
+const ONE: [&str; 11] = [
+    "items",
+    "additionalItems",
+    "additionalProperties",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contains",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
+];
+/// Keywords whose value is a list of schemas.
+const LIST: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
+/// Keywords whose value holds schemas by name.
+const NAMED: [&str; 5] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+/// Keywords whose value is a count, which Gemini also writes as a text.
+const COUNTS: [&str; 6] =
+    ["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"];
+
+/// Brings a schema, and those within it, to JSON Schema 2020-12. Its depth must be bounded.
+pub(super) fn normalise(schema: &mut Value) {
+    let Value::Object(schema) = schema else { return };
+    types(schema);
+    nullable(schema);
+    for key in COUNTS {
+        let count = schema.get(key).and_then(Value::as_str).and_then(|text| text.parse().ok());
+        if let Some::<u64>(count) = count {
+            schema.insert(key.to_owned(), count.into());
+        }
+    }
+    if let Some(Value::Array(_)) = schema.get("items")
+        && let Some(tuple) = schema.shift_remove("items")
+    {
+        schema.insert("prefixItems".to_owned(), tuple);
+        if let Some(rest) = schema.shift_remove("additionalItems") {
+            schema.insert("items".to_owned(), rest);
+        }
+    }
+    for (key, value) in schema.iter_mut() {
+        match value {
+            value if ONE.contains(&key.as_str()) => normalise(value),
+            Value::Array(schemas) if LIST.contains(&key.as_str()) => {
+                schemas.iter_mut().for_each(normalise);
+            }
+            Value::Object(schemas) if NAMED.contains(&key.as_str()) => {
+                schemas.values_mut().for_each(normalise);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `"STRING"` is `"string"`; a type that is not specified is none.
+fn types(schema: &mut Map<String, Value>) {
+    match schema.get_mut("type") {
+        Some(Value::String(name)) if name == "TYPE_UNSPECIFIED" => {
+            schema.shift_remove("type");
+        }
+        Some(Value::String(name)) => lower(name),
+        Some(Value::Array(names)) => {
+            for name in names {
+                if let Value::String(name) = name {
+                    lower(name);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn lower(name: &mut str) {
+    const TYPES: [&str; 7] = ["OBJECT", "ARRAY", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "NULL"];
+    if TYPES.contains(&&*name) {
+        name.make_ascii_lowercase();
+    }
+}
+
+/// `nullable` is one more type.
+fn nullable(schema: &mut Map<String, Value>) {
+    let Some(Value::Bool(nullable)) = schema.get("nullable") else { return };
+    let nullable = *nullable;
+    schema.shift_remove("nullable");
+    let Some(Value::String(name)) = schema.get("type").filter(|_| nullable) else { return };
+    let both = Value::from(vec![name.as_str(), "null"]);
+    schema.insert("type".to_owned(), both);
+    if let Some(Value::Array(choices)) = schema.get_mut("enum")
+        && !choices.contains(&Value::Null)
+    {
+        choices.push(Value::Null);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(mut schema: Value, expected: Value) {
+        normalise(&mut schema);
+        assert_eq!(schema, expected);
+    }
+
+    #[test]
+    fn types_are_written_small_wherever_a_schema_stands() {
+        check(
+            json!({"type": "OBJECT", "properties": {
+                "type": {"type": "STRING", "enum": ["STRING", "OBJECT"], "default": "STRING"},
+                "items": {"type": "ARRAY", "items": {"type": "INTEGER"}, "maxItems": "3"},
+                "either": {"anyOf": [{"type": "NUMBER"}, {"type": ["BOOLEAN", "NULL"]}]},
+            }, "required": ["type"]}),
+            json!({"type": "object", "properties": {
+                "type": {"type": "string", "enum": ["STRING", "OBJECT"], "default": "STRING"},
+                "items": {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
+                "either": {"anyOf": [{"type": "number"}, {"type": ["boolean", "null"]}]},
+            }, "required": ["type"]}),
+        );
+        check(json!({"type": "TYPE_UNSPECIFIED"}), json!({}));
+        check(json!({"type": "Strange"}), json!({"type": "Strange"}));
+        check(json!(true), json!(true));
+    }
+
+    #[test]
+    fn nullable_is_a_type() {
+        check(json!({"type": "STRING", "nullable": true}), json!({"type": ["string", "null"]}));
+        check(json!({"type": "STRING", "nullable": false}), json!({"type": "string"}));
+        check(
+            json!({"type": "STRING", "nullable": true, "enum": ["a"]}),
+            json!({"type": ["string", "null"], "enum": ["a", null]}),
+        );
+        let field = json!({"properties": {"nullable": {"type": "boolean"}}});
+        check(field.clone(), field);
+    }
+
+    #[test]
+    fn lists_of_items_are_those_of_today() {
+        check(
+            json!({"items": [{"type": "STRING"}], "additionalItems": {"type": "NULL"}}),
+            json!({"prefixItems": [{"type": "string"}], "items": {"type": "null"}}),
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! Has a command list its tools: confined, in bounded time, and with bounded output.
+
+use std::fmt::Write as _;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe::Receiver;
+use zero_core::{Reason, ToolError};
+use zero_runtime::commands::plain;
+use zero_runtime::{Service, ServiceRequest, Services};
+use zero_sandbox::running::{Ended, Why};
+
+use super::declared::{OUTPUT_BYTES_MAX, Unreadable};
+use crate::bash::signal_name;
+
+/// How long the end of a command that was killed is waited for.
+const END_MAX: Duration = Duration::from_secs(2);
+/// Bytes of its error output that are told.
+const STDERR_BYTES_MAX: usize = 4_000;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Why a command did not list its tools. Those that it listed before stay.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoveryError {
+    /// There is no command.
+    #[error("no command lists tools; set `tools.toolDiscoveryCommand`")]
+    NoCommand,
+    /// It did not start.
+    #[error("`{command}`, which is to list tools, did not start: {source}")]
+    NotStarted {
+        /// The command.
+        command: String,
+        /// Why.
+        source: ToolError,
+    },
+    /// It did not come to its end in time.
+    #[error("`{command}` did not list its tools within {} s and was stopped{}", .limit.as_secs_f32(), said(.stderr))]
+    TimedOut {
+        /// The command.
+        command: String,
+        /// How long it may take.
+        limit: Duration,
+        /// The end of its error output.
+        stderr: String,
+    },
+    /// It failed.
+    #[error("`{command}` did not list its tools: {how}{}", said(.stderr))]
+    Failed {
+        /// The command.
+        command: String,
+        /// How it ended.
+        how: String,
+        /// The end of its error output.
+        stderr: String,
+    },
+    /// It printed something else.
+    #[error("`{command}` did not list its tools: {source}; let it print a JSON array such as `[{{\"name\": \"hello\", \"description\": \"…\", \"parameters\": {{\"type\": \"object\"}}}}]` and nothing else, and write messages to its error output{}", said(.stderr))]
+    Unreadable {
+        /// The command.
+        command: String,
+        /// What is wrong.
+        source: Unreadable,
+        /// The end of its error output.
+        stderr: String,
+    },
+    /// What it listed could not be kept.
+    #[error("what the command listed cannot be kept, and nothing was changed: {0}")]
+    Kept(#[source] io::Error),
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(super) struct Survey {
+    pub(super) stdout: Vec<u8>,
+    pub(super) notes: Vec<String>,
+    stderr: String,
+}
+
+impl Survey {
+    pub(super) fn unreadable(&self, words: &[String], source: Unreadable) -> DiscoveryError {
+        DiscoveryError::Unreadable { command: words.join(" "), source, stderr: self.stderr.clone() }
+    }
+}
+
+/// Runs a command to its end. Nothing of it is left, whatever becomes of it.
+pub(super) async fn run(
+    services: &Services,
+    words: &[String],
+    folder: &Path,
+    limit: Duration,
+) -> Result<Survey, DiscoveryError> {
+    if words.is_empty() {
+        return Err(DiscoveryError::NoCommand);
+    }
+    let command = words.join(" ");
+    let not_started = |source| DiscoveryError::NotStarted { command: command.clone(), source };
+    let request = ServiceRequest {
+        name: "tool-discovery".to_owned(),
+        words: words.to_vec(),
+        folder: Some(folder.to_owned()),
+        ..ServiceRequest::default()
+    };
+    let services = services.clone();
+    let started = tokio::task::spawn_blocking(move || services.start(&request));
+    let mut service = started
+        .await
+        .unwrap_or_else(|_| Err(ToolError::failed(Reason::Cancelled, "zero is shutting down")))
+        .map_err(not_started)?;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let work = listen(&mut service, &mut stdout, &mut stderr);
+    let ended = tokio::time::timeout(limit, work).await;
+    service.kill();
+    // So that nobody waits for it where others would have to wait too.
+    let _ = tokio::time::timeout(END_MAX, service.ended()).await;
+    let notes = service.notes();
+    let stderr = plain::text(&stderr).trim_end().to_owned();
+    let ended = match ended {
+        Err(_) => return Err(DiscoveryError::TimedOut { command, limit, stderr }),
+        Ok(Err(error)) => {
+            let how = format!("what it prints cannot be read: {error}");
+            return Err(DiscoveryError::Failed { command, how, stderr });
+        }
+        Ok(Ok(ended)) => ended,
+    };
+    if stdout.len() > OUTPUT_BYTES_MAX {
+        return Err(DiscoveryError::Unreadable { command, source: Unreadable::TooLong, stderr });
+    }
+    match failure(&ended) {
+        Some(how) => Err(DiscoveryError::Failed { command, how, stderr }),
+        None => Ok(Survey { stdout, notes, stderr }),
+    }
+}
+
+/// Takes in what a service writes until it ends. One that writes too much is ended.
+async fn listen(
+    service: &mut Service,
+    stdout: &mut Vec<u8>,
+    stderr: &mut Vec<u8>,
+) -> io::Result<Ended> {
+    service.stdin = None;
+    let (out, err) = (pipe(service.stdout.take())?, pipe(service.stderr.take())?);
+    let service = &*service;
+    let written = async {
+        let all = read(out, |bytes| {
+            stdout.extend_from_slice(bytes);
+            stdout.len() <= OUTPUT_BYTES_MAX
+        });
+        all.await?;
+        if stdout.len() > OUTPUT_BYTES_MAX {
+            service.kill();
+        }
+        io::Result::Ok(())
+    };
+    let told = read(err, |bytes| {
+        stderr.extend_from_slice(bytes);
+        let excess = stderr.len().saturating_sub(STDERR_BYTES_MAX);
+        stderr.drain(..excess);
+        true
+    });
+    let ended = async {
+        let ended = service.ended().await;
+        // What it left running could hold its output open for ever.
+        service.kill();
+        io::Result::Ok(ended)
+    };
+    tokio::try_join!(ended, written, told).map(|(ended, ..)| ended)
+}
+
+fn pipe(end: Option<OwnedFd>) -> io::Result<Option<Receiver>> {
+    end.map(Receiver::from_owned_fd).transpose()
+}
+
+/// Reads to the end, or for as long as `take` wants more.
+async fn read(pipe: Option<Receiver>, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
+    let Some(mut pipe) = pipe else { return Ok(()) };
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let count = pipe.read(&mut buffer).await?;
+        let bytes = buffer.get(..count).unwrap_or_default();
+        if bytes.is_empty() || !take(bytes) {
+            return Ok(());
+        }
+    }
+}
+
+/// How a command ended that did not end well.
+fn failure(ended: &Ended) -> Option<String> {
+    match ended.why {
+        Why::MemoryLimit { .. } => return Some("it used more memory than it may".to_owned()),
+        Why::ProcessLimit { .. } => return Some("it had more processes than it may".to_owned()),
+        _ => {}
+    }
+    match (ended.exit_code, ended.signal) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("it ended with exit code {code}")),
+        (None, Some(signal)) => Some(format!("it was ended by {}", signal_name(signal))),
+        (None, None) => Some("nobody knows how it ended".to_owned()),
+    }
+}
+
+/// The end of the error output, as part of a message.
+fn said(stderr: &str) -> String {
+    let mut text = String::new();
+    if !stderr.is_empty() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\nits error output ends in:\n{stderr}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_is_no_good_is_put_into_words() {
+        #[track_caller]
+        fn check(exit_code: Option<i32>, signal: Option<i32>, why: Why, expected: Option<&str>) {
+            let ended = Ended {
+                exit_code,
+                signal,
+                why,
+                cpu_time: Duration::ZERO,
+                max_memory_bytes: 0,
+                leftover_processes: 0,
+            };
+            assert_eq!(failure(&ended).as_deref(), expected);
+        }
+        check(Some(0), None, Why::Finished, None);
+        check(Some(3), None, Why::Finished, Some("it ended with exit code 3"));
+        check(None, Some(9), Why::Finished, Some("it was ended by SIGKILL"));
+        check(None, None, Why::Lost, Some("nobody knows how it ended"));
+        let memory = Why::MemoryLimit { limit: 1, used: 2 };
+        check(None, Some(9), memory, Some("it used more memory than it may"));
+    }
+}
