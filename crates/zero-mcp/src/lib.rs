@@ -9,4 +9,5 @@
 
 pub mod client;
 pub mod definition;
+pub mod server;
 pub mod wire;

@@ -156,6 +156,13 @@ pub trait Approver: Send + Sync {
     /// Who answers, for the audit log: `person`, `--yes`, …
     fn name(&self) -> &str;
 
+    /// How a person would allow this, where nobody can be reached who could be asked about this
+    /// very call: it is denied with these words. One approver may serve callers some of whom can be
+    /// asked and some cannot.
+    fn unreachable(&self, _question: &Question) -> Option<String> {
+        None
+    }
+
     /// Asks. May take as long as a person takes; the call can be cancelled meanwhile. An answer
     /// that the question does not offer counts for this one call.
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;

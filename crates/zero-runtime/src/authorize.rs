@@ -105,13 +105,14 @@ impl ToolHost {
             );
             return Err(denied(&decision, Reason::Rejected, message));
         }
-        let Some(approver) = &self.approver else {
+        let nobody = |how_to_allow: &str| {
             let message = format!(
-                "{title}: denied, because {} and nobody can be asked here; to allow it, {}",
-                decision.reason, self.how_to_allow
+                "{title}: denied, because {} and nobody can be asked here; to allow it, {how_to_allow}",
+                decision.reason
             );
-            return Err(denied(&decision, Reason::NoApprover, message));
+            denied(&decision, Reason::NoApprover, message)
         };
+        let Some(approver) = &self.approver else { return Err(nobody(&self.how_to_allow)) };
         let can_stand = session.remembers()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
@@ -127,6 +128,9 @@ impl ToolHost {
             preview: guarded(|| Ok(asked.plan.preview(cx)))?,
             workspace: session.workspace().cwd().to_owned(),
         };
+        if let Some(how_to_allow) = approver.unreachable(&question) {
+            return Err(nobody(&how_to_allow));
+        }
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(ToolError::cancelled()),

@@ -1,0 +1,205 @@
+//! Our tools for whoever speaks MCP.
+//!
+//! A client lists the whole registry in one dialect and calls it; every call takes the one path all
+//! calls take. What policy would ask a person is asked of the person behind the client, by
+//! elicitation; a client that cannot ask is told how the call could be allowed. Clients that shake
+//! hands (2024-11-05 to 2025-11-25) and clients whose every request stands alone (2026-07-28) are
+//! served alike, over stdio and over HTTP.
+
+mod approvals;
+mod calls;
+mod elicitations;
+mod handler;
+pub mod http;
+mod listing;
+mod pending;
+mod progress;
+mod random;
+mod sessions;
+mod stdio;
+mod switchboard;
+pub mod to_mcp;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{Implementation, ProtocolVersion, ServerCapabilities};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use zero_core::ToolName;
+use zero_runtime::{Dialect, DialectName, ToolHost};
+
+pub use self::approvals::McpApprover;
+pub use self::elicitations::McpElicitor;
+pub use self::http::{Access, HttpConfig, HttpLimits, Reachable, serve_handler_http, serve_http};
+pub use self::listing::in_order;
+pub use self::progress::McpObserver;
+pub use self::stdio::{serve_on, serve_stdio};
+pub use self::switchboard::Switchboard;
+
+use self::listing::Listing;
+use self::pending::Pending;
+use self::sessions::{LazySession, Sessions};
+
+/// What a server is made of.
+pub struct ServerConfig {
+    /// The tools. Its approver, elicitor and observer reach clients through `board`.
+    pub host: Arc<ToolHost>,
+    /// How they are named and shaped.
+    pub dialect: DialectName,
+    /// Where questions of calls find their clients.
+    pub board: Arc<Switchboard>,
+    /// Tools that are listed first, in this order.
+    pub order: Vec<ToolName>,
+    /// The folders the tools work in, for the instructions; the first is where commands run.
+    pub folders: Vec<PathBuf>,
+    /// Ends the server.
+    pub stop: CancellationToken,
+    /// Its bounds.
+    pub limits: ServerLimits,
+}
+
+impl ServerConfig {
+    /// A server of a host, in zero's own dialect.
+    pub fn new(host: Arc<ToolHost>, board: Arc<Switchboard>) -> Self {
+        Self {
+            host,
+            dialect: DialectName::Canonical,
+            board,
+            order: Vec::new(),
+            folders: Vec::new(),
+            stop: CancellationToken::new(),
+            limits: ServerLimits::default(),
+        }
+    }
+}
+
+/// Bounds of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerLimits {
+    /// Calls at once, those that wait for an answer on an open request among them.
+    pub calls_max: usize,
+    /// Subscriptions at once.
+    pub listeners_max: usize,
+    /// Clients with a session of their own at once.
+    pub sessions_max: usize,
+    /// Calls that wait for an answer without an open request.
+    pub pending_max: usize,
+    /// How long such a call waits.
+    pub pending_age_max: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            calls_max: 256,
+            listeners_max: 64,
+            sessions_max: 64,
+            pending_max: 32,
+            pending_age_max: Duration::from_secs(10 * 60),
+        }
+    }
+}
+
+/// Why a server ended that was not told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The client did not begin as the protocol wants, or its connection broke.
+    #[error("the connection could not be set up: {0}")]
+    Begin(String),
+    /// The address is open to other machines and nobody said that it may be.
+    #[error(
+        "`{0}` can be reached from other machines; bind to a loopback address such as 127.0.0.1, or say that this is wanted"
+    )]
+    OpenAddress(std::net::SocketAddr),
+    /// The socket failed.
+    #[error("could not serve on the socket")]
+    Socket(#[source] std::io::Error),
+}
+
+/// What all clients of a server share.
+struct Server {
+    host: Arc<ToolHost>,
+    dialect: Arc<Dialect>,
+    board: Arc<Switchboard>,
+    listing: Arc<Listing>,
+    pending: Arc<Pending>,
+    /// Of requests that stand alone.
+    alone: LazySession,
+    sessions: Sessions,
+    calls: Semaphore,
+    listeners: Semaphore,
+    clients: Arc<Semaphore>,
+    limits: ServerLimits,
+    info: rmcp::model::ServerConfig,
+    /// Counts how often clients should list again.
+    changes: watch::Receiver<u64>,
+    stop: CancellationToken,
+    _end: DropGuard,
+}
+
+impl Server {
+    /// Starts what a server does by itself.
+    fn start(config: ServerConfig) -> Arc<Self> {
+        let ServerConfig { host, dialect, board, order, folders, stop, limits } = config;
+        let dialect = Arc::new(Dialect::new(dialect));
+        let stop = stop.child_token();
+        let listing =
+            Arc::new(Listing::new(Arc::clone(host.registry()), Arc::clone(&dialect), order));
+        let (told, changes) = watch::channel(0);
+        let news = host.registry().changes();
+        tokio::spawn(listing::watch(Arc::clone(&listing), news, told, stop.clone()));
+        Arc::new(Self {
+            dialect,
+            board,
+            listing,
+            pending: Pending::new(limits.pending_max, limits.pending_age_max),
+            alone: LazySession::default(),
+            sessions: Sessions::default(),
+            calls: Semaphore::new(limits.calls_max),
+            listeners: Semaphore::new(limits.listeners_max),
+            clients: Arc::new(Semaphore::new(limits.sessions_max)),
+            limits,
+            info: info(&folders),
+            changes,
+            _end: stop.clone().drop_guard(),
+            stop,
+            host,
+        })
+    }
+
+    /// Ends every call and session; returns when their commands are gone.
+    async fn end(self: &Arc<Self>) {
+        self.stop.cancel();
+        self.pending.clear();
+        let server = Arc::clone(self);
+        // It waits for processes to die.
+        let _ = tokio::task::spawn_blocking(move || server.sessions.end()).await;
+    }
+}
+
+/// Who we are, and what a model should know about it.
+fn info(folders: &[PathBuf]) -> rmcp::model::ServerConfig {
+    let capabilities =
+        ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+    let folders: Vec<String> =
+        folders.iter().map(|folder| format!("`{}`", folder.display())).collect();
+    let place = match &folders[..] {
+        [] => String::new(),
+        folders => format!("The tools work in {}. ", folders.join(", ")),
+    };
+    let instructions = format!(
+        "{place}Every call is checked against rules: some run at once, some are asked of the \
+         person first, who may say no. A refusal says why and how the call could be allowed; do \
+         not try to get round it. Commands run in a sandbox."
+    );
+    rmcp::model::ServerConfig::new(capabilities)
+        .with_server_info(
+            Implementation::new("zero", env!("CARGO_PKG_VERSION"))
+                .with_title("zero")
+                .with_description("Tools for coding agents, behind one policy and a sandbox"),
+        )
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        .with_instructions(instructions)
+}

@@ -1,0 +1,96 @@
+//! One call, from a request to its result.
+//!
+//! The call is a task of its own: it can outlive the request that made it while it waits for an
+//! answer, and a client that does not read cannot hold it up. Whoever lets go of it ends it.
+
+use std::sync::Arc;
+
+use rmcp::model::{ClientResult, ElicitResult, ElicitationAction};
+use rmcp::model::{ElicitRequest, JsonObject, ServerRequest};
+use rmcp::service::{Peer, PeerRequestOptions, RoleServer};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use zero_core::{Reason, ToolCall, ToolError};
+use zero_runtime::host::new_call_id;
+use zero_runtime::{Dialect, Report, Session, ToolHost};
+
+use super::progress::Teller;
+use super::switchboard::{Ask, LineEnd, Reach, Switchboard};
+
+/// A call that runs.
+pub(super) struct Running {
+    done: JoinHandle<Report>,
+    line: LineEnd,
+    _end: DropGuard,
+}
+
+/// What a call is made with.
+pub(super) struct Start {
+    pub(super) host: Arc<ToolHost>,
+    pub(super) dialect: Arc<Dialect>,
+    pub(super) session: Arc<Session>,
+    pub(super) board: Arc<Switchboard>,
+    pub(super) reach: Reach,
+    /// Ends the call.
+    pub(super) stop: CancellationToken,
+}
+
+/// What happens next to a call.
+pub(super) enum Next {
+    /// It is over.
+    Done(Result<Report, ToolError>),
+    /// It has a question.
+    Asked(Ask),
+}
+
+impl Running {
+    /// Makes a call.
+    pub(super) fn start(start: Start, tool: String, arguments: JsonObject) -> Self {
+        let Start { host, dialect, session, board, reach, stop } = start;
+        let id = new_call_id();
+        let line = board.open(id.clone(), reach);
+        let input = Value::Object(arguments);
+        let call = ToolCall { id, session: session.id().cloned(), tool, input, timeout: None };
+        let end = stop.clone().drop_guard();
+        let done = tokio::spawn(async move { host.call(&session, &dialect, call, &stop).await });
+        Self { done, line, _end: end }
+    }
+
+    /// Waits for its end or its next question, and passes on what it says until then.
+    pub(super) async fn next(&mut self, teller: &mut Teller) -> Next {
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut self.done => {
+                    let broken = |_| ToolError::failed(Reason::Panic, "the call broke off; please report it");
+                    return Next::Done(done.map_err(broken));
+                }
+                Some(ask) = self.line.questions.recv() => return Next::Asked(ask),
+                () = teller.wait(&mut self.line.news) => teller.tell(&mut self.line.news).await,
+            }
+        }
+    }
+}
+
+/// Puts a question to a client that takes requests. It waits as long as the client does, and is
+/// withdrawn when the call gives up.
+pub(super) async fn put(peer: &Peer<RoleServer>, mut ask: Ask) {
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(ask.params));
+    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    let Ok(mut sent) = sent else { return };
+    tokio::select! {
+        answer = &mut sent.rx => {
+            let answer = match answer {
+                Ok(Ok(ClientResult::ElicitResult(answer))) => answer,
+                // No answer is not a yes.
+                _ => ElicitResult::new(ElicitationAction::Cancel),
+            };
+            let _ = ask.answer.send(answer);
+        }
+        () = ask.answer.closed() => {
+            // The client may be gone as well.
+            let _ = sent.cancel(Some("the call is over".to_owned())).await;
+        }
+    }
+}

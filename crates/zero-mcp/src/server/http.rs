@@ -1,0 +1,284 @@
+//! Many clients over HTTP.
+//!
+//! A server on a port of this machine can be reached by every program on it and, through a browser,
+//! by every page a person looks at. So each request is looked at before the protocol is: it must
+//! come to an address of ours, from a page of this machine if from any, and with the token. See
+//! [`guard`]. Everything a stranger can take is bounded: connections, bytes, time.
+//!
+//! A client that shakes hands has a session of its own for as long as the protocol's session lasts.
+//! Requests that stand alone share one: see [`super::sessions`].
+
+pub(super) mod guard;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::ServerHandler;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use self::guard::Guard;
+use super::handler::Handler;
+use super::{ServeError, Server, ServerConfig};
+
+/// The one path there is.
+pub const PATH: &str = "/mcp";
+/// How long nothing is taken after taking failed, as for want of file descriptors.
+const TAKE_AGAIN: Duration = Duration::from_millis(100);
+/// How long connections may take to end when the server does.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Where and for whom a server is there.
+pub struct HttpConfig {
+    /// The socket; bound by whoever says where.
+    pub listener: TcpListener,
+    /// Who may use it.
+    pub access: Access,
+    /// Whether it may be reached from other machines.
+    pub reachable: Reachable,
+    /// Names besides loopback that requests may be addressed to, without a port.
+    pub hosts: Vec<String>,
+    /// Origins besides those of this machine whose pages may use it, such as
+    /// `https://app.example:8443`.
+    pub origins: Vec<String>,
+    /// Its bounds.
+    pub limits: HttpLimits,
+    /// Ends it.
+    pub stop: CancellationToken,
+}
+
+impl HttpConfig {
+    /// A server for whoever has the token, on this machine.
+    pub fn new(listener: TcpListener, token: impl Into<String>) -> Self {
+        Self {
+            listener,
+            access: Access::Token(token.into()),
+            reachable: Reachable::ThisMachine,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            limits: HttpLimits::default(),
+            stop: CancellationToken::new(),
+        }
+    }
+}
+
+/// Who may use a server.
+pub enum Access {
+    /// Whoever sends `Authorization: Bearer` with this.
+    Token(String),
+    /// Every program of this machine. For servers that can do no harm, such as those of tests.
+    Anybody,
+}
+
+/// From where a server can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reachable {
+    /// Only from this machine; any other address is refused.
+    ThisMachine,
+    /// From wherever the network lets one.
+    OtherMachines,
+}
+
+/// Bounds of an HTTP server.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpLimits {
+    /// Connections at once; more wait to be taken.
+    pub connections_max: usize,
+    /// Bytes of a request's body.
+    pub body_bytes_max: usize,
+    /// How long the head of a request may take, and how long a connection may be idle.
+    pub head_time: Duration,
+    /// How long its body may take.
+    pub body_time: Duration,
+    /// How long a protocol session lasts that nobody uses.
+    pub session_idle: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: 64,
+            body_bytes_max: 8 * 1024 * 1024,
+            head_time: Duration::from_secs(30),
+            body_time: Duration::from_secs(30),
+            session_idle: Duration::from_secs(5 * 60),
+        }
+    }
+}
+
+/// Serves the tools of a host until either is stopped.
+pub async fn serve_http(config: ServerConfig, mut http: HttpConfig) -> Result<(), ServeError> {
+    let server = Server::start(config);
+    let stop = http.stop.child_token();
+    http.stop = stop.clone();
+    let shared = Arc::clone(&server);
+    let served = serve_handler_http(http, move || Handler::new(Arc::clone(&shared)));
+    let outcome = tokio::select! {
+        outcome = served => outcome,
+        () = async {
+            // Calls end first: their requests are what connections wait for.
+            tokio::select! {
+                () = stop.cancelled() => server.stop.cancel(),
+                () = server.stop.cancelled() => stop.cancel(),
+            }
+            std::future::pending().await
+        } => Ok(()),
+    };
+    server.end().await;
+    outcome
+}
+
+/// Serves whatever a handler offers, each client by one of its own. A handler is also made for each
+/// request that stands alone, so making one must be cheap.
+pub async fn serve_handler_http<H: ServerHandler>(
+    config: HttpConfig,
+    handler: impl Fn() -> H + Send + Sync + 'static,
+) -> Result<(), ServeError> {
+    let HttpConfig { listener, access, reachable, hosts, origins, limits, stop } = config;
+    let address = listener.local_addr().map_err(ServeError::Socket)?;
+    if reachable == Reachable::ThisMachine && !address.ip().is_loopback() {
+        return Err(ServeError::OpenAddress(address));
+    }
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(limits.session_idle);
+    let ended = stop.child_token();
+    let service = StreamableHttpService::new(
+        move || Ok(handler()),
+        Arc::new(sessions),
+        // Hosts and origins were looked at before it comes to this.
+        StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .with_max_request_body_bytes(limits.body_bytes_max)
+            .with_cancellation_token(ended.clone()),
+    );
+    let shared = Arc::new(Shared {
+        guard: Guard::new(access, address.ip(), &hosts, &origins),
+        service,
+        limits,
+        ended,
+    });
+    take_all(&shared, listener).await;
+    Ok(())
+}
+
+struct Shared<H> {
+    guard: Guard,
+    service: StreamableHttpService<H, LocalSessionManager>,
+    limits: HttpLimits,
+    ended: CancellationToken,
+}
+
+/// Takes connections until the end, and gives those there are a moment then.
+async fn take_all<H: ServerHandler>(shared: &Arc<Shared<H>>, listener: TcpListener) {
+    let places = Arc::new(Semaphore::new(shared.limits.connections_max));
+    let mut connections = JoinSet::new();
+    let take = async {
+        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+            match listener.accept().await {
+                Ok((stream, from)) => {
+                    let shared = Arc::clone(shared);
+                    connections.spawn(async move {
+                        connection(shared, stream, from).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be taken");
+                    tokio::time::sleep(TAKE_AGAIN).await;
+                }
+            }
+            while connections.try_join_next().is_some() {}
+        }
+    };
+    tokio::select! {
+        () = take => {}
+        () = shared.ended.cancelled() => {}
+    }
+    drop(listener);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    let _ = timeout(FAREWELL, all_ended).await;
+}
+
+async fn connection<H: ServerHandler>(shared: Arc<Shared<H>>, stream: TcpStream, from: SocketAddr) {
+    // It only makes small messages slower where it fails.
+    let _ = stream.set_nodelay(true);
+    let answering = Arc::clone(&shared);
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&answering);
+        async move { Ok::<_, Infallible>(shared.answer(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(shared.limits.head_time)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let outcome = tokio::select! {
+        outcome = connection.as_mut() => outcome,
+        () = shared.ended.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%error, %from, "a connection broke off");
+    }
+}
+
+type Reply = Response<BoxBody<Bytes, Infallible>>;
+
+impl<H: ServerHandler> Shared<H> {
+    async fn answer(&self, request: Request<Incoming>) -> Reply {
+        if let Err(refusal) = self.guard.check(request.headers()) {
+            tracing::warn!(reason = refusal.reason(), "refused a request");
+            return refusal.reply();
+        }
+        if request.uri().path() != PATH {
+            return plain(StatusCode::NOT_FOUND, "not found: the server is at /mcp");
+        }
+        let (head, body) = request.into_parts();
+        let body = match head.method {
+            Method::POST => match self.read(body).await {
+                Ok(body) => body,
+                Err(reply) => return *reply,
+            },
+            // No other method has anything to say there.
+            _ => Bytes::new(),
+        };
+        self.service.handle(Request::from_parts(head, Full::new(body))).await
+    }
+
+    /// The whole body, within its bounds.
+    async fn read(&self, body: Incoming) -> Result<Bytes, Box<Reply>> {
+        let body = Limited::new(body, self.limits.body_bytes_max).collect();
+        let refuse = |status, message: &str| Err(Box::new(plain(status, message)));
+        match timeout(self.limits.body_time, body).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                refuse(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large; send less at once")
+            }
+            Ok(Err(_)) => refuse(StatusCode::BAD_REQUEST, "the request broke off"),
+            Err(_) => refuse(StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive"),
+        }
+    }
+}
+
+fn plain(status: StatusCode, message: &str) -> Reply {
+    let mut reply = Response::new(Full::new(Bytes::from(message.to_owned())).boxed());
+    *reply.status_mut() = status;
+    reply
+}

@@ -1,0 +1,240 @@
+//! Whether a request may come in at all.
+//!
+//! The name a request is addressed to is checked because a page can make its own name point here;
+//! the origin because a page can send requests to names that are not its own; the token because any
+//! program can do both. Whatever comes twice is refused: two readers might believe different ones.
+
+use std::net::IpAddr;
+
+use http::header::{AUTHORIZATION, CONNECTION, HOST, HeaderName, ORIGIN, WWW_AUTHENTICATE};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+
+use super::{Access, Reply, plain};
+
+/// Names of this machine for itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// Looks at requests.
+pub(super) struct Guard {
+    access: Access,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+/// Why a request may not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Host,
+    Origin,
+    Token,
+}
+
+impl Guard {
+    pub(super) fn new(access: Access, own: IpAddr, hosts: &[String], origins: &[String]) -> Self {
+        let mut known: Vec<String> = LOOPBACK.iter().map(|name| (*name).to_owned()).collect();
+        if !own.is_unspecified() {
+            known.push(own.to_string());
+        }
+        known.extend(hosts.iter().map(|host| bare(host)));
+        let origins = origins.iter().map(|origin| origin.to_ascii_lowercase()).collect();
+        Self { access, hosts: known, origins }
+    }
+
+    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let host = only(headers, &HOST).map_err(|_| Refusal::Host)?;
+        if !host.is_some_and(|host| self.is_ours(host)) {
+            return Err(Refusal::Host);
+        }
+        let origin = only(headers, &ORIGIN).map_err(|_| Refusal::Origin)?;
+        if origin.is_some_and(|origin| !self.is_welcome(origin)) {
+            return Err(Refusal::Origin);
+        }
+        let Access::Token(token) = &self.access else { return Ok(()) };
+        let shown = only(headers, &AUTHORIZATION).ok().flatten().and_then(bearer);
+        match shown.is_some_and(|shown| is_same(shown.as_bytes(), token.as_bytes())) {
+            true => Ok(()),
+            false => Err(Refusal::Token),
+        }
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        let host = Authority::try_from(host).ok().filter(|host| !host.as_str().contains('@'));
+        host.is_some_and(|host| self.hosts.contains(&bare(host.host())))
+    }
+
+    fn is_welcome(&self, origin: &str) -> bool {
+        let origin = origin.to_ascii_lowercase();
+        if self.origins.contains(&origin) {
+            return true;
+        }
+        let Ok(uri) = Uri::try_from(origin.as_str()) else { return false };
+        let Some(authority) = uri.authority().filter(|name| !name.as_str().contains('@')) else {
+            return false;
+        };
+        uri.scheme_str() == Some("http")
+            && uri.path().trim_matches('/').is_empty()
+            && LOOPBACK.contains(&bare(authority.host()).as_str())
+    }
+}
+
+impl Refusal {
+    /// Words for the log.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::Host => "it is addressed to another host",
+            Self::Origin => "it comes from a page of another origin",
+            Self::Token => "it has no valid token",
+        }
+    }
+
+    pub(super) fn reply(self) -> Reply {
+        let (status, message) = match self {
+            Self::Host => (
+                StatusCode::FORBIDDEN,
+                "forbidden: this server answers only requests that are addressed to it",
+            ),
+            Self::Origin => {
+                (StatusCode::FORBIDDEN, "forbidden: pages of this origin may not use this server")
+            }
+            Self::Token => (
+                StatusCode::UNAUTHORIZED,
+                "unauthorized: send the token of this server as `Authorization: Bearer TOKEN`",
+            ),
+        };
+        let mut reply = plain(status, message);
+        if self == Self::Token {
+            let challenge = HeaderValue::from_static("Bearer realm=\"zero\"");
+            reply.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        // A body that nobody reads must not be taken for the next request.
+        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        reply
+    }
+}
+
+/// A header that comes twice, or is no text.
+struct Unclear;
+
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Unclear> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| Unclear),
+        (Some(_), Some(_)) => Err(Unclear),
+    }
+}
+
+/// A host without the brackets of an IPv6 address, and in lower case.
+fn bare(host: &str) -> String {
+    host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Compares in a time that does not depend on how much of it is right.
+fn is_same(shown: &[u8], token: &[u8]) -> bool {
+    let difference = (0..token.len()).fold(shown.len() ^ token.len(), |difference, at| {
+        let (shown, token) = (shown.get(at).copied(), token.get(at).copied());
+        difference | usize::from(shown.unwrap_or_default() ^ token.unwrap_or_default())
+    });
+    // An empty token would let everybody in.
+    std::hint::black_box(difference) == 0 && !token.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn guard() -> Guard {
+        let own = Ipv4Addr::new(127, 0, 0, 1).into();
+        let origins = ["https://App.example:8443".to_owned()];
+        Guard::new(Access::Token("s3cret".to_owned()), own, &["box.lan".to_owned()], &origins)
+    }
+
+    #[track_caller]
+    fn check(headers: &[(&str, &str)], expected: Result<(), Refusal>) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        assert_eq!(guard().check(&map), expected, "{headers:?}");
+    }
+
+    #[test]
+    fn a_request_must_be_addressed_to_us() {
+        let token = ("authorization", "Bearer s3cret");
+        for host in
+            ["localhost", "localhost:8080", "LOCALHOST:1", "127.0.0.1:9", "[::1]:9", "box.lan:9"]
+        {
+            check(&[("host", host), token], Ok(()));
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "a@localhost",
+            "0.0.0.0",
+            "127.0.0.2",
+            "",
+        ] {
+            check(&[("host", host), token], Err(Refusal::Host));
+        }
+        check(&[token], Err(Refusal::Host));
+        check(&[("host", "localhost"), ("host", "localhost"), token], Err(Refusal::Host));
+    }
+
+    #[test]
+    fn a_page_must_be_of_this_machine_or_named() {
+        let (host, token) = (("host", "localhost:1"), ("authorization", "Bearer s3cret"));
+        for origin in [
+            "http://localhost",
+            "http://localhost:5173",
+            "http://127.0.0.1:1",
+            "http://[::1]:1",
+            "https://app.example:8443",
+        ] {
+            check(&[host, token, ("origin", origin)], Ok(()));
+        }
+        for origin in [
+            "null",
+            "",
+            "http://evil.example",
+            "https://app.example",
+            "https://localhost:1",
+            "http://localhost.evil.example",
+            "http://a@localhost",
+            "file://",
+            "http://localhost/x",
+            "chrome-extension://localhost",
+        ] {
+            check(&[host, token, ("origin", origin)], Err(Refusal::Origin));
+        }
+        let origin = ("origin", "http://localhost:1");
+        check(&[host, token, origin, origin], Err(Refusal::Origin));
+    }
+
+    #[test]
+    fn a_program_must_have_the_token() {
+        let host = ("host", "localhost:1");
+        check(&[host, ("authorization", "bearer s3cret")], Ok(()));
+        for value in
+            ["Bearer s3cre", "Bearer s3cret1", "Bearer ", "Bearer", "Basic s3cret", "s3cret", ""]
+        {
+            check(&[host, ("authorization", value)], Err(Refusal::Token));
+        }
+        check(&[host], Err(Refusal::Token));
+        let token = ("authorization", "Bearer s3cret");
+        check(&[host, token, token], Err(Refusal::Token));
+    }
+
+    #[test]
+    fn no_token_is_not_an_empty_token() {
+        assert!(!is_same(b"", b""));
+    }
+}

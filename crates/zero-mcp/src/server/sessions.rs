@@ -1,0 +1,58 @@
+//! The session that the calls of a client belong to.
+//!
+//! A client that shakes hands has one for as long as its connection stands. Requests that stand
+//! alone have no connection; they share one, because whoever has the credentials of this server is
+//! one and the same to it, and without a session a file that was read could not be edited, and a
+//! command in the background not be followed. A session is opened by its first call: a client that
+//! only lists costs nothing.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::OnceCell;
+use zero_core::{SessionId, ToolError};
+use zero_runtime::{Session, ToolHost};
+
+/// A session that is opened when it is needed.
+#[derive(Default)]
+pub(super) struct LazySession {
+    session: OnceCell<Arc<Session>>,
+}
+
+/// All that are open, so that they can be ended.
+#[derive(Default)]
+pub(super) struct Sessions {
+    open: Mutex<Vec<Weak<Session>>>,
+}
+
+impl LazySession {
+    /// The session; opens it at the first time.
+    pub(super) async fn get(
+        &self,
+        host: &Arc<ToolHost>,
+        sessions: &Sessions,
+    ) -> Result<Arc<Session>, ToolError> {
+        let open = || async {
+            let id = SessionId::from_bits(fastrand::u128(..));
+            let session = Arc::new(host.open_session(id)?);
+            sessions.keep(&session);
+            Ok(session)
+        };
+        self.session.get_or_try_init(open).await.cloned()
+    }
+}
+
+impl Sessions {
+    fn keep(&self, session: &Arc<Session>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|session| session.strong_count() > 0);
+        open.push(Arc::downgrade(session));
+    }
+
+    /// Ends all; returns when their commands are gone.
+    pub(super) fn end(&self) {
+        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        for session in open.iter().filter_map(Weak::upgrade) {
+            session.end();
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! One client on stdin and stdout, and the end of both.
+//!
+//! A client that goes away closes our stdin. Nothing it asked for is of use to anybody then: what
+//! still runs after a moment is ended, its commands are killed, and we are gone before the client
+//! wonders whether it has to kill us.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rmcp::model::JsonRpcMessage;
+use rmcp::service::{
+    RoleServer, RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage, serve_server_with_ct,
+};
+use rmcp::transport::{IntoTransport, Transport};
+use tokio_util::sync::CancellationToken;
+
+use super::handler::Handler;
+use super::{ServeError, Server, ServerConfig};
+
+/// How long calls may still run when the client is gone: a script that pipes its requests in and
+/// closes the pipe wants to read the results.
+const GRACE: Duration = Duration::from_millis(50);
+/// How often it is looked whether all is answered.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// How long the last results may take to be written.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// Serves one client on stdin and stdout until stdin ends or the server is stopped. Nothing else
+/// may be written to stdout. A read of stdin cannot be called off: whoever calls this ends the
+/// process afterwards without waiting for it.
+pub async fn serve_stdio(config: ServerConfig) -> Result<(), ServeError> {
+    serve_on(config, (tokio::io::stdin(), tokio::io::stdout())).await
+}
+
+/// Serves one client on any transport.
+pub async fn serve_on<T, E, A>(config: ServerConfig, transport: T) -> Result<(), ServeError>
+where
+    T: IntoTransport<RoleServer, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let server = Server::start(config);
+    let gone = CancellationToken::new();
+    let open = Arc::new(AtomicUsize::new(0));
+    let watched = Watched {
+        inner: transport.into_transport(),
+        gone: gone.clone(),
+        open: Arc::clone(&open),
+        begun: Begun::NotYet,
+    };
+    let stop = server.stop.child_token();
+    let served = async {
+        match serve_server_with_ct(Handler::new(Arc::clone(&server)), watched, stop).await {
+            Ok(running) => {
+                // However it ended, it did.
+                let _ = running.waiting().await;
+                Ok(())
+            }
+            Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+                Ok(())
+            }
+            Err(error) => Err(ServeError::Begin(error.to_string())),
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = served => outcome,
+        () = farewell(&server, &gone, &open) => Ok(()),
+    };
+    server.end().await;
+    outcome
+}
+
+/// Returns when a client that is gone, or a server that is stopped, had its time.
+async fn farewell(server: &Server, gone: &CancellationToken, open: &AtomicUsize) {
+    let answered = async {
+        gone.cancelled().await;
+        let last = Instant::now() + GRACE;
+        while open.load(Ordering::Relaxed) > 0 && Instant::now() < last {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    tokio::select! {
+        () = answered => {}
+        () = server.stop.cancelled() => {}
+    }
+    server.stop.cancel();
+    tokio::time::sleep(FAREWELL).await;
+}
+
+/// A transport that tells when the client is gone. The SDK would let calls run on for seconds.
+struct Watched<T> {
+    inner: T,
+    gone: CancellationToken,
+    /// Requests without an answer.
+    open: Arc<AtomicUsize>,
+    begun: Begun,
+}
+
+/// Whether the client has asked for anything.
+#[derive(PartialEq)]
+enum Begun {
+    NotYet,
+    Yes,
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for Watched<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
+            let one_less = |open: usize| Some(open.saturating_sub(1));
+            let _ = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        }
+        self.inner.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            let Some(message) = self.inner.receive().await else {
+                self.gone.cancel();
+                return None;
+            };
+            match (&message, &self.begun) {
+                (JsonRpcMessage::Request(_), _) => {
+                    self.begun = Begun::Yes;
+                    self.open.fetch_add(1, Ordering::Relaxed);
+                }
+                // The SDK takes anything but a request at the beginning for the end of it.
+                (_, Begun::NotYet) => continue,
+                (_, Begun::Yes) => {}
+            }
+            return Some(message);
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
