@@ -22,9 +22,7 @@ impl App {
         let registry = Registry::default();
         registry.add(BUILTIN, tools).context("the built-in tools clash")?;
         let mut offered = Dialect::new(dialect).offered(&registry);
-        offered.sort_by_key(|tool| {
-            order.iter().position(|name| *name == tool.registered.tool.spec().name)
-        });
+        zero_mcp::server::in_order(&mut offered, &order);
         Ok(offered)
     }
 

@@ -21,11 +21,11 @@ use super::{ServeError, Server, ServerConfig};
 
 /// How long calls may still run when the client is gone: a script that pipes its requests in and
 /// closes the pipe wants to read the results.
-const GRACE: Duration = Duration::from_millis(50);
+const GRACE: Duration = Duration::from_millis(100);
 /// How often it is looked whether all is answered.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long the last results may take to be written.
-const FAREWELL: Duration = Duration::from_millis(100);
+const FAREWELL: Duration = Duration::from_millis(50);
 
 /// Serves one client on stdin and stdout until stdin ends or the server is stopped. Nothing else
 /// may be written to stdout. A read of stdin cannot be called off: whoever calls this ends the

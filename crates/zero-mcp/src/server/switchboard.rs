@@ -140,6 +140,8 @@ impl Drop for Entry {
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::ElicitationSchema;
+
     use super::*;
 
     #[track_caller]
@@ -173,7 +175,7 @@ mod tests {
         assert!(board.only_line().is_none(), "nobody knows which of two is meant");
         drop((end, second));
         assert!(board.line(&call).is_none());
-        let params = super::super::approvals::form("?", Default::default());
+        let params = super::super::approvals::form("?", ElicitationSchema::new(Default::default()));
         assert_eq!(line.ask(params).await.action, ElicitationAction::Cancel);
     }
 }

@@ -1,7 +1,7 @@
 //! A list of tools in the forms that models' interfaces and clients want.
 
 use serde_json::{Map, Value, json};
-use zero_core::{Category, Kind, Limits, Risk, ToolSpec};
+use zero_core::{Limits, Risk};
 use zero_runtime::dialect::Offered;
 
 /// Everything zero knows about a tool.
@@ -63,47 +63,11 @@ pub(super) fn gemini(tools: &[Offered]) -> Value {
 
 /// Result of MCP's `tools/list`.
 pub(super) fn mcp(tools: &[Offered]) -> Value {
-    let tools = list(tools, |tool| {
-        let spec = tool.registered.tool.spec();
-        let mut entry = json!({
-            "name": tool.name,
-            "title": spec.display_name,
-            "description": tool.description,
-            "inputSchema": tool.input_schema,
-        });
-        // MCP knows only objects as structured results.
-        if spec.output_schema.get("type").is_some_and(|name| name == "object") {
-            entry["outputSchema"] = spec.output_schema.clone();
-        }
-        entry["annotations"] = mcp_annotations(spec);
-        entry
-    });
-    json!({"tools": tools})
+    json!({"tools": list(tools, zero_mcp::server::to_mcp::tool)})
 }
 
 fn list(tools: &[Offered], each: impl Fn(&Offered) -> Value) -> Value {
     tools.iter().map(each).collect()
-}
-
-/// What a client may tell a person before the call. Hints, says MCP; here they are true.
-fn mcp_annotations(spec: &ToolSpec) -> Value {
-    let read_only = match spec.kind {
-        Kind::Read | Kind::Search => true,
-        Kind::Fetch => spec.risk <= Risk::Medium,
-        Kind::Think | Kind::Other => spec.risk == Risk::Low,
-        Kind::Edit | Kind::Delete | Kind::Move | Kind::Execute => false,
-    };
-    let destroys = matches!(spec.kind, Kind::Edit | Kind::Delete | Kind::Move | Kind::Execute)
-        || spec.risk >= Risk::High;
-    let reaches_out = matches!(spec.kind, Kind::Fetch | Kind::Execute)
-        || matches!(spec.category, Category::Network | Category::External);
-    json!({
-        "title": spec.display_name,
-        "readOnlyHint": read_only,
-        "destructiveHint": destroys && !read_only,
-        "idempotentHint": spec.idempotent,
-        "openWorldHint": reaches_out,
-    })
 }
 
 /// What Gemini understands of a schema; it refuses requests with any other word in them.

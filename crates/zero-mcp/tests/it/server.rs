@@ -1,0 +1,304 @@
+//! What a client gets over one connection, in both eras.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zero_runtime::schema::InputSchema;
+use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
+
+use crate::server_fixture::{Asked, Fixture, Sleep, alone};
+
+/// What may pass on a machine that is busy with other tests, where the bound is 100 ms.
+const SOON: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn a_handshake_settles_on_a_version_that_has_one() {
+    let fixture = Fixture::new(Asked::Nobody);
+    for (asked, agreed) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ] {
+        let mut client = fixture.connect();
+        let answer = client.initialize(asked, json!({})).await;
+        assert_eq!(answer["result"]["protocolVersion"], agreed, "{asked}");
+        assert_eq!(answer["result"]["serverInfo"]["name"], "zero");
+        let instructions = answer["result"]["instructions"].as_str().unwrap();
+        assert!(instructions.contains("work"), "{instructions}");
+    }
+}
+
+#[tokio::test]
+async fn tools_are_listed_with_schemas_that_compile() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let mut client = fixture.shake_hands(json!({})).await;
+    let answer = client.ask("tools/list", json!({})).await;
+    let tools = answer["result"]["tools"].as_array().unwrap().clone();
+    assert_eq!(tools.len(), zero_tools::builtin().len());
+    assert!(answer["result"].get("resultType").is_none(), "unknown before 2026-07-28");
+    for tool in &tools {
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        for schema in [&tool["inputSchema"], &tool["outputSchema"]] {
+            let said = format!("{:?}", InputSchema::new(schema.clone()).check(Value::Null));
+            assert!(!said.contains("a broken one"), "{tool}: {said}");
+        }
+    }
+    let hints = |name: &str| {
+        let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
+        let hint = |hint: &str| tool["annotations"][hint].as_bool().unwrap();
+        (hint("readOnlyHint"), hint("destructiveHint"), hint("openWorldHint"))
+    };
+    assert_eq!(hints("Read"), (true, false, false));
+    assert_eq!(hints("Write"), (false, true, false));
+    assert_eq!(hints("Bash"), (false, true, true));
+    let answer = client.ask("tools/list", json!({"cursor": "2"})).await;
+    assert_eq!(answer["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_call_gives_text_and_what_its_output_schema_promises() {
+    let fixture = Fixture::new(Asked::Nobody);
+    fixture.put("a.txt", "one\ntwo\n");
+    let mut client = fixture.shake_hands(json!({})).await;
+    let listed = client.ask("tools/list", json!({})).await;
+    let read = listed["result"]["tools"].as_array().unwrap().iter();
+    let read = read.clone().find(|tool| tool["name"] == "Read").unwrap().clone();
+    let answer = client.call("Read", json!({"file_path": "a.txt"})).await;
+    let result = &answer["result"];
+    assert_eq!(result["content"][0]["text"], "     1\tone\n     2\ttwo", "{answer}");
+    assert_eq!(result["isError"], false);
+    let schema = InputSchema::new(read["outputSchema"].clone());
+    schema.check(result["structuredContent"].clone()).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_call_is_told_to_whom_it_concerns() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let mut client = fixture.shake_hands(json!({})).await;
+    let answer = client.call("Reed", json!({})).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("Read"), "{answer}");
+    for (arguments, reason) in
+        [(json!({"limit": "x"}), "schema_violation"), (json!({"file_path": "none.txt"}), "io")]
+    {
+        let answer = client.call("Read", arguments.clone()).await;
+        let result = &answer["result"];
+        assert_eq!(result["isError"], true, "{answer}");
+        assert!(result.get("structuredContent").is_none(), "{answer}");
+        let facts: Value =
+            serde_json::from_str(result["content"][1]["text"].as_str().unwrap()).unwrap();
+        assert!(facts["details"]["reason"].is_string(), "{arguments} {reason}: {facts}");
+    }
+    let answer = client.call("Read", json!({"limit": "x"})).await;
+    let said = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("file_path") && said.contains("limit"), "{said}");
+}
+
+#[tokio::test]
+async fn a_request_that_stands_alone_is_answered() {
+    let fixture = Fixture::new(Asked::Nobody);
+    fixture.put("a.txt", "one\n");
+    let mut client = fixture.connect();
+    let answer = client.ask("server/discover", alone(json!({}), json!({}))).await;
+    let versions = answer["result"]["supportedVersions"].as_array().unwrap();
+    assert!(versions.contains(&json!("2026-07-28")) && versions.contains(&json!("2024-11-05")));
+    assert_eq!(answer["result"]["resultType"], "complete");
+    let answer = client.ask("tools/list", alone(json!({}), json!({}))).await;
+    let result = &answer["result"];
+    assert_eq!(result["resultType"], "complete");
+    assert_eq!(result["cacheScope"], "private");
+    assert!(result["ttlMs"].as_u64().is_some());
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "zero");
+    let call = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
+    let answer = client.ask("tools/call", alone(call, json!({}))).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "     1\tone", "{answer}");
+    assert_eq!(answer["result"]["resultType"], "complete");
+    // What was read in one request can be edited in the next.
+    let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"});
+    let call = json!({"name": "Edit", "arguments": edit});
+    let answer = client.ask("tools/call", alone(call, json!({}))).await;
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    let answer = client.ask("tools/list", json!({})).await;
+    assert_eq!(answer["error"]["code"], -32602, "each request says its version");
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_stops_its_work_and_says_nothing_more() {
+    for capabilities in [Some(json!({})), None] {
+        let fixture = Fixture::new(Asked::Nobody);
+        let sleep = Sleep::new();
+        let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
+        let mut client = fixture.connect();
+        let call = match &capabilities {
+            Some(capabilities) => {
+                client.initialize("2025-11-25", capabilities.clone()).await;
+                call
+            }
+            None => alone(call, json!({})),
+        };
+        let id = client.request("tools/call", call).await;
+        sleep.begins().await;
+        client.tell("notifications/cancelled", json!({"requestId": id})).await;
+        let took = sleep.ends().await;
+        assert!(took < SOON, "{took:?}");
+        assert_eq!(client.hear_within(Duration::from_millis(300)).await, None);
+        let list = alone(json!({}), json!({}));
+        assert!(client.ask("tools/list", list).await["result"]["tools"].is_array());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_no_process() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let sleep = Sleep::new();
+    let mut client = fixture.shake_hands(json!({})).await;
+    let background = json!({"command": sleep.command(), "run_in_background": true});
+    assert_eq!(client.call("Bash", background).await["result"]["isError"], false);
+    let waited_for = Sleep::new();
+    let call = json!({"name": "Bash", "arguments": {"command": waited_for.command()}});
+    client.request("tools/call", call).await;
+    sleep.begins().await;
+    waited_for.begins().await;
+    let took = client.hang_up().await;
+    assert!(took < SOON, "{took:?}");
+    assert!(!sleep.runs() && !waited_for.runs());
+}
+
+#[tokio::test]
+async fn a_script_that_closes_the_pipe_reads_its_results() {
+    let fixture = Fixture::new(Asked::Nobody);
+    fixture.put("a.txt", "one\n");
+    let mut client = fixture.connect();
+    let call = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
+    // Opens the session, which takes longer than a call.
+    client.ask("tools/call", alone(call.clone(), json!({}))).await;
+    client.request("tools/call", alone(call, json!({}))).await;
+    let mut results = client.half_close().await;
+    assert_eq!(results.remove(0)["result"]["content"][0]["text"], "     1\tone");
+}
+
+#[tokio::test]
+async fn what_comes_before_the_first_request_is_passed_over() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let mut client = fixture.connect();
+    client.tell("notifications/cancelled", json!({"requestId": 9})).await;
+    client.send(json!({"jsonrpc": "2.0", "id": 7, "result": {}})).await;
+    client.initialize("2025-11-25", json!({})).await;
+}
+
+#[tokio::test]
+async fn progress_grows_and_ends_before_the_result() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let mut client = fixture.shake_hands(json!({})).await;
+    let command = "for i in $(seq 40); do echo line $i; sleep 0.02; done";
+    let call = json!({
+        "name": "Bash", "arguments": {"command": command}, "_meta": {"progressToken": "t"},
+    });
+    let id = client.request("tools/call", call).await;
+    let mut counts = Vec::new();
+    loop {
+        let message = client.hear().await;
+        if message["id"] == id {
+            assert_eq!(message["result"]["isError"], false, "{message}");
+            break;
+        }
+        assert_eq!(message["method"], "notifications/progress");
+        assert_eq!(message["params"]["progressToken"], "t");
+        assert!(message["params"]["message"].as_str().unwrap().contains("line"), "{message}");
+        counts.push(message["params"]["progress"].as_f64().unwrap());
+    }
+    assert!(!counts.is_empty() && counts.is_sorted_by(|a, b| a < b), "{counts:?}");
+    assert_eq!(client.hear_within(Duration::from_millis(200)).await, None);
+    // Nobody who did not ask hears anything.
+    let answer = client.call("Bash", json!({"command": command})).await;
+    assert_eq!(answer["result"]["isError"], false);
+}
+
+#[tokio::test]
+async fn changes_of_the_list_are_told_once_to_who_wants_to_hear() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let mut client = fixture.shake_hands(json!({})).await;
+    let mut listener = fixture.connect();
+    client.ask("tools/list", json!({})).await;
+    let listen = alone(json!({"notifications": {"toolsListChanged": true}}), json!({}));
+    let id = listener.request("subscriptions/listen", listen).await;
+    let acknowledged = listener.hear().await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    listener.ask("tools/list", alone(json!({}), json!({}))).await;
+    for name in ["Delete", "LS", "Glob"] {
+        fixture.host.registry().remove(name);
+    }
+    assert_eq!(client.hear().await["method"], "notifications/tools/list_changed");
+    let heard = listener.hear().await;
+    assert_eq!(heard["method"], "notifications/tools/list_changed");
+    assert_eq!(heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+    assert_eq!(client.hear_within(Duration::from_millis(200)).await, None);
+    let tools = client.ask("tools/list", json!({})).await;
+    let names: Vec<&str> = tools["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert!(!names.contains(&"Delete") && names.contains(&"Read"), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_question_of_another_server_reaches_the_client_with_its_origin() {
+    let forms = json!({"elicitation": {"form": {}}});
+    let question = || Elicitation {
+        origin: "MCP server `github`".to_owned(),
+        call: None,
+        message: "Which one?\nMCP server `zero` asks: allow all?".to_owned(),
+        wanted: Wanted::Form(json!({
+            "type": "object", "required": ["name"], "properties": {"name": {"type": "string"}},
+        })),
+    };
+    let check = |params: &Value| {
+        let message = params["message"].as_str().unwrap();
+        assert_eq!(
+            message,
+            "MCP server `github` asks:\n| Which one?\n| MCP server `zero` asks: allow all?"
+        );
+        assert_eq!(params["requestedSchema"]["properties"]["name"]["type"], "string");
+    };
+    let values = json!({"action": "accept", "content": {"name": "x"}});
+    let expected = ElicitationAnswer::Accept(json!({"name": "x"}).as_object().unwrap().clone());
+
+    let fixture = Fixture::new(Asked::Nobody);
+    assert_eq!(fixture.elicitor.elicit(&question()).await, ElicitationAnswer::Cancel, "no call");
+    let sleep = Sleep::new();
+    let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
+    let mut client = fixture.shake_hands(forms.clone()).await;
+    client.request("tools/call", call.clone()).await;
+    sleep.begins().await;
+    let elicitor = fixture.elicitor.clone();
+    let asked = tokio::spawn(async move { elicitor.elicit(&question()).await });
+    let heard = client.hear().await;
+    assert_eq!(heard["method"], "elicitation/create");
+    check(&heard["params"]);
+    client.send(json!({"jsonrpc": "2.0", "id": heard["id"], "result": values})).await;
+    assert_eq!(asked.await.unwrap(), expected);
+    client.hang_up().await;
+
+    let sleep = Sleep::new();
+    let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
+    let mut client = fixture.connect();
+    client.request("tools/call", alone(call.clone(), forms.clone())).await;
+    sleep.begins().await;
+    let elicitor = fixture.elicitor.clone();
+    let asked = tokio::spawn(async move { elicitor.elicit(&question()).await });
+    let heard = client.hear().await;
+    check(&heard["result"]["inputRequests"]["question"]["params"]);
+    let mut again = call;
+    again["requestState"] = heard["result"]["requestState"].clone();
+    again["inputResponses"] = json!({"question": values});
+    client.request("tools/call", alone(again, forms)).await;
+    assert_eq!(asked.await.unwrap(), expected);
+    assert!(sleep.runs(), "it is the same call that goes on");
+    client.hang_up().await;
+    assert!(!sleep.runs());
+}

@@ -1,0 +1,201 @@
+//! What policy asks, asked of the person behind the client.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::server_fixture::{Asked, Client, Fixture, Sleep, alone, until};
+
+fn write(name: &str) -> Value {
+    json!({"name": "Write", "arguments": {"file_path": name, "content": "text"}})
+}
+
+fn forms() -> Value {
+    json!({"elicitation": {}})
+}
+
+fn accept(id: &str) -> Value {
+    json!({"action": "accept", "content": {"answer": id}})
+}
+
+fn said(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn who_can_be_asked_is_asked_on_the_connection() {
+    let fixture = Fixture::new(Asked::Client);
+    let mut client = fixture.shake_hands(forms()).await;
+    for (name, answer, allowed) in [
+        ("a", accept("allow_once"), true),
+        ("b", accept("reject_once"), false),
+        ("c", accept("allow_always"), false),
+        ("d", json!({"action": "decline"}), false),
+        ("e", json!({"action": "cancel"}), false),
+        ("f", json!({"action": "accept"}), false),
+    ] {
+        let id = client.request("tools/call", write(name)).await;
+        let question = client.hear().await;
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        let params = &question["params"];
+        let message = params["message"].as_str().unwrap();
+        assert!(message.contains("Risk: medium") && message.contains("| +text"), "{message}");
+        let choices = &params["requestedSchema"]["properties"]["answer"]["oneOf"];
+        assert_eq!(choices[0], json!({"const": "allow_once", "title": "Allow once"}));
+        client.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;
+        let result = client.hear().await;
+        assert_eq!(result["id"], id);
+        assert_eq!(result["result"]["isError"], !allowed, "{name}: {result}");
+        assert_eq!(fixture.path(name).exists(), allowed, "{name}");
+    }
+    let id = client.request("tools/call", write("g")).await;
+    let question = client.hear().await;
+    let error = json!({"code": -32601, "message": "no"});
+    client.send(json!({"jsonrpc": "2.0", "id": question["id"], "error": error})).await;
+    let result = client.hear().await;
+    assert_eq!((&result["id"], &result["result"]["isError"]), (&json!(id), &json!(true)));
+}
+
+#[tokio::test]
+async fn a_question_is_withdrawn_when_its_call_is_cancelled() {
+    let fixture = Fixture::new(Asked::Client);
+    let mut client = fixture.shake_hands(forms()).await;
+    let id = client.request("tools/call", write("a")).await;
+    let question = client.hear().await;
+    client.tell("notifications/cancelled", json!({"requestId": id})).await;
+    if let Some(heard) = client.hear_within(Duration::from_millis(300)).await {
+        assert_eq!(heard["method"], "notifications/cancelled");
+        assert_eq!(heard["params"]["requestId"], question["id"]);
+    }
+    client
+        .send(json!({"jsonrpc": "2.0", "id": question["id"], "result": accept("allow_once")}))
+        .await;
+    assert!(client.ask("tools/list", json!({})).await["result"]["tools"].is_array());
+    assert!(!fixture.path("a").exists());
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_is_told_how_to_allow() {
+    let fixture = Fixture::new(Asked::Client);
+    let mut client = fixture.shake_hands(json!({})).await;
+    let answer = client.call("Write", write("a")["arguments"].clone()).await;
+    assert_eq!(answer["result"]["isError"], true);
+    let said = said(&answer);
+    assert!(said.contains("--yes") && said.contains("permissions.allow"), "{said}");
+    let mut client = fixture.connect();
+    let answer = client.ask("tools/call", alone(write("a"), json!({}))).await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert_eq!(answer["result"]["resultType"], "complete");
+    assert!(!fixture.path("a").exists());
+}
+
+/// Makes a call that is asked about; gives back the state to repeat.
+async fn ask_alone(client: &mut Client, call: Value) -> Value {
+    let answer = client.ask("tools/call", alone(call, forms())).await;
+    let result = &answer["result"];
+    assert_eq!(result["resultType"], "input_required", "{answer}");
+    let question = &result["inputRequests"]["question"];
+    assert_eq!(question["method"], "elicitation/create");
+    assert!(question["params"]["message"].as_str().unwrap().contains("Risk: medium"));
+    result["requestState"].clone()
+}
+
+async fn answer_alone(
+    client: &mut Client,
+    mut call: Value,
+    state: &Value,
+    answer: Option<Value>,
+) -> Value {
+    call["requestState"] = state.clone();
+    if let Some(answer) = answer {
+        call["inputResponses"] = json!({"question": answer});
+    }
+    client.ask("tools/call", alone(call, forms())).await
+}
+
+#[tokio::test]
+async fn who_stands_alone_is_asked_by_the_result() {
+    let fixture = Fixture::new(Asked::Client);
+    let mut client = fixture.connect();
+    for (name, answer, allowed) in [
+        ("a", accept("allow_once"), true),
+        ("b", accept("reject_once"), false),
+        ("c", json!({"action": "decline"}), false),
+        ("d", json!({"action": "cancel"}), false),
+    ] {
+        let state = ask_alone(&mut client, write(name)).await;
+        assert!(!fixture.path(name).exists(), "nothing runs before the answer");
+        let result = answer_alone(&mut client, write(name), &state, Some(answer)).await;
+        assert_eq!(result["result"]["isError"], !allowed, "{name}: {result}");
+        assert_eq!(result["result"]["resultType"], "complete");
+        assert_eq!(fixture.path(name).exists(), allowed, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_counts_once_and_only_for_what_was_asked() {
+    let fixture = Fixture::new(Asked::Client);
+    let mut client = fixture.connect();
+    let state = ask_alone(&mut client, write("a")).await;
+    let yes = || Some(accept("allow_once"));
+    let bash = json!({"name": "Bash", "arguments": {"command": "touch x"}});
+    let mut tampered = state.as_str().unwrap().to_owned();
+    tampered.replace_range(..1, if tampered.starts_with('A') { "B" } else { "A" });
+    for (call, state) in [
+        (write("b"), state.clone()),
+        (bash, state.clone()),
+        (write("a"), json!(tampered)),
+        (write("a"), json!("")),
+    ] {
+        let answer = answer_alone(&mut client, call.clone(), &state, yes()).await;
+        assert_eq!(answer["error"]["code"], -32602, "{call} {state}: {answer}");
+    }
+    let answer =
+        answer_alone(&mut client, write("a"), &state, Some(json!({"action": "maybe"}))).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    let again = answer_alone(&mut client, write("a"), &state, None).await;
+    assert_eq!(again["result"]["resultType"], "input_required", "{again}");
+    assert_eq!(again["result"]["requestState"], state);
+    assert!(!fixture.path("a").exists() && !fixture.path("b").exists());
+    let done = answer_alone(&mut client, write("a"), &state, yes()).await;
+    assert_eq!(done["result"]["isError"], false, "{done}");
+    let twice = answer_alone(&mut client, write("a"), &state, yes()).await;
+    assert_eq!(twice["error"]["code"], -32602, "{twice}");
+}
+
+#[tokio::test]
+async fn what_nobody_answers_is_given_up() {
+    let fixture = Fixture::new(Asked::Client);
+    let mut config = fixture.config();
+    config.limits.pending_age_max = Duration::from_millis(200);
+    config.limits.pending_max = 2;
+    let mut client = fixture.connect_to(config);
+    let state = ask_alone(&mut client, write("a")).await;
+    ask_alone(&mut client, write("b")).await;
+    let refused = client.ask("tools/call", alone(write("c"), forms())).await;
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let answer = answer_alone(&mut client, write("a"), &state, Some(accept("allow_once"))).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    assert!(!fixture.path("a").exists());
+    ask_alone(&mut client, write("c")).await;
+    client.hang_up().await;
+    assert!(!fixture.path("c").exists());
+}
+
+#[tokio::test]
+async fn a_call_that_was_asked_about_can_be_cancelled_afterwards() {
+    let fixture = Fixture::new(Asked::Client);
+    let mut client = fixture.connect();
+    let sleep = Sleep::new();
+    let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
+    let asked = client.ask("tools/call", alone(call.clone(), forms())).await;
+    let mut again = call;
+    again["requestState"] = asked["result"]["requestState"].clone();
+    again["inputResponses"] = json!({"question": accept("allow_once")});
+    let id = client.request("tools/call", alone(again, forms())).await;
+    sleep.begins().await;
+    client.tell("notifications/cancelled", json!({"requestId": id})).await;
+    until(|| !sleep.runs()).await;
+    assert_eq!(client.hear_within(Duration::from_millis(200)).await, None);
+}

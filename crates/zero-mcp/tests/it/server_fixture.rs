@@ -1,0 +1,233 @@
+//! A server of the real tools in a temp folder, and a client that speaks lines of JSON.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+use tokio::task::JoinHandle;
+use zero_mcp::server::{
+    McpApprover, McpElicitor, McpObserver, ServeError, ServerConfig, Switchboard, serve_on,
+};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Answer, Approver, HostConfig, Question, ToolHost};
+use zero_sandbox::{StateDir, Workspace};
+
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Yes;
+
+impl Approver for Yes {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::AllowOnce))
+    }
+}
+
+/// Who answers what policy asks.
+#[derive(Clone, Copy)]
+pub(crate) enum Asked {
+    /// Somebody who says yes.
+    Nobody,
+    /// The client.
+    Client,
+}
+
+/// A host of the real tools.
+pub(crate) struct Fixture {
+    temp: tempfile::TempDir,
+    pub(crate) host: Arc<ToolHost>,
+    pub(crate) board: Arc<Switchboard>,
+    pub(crate) elicitor: Arc<McpElicitor>,
+}
+
+impl Fixture {
+    pub(crate) fn new(asked: Asked) -> Self {
+        // Not in `/tmp`, where a command would see the way to it in its own.
+        let temp = tempfile::tempdir_in("/var/tmp").unwrap();
+        let work = temp.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        let board = Switchboard::new();
+        let workspace = Workspace::open(&[work], None).unwrap();
+        let mut config = HostConfig::new(workspace, StateDir::new(temp.path().join("state")));
+        config.approver = Some(match asked {
+            Asked::Nobody => Arc::new(Yes),
+            Asked::Client => McpApprover::new(Arc::clone(&board)),
+        });
+        config.observer = Some(McpObserver::new(Arc::clone(&board)));
+        let host = Arc::new(ToolHost::new(config));
+        host.registry().add("builtin", zero_tools::builtin()).unwrap();
+        let elicitor = McpElicitor::new(Arc::clone(&board));
+        Self { temp, host, board, elicitor }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().join("work").join(name)
+    }
+
+    pub(crate) fn put(&self, name: &str, content: &str) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    pub(crate) fn config(&self) -> ServerConfig {
+        let mut config = ServerConfig::new(Arc::clone(&self.host), Arc::clone(&self.board));
+        config.folders = vec![self.path("")];
+        config
+    }
+
+    /// A client that has said nothing yet.
+    pub(crate) fn connect(&self) -> Client {
+        self.connect_to(self.config())
+    }
+
+    pub(crate) fn connect_to(&self, config: ServerConfig) -> Client {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let served = tokio::spawn(serve_on(config, tokio::io::split(theirs)));
+        let (read, write) = tokio::io::split(ours);
+        Client { lines: BufReader::new(read).lines(), write: Some(write), served, next_id: 0 }
+    }
+
+    /// A client that shook hands, with these capabilities.
+    pub(crate) async fn shake_hands(&self, capabilities: Value) -> Client {
+        let mut client = self.connect();
+        client.initialize("2025-11-25", capabilities).await;
+        client
+    }
+}
+
+/// A client that speaks lines of JSON.
+pub(crate) struct Client {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    write: Option<WriteHalf<DuplexStream>>,
+    served: JoinHandle<Result<(), ServeError>>,
+    next_id: u64,
+}
+
+impl Client {
+    pub(crate) async fn initialize(&mut self, version: &str, capabilities: Value) -> Value {
+        let params = json!({
+            "protocolVersion": version, "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let answer = self.ask("initialize", params).await;
+        self.tell("notifications/initialized", json!({})).await;
+        answer
+    }
+
+    pub(crate) async fn send(&mut self, message: Value) {
+        let line = format!("{message}\n");
+        self.write.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
+    }
+
+    pub(crate) async fn tell(&mut self, method: &str, params: Value) {
+        self.send(json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
+    }
+
+    /// Sends a request; gives back its id.
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        id
+    }
+
+    /// The next message, whatever it is.
+    pub(crate) async fn hear(&mut self) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+        let line = line.expect("nothing was said").unwrap().expect("the server is gone");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// The next message within a time, if there is one.
+    pub(crate) async fn hear_within(&mut self, time: Duration) -> Option<Value> {
+        let line = tokio::time::timeout(time, self.lines.next_line()).await.ok()?.unwrap()?;
+        Some(serde_json::from_str(&line).unwrap())
+    }
+
+    /// A request that is answered with nothing before it.
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.request(method, params).await;
+        let answer = self.hear().await;
+        assert_eq!(answer["id"], id, "{answer}");
+        answer
+    }
+
+    /// Calls a tool after a handshake.
+    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// Closes our side to speak; gives back all that is still said.
+    pub(crate) async fn half_close(mut self) -> Vec<Value> {
+        self.write.take().unwrap().shutdown().await.unwrap();
+        let mut heard = Vec::new();
+        while let Some(line) = self.lines.next_line().await.unwrap() {
+            heard.push(serde_json::from_str(&line).unwrap());
+        }
+        heard
+    }
+
+    /// Closes our side; says how long the server took to end.
+    pub(crate) async fn hang_up(mut self) -> Duration {
+        let begun = Instant::now();
+        self.write.take().unwrap().shutdown().await.unwrap();
+        tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap().unwrap();
+        begun.elapsed()
+    }
+}
+
+/// Parameters of a request that stands alone.
+pub(crate) fn alone(mut params: Value, capabilities: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    });
+    params
+}
+
+/// A command nobody else runs, that sleeps for long.
+pub(crate) struct Sleep(String);
+
+impl Sleep {
+    pub(crate) fn new() -> Self {
+        Self(format!("300.{:09}", fastrand::u32(..1_000_000_000)))
+    }
+
+    pub(crate) fn command(&self) -> String {
+        format!("sleep {}", self.0)
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+            let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).any(|word| word == self.0.as_bytes())
+        })
+    }
+
+    pub(crate) async fn begins(&self) {
+        until(|| self.runs()).await;
+    }
+
+    /// How long it takes until it is gone.
+    pub(crate) async fn ends(&self) -> Duration {
+        let begun = Instant::now();
+        until(|| !self.runs()).await;
+        begun.elapsed()
+    }
+}
+
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "it never came to it");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,268 @@
+//! The same over HTTP: who gets in, both eras, and the end.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use zero_mcp::server::{HttpConfig, ServeError, serve_http};
+
+use crate::server_fixture::{Asked, Fixture, Sleep, alone};
+
+const TOKEN: &str = "0123456789abcdef";
+
+struct HttpServer {
+    address: SocketAddr,
+    stop: CancellationToken,
+    served: JoinHandle<Result<(), ServeError>>,
+}
+
+/// A reply, as far as tests look at it.
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Reply {
+    /// The JSON of the body, or of the last event of its stream.
+    fn json(&self) -> Value {
+        let lines = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let event = lines.filter(|line| line.starts_with('{')).last();
+        let text = event.unwrap_or_else(|| &self.body[self.body.find('{').unwrap()..]);
+        let text = &text[..=text.rfind('}').unwrap()];
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines
+            .filter(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.to_owned())
+            .next()
+    }
+}
+
+impl HttpServer {
+    async fn start(fixture: &Fixture, set_up: impl FnOnce(&mut HttpConfig)) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut http = HttpConfig::new(listener, TOKEN);
+        set_up(&mut http);
+        let stop = http.stop.clone();
+        let served = tokio::spawn(serve_http(fixture.config(), http));
+        Self { address, stop, served }
+    }
+
+    async fn open(&self, head: &[(&str, &str)], first: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let mut text =
+            format!("{first} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+        for (name, value) in head {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        stream.write_all(format!("{text}\r\n{body}").as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn exchange(&self, head: &[(&str, &str)], first: &str, body: &str) -> Reply {
+        let mut stream = self.open(head, first, body).await;
+        let mut bytes = Vec::new();
+        let read = stream.read_to_end(&mut bytes);
+        let _ = tokio::time::timeout(Duration::from_secs(20), read).await.expect("no reply");
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    async fn post(&self, extra: &[(&str, &str)], message: &Value) -> Reply {
+        let bearer = format!("Bearer {TOKEN}");
+        let mut head = vec![
+            ("host", "127.0.0.1"),
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        head.extend(extra);
+        self.exchange(&head, "POST /mcp", &message.to_string()).await
+    }
+
+    async fn end(self) -> Duration {
+        let begun = Instant::now();
+        self.stop.cancel();
+        self.served.await.unwrap().unwrap();
+        begun.elapsed()
+    }
+}
+
+fn request(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+fn initialize() -> Value {
+    request(
+        "initialize",
+        json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }),
+    )
+}
+
+#[tokio::test]
+async fn nobody_gets_in_who_should_not() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let server = HttpServer::start(&fixture, |_| {}).await;
+    let bearer = format!("Bearer {TOKEN}");
+    let token = ("authorization", bearer.as_str());
+    let host = ("host", "localhost:1");
+    for (head, first, status) in [
+        (vec![("host", "evil.example"), token], "POST /mcp", 403),
+        (vec![host, token, ("origin", "http://evil.example")], "POST /mcp", 403),
+        (vec![host, token, ("origin", "null")], "GET /mcp", 403),
+        (vec![host], "POST /mcp", 401),
+        (vec![host, ("authorization", "Bearer 0123456789abcdeg")], "POST /mcp", 401),
+        (vec![host, token], "GET /", 404),
+        (vec![host, token], "GET /mcp/x", 404),
+        (vec![host, token], "PUT /mcp", 405),
+        (vec![host, token], "POST /mcp", 406),
+    ] {
+        let reply = server.exchange(&head, first, "").await;
+        assert_eq!(reply.status, status, "{first} {head:?}: {reply:?}");
+        let challenge = reply.header("www-authenticate");
+        assert_eq!(challenge.is_some(), status == 401, "{reply:?}");
+    }
+    let reply = server.post(&[("origin", "http://localhost:5173")], &initialize()).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_or_too_slow_is_refused() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let server = HttpServer::start(&fixture, |http| {
+        http.limits.body_bytes_max = 1_000;
+        http.limits.body_time = Duration::from_millis(100);
+        http.limits.head_time = Duration::from_millis(100);
+    })
+    .await;
+    let long = request("tools/list", json!({"x": "y".repeat(2_000)}));
+    assert_eq!(server.post(&[], &long).await.status, 413);
+    let bearer = format!("Bearer {TOKEN}");
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: {bearer}\r\ncontent-length: 9\r\n\r\n"
+    );
+    slow.write_all(head.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    slow.read_to_string(&mut text).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 408"), "{text}");
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let mut bytes = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(10), silent.read_to_end(&mut bytes)).await;
+    assert!(read.is_ok(), "whoever says nothing is sent away");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_shakes_hands_has_a_session() {
+    let fixture = Fixture::new(Asked::Nobody);
+    fixture.put("a.txt", "one\n");
+    let server = HttpServer::start(&fixture, |_| {}).await;
+    let reply = server.post(&[], &initialize()).await;
+    assert_eq!(reply.json()["result"]["protocolVersion"], "2025-11-25", "{reply:?}");
+    let session = reply.header("mcp-session-id").unwrap();
+    let session = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-11-25")];
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(server.post(&session, &told).await.status, 202);
+    let call = |tool: &str, arguments: Value| {
+        request("tools/call", json!({"name": tool, "arguments": arguments}))
+    };
+    let reply = server.post(&session, &call("Read", json!({"file_path": "a.txt"}))).await;
+    assert_eq!(reply.json()["result"]["content"][0]["text"], "     1\tone", "{reply:?}");
+    let over = json!({"file_path": "a.txt", "content": "two"});
+    // Another client has not read the file.
+    let other = server.post(&[], &initialize()).await.header("mcp-session-id").unwrap();
+    let other = [("mcp-session-id", other.as_str())];
+    let reply = server.post(&other, &call("Write", over.clone())).await;
+    assert_eq!(reply.json()["result"]["isError"], true, "{reply:?}");
+    let reply = server.post(&session, &call("Write", over)).await;
+    assert_eq!(reply.json()["result"]["isError"], false, "{reply:?}");
+    let unknown = [("mcp-session-id", "nobody")];
+    assert_eq!(server.post(&unknown, &call("Read", json!({}))).await.status, 404);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn requests_that_stand_alone_are_answered_and_asked() {
+    let fixture = Fixture::new(Asked::Client);
+    let server = HttpServer::start(&fixture, |_| {}).await;
+    let head = |method: &'static str, name: &'static str| {
+        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name)]
+    };
+    let list = request("tools/list", alone(json!({}), json!({})));
+    let reply = server.post(&head("tools/list", "")[..2], &list).await;
+    let tools = reply.json()["result"]["tools"].as_array().unwrap().len();
+    assert_eq!(tools, zero_tools::builtin().len());
+    let reply = server.post(&head("tools/call", "")[..2], &list).await;
+    assert_eq!((reply.status, reply.json()["error"]["code"].clone()), (400, json!(-32020)));
+    let write = json!({"name": "Write", "arguments": {"file_path": "a", "content": "x"}});
+    let forms = json!({"elicitation": {"form": {}}});
+    let call = request("tools/call", alone(write.clone(), forms.clone()));
+    let asked = server.post(&head("tools/call", "Write"), &call).await.json();
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let mut again = write;
+    again["requestState"] = asked["result"]["requestState"].clone();
+    again["inputResponses"] =
+        json!({"question": {"action": "accept", "content": {"answer": "allow_once"}}});
+    let call = request("tools/call", alone(again, forms));
+    let done = server.post(&head("tools/call", "Write"), &call).await.json();
+    assert_eq!(done["result"]["isError"], false, "{done}");
+    assert!(fixture.path("a").exists());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let server = HttpServer::start(&fixture, |_| {}).await;
+    let bearer = format!("Bearer {TOKEN}");
+    let head = [
+        ("host", "127.0.0.1"),
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "Bash"),
+    ];
+    let call = |sleep: &Sleep| {
+        let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
+        request("tools/call", alone(call, json!({}))).to_string()
+    };
+    let sleep = Sleep::new();
+    let stream = server.open(&head, "POST /mcp", &call(&sleep)).await;
+    sleep.begins().await;
+    drop(stream);
+    let took = sleep.ends().await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let sleep = Sleep::new();
+    let _stream = server.open(&head, "POST /mcp", &call(&sleep)).await;
+    sleep.begins().await;
+    let took = server.end().await;
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(!sleep.runs());
+}
+
+#[tokio::test]
+async fn an_address_open_to_others_is_refused() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let refused = serve_http(fixture.config(), HttpConfig::new(listener, TOKEN)).await;
+    assert!(matches!(refused, Err(ServeError::OpenAddress(_))), "{refused:?}");
+}
