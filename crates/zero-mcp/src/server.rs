@@ -113,8 +113,8 @@ pub enum ServeError {
         "`{0}` can be reached from other machines; bind to a loopback address such as 127.0.0.1, or say that this is wanted"
     )]
     OpenAddress(std::net::SocketAddr),
-    /// The socket failed.
-    #[error("could not serve on the socket")]
+    /// The socket, or stdin or stdout, failed.
+    #[error("could not use the connection")]
     Socket(#[source] std::io::Error),
 }
 

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
 use super::{ServeError, Server, ServerConfig};
+use crate::wire::{self, Limits, Lines, Troubles};
 
 /// How long calls may still run when the client is gone: a script that pipes its requests in and
 /// closes the pipe wants to read the results.
@@ -28,10 +29,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 const FAREWELL: Duration = Duration::from_millis(50);
 
 /// Serves one client on stdin and stdout until stdin ends or the server is stopped. Nothing else
-/// may be written to stdout. A read of stdin cannot be called off: whoever calls this ends the
-/// process afterwards without waiting for it.
+/// may be written to stdout.
 pub async fn serve_stdio(config: ServerConfig) -> Result<(), ServeError> {
-    serve_on(config, (tokio::io::stdin(), tokio::io::stdout())).await
+    let (input, output) = wire::stdio().map_err(ServeError::Socket)?;
+    let lines = Lines::<RoleServer>::new(input, output, Limits::default(), Troubles::default());
+    serve_on(config, lines).await
 }
 
 /// Serves one client on any transport.

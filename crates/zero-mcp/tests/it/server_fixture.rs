@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rmcp::RoleServer;
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
@@ -12,6 +13,7 @@ use tokio::task::JoinHandle;
 use zero_mcp::server::{
     McpApprover, McpElicitor, McpObserver, ServeError, ServerConfig, Switchboard, serve_on,
 };
+use zero_mcp::wire;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Answer, Approver, HostConfig, Question, ToolHost};
 use zero_sandbox::{StateDir, Workspace};
@@ -89,7 +91,14 @@ impl Fixture {
 
     pub(crate) fn connect_to(&self, config: ServerConfig) -> Client {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let served = tokio::spawn(serve_on(config, tokio::io::split(theirs)));
+        let (input, output) = tokio::io::split(theirs);
+        let lines = wire::Lines::<RoleServer>::new(
+            input,
+            output,
+            wire::Limits::default(),
+            wire::Troubles::default(),
+        );
+        let served = tokio::spawn(serve_on(config, lines));
         let (read, write) = tokio::io::split(ours);
         Client { lines: BufReader::new(read).lines(), write: Some(write), served, next_id: 0 }
     }
