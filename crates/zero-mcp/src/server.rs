@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{Implementation, ProtocolVersion, ServerCapabilities};
+use rmcp::model::{Implementation, MetaObject, ProtocolVersion, ServerCapabilities};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zero_core::ToolName;
@@ -41,6 +41,9 @@ pub use self::switchboard::Switchboard;
 use self::listing::Listing;
 use self::pending::Pending;
 use self::sessions::{LazySession, Sessions};
+
+/// Where a result says whose it is.
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// What a server is made of.
 pub struct ServerConfig {
@@ -133,6 +136,8 @@ struct Server {
     clients: Arc<Semaphore>,
     limits: ServerLimits,
     info: rmcp::model::ServerConfig,
+    /// Says in a result whose it is, to clients whose requests stand alone.
+    whose: MetaObject,
     /// Counts how often clients should list again.
     changes: watch::Receiver<u64>,
     stop: CancellationToken,
@@ -147,6 +152,10 @@ impl Server {
         let stop = stop.child_token();
         let listing =
             Arc::new(Listing::new(Arc::clone(host.registry()), Arc::clone(&dialect), order));
+        let info = info(&folders);
+        let mut whose = MetaObject::new();
+        let name = serde_json::to_value(&info.server_info).unwrap_or_default();
+        whose.0.insert(SERVER_INFO.to_owned(), name);
         let (told, changes) = watch::channel(0);
         let news = host.registry().changes();
         tokio::spawn(listing::watch(Arc::clone(&listing), news, told, stop.clone()));
@@ -161,7 +170,8 @@ impl Server {
             listeners: Semaphore::new(limits.listeners_max),
             clients: Arc::new(Semaphore::new(limits.sessions_max)),
             limits,
-            info: info(&folders),
+            info,
+            whose,
             changes,
             _end: stop.clone().drop_guard(),
             stop,

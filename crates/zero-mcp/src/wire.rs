@@ -12,7 +12,7 @@
 mod clean;
 mod envelope;
 mod intake;
-mod json;
+pub(crate) mod json;
 mod ledger;
 mod lines;
 mod outbox;

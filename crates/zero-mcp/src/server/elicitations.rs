@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use rmcp::model::{ElicitRequestParams, ElicitationAction};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use zero_runtime::schema::InputSchema;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 
@@ -41,15 +42,26 @@ impl Elicitor for McpElicitor {
             let Some(line) = self.line(elicitation) else { return ElicitationAnswer::Cancel };
             let Some(params) = params(elicitation, &line) else { return ElicitationAnswer::Cancel };
             let result = line.ask(params).await;
-            match (result.action, result.content) {
-                (ElicitationAction::Accept, Some(Value::Object(values))) => {
-                    ElicitationAnswer::Accept(values)
-                }
-                (ElicitationAction::Accept, None) => ElicitationAnswer::Accept(Default::default()),
-                (ElicitationAction::Decline, _) => ElicitationAnswer::Decline,
+            match result.action {
+                ElicitationAction::Accept => accepted(&elicitation.wanted, result.content),
+                ElicitationAction::Decline => ElicitationAnswer::Decline,
                 _ => ElicitationAnswer::Cancel,
             }
         })
+    }
+}
+
+/// What was filled in. Values that do not fit are none: whoever asked relies on their shape.
+fn accepted(wanted: &Wanted, content: Option<Value>) -> ElicitationAnswer {
+    match wanted {
+        Wanted::Visit(_) => ElicitationAnswer::Accept(Map::new()),
+        Wanted::Form(schema) => {
+            let values = content.unwrap_or_else(|| Value::Object(Map::new()));
+            match InputSchema::new(schema.clone()).check(values) {
+                Ok(Value::Object(values)) => ElicitationAnswer::Accept(values),
+                Ok(_) | Err(_) => ElicitationAnswer::Cancel,
+            }
+        }
     }
 }
 
@@ -67,5 +79,33 @@ fn params(elicitation: &Elicitation, line: &Line) -> Option<ElicitRequestParams>
             elicitation_id: handle()?,
         }),
         Wanted::Form(_) | Wanted::Visit(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(content: Option<Value>, expected: ElicitationAnswer) {
+        let schema = json!({
+            "type": "object", "required": ["name"],
+            "properties": {"name": {"type": "string", "maxLength": 3}},
+        });
+        assert_eq!(accepted(&Wanted::Form(schema), content.clone()), expected, "{content:?}");
+    }
+
+    #[test]
+    fn only_values_that_fit_reach_who_asked() {
+        let name = json!({"name": "abc"});
+        check(Some(name.clone()), ElicitationAnswer::Accept(name.as_object().unwrap().clone()));
+        check(Some(json!({"name": "abcd"})), ElicitationAnswer::Cancel);
+        check(Some(json!({"name": 1})), ElicitationAnswer::Cancel);
+        check(Some(json!("abc")), ElicitationAnswer::Cancel);
+        check(None, ElicitationAnswer::Cancel);
+        let visit = Wanted::Visit("https://x.example/".to_owned());
+        assert_eq!(accepted(&visit, Some(name)), ElicitationAnswer::Accept(Map::new()));
     }
 }

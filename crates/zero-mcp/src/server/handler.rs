@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, DiscoverResult, ErrorCode,
-    InitializeRequestParams, InitializeResult, ListToolsResult, MetaObject, PaginatedRequestParams,
+    InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
     ProtocolVersion, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
@@ -24,8 +24,6 @@ use super::to_mcp::{self, Structured};
 
 /// How long a list may be taken for true. Who listens for changes hears of them at once.
 const LIST_TTL_MS: u64 = 30_000;
-/// Where a result says whose it is.
-const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Serves one client: a connection, or over HTTP also a single request.
 pub(super) struct Handler {
@@ -150,13 +148,6 @@ impl Handler {
             false => Structured::Absent,
         }
     }
-
-    fn meta(&self) -> MetaObject {
-        let info = serde_json::to_value(&self.server.info.server_info).unwrap_or_default();
-        let mut meta = MetaObject::new();
-        meta.0.insert(SERVER_INFO.to_owned(), info);
-        meta
-    }
 }
 
 /// A request that was understood.
@@ -224,7 +215,7 @@ impl ServerHandler for Handler {
         }
         let mut result = ListToolsResult::with_all_items(self.server.listing.now().tools.clone());
         if Era::of(&cx) == Era::Alone {
-            result.meta = Some(self.meta());
+            result.meta = Some(self.server.whose.clone());
             result = result.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private);
         }
         Ok(result)
@@ -264,7 +255,7 @@ impl ServerHandler for Handler {
             () = self.server.stop.cancelled() => failed(ToolError::cancelled()),
         }?;
         if let (CallToolResponse::Complete(result), Era::Alone) = (&mut response, Era::of(&cx)) {
-            result.meta = Some(self.meta());
+            result.meta = Some(self.server.whose.clone());
         }
         Ok(response)
     }

@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use self::guard::Guard;
 use super::handler::Handler;
 use super::{ServeError, Server, ServerConfig};
+use crate::wire::{self, json};
 
 /// The one path there is.
 pub const PATH: &str = "/mcp";
@@ -267,7 +268,17 @@ impl<H: ServerHandler> Shared<H> {
         let body = Limited::new(body, self.limits.body_bytes_max).collect();
         let refuse = |status, message: &str| Err(Box::new(plain(status, message)));
         match timeout(self.limits.body_time, body).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Ok(body)) => {
+                let body = body.to_bytes();
+                let (weight, most) = (json::weigh(&body), wire::Limits::default());
+                match weight.depth > most.depth_max || weight.nodes > most.nodes_max {
+                    true => refuse(
+                        StatusCode::BAD_REQUEST,
+                        "the request nests too deeply, or has too many values",
+                    ),
+                    false => Ok(body),
+                }
+            }
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 refuse(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large; send less at once")
             }

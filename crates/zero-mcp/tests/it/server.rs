@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
+    ElicitationAction, Implementation, ProtocolVersion,
+};
+use rmcp::service::{ClientLifecycleMode, RequestContext};
+use rmcp::{ClientHandler, ClientServiceExt, ErrorData, RoleClient};
 use serde_json::{Value, json};
 use zero_runtime::schema::InputSchema;
 use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
@@ -165,6 +171,66 @@ async fn a_client_that_goes_away_leaves_no_process() {
     let took = client.hang_up().await;
     assert!(took < SOON, "{took:?}");
     assert!(!sleep.runs() && !waited_for.runs());
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped_ends_its_calls() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let config = fixture.config();
+    let stop = config.stop.clone();
+    let mut client = fixture.connect_to(config);
+    client.initialize("2025-11-25", json!({})).await;
+    let sleep = Sleep::new();
+    let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
+    client.request("tools/call", call).await;
+    sleep.begins().await;
+    stop.cancel();
+    let took = client.ended().await;
+    assert!(took < SOON, "{took:?}");
+    assert!(!sleep.runs());
+}
+
+#[tokio::test]
+async fn the_clients_of_the_sdk_list_call_and_answer() {
+    for lifecycle in [
+        ClientLifecycleMode::Initialize,
+        ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::V_2025_11_25),
+        },
+    ] {
+        let fixture = Fixture::new(Asked::Client);
+        let (transport, served) = fixture.pipe();
+        let client = Person.serve_with_lifecycle(transport, lifecycle).await.unwrap();
+        let tools = client.list_all_tools().await.unwrap();
+        assert_eq!(tools.len(), zero_tools::builtin().len());
+        let arguments = json!({"file_path": "a", "content": "x"}).as_object().unwrap().clone();
+        let call = CallToolRequestParams::new("Write").with_arguments(arguments);
+        let result = client.call_tool(call).await.unwrap();
+        assert_eq!(result.is_error, Some(false), "{result:?}");
+        assert!(fixture.path("a").exists());
+        client.cancel().await.unwrap();
+        served.await.unwrap().unwrap();
+    }
+}
+
+/// A client of the SDK whose person allows everything once.
+struct Person;
+
+impl ClientHandler for Person {
+    fn get_info(&self) -> ClientConfig {
+        let capabilities = ClientCapabilities::builder().enable_elicitation().build();
+        ClientConfig::new(capabilities, Implementation::new("test", "1"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        _: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let answer = json!({"answer": "allow_once"});
+        Ok(ElicitResult::new(ElicitationAction::Accept).with_content(answer))
+    }
 }
 
 #[tokio::test]

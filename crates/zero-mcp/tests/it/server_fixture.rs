@@ -103,6 +103,15 @@ impl Fixture {
         Client { lines: BufReader::new(read).lines(), write: Some(write), served, next_id: 0 }
     }
 
+    /// The other end of a server's connection, for a client of the SDK.
+    pub(crate) fn pipe(
+        &self,
+    ) -> ((ReadHalf<DuplexStream>, WriteHalf<DuplexStream>), JoinHandle<Result<(), ServeError>>)
+    {
+        let Client { lines, write, served, .. } = self.connect();
+        ((lines.into_inner().into_inner(), write.unwrap()), served)
+    }
+
     /// A client that shook hands, with these capabilities.
     pub(crate) async fn shake_hands(&self, capabilities: Value) -> Client {
         let mut client = self.connect();
@@ -181,6 +190,13 @@ impl Client {
             heard.push(serde_json::from_str(&line).unwrap());
         }
         heard
+    }
+
+    /// How long it takes until the server has ended by itself.
+    pub(crate) async fn ended(self) -> Duration {
+        let begun = Instant::now();
+        tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap().unwrap();
+        begun.elapsed()
     }
 
     /// Closes our side; says how long the server took to end.

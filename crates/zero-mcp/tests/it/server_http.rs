@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use zero_mcp::server::{HttpConfig, ServeError, serve_http};
+use zero_mcp::server::{HttpConfig, ServeError, ServerConfig, serve_http};
 
 use crate::server_fixture::{Asked, Fixture, Sleep, alone};
 
@@ -49,12 +49,16 @@ impl Reply {
 
 impl HttpServer {
     async fn start(fixture: &Fixture, set_up: impl FnOnce(&mut HttpConfig)) -> Self {
+        Self::start_with(fixture.config(), set_up).await
+    }
+
+    async fn start_with(config: ServerConfig, set_up: impl FnOnce(&mut HttpConfig)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut http = HttpConfig::new(listener, TOKEN);
         set_up(&mut http);
         let stop = http.stop.clone();
-        let served = tokio::spawn(serve_http(fixture.config(), http));
+        let served = tokio::spawn(serve_http(config, http));
         Self { address, stop, served }
     }
 
@@ -153,6 +157,11 @@ async fn what_is_too_large_or_too_slow_is_refused() {
     .await;
     let long = request("tools/list", json!({"x": "y".repeat(2_000)}));
     assert_eq!(server.post(&[], &long).await.status, 413);
+    let mut deep = json!(0);
+    for _ in 0..200 {
+        deep = json!([deep]);
+    }
+    assert_eq!(server.post(&[], &request("tools/list", json!({"x": deep}))).await.status, 400);
     let bearer = format!("Bearer {TOKEN}");
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
@@ -257,6 +266,19 @@ async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
     let took = server.end().await;
     assert!(took < Duration::from_secs(2), "{took:?}");
     assert!(!sleep.runs());
+}
+
+#[tokio::test]
+async fn more_clients_than_there_is_room_for_are_told_so() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let mut config = fixture.config();
+    config.limits.sessions_max = 1;
+    let server = HttpServer::start_with(config, |_| {}).await;
+    let first = server.post(&[], &initialize()).await;
+    assert!(first.json()["result"].is_object(), "{first:?}");
+    let second = server.post(&[], &initialize()).await;
+    assert_eq!(second.json()["error"]["code"], -32603, "{second:?}");
+    server.end().await;
 }
 
 #[tokio::test]
