@@ -140,6 +140,12 @@ impl Config {
         }
     }
 
+    /// The value of a variable, where it is text.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        let set = self.environment.iter().find(|(set, _)| set == name);
+        set.map(|(_, value)| value.as_str())
+    }
+
     /// Folders in which programs are found, in order.
     pub(crate) fn search_path(&self) -> &[PathBuf] {
         &self.search_path
@@ -184,6 +190,12 @@ fn absolute(value: OsString) -> Option<PathBuf> {
 
 #[cfg(test)]
 impl Config {
+    /// The same environment with one more variable.
+    pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// The environment of a test: everything lies in `folder`, and nothing is a terminal.
     pub(crate) fn for_test(folder: &Path) -> Self {
         Self { home: Some(folder.join("home")), cwd: Some(folder.to_owned()), ..Self::default() }

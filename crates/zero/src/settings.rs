@@ -8,14 +8,17 @@
 //!
 //! Not here: what a rule means (`zero_policy`), what trust is (`trust`).
 
+pub(crate) mod command_line;
 pub(crate) mod document;
 pub(crate) mod edit;
 pub(crate) mod layer;
+pub(crate) mod mcp_servers;
 pub(crate) mod meaning;
 mod merge;
 pub(crate) mod problem;
 pub(crate) mod sandbox;
 pub(crate) mod shape;
+pub(crate) mod tools_command;
 
 use std::path::{Path, PathBuf};
 
@@ -277,9 +280,7 @@ impl Settings {
 
     /// The value of a dotted key as it holds, and the entries it comes from.
     pub(crate) fn value(&self, key: &str) -> Option<(Value, Vec<&Entry>)> {
-        let counts =
-            |entry: &&Entry| matches!(entry.state, EntryState::Active | EntryState::NotUsed);
-        value_of(self.entries.iter().filter(counts), key)
+        value_of(self.entries.iter().filter(|entry| entry.counts()), key)
     }
 
     fn active(&self) -> impl Iterator<Item = &Entry> {
@@ -338,7 +339,7 @@ fn step_down<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
 
 /// Whether a key holds a list that files add to.
 pub(crate) fn is_list(key: &str) -> bool {
-    matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny" | "mcpServers")
+    matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny")
         || sandbox::LISTS.contains(&key)
 }
 

@@ -6,6 +6,7 @@
 mod checks;
 mod findings;
 mod sandbox;
+mod servers;
 
 use serde_json::json;
 

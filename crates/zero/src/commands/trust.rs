@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zero_sandbox::{StateDir, Workspace};
 
 use crate::App;
 use crate::cli::TrustArgs;
 use crate::exit::{Exit, UsageError};
-use crate::settings::{Entry, Settings};
+use crate::settings::mcp_servers::COMMAND_ALIAS;
+use crate::settings::{Entry, LayerKind, Settings};
 use crate::terminal::{FAINT, GOOD, NOTABLE, STRONG, Stream, Table, escape_line, short_time};
 use crate::trust::{Standing, TrustStore};
 
@@ -25,7 +26,9 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Exit> {
     let folder = utf8(workspace.cwd())?;
     let store = TrustStore::load(&state)?;
     let seen = Settings::gated(&app.config, workspace.cwd())?;
-    let look = Look { app, folder, standing: store.standing(workspace.cwd(), &seen), seen };
+    let standing = store.standing(workspace.cwd(), &seen);
+    let own = own_servers(app, &workspace)?;
+    let look = Look { app, folder, standing, seen, own };
     if args.json {
         return look.tell_json(args, &state, &workspace);
     }
@@ -38,6 +41,15 @@ struct Look<'a> {
     folder: &'a str,
     seen: Vec<Entry>,
     standing: Standing,
+    /// The keys of MCP servers that the person has in their own settings.
+    own: Vec<String>,
+}
+
+fn own_servers(app: &App, workspace: &Workspace) -> anyhow::Result<Vec<String>> {
+    let settings = app.settings(workspace, &[])?;
+    let own = settings.entries().iter().filter(|entry| entry.layer == LayerKind::User);
+    let keys = own.map(|entry| entry.key.clone());
+    Ok(keys.filter(|key| key.starts_with("mcpServers.")).collect())
 }
 
 impl Look<'_> {
@@ -129,9 +141,13 @@ impl Look<'_> {
             let is_new =
                 matches!(&self.standing, Standing::Changed { new, .. } if new.contains(entry));
             let mark = if is_new { stream.paint(NOTABLE, "+ ") } else { "  ".into() };
+            let instead = match self.own.contains(&entry.key) {
+                true => ", in place of yours",
+                false => "",
+            };
             let _ = writeln!(
                 text,
-                "{mark}{}  {}",
+                "{mark}{}{instead}  {}",
                 escape_line(&told(entry)),
                 stream.paint(FAINT, &format!("({}:{})", escape_line(&entry.file), entry.line))
             );
@@ -156,10 +172,14 @@ fn told(entry: &Entry) -> String {
         ("permissions", "allow") => "allow without asking:".to_owned(),
         ("permissions", name) => format!("{name}:"),
         ("limits", name) => format!("limit {name}:"),
-        ("mcpServers", "") => "start an MCP server:".to_owned(),
-        ("mcpServers", name) => format!("start the MCP server {name}:"),
-        ("mcp", name) => format!("find MCP servers by {name}:"),
-        ("tools", name) => format!("find tools by {name}:"),
+        ("mcpServers", name) if entry.value.get("command").is_some() => {
+            format!("start the MCP server {name}:")
+        }
+        ("mcpServers", name) => format!("use the MCP server {name}:"),
+        ("mcp", "mcpServerCommand") => format!("start the MCP server {COMMAND_ALIAS}:"),
+        ("mcp", "toolSchemaBudget") => "tokens for what MCP tools say of themselves:".to_owned(),
+        ("tools", "toolDiscoveryCommand") => "run to find tools:".to_owned(),
+        ("tools", "toolCallCommand") => "run to call tools:".to_owned(),
         ("hooks", name) => format!("run on {name}:"),
         ("sandbox", "network") => "let commands reach:".to_owned(),
         ("sandbox", "environment") => "give commands the variable:".to_owned(),
@@ -181,20 +201,45 @@ fn value_told(value: &Value) -> String {
             let rule = rule.as_str().unwrap_or_default().to_owned();
             if rest.is_empty() { rule } else { format!("{rule} with {}", Value::Object(rest)) }
         }
-        Value::Object(fields) if fields.get("command").is_some_and(Value::is_string) => {
+        Value::Object(fields) => {
             let mut rest = fields.clone();
             let mut words: Vec<String> = Vec::new();
-            words.extend(rest.shift_remove("command").map(|command| word(&command)));
-            if let Some(Value::Array(args)) = fields.get("args") {
-                rest.shift_remove("args");
-                words.extend(args.iter().map(word));
+            // The path with what belongs to it may stand in an object of its own.
+            if let Some(Value::Object(mut parts)) = rest.get("command").cloned()
+                && parts.get("path").is_some_and(Value::is_string)
+            {
+                rest.shift_remove("command");
+                words.extend(parts.shift_remove("path").as_ref().map(word));
+                words.extend(args(&mut parts));
+                if !parts.is_empty() {
+                    rest.shift_insert(0, "command".to_owned(), Value::Object(parts));
+                }
+            } else if let Some(Value::String(_)) = rest.get("command") {
+                words.extend(rest.shift_remove("command").as_ref().map(word));
+            } else if let Some(Value::String(_)) = rest.get("url") {
+                words.extend(rest.shift_remove("url").as_ref().map(word));
+            } else {
+                return value.to_string();
             }
+            words.extend(args(&mut rest));
             if !rest.is_empty() {
                 words.push(format!("with {}", Value::Object(rest)));
             }
             words.join(" ")
         }
         other => other.to_string(),
+    }
+}
+
+/// Takes the arguments out, where they are a list.
+fn args(fields: &mut Map<String, Value>) -> Vec<String> {
+    match fields.get("args") {
+        Some(Value::Array(args)) => {
+            let words = args.iter().map(word).collect();
+            fields.shift_remove("args");
+            words
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -284,7 +329,16 @@ mod tests {
             ),
             (json!({"command": "a; rm -r ~", "args": "x"}), r#""a; rm -r ~" with {"args":"x"}"#),
             (json!({"rule": "Read", "why": "w"}), r#"Read with {"why":"w"}"#),
-            (json!({"url": "https://x"}), r#"{"url":"https://x"}"#),
+            (json!({"url": "https://x"}), "https://x"),
+            (
+                json!({"url": "https://x", "headers": {"A": "b"}}),
+                r#"https://x with {"headers":{"A":"b"}}"#,
+            ),
+            (
+                json!({"command": {"path": "a", "args": ["b c"], "env": {"K": "v"}}, "args": ["d"], "cwd": "e"}),
+                r#"a "b c" d with {"command":{"env":{"K":"v"}},"cwd":"e"}"#,
+            ),
+            (json!({"httpUrl": "https://x"}), r#"{"httpUrl":"https://x"}"#),
         ] {
             assert_eq!(value_told(&value), expected);
         }

@@ -8,7 +8,7 @@ use zero_sandbox::{ConfigFile, ConfigFileError};
 
 use super::document::{Document, FILE_BYTES_MAX, join};
 use super::problem::Problem;
-use super::shape;
+use super::{mcp_servers, shape};
 
 /// Whose settings they are, weakest first: what stands further down wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -117,6 +117,13 @@ impl Layer {
                         }
                     }
                 }
+                Value::Array(servers) if section == "mcpServers" => {
+                    for (index, server) in servers.iter().enumerate() {
+                        let pointer = join(&pointer, &index.to_string());
+                        let alias = mcp_servers::id(server).unwrap_or_default();
+                        entries.push(self.entry(&format!("{section}.{alias}"), &pointer, server));
+                    }
+                }
                 Value::Array(items) => self.push_items(&mut entries, section, &pointer, items),
                 other => entries.push(self.entry(section, &pointer, other)),
             }
@@ -152,6 +159,24 @@ pub(crate) struct Entry {
     pub(crate) line: u32,
     pub(crate) layer: LayerKind,
     pub(crate) state: EntryState,
+}
+
+impl Entry {
+    /// Whether it is what holds, used or not.
+    pub(crate) fn counts(&self) -> bool {
+        matches!(self.state, EntryState::Active | EntryState::NotUsed)
+    }
+
+    /// The same without what may be a secret, to be shown where nobody asked for that.
+    pub(crate) fn masked(&self) -> Self {
+        let value = mcp_servers::masked(&self.key, &self.value).into_owned();
+        Self { value, ..self.clone() }
+    }
+
+    /// Where it stands, for a person.
+    pub(crate) fn place(&self) -> String {
+        format!("{}:{}", self.file, self.line)
+    }
 }
 
 /// Whether an entry has a say.

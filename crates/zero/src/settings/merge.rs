@@ -44,6 +44,10 @@ impl Merge {
                 EntryState::Active
             }
             "bash.on-timeout" => EntryState::SetAside,
+            key if trusted && is_of_others(key) => {
+                self.override_earlier(&entry.key);
+                EntryState::Active
+            }
             key if trusted && !key.starts_with("permissions.") && !key.starts_with("limits.") => {
                 EntryState::NotUsed
             }
@@ -75,6 +79,11 @@ impl Merge {
             }
         }
     }
+}
+
+/// Whether a key is about tools that others bring: each server and each command as a whole.
+fn is_of_others(key: &str) -> bool {
+    ["mcpServers.", "mcp.", "tools."].iter().any(|section| key.starts_with(section))
 }
 
 /// Whether no limit of `changed` is larger than in `usual`. All fields are named, so that a new
@@ -195,7 +204,7 @@ mod tests {
         }
         let local = r#"{"permissions": {"mode": "ask", "allow": ["Bash"], "ask": ["Edit"], "deny": ["Write"]},
             "limits": {"file-timeout": "10s", "search-timeout": "2h", "session-calls": 2, "result": "1kb"},
-            "mcpServers": {"a": {}}, "mcp": {"b": 1}, "tools": {"c": 1}, "hooks": {"d": 1}}"#;
+            "mcpServers": {"a": {}}, "mcp": {"toolSchemaBudget": 1}, "tools": {"toolCallCommand": "c"}, "hooks": {"d": 1}}"#;
         check(
             &[
                 (LayerKind::Project, r#"{"permissions": {"mode": "plan"}}"#),
@@ -213,8 +222,8 @@ mod tests {
                 "local:2 limits.session-calls 2 Active",
                 "local:2 limits.result \"1kb\" Active",
                 "local:3 mcpServers.a {} SetAside",
-                "local:3 mcp.b 1 SetAside",
-                "local:3 tools.c 1 SetAside",
+                "local:3 mcp.toolSchemaBudget 1 SetAside",
+                "local:3 tools.toolCallCommand \"c\" SetAside",
                 "local:3 hooks.d 1 SetAside",
             ],
         );

@@ -68,7 +68,7 @@ pub(crate) const LISTS: [&str; 5] = [
 ];
 
 /// Whether a text of a list names something; the error says what is wrong with it.
-type Check = fn(&str) -> Result<(), String>;
+pub(super) type Check = fn(&str) -> Result<(), String>;
 
 /// Texts of the right form that name nothing: by their JSON pointer.
 pub(crate) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
@@ -80,19 +80,26 @@ pub(crate) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
     ];
     let mut wrong = Vec::new();
     for (list, check) in checks {
-        let items = value.pointer(list).and_then(Value::as_array).into_iter().flatten();
-        for (index, item) in items.enumerate() {
-            let Some(text) = item.as_str() else { continue };
-            if let Err(what) = check(text) {
-                let shown: String = text.chars().take(80).collect();
-                wrong.push((join(list, &index.to_string()), format!("`{shown}` {what}")));
-            }
+        wrong.extend(wrong_items(value, list, check));
+    }
+    wrong
+}
+
+/// The texts of the list at a JSON pointer that name nothing.
+pub(super) fn wrong_items(value: &Value, list: &str, check: Check) -> Vec<(String, String)> {
+    let items = value.pointer(list).and_then(Value::as_array).into_iter().flatten();
+    let mut wrong = Vec::new();
+    for (index, item) in items.enumerate() {
+        let Some(text) = item.as_str() else { continue };
+        if let Err(what) = check(text) {
+            let shown: String = text.chars().take(80).collect();
+            wrong.push((join(list, &index.to_string()), format!("`{shown}` {what}")));
         }
     }
     wrong
 }
 
-fn check_host(text: &str) -> Result<(), String> {
+pub(super) fn check_host(text: &str) -> Result<(), String> {
     HostPattern::parse(text).map(drop).map_err(|_| {
         "names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or \
          `localhost`, without scheme and path"
@@ -109,7 +116,7 @@ fn check_variable(text: &str) -> Result<(), String> {
     Err("names no variable; write one such as `NPM_TOKEN`, or `MY_*` for many".to_owned())
 }
 
-fn check_writable(text: &str) -> Result<(), String> {
+pub(super) fn check_writable(text: &str) -> Result<(), String> {
     match Written::of(text)? {
         Written::Workspace(_) => Err(
             "lies in the workspace, which commands may change anyway; write an absolute path or \
@@ -234,31 +241,42 @@ impl Settings {
     /// Folders that no setting may open to commands, though they are named. What is wrong with the
     /// texts alone was found before.
     pub(super) fn misplaced(&self, config: &Config, root: &Path) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for entry in self.active().filter(|entry| entry.key == "sandbox.writable") {
+            let Some(written) = entry.value.as_str() else { continue };
+            if let Err(what) = self.opened(written, config, root) {
+                problems.push(entry.problem(what));
+            }
+        }
+        problems
+    }
+
+    /// A folder that is written to be opened to commands, links settled; the error says why it
+    /// must stay closed.
+    pub(super) fn opened(
+        &self,
+        written: &str,
+        config: &Config,
+        root: &Path,
+    ) -> Result<PathBuf, String> {
+        let path = Written::of(written).ok().and_then(|path| path.path(config.home(), root));
+        let path = path.ok_or_else(|| {
+            format!("`{written}`: where your home folder is is not known; set HOME")
+        })?;
         let state = config.state().ok().map(|state| state.path().to_owned());
         let own = config.settings_file().ok().and_then(|file| file.parent().map(Path::to_owned));
         let roots = [root.to_owned()];
         let places = ProtectedPlaces::new(&roots, config.home(), own.as_deref(), state.as_deref());
-        let mut problems = Vec::new();
-        for entry in self.active().filter(|entry| entry.key == "sandbox.writable") {
-            let Some(written) = entry.value.as_str() else { continue };
-            let path = Written::of(written).ok().and_then(|path| path.path(config.home(), root));
-            let Some(path) = path else {
-                problems.push(entry.problem(format!(
-                    "`{written}`: where your home folder is is not known; set HOME"
-                )));
-                continue;
-            };
-            let real = canonical_folder(root, &path);
-            let why = [&path, &real]
-                .into_iter()
-                .find_map(|path| protected(path, &places).or_else(|| sensitive(path, &places)));
-            if let Some(why) = why {
-                problems.push(entry.problem(format!(
-                    "`{written}` is never for commands to change: it is {why}; name a folder that holds only what they make"
-                )));
-            }
+        let real = canonical_folder(root, &path);
+        let why = [&path, &real]
+            .into_iter()
+            .find_map(|path| protected(path, &places).or_else(|| sensitive(path, &places)));
+        match why {
+            Some(why) => Err(format!(
+                "`{written}` is never for commands to change: it is {why}; name a folder that holds only what they make"
+            )),
+            None => Ok(real),
         }
-        problems
     }
 
     fn texts(&self, key: &str) -> Vec<String> {

@@ -14,9 +14,11 @@ use zero_policy::Mode;
 use zero_runtime::schema::{self, InputSchema};
 
 use super::document::{Document, join};
+use super::mcp_servers::{self, McpSettings};
 use super::meaning;
 use super::problem::Problem;
 use super::sandbox::{self, BashSettings, SandboxSettings};
+use super::tools_command::{self, COMMAND_LINES, ToolsSettings};
 
 /// Settings of zero. JSON; comments and trailing commas are fine.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -32,17 +34,15 @@ pub(crate) struct SettingsFile {
     /// an object under the name of a tool, for its commands alone.
     #[schemars(schema_with = "limits_schema")]
     limits: BTreeMap<String, Value>,
-    /// MCP servers: an object from alias to server, or an array of servers with an `id`. Not used
-    /// by this version.
+    /// MCP servers: an object from alias to server, or an array of servers with an `id`. Their
+    /// tools are called `alias__tool`.
     #[serde(rename = "mcpServers")]
     #[schemars(schema_with = "servers_schema")]
     mcp_servers: Option<Value>,
-    /// How MCP servers are found: `mcpServerCommand`. Not used by this version.
-    #[schemars(schema_with = "object_schema")]
-    mcp: Option<Value>,
-    /// How tools are found: `toolDiscoveryCommand`. Not used by this version.
-    #[schemars(schema_with = "object_schema")]
-    tools: Option<Value>,
+    /// How MCP servers are used.
+    mcp: McpSettings,
+    /// How tools are found that a command of yours brings.
+    tools: ToolsSettings,
     /// Commands that run when something happens. Not used by this version.
     #[schemars(schema_with = "object_schema")]
     hooks: Option<Value>,
@@ -154,6 +154,13 @@ pub(crate) fn schema() -> Value {
         fields.shift_insert(0, "$schema".to_owned(), named);
         fields.shift_insert(1, "title".to_owned(), json!("zero settings"));
     }
+    if let Some(forms) = schema.pointer_mut("/properties/mcpServers/anyOf") {
+        let server = mcp_servers::schema();
+        *forms = json!([
+            {"type": "object", "additionalProperties": server},
+            {"type": "array", "items": server},
+        ]);
+    }
     schema
 }
 
@@ -178,9 +185,10 @@ pub(crate) fn known_keys() -> Vec<KnownKey> {
     let key = |key, is_open| KnownKey { key, is_open };
     let permissions =
         ["permissions.allow", "permissions.ask", "permissions.deny", "permissions.mode"];
-    let open = ["mcpServers", "mcp", "tools", "hooks"];
+    let open = ["mcpServers", "hooks"];
     let closed = permissions.into_iter().chain(LIMITS.iter().map(String::as_str));
-    let closed = closed.chain(sandbox::LISTS).chain(["bash.on-timeout"]);
+    let closed = closed.chain(sandbox::LISTS).chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
+    let closed = closed.chain(COMMAND_LINES);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -206,18 +214,18 @@ fn mode_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": Mode::ALL.map(Mode::as_str)})
 }
 
+/// Only the outside of it: each server is checked on its own, so that a mistake is told of the
+/// server it is in, and by whoever has none nothing is made ready to check them.
 fn servers_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"anyOf": [
-        {"type": "object", "additionalProperties": {"type": "object"}},
-        {"type": "array", "items": {"type": "object"}},
-    ]})
+    json_schema!({"anyOf": [{"type": "object"}, {"type": "array"}]})
 }
 
 fn object_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object"})
 }
 
-static SETTINGS: LazyLock<InputSchema> = LazyLock::new(|| InputSchema::new(schema()));
+static SETTINGS: LazyLock<InputSchema> =
+    LazyLock::new(|| InputSchema::new(schema::of::<SettingsFile>()));
 static EXPLAINED_RULE: LazyLock<InputSchema> =
     LazyLock::new(|| InputSchema::new(schema::of::<ExplainedRule>()));
 
@@ -233,6 +241,10 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
         let violations = violations.into_iter().flat_map(|violation| refined(violation, value));
         found.extend(violations.map(|violation| (violation.pointer.clone(), told(&violation))));
     }
+    let servers = mcp_servers::misshapen(value);
+    found.extend(servers.iter().map(|violation| (violation.pointer.clone(), told(violation))));
+    found.extend(mcp_servers::wrong_servers(value));
+    found.extend(tools_command::wrong_lines(value));
     found.extend(meaning::wrong_limits(value));
     found.extend(meaning::wrong_rules(value));
     found.extend(sandbox::wrong_texts(value));
@@ -268,6 +280,8 @@ fn nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/limits/Bash"))
         .chain(fields("/sandbox"))
         .chain(fields("/bash"))
+        .chain(fields("/mcp"))
+        .chain(fields("/tools"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }

@@ -10,7 +10,7 @@ use crate::config::{PROJECT, USER, write};
 use crate::program::Program;
 
 /// What it says of one thing, as `status message`, and the exit code.
-fn findings(zero: &Program, check: &str, path: &str) -> (i32, Vec<String>) {
+pub(crate) fn findings(zero: &Program, check: &str, path: &str) -> (i32, Vec<String>) {
     let output = zero.command(&["doctor", "--json"]).env("PATH", path).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let code = output.status.code().unwrap();
@@ -27,7 +27,7 @@ fn findings(zero: &Program, check: &str, path: &str) -> (i32, Vec<String>) {
     (code, shown.collect())
 }
 
-const PATH: &str = "/usr/bin:/bin";
+pub(crate) const PATH: &str = "/usr/bin:/bin";
 
 /// What says how this machine confines, which differs from machine to machine.
 const OF_THE_MACHINE: [&str; 2] = ["sandbox", "limits"];

@@ -47,17 +47,17 @@ fn until_it_is_trusted_a_folder_can_only_tighten() {
     write(&zero, PROJECT, TEXT);
     insta::assert_snapshot!(zero.run(&["config", "list"]), @r#"
     exit 0
-    SETTING                     VALUE                                                          SOURCE
-    permissions.mode            accept-edits                                                   ~/.config/zero/settings.json:1
-    permissions.allow           Bash(npm test:*)                                               [FOLDER]/.zero/settings.json:3   not active until trusted
-    permissions.deny            Read(secrets/**)                                               [FOLDER]/.zero/settings.json:4
-    permissions.mode            auto                                                           [FOLDER]/.zero/settings.json:5   not active until trusted
-    limits.file-timeout         5m                                                             [FOLDER]/.zero/settings.json:7   not active until trusted
-    limits.search-timeout       1s                                                             [FOLDER]/.zero/settings.json:7
-    mcpServers.git\u{1b}[2Jhub  {"command":"npx","args":["-y","some server"],"env":{"T":"1"}}  [FOLDER]/.zero/settings.json:8   not active until trusted
-    tools.toolDiscoveryCommand  ./find-tools                                                   [FOLDER]/.zero/settings.json:9   not active until trusted
-    hooks.PreToolUse            [{"command":"./hook"}]                                         [FOLDER]/.zero/settings.json:10  not active until trusted
-    sandbox.network             *                                                              [FOLDER]/.zero/settings.json:11  not active until trusted
+    SETTING                     VALUE                                                            SOURCE
+    permissions.mode            accept-edits                                                     ~/.config/zero/settings.json:1
+    permissions.allow           Bash(npm test:*)                                                 [FOLDER]/.zero/settings.json:3   not active until trusted
+    permissions.deny            Read(secrets/**)                                                 [FOLDER]/.zero/settings.json:4
+    permissions.mode            auto                                                             [FOLDER]/.zero/settings.json:5   not active until trusted
+    limits.file-timeout         5m                                                               [FOLDER]/.zero/settings.json:7   not active until trusted
+    limits.search-timeout       1s                                                               [FOLDER]/.zero/settings.json:7
+    mcpServers.git\u{1b}[2Jhub  {"command":"npx","args":["-y","some server"],"env":{"T":"***"}}  [FOLDER]/.zero/settings.json:8   not active until trusted
+    tools.toolDiscoveryCommand  ./find-tools                                                     [FOLDER]/.zero/settings.json:9   not active until trusted
+    hooks.PreToolUse            [{"command":"./hook"}]                                           [FOLDER]/.zero/settings.json:10  not active until trusted
+    sandbox.network             *                                                                [FOLDER]/.zero/settings.json:11  not active until trusted
     --- stderr
     note: 7 settings of this folder are not active; see `zero trust`
     "#);
@@ -71,7 +71,7 @@ fn until_it_is_trusted_a_folder_can_only_tighten() {
       mode: auto  ([FOLDER]/.zero/settings.json:5)
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:7)
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:8)
-      find tools by toolDiscoveryCommand: ./find-tools  ([FOLDER]/.zero/settings.json:9)
+      run to find tools: ./find-tools  ([FOLDER]/.zero/settings.json:9)
       run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:10)
       let commands reach: *  ([FOLDER]/.zero/settings.json:11)
     --- stderr
@@ -105,7 +105,7 @@ fn trust_ends_with_what_was_trusted() {
       mode: auto  ([FOLDER]/.zero/settings.json:6)
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:8)
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:9)
-      find tools by toolDiscoveryCommand: ./find-tools  ([FOLDER]/.zero/settings.json:10)
+      run to find tools: ./find-tools  ([FOLDER]/.zero/settings.json:10)
       run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:11)
       let commands reach: *  ([FOLDER]/.zero/settings.json:12)
     + allow without asking: Bash  ([FOLDER]/.zero/settings.local.json:1)

@@ -50,21 +50,22 @@ pub(super) fn list(app: &App, args: &ListArgs) -> anyhow::Result<Exit> {
     let workspace = workspace(app, args.workspace.as_ref())?;
     let settings = app.settings(&workspace, &args.settings)?;
     let out = &app.terminal.out;
+    let entries: Vec<Entry> = settings.entries().iter().map(Entry::masked).collect();
     if args.json {
-        out.write_pretty(&settings.entries())?;
+        out.write_pretty(&entries)?;
         return Ok(Exit::Ok);
     }
-    if settings.entries().is_empty() {
+    if entries.is_empty() {
         app.terminal.note("nothing is set; `zero config path` shows where settings go");
         return Ok(Exit::Ok);
     }
     let mut table = Table::new(["SETTING", "VALUE", "SOURCE", ""]);
-    for entry in settings.entries() {
+    for entry in &entries {
         let style = if entry.state == EntryState::SetAside { NOTABLE } else { FAINT };
         table.row([
             entry.key.as_str().into(),
             plain(&entry.value).into(),
-            format!("{}:{}", entry.file, entry.line).into(),
+            entry.place().into(),
             Cell::styled(remark(entry.state), style),
         ]);
     }
@@ -94,7 +95,8 @@ pub(super) fn get(app: &App, args: &GetArgs) -> anyhow::Result<Exit> {
     match args.layer.kind() {
         None => {
             let settings: Settings = app.settings(&workspace, &[])?;
-            match settings.value(&args.key) {
+            let entries: Vec<Entry> = settings.entries().iter().map(Entry::masked).collect();
+            match value_of(entries.iter().filter(|entry| entry.counts()), &args.key) {
                 Some((value, sources)) => print(app, args, &value, &sources),
                 None => missing(""),
             }
@@ -104,6 +106,7 @@ pub(super) fn get(app: &App, args: &GetArgs) -> anyhow::Result<Exit> {
             let layer = Layer::read(kind, &file, app.config.home())
                 .map_err(|problems| UsageError::from(SettingsError { problems }))?;
             let entries = layer.map(|layer| layer.entries()).unwrap_or_default();
+            let entries: Vec<Entry> = entries.iter().map(Entry::masked).collect();
             match value_of(entries.iter(), &args.key) {
                 Some((value, sources)) => print(app, args, &value, &sources),
                 None => missing(&format!(" in `{}`", file.path().display())),

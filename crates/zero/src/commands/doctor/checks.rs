@@ -11,7 +11,7 @@ use zero_runtime::audit::verify::Check;
 use zero_sandbox::StateDir;
 
 use super::findings::{Finding, Findings};
-use super::sandbox;
+use super::{sandbox, servers};
 use crate::App;
 use crate::policy::canonical_folder;
 use crate::settings::layer::shown;
@@ -39,6 +39,7 @@ pub(super) fn all(app: &App) -> Vec<Finding> {
             standing(settings, &mut findings);
             rules(settings, &mut findings);
             mode(settings, &mut findings);
+            servers::check(app, folder, settings, &mut findings);
         }
         sandbox::check(app, settings.as_ref(), &mut findings);
     }
@@ -134,6 +135,7 @@ fn standing(settings: &Settings, findings: &mut Findings) {
     }
     let set_aside: Vec<_> = settings.set_aside().collect();
     for entry in set_aside.iter().take(LISTED_MAX) {
+        let entry = entry.masked();
         let value = entry.value.as_str().map_or_else(|| entry.value.to_string(), str::to_owned);
         findings.notable(
             "trust",

@@ -1,0 +1,160 @@
+//! MCP servers in settings: from what people write, in the forms of several programs, to servers
+//! that can be started or reached.
+//!
+//! What has the wrong form is an error of the file, as everywhere. What has the right form and
+//! cannot be used here (a variable that is not set, a transport nobody speaks any more) turns off
+//! that server alone, with the reason: a file that came from another program need not be perfect.
+
+mod define;
+mod expand;
+mod mask;
+mod setting;
+
+use serde_json::{Map, Value};
+use zero_core::Violation;
+use zero_mcp::definition::ServerDefinition;
+
+pub(crate) use self::mask::{holds_secret, masked};
+pub(crate) use self::setting::{McpSettings, schema, violations};
+use self::setting::{ServerSetting, check_time};
+use super::document::join;
+use super::sandbox;
+
+/// Most tokens that the schemas of all tools may cost before tools are deferred behind a search.
+pub(crate) const TOOL_SCHEMA_BUDGET: u32 = 20_000;
+/// The name of the server that `mcp.mcpServerCommand` starts.
+pub(crate) const COMMAND_ALIAS: &str = "default";
+
+/// The servers that settings describe.
+#[derive(Debug, Default)]
+pub(crate) struct McpServers {
+    /// Those that can be used, in the order they are written.
+    pub(crate) definitions: Vec<ServerDefinition>,
+    /// Those that cannot, each with why and what to do.
+    pub(crate) problems: Vec<ServerProblem>,
+    /// Those that somebody turned off.
+    pub(crate) turned_off: Vec<ServerProblem>,
+    /// What is written of a server and does nothing here.
+    pub(crate) ignored: Vec<ServerProblem>,
+}
+
+/// Something to tell of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerProblem {
+    /// Its name as written.
+    pub(crate) alias: String,
+    /// What there is to say.
+    pub(crate) why: String,
+    /// Where it is written down, for a person.
+    pub(crate) written_at: String,
+}
+
+/// The name of a server of an array.
+pub(crate) fn id(server: &Value) -> Option<&str> {
+    server.get("id").or_else(|| server.get("name"))?.as_str()
+}
+
+/// The servers of a file with the JSON pointer of each.
+fn each(file: &Value) -> Vec<(String, &Value)> {
+    let pointer = "/mcpServers";
+    match file.pointer(pointer) {
+        Some(Value::Object(servers)) => {
+            servers.iter().map(|(alias, server)| (join(pointer, alias), server)).collect()
+        }
+        Some(Value::Array(servers)) => {
+            let numbered = servers.iter().enumerate();
+            numbered.map(|(index, server)| (join(pointer, &index.to_string()), server)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Servers of the wrong form.
+pub(super) fn misshapen(file: &Value) -> Vec<Violation> {
+    let servers = each(file).into_iter();
+    servers.flat_map(|(pointer, server)| violations(&pointer, server)).collect()
+}
+
+/// Servers of the right form that say something which means nothing.
+pub(super) fn wrong_servers(file: &Value) -> Vec<(String, String)> {
+    let mut wrong = unnamed(file);
+    for (pointer, server) in each(file) {
+        let Ok(setting) = serde_json::from_value::<ServerSetting>(server.clone()) else { continue };
+        let Some(fields) = server.as_object() else { continue };
+        wrong.extend(said_twice(&pointer, fields));
+        wrong.extend(wrong_times(&pointer, fields, &setting));
+        for (list, check) in [
+            ("network", sandbox::check_host as sandbox::Check),
+            ("writable", sandbox::check_writable),
+        ] {
+            wrong.extend(sandbox::wrong_items(file, &join(&pointer, list), check));
+        }
+    }
+    wrong
+}
+
+/// Servers of an array that have no name, or that of another.
+fn unnamed(file: &Value) -> Vec<(String, String)> {
+    let Some(Value::Array(servers)) = file.get("mcpServers") else { return Vec::new() };
+    let mut wrong = Vec::new();
+    for (index, server) in servers.iter().enumerate().filter(|(_, server)| server.is_object()) {
+        let pointer = join("/mcpServers", &index.to_string());
+        let Some(name) = id(server) else {
+            wrong.push((pointer, "the server has no name; add an `id`".to_owned()));
+            continue;
+        };
+        let earlier = servers.iter().take(index);
+        if earlier.filter_map(id).any(|earlier| earlier == name) {
+            let what = format!("`{name}` names an earlier server already; give it another `id`");
+            wrong.push((join(&pointer, "id"), what));
+        }
+    }
+    wrong
+}
+
+/// Two ways of writing the same thing, in one server.
+fn said_twice(pointer: &str, fields: &Map<String, Value>) -> Vec<(String, String)> {
+    const SAME: [&[&str]; 3] = [
+        &["url", "httpUrl"],
+        &["includeTools", "allowedTools", "enabled_tools"],
+        &["excludeTools", "deniedTools", "disabled_tools"],
+    ];
+    let mut wrong = Vec::new();
+    for names in SAME {
+        let mut said = names.iter().filter(|name| fields.contains_key(**name));
+        if let (Some(first), Some(second)) = (said.next(), said.next()) {
+            let what = format!("`{second}` says the same as `{first}`; keep one of them");
+            wrong.push((join(pointer, second), what));
+        }
+    }
+    wrong
+}
+
+fn wrong_times(
+    pointer: &str,
+    fields: &Map<String, Value>,
+    setting: &ServerSetting,
+) -> Vec<(String, String)> {
+    let mut times: Vec<(String, &Value)> = Vec::new();
+    for name in ["timeout", "startupTimeout", "maxTimeout"] {
+        times.extend(fields.get(name).map(|time| (join(pointer, name), time)));
+    }
+    let tools = join(pointer, "toolTimeouts");
+    let of_tools = fields.get("toolTimeouts").and_then(Value::as_object).into_iter().flatten();
+    times.extend(of_tools.map(|(tool, time)| (join(&tools, tool), time)));
+    let mut wrong: Vec<(String, String)> = times
+        .into_iter()
+        .filter_map(|(pointer, time)| Some((pointer, check_time(time).err()?)))
+        .collect();
+    if wrong.is_empty()
+        && let Some(longest) = setting.max_timeout()
+        && setting.timeouts().any(|timeout| timeout > longest)
+    {
+        let what = "a timeout of this server is longer than its `maxTimeout`; raise that";
+        wrong.push((join(pointer, "maxTimeout"), what.to_owned()));
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests;

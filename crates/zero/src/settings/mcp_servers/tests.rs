@@ -1,0 +1,340 @@
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zero_mcp::definition::{Reach, ServerDefinition};
+
+use super::super::tests::layers;
+use super::super::{LayerKind, Settings};
+use super::*;
+use crate::config::Config;
+use crate::trust::Standing;
+
+const ROOT: &str = "/work/app";
+
+fn config() -> Config {
+    Config::for_test(Path::new("/me")).with_variable("TOKEN", "t0ken").with_variable("EMPTY", "")
+}
+
+/// The servers of a person's file with this `mcpServers`.
+fn servers(mcp_servers: Value) -> McpServers {
+    let text = json!({ "mcpServers": mcp_servers }).to_string();
+    let settings = Settings::merge(&layers(&[(LayerKind::User, &text)]), Standing::Nothing);
+    settings.mcp_servers(&config(), Path::new(ROOT))
+}
+
+/// The one server that is meant, which can be used.
+#[track_caller]
+fn server(setting: Value) -> ServerDefinition {
+    let mut found = servers(json!({ "a": setting }));
+    assert_eq!(found.problems, [], "{setting}");
+    found.definitions.remove(0)
+}
+
+/// How a server is reached, in one line.
+fn shown(server: &ServerDefinition) -> String {
+    match &server.reach {
+        Reach::Command(launch) => format!(
+            "{}: {:?} {:?} {:?} in {} net {:?} writes {:?}",
+            server.alias,
+            launch.command,
+            launch.args,
+            launch.variables,
+            launch.folder.display(),
+            launch.network.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            launch.writable,
+        ),
+        Reach::Http(endpoint) => {
+            let login = &endpoint.login;
+            format!(
+                "{}: {} {:?} {:?} {:?} {:?} {:?}",
+                server.alias,
+                endpoint.url.as_str(),
+                endpoint.headers,
+                login.client_id,
+                login.client_secret,
+                login.scopes,
+                login.callback_port,
+            )
+        }
+    }
+}
+
+#[track_caller]
+fn check(setting: Value, expected: &str) {
+    assert_eq!(shown(&server(setting)), expected);
+}
+
+/// Why a server cannot be used.
+#[track_caller]
+fn refused(setting: Value, expected: &str) {
+    let found = servers(json!({"a": setting, "b": {"command": "x"}}));
+    assert_eq!(found.definitions.len(), 1, "{setting}: its neighbour works");
+    assert!(found.problems[0].why.contains(expected), "{setting}: {}", found.problems[0].why);
+    assert_eq!(found.problems[0].alias, "a");
+}
+
+/// What the file as a whole is refused for.
+#[track_caller]
+fn wrong(file: Value, expected: &[&str]) {
+    let text = file.to_string();
+    let found = crate::settings::Layer::parse(LayerKind::User, "f".to_owned(), text.as_bytes());
+    let found: Vec<String> =
+        found.err().unwrap_or_default().into_iter().map(|problem| problem.what).collect();
+    assert_eq!(found, expected, "{text}");
+}
+
+#[test]
+fn the_forms_of_several_programs_say_the_same() {
+    let plain = r#"a: "npx" ["-y", "s"] [("K", "v")] in /work/app net [] writes []"#;
+    check(json!({"command": "npx", "args": ["-y", "s"], "env": {"K": "v"}}), plain);
+    check(json!({"command": {"path": "npx", "args": ["-y", "s"], "env": {"K": "v"}}}), plain);
+    check(
+        json!({"type": "stdio", "command": "npx", "args": ["-y", "s"], "env": [{"name": "K", "value": "v"}]}),
+        plain,
+    );
+    let array = json!([{"id": "a", "name": "The A", "command": "npx", "args": ["-y", "s"], "env": [{"name": "K", "value": "v"}]}]);
+    assert_eq!(shown(&servers(array).definitions[0]), plain);
+    let by_name = json!([{"name": "a", "command": "npx", "args": ["-y", "s"], "env": {"K": "v"}}]);
+    assert_eq!(shown(&servers(by_name).definitions[0]), plain);
+    let http = "a: https://x.org/mcp [] None None [] None";
+    for setting in [
+        json!({"url": "https://x.org/mcp"}),
+        json!({"httpUrl": "https://x.org/mcp"}),
+        json!({"type": "http", "url": "https://x.org/mcp"}),
+        json!({"type": "streamable-http", "url": "https://x.org/mcp"}),
+    ] {
+        check(setting, http);
+    }
+}
+
+#[test]
+fn everything_about_a_server_is_carried_over() {
+    check(
+        json!({"command": "/opt/${TOKEN}/run", "args": ["${X:-y}"], "env": {"K": "${TOKEN}", "E": "${EMPTY}"}, "cwd": "sub/../tools",
+            "network": ["api.example.com", "*.x.org:8443"], "writable": ["/var/x-cache"]}),
+        r#"a: "/opt/t0ken/run" ["y"] [("E", ""), ("K", "t0ken")] in /work/app/tools net ["api.example.com", "*.x.org:8443"] writes ["/var/x-cache"]"#,
+    );
+    check(json!({"command": "x", "cwd": "~/s"}), r#"a: "x" [] [] in /me/home/s net [] writes []"#);
+    check(
+        json!({"url": "http://localhost:${PORT:-3000}/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"},
+            "oauth": {"clientId": "me", "clientSecret": "${TOKEN}", "scopes": ["read"], "callbackPort": 3118}}),
+        r#"a: http://localhost:3000/mcp [("Authorization", "Bearer t0ken")] Some("me") Some("t0ken") ["read"] Some(3118)"#,
+    );
+    let found =
+        server(json!({"command": "x", "timeout": 5000, "startupTimeout": "2m", "maxTimeout": "1h",
+        "toolTimeouts": {"slow": "10m"}, "includeTools": ["a"], "excludeTools": ["b"]}));
+    assert_eq!(found.call_timeout, Duration::from_secs(5));
+    assert_eq!(found.startup_timeout, Duration::from_secs(120));
+    assert_eq!(found.call_timeout_max, Duration::from_secs(3600));
+    assert_eq!(found.tool_timeouts["slow"], Duration::from_secs(600));
+    assert_eq!(found.tools_allowed, Some(vec!["a".to_owned()]));
+    assert_eq!(found.tools_denied, ["b"]);
+    assert_eq!(found.written_at, "user:1");
+    for (allowed, denied) in [("allowedTools", "deniedTools"), ("enabled_tools", "disabled_tools")]
+    {
+        let found = server(json!({"command": "x", allowed: ["a"], denied: ["b"]}));
+        assert_eq!(
+            (found.tools_allowed.unwrap(), found.tools_denied),
+            (vec!["a".to_owned()], vec!["b".to_owned()])
+        );
+    }
+    let usual = server(json!({"command": "x"}));
+    assert_eq!(usual.call_timeout, zero_mcp::definition::CALL_TIMEOUT);
+    assert_eq!((usual.tools_allowed, usual.tools_denied.len()), (None, 0));
+    let patient = server(json!({"command": "x", "timeout": "2h"}));
+    assert_eq!(patient.call_timeout_max, Duration::from_secs(7200), "no shorter than the timeout");
+    let hasty = server(json!({"command": "x", "maxTimeout": "10s"}));
+    assert_eq!(hasty.call_timeout, Duration::from_secs(10), "no longer than the maximum");
+}
+
+#[test]
+fn what_cannot_be_used_turns_off_that_server_alone() {
+    refused(json!({}), "neither a `command` nor a `url`");
+    refused(json!({"command": "x", "url": "https://x"}), "a `command` and a `url`");
+    refused(json!({"type": "sse", "url": "https://x/sse"}), "`sse` is deprecated");
+    refused(json!({"type": "http", "command": "x"}), "write `url`, or leave `type` out");
+    refused(json!({"type": "stdio", "url": "https://x"}), "write `command`, or leave `type` out");
+    refused(json!({"command": ""}), "is empty");
+    refused(json!({"command": "${NOPE}"}), "`command`: the variable `NOPE` is not set");
+    refused(json!({"command": "x", "env": {"K": "${NOPE}"}}), "`env.K`: the variable `NOPE`");
+    refused(json!({"command": "x", "env": {"a-b": "c"}}), "names no variable");
+    refused(
+        json!({"command": {"path": "x", "env": {"A": "1"}}, "env": {"A": "2"}}),
+        "`A` stands in `env` twice",
+    );
+    refused(json!({"command": "x", "headers": {"A": "b"}}), "`headers` are for a `url`");
+    refused(json!({"url": "https://x", "args": ["y"]}), "`args` is for a `command`");
+    refused(json!({"url": "https://x", "headers": {"A": "${NOPE}"}}), "`headers.A`: the variable");
+    refused(json!({"url": "https://x", "headers": {"A": "b\r\nC: d"}}), "control character");
+    refused(json!({"url": "https://x", "headers": {"A b": "c"}}), "names no header");
+    refused(json!({"url": "https://x", "headers": {"A": "1", "a": "2"}}), "twice");
+    refused(json!({"url": "http://x.org/mcp"}), "write `https`");
+    refused(json!({"url": "http://localhost.evil.org/"}), "write `https`");
+    refused(json!({"url": "file:///etc/passwd"}), "starts with `file:`");
+    refused(json!({"url": "not a url"}), "is none");
+    refused(json!({"url": "https://me:secret@x.org/"}), "holds a name or password");
+    refused(json!({"command": "x", "writable": ["~/.ssh"]}), "is never for commands to change");
+    refused(json!({"command": "x", "args": ["a\0b"]}), "holds a zero byte");
+    let found = servers(json!({"my server": {"command": "x"}, "mcp": {"command": "x"}}));
+    assert_eq!(found.definitions, []);
+    assert!(found.problems.iter().all(|problem| problem.why.contains("cannot name a server")));
+}
+
+#[test]
+fn an_address_never_shows_what_a_variable_brought() {
+    let found = servers(json!({"a": {"url": "ht!tp://x/${TOKEN}"}}));
+    assert!(!found.problems[0].why.contains("t0ken"), "{}", found.problems[0].why);
+}
+
+#[test]
+fn a_server_can_be_turned_off() {
+    let found = servers(
+        json!({"a": {"command": "x", "disabled": true}, "b": {"command": "x", "enabled": false},
+        "c": {"command": "${NOPE}", "disabled": true}, "d": {"command": "x", "enabled": true, "disabled": false}}),
+    );
+    let names: Vec<&str> = found.turned_off.iter().map(|server| server.alias.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!((found.definitions.len(), found.problems.len()), (1, 0));
+}
+
+#[test]
+fn nothing_beside_a_server_allows_its_tools() {
+    let found = servers(
+        json!({"a": {"command": "x", "trust": true, "autoApprove": ["t"], "alwaysAllow": []},
+        "b": {"command": "x", "trust": false, "description": "d", "source": "custom"}}),
+    );
+    let told: Vec<String> =
+        found.ignored.iter().map(|one| format!("{} {}", one.alias, one.why)).collect();
+    assert_eq!(
+        told,
+        [
+            "a `trust` allows nothing; write a rule such as `a__*` in `permissions.allow`",
+            "a `autoApprove` allows nothing; write a rule such as `a__*` in `permissions.allow`",
+        ]
+    );
+    assert_eq!(found.definitions.len(), 2);
+}
+
+#[test]
+fn one_server_comes_from_a_command_line() {
+    let text = r#"{"mcp": {"mcpServerCommand": "npx -y 'a b'", "toolSchemaBudget": 5}}"#;
+    let of = |text: &str| Settings::merge(&layers(&[(LayerKind::User, text)]), Standing::Nothing);
+    let found = of(text).mcp_servers(&config(), Path::new(ROOT));
+    assert_eq!(
+        shown(&found.definitions[0]),
+        r#"default: "npx" ["-y", "a b"] [] in /work/app net [] writes []"#
+    );
+    assert_eq!(of(text).tool_schema_budget(), 5);
+    assert_eq!(of("{}").tool_schema_budget(), TOOL_SCHEMA_BUDGET);
+    let both = r#"{"mcp": {"mcpServerCommand": "x"}, "mcpServers": {"default": {"command": "y"}}}"#;
+    let found = of(both).mcp_servers(&config(), Path::new(ROOT));
+    assert_eq!((found.definitions.len(), found.problems.len()), (1, 1));
+    assert!(shown(&found.definitions[0]).contains("\"y\""));
+}
+
+#[test]
+fn a_wrong_form_is_an_error_of_the_file() {
+    wrong(
+        json!({"mcpServers": {"a": {"comand": "x"}}}),
+        &["unknown key `mcpServers.a.comand`; did you mean `command`?"],
+    );
+    wrong(
+        json!({"mcpServers": {"a": {"command": "x", "env": {"K": 1}}}}),
+        &["`mcpServers.a.env.K` is 1; write a string"],
+    );
+    wrong(
+        json!({"mcpServers": [{"id": "a", "command": "x", "env": [{"name": "K", "valu": "v"}]}]}),
+        &[
+            "`mcpServers.0.env.0.value` is missing; add it: a string",
+            "unknown key `mcpServers.0.env.0.valu`; did you mean `value`?",
+        ],
+    );
+    wrong(
+        json!({"mcpServers": {"a": {"command": {"path": "x", "env": {"K": 1}}}}}),
+        &["`mcpServers.a.command.env.K` is 1; write a string"],
+    );
+    wrong(
+        json!({"mcpServers": {"a": {"command": {"args": []}}}}),
+        &["`mcpServers.a.command.path` is missing; add it: a string"],
+    );
+    wrong(json!({"mcpServers": {"a": 3}}), &["`mcpServers.a` is 3; write an object"]);
+    wrong(
+        json!({"mcpServers": {"a": {"type": "websocket"}}}),
+        &[
+            r#"`mcpServers.a.type` is "websocket"; write one of "stdio", "http", "streamable-http", "streamableHttp", "sse""#,
+        ],
+    );
+    wrong(
+        json!({"mcpServers": [{"command": "x"}, {"id": "a"}, {"id": "a"}]}),
+        &[
+            "the server has no name; add an `id`",
+            "`a` names an earlier server already; give it another `id`",
+        ],
+    );
+    wrong(
+        json!({"mcpServers": {"a": {"url": "https://x", "httpUrl": "https://x", "includeTools": [], "allowedTools": []}}}),
+        &[
+            "`httpUrl` says the same as `url`; keep one of them",
+            "`allowedTools` says the same as `includeTools`; keep one of them",
+        ],
+    );
+    let time = |text: &str| {
+        format!(
+            "`{text}` is no time up to a day; write milliseconds such as 120000, or a text such as \"120s\""
+        )
+    };
+    wrong(
+        json!({"mcpServers": {"a": {"timeout": "soon", "toolTimeouts": {"t": "2d"}}}}),
+        &[&time("soon"), &time("2d")],
+    );
+    wrong(
+        json!({"mcpServers": {"a": {"timeout": "2m", "maxTimeout": "1m"}}}),
+        &["a timeout of this server is longer than its `maxTimeout`; raise that"],
+    );
+    wrong(
+        json!({"mcpServers": {"a": {"command": "x", "network": ["https://x.org"]}}}),
+        &[
+            "`https://x.org` names no host; write one such as `example.com`, `*.example.org`, `example.com:8443` or `localhost`, without scheme and path",
+        ],
+    );
+    wrong(
+        json!({"mcpServers": {"a": {"command": "x", "writable": ["/"]}}}),
+        &["`/` is the whole machine; name a folder that holds only what commands make"],
+    );
+    wrong(
+        json!({"mcp": {"mcpServerCommand": "a | b", "toolSchemaBudget": -1}}),
+        &[
+            "`a | b` is not one plain command; write one program with its arguments, or name a script",
+            "`mcp.toolSchemaBudget` is -1; write a whole number from 0 to 4294967295",
+        ],
+    );
+    wrong(
+        json!({"tools": {"toolDiscoveryCommand": "", "toolCallComand": "x"}}),
+        &[
+            "`` is empty; write one program with its arguments, or name a script",
+            "unknown key `tools.toolCallComand`; did you mean `toolCallCommand`?",
+        ],
+    );
+}
+
+#[test]
+fn a_later_file_replaces_a_server_as_a_whole_once_it_is_trusted() {
+    let user =
+        r#"{"mcpServers": {"a": {"command": "mine", "args": ["x"]}, "b": {"command": "b"}}}"#;
+    let project = r#"{"mcpServers": [{"id": "a", "command": "theirs"}]}"#;
+    let files = [(LayerKind::User, user), (LayerKind::Project, project)];
+    let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+    for (standing, expected) in [
+        (Standing::Never, ["a: \"mine\" [\"x\"]", "b: \"b\" []"]),
+        (trusted, ["b: \"b\" []", "a: \"theirs\" []"]),
+    ] {
+        let settings = Settings::merge(&layers(&files), standing);
+        let found = settings.mcp_servers(&config(), Path::new(ROOT));
+        let seen: Vec<String> = found.definitions.iter().map(shown).collect();
+        assert_eq!(seen.len(), 2);
+        for (seen, expected) in seen.iter().zip(expected) {
+            assert!(seen.starts_with(expected), "{seen}");
+        }
+    }
+}
