@@ -1,5 +1,6 @@
 //! Who answers when a call must be asked about.
 
+pub(crate) mod elicitation;
 mod questionnaire;
 
 use std::fmt::Write as _;

@@ -3,6 +3,7 @@
 //! Only the form is here. What each command does is in `commands`, one file each.
 
 pub mod config;
+pub mod mcp;
 pub mod policy;
 pub mod trust;
 
@@ -22,6 +23,10 @@ use zero_runtime::audit::Pin;
 use crate::limit_range;
 
 pub use self::config::{ConfigCommand, LayerArgs};
+pub use self::mcp::{
+    McpApproveArgs, McpArgs, McpClient, McpCommand, McpInstallArgs, McpLoginArgs, McpLogoutArgs,
+    McpReconnectArgs, McpServeArgs, McpStatusArgs,
+};
 pub use self::policy::{
     PlaceArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs, PolicySimulateArgs,
     PolicyTestArgs,
@@ -60,6 +65,8 @@ pub enum Command {
         #[command(subcommand)]
         command: ToolsCommand,
     },
+    /// Serve the tools by MCP, or look after the MCP servers whose tools are used
+    Mcp(McpArgs),
     /// Take back a change that a tool made to a file
     Undo(UndoArgs),
     /// Show how often tools were called, how they ended and how long they took
@@ -113,6 +120,8 @@ pub enum ToolsCommand {
     Show(ShowArgs),
     /// Call a tool
     Call(CallArgs),
+    /// Find the tools anew that a command of yours brings
+    Refresh(RefreshArgs),
     /// Check this build against the levels of the tool specification
     Conformance(ConformanceArgs),
 }
@@ -262,6 +271,25 @@ fn set_limits(args: &[LimitArg], limits: &mut Limits) {
             let _ = limits.set(&format!("{tool}.{name}"), value);
         }
     }
+}
+
+/// `zero tools refresh`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The command is `tools.toolDiscoveryCommand` in settings. Every zero that runs in this folder notices.
+
+Example:
+  zero tools refresh
+
+Exit codes: 0 done, 1 the command failed, 2 wrong usage, or no command is set."
+)]
+pub struct RefreshArgs {
+    /// Folder to work in [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `zero tools conformance`

@@ -9,6 +9,7 @@ mod config;
 mod conformance;
 mod doctor;
 mod man;
+mod mcp;
 mod overview;
 mod policy_check;
 mod policy_explain;
@@ -17,6 +18,7 @@ mod policy_test;
 mod stats;
 mod tools_call;
 mod tools_list;
+mod tools_refresh;
 mod tools_show;
 mod trust;
 mod undo;
@@ -35,6 +37,10 @@ pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Tools { command: ToolsCommand::Conformance(args) }) => {
             conformance::run(app, &args)
         }
+        Some(Command::Tools { command: ToolsCommand::Refresh(args) }) => {
+            tools_refresh::run(app, &args)
+        }
+        Some(Command::Mcp(args)) => mcp::run(app, &args),
         Some(Command::Undo(args)) => undo::run(app, &args),
         Some(Command::Stats(args)) => stats::run(app, &args),
         Some(Command::Audit { command: AuditCommand::Tail(args) }) => audit_tail::run(app, &args),

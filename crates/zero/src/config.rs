@@ -16,6 +16,8 @@ pub(crate) struct Config {
     xdg_state_home: Option<PathBuf>,
     xdg_config_home: Option<PathBuf>,
     cwd: Option<PathBuf>,
+    /// This program, by its full path.
+    program: Option<PathBuf>,
     search_path: Vec<PathBuf>,
     /// Entries of `PATH` that mean another folder in each working directory.
     relative_search_path: Vec<PathBuf>,
@@ -65,6 +67,7 @@ impl Config {
             xdg_state_home: set("XDG_STATE_HOME").and_then(absolute),
             xdg_config_home: set("XDG_CONFIG_HOME").and_then(absolute),
             cwd: std::env::current_dir().ok(),
+            program: std::env::current_exe().ok(),
             search_path,
             relative_search_path,
             relative_variables: folders.into_iter().filter(is_relative).collect(),
@@ -106,17 +109,24 @@ impl Config {
     /// The person's own settings. When nothing says where their home is, nobody may go on without
     /// them: what is missing might be the rule that forbids.
     pub(crate) fn settings_file(&self) -> Result<PathBuf, UsageError> {
-        let config_home = match (&self.xdg_config_home, &self.home) {
-            (Some(config_home), _) => config_home.clone(),
-            (None, Some(home)) => home.join(".config"),
-            (None, None) => {
-                return Err(UsageError(
-                    "zero does not know where your settings are; set HOME or XDG_CONFIG_HOME to an absolute path"
-                        .to_owned(),
-                ));
-            }
-        };
+        let config_home = self.config_home().ok_or_else(|| {
+            UsageError(
+                "zero does not know where your settings are; set HOME or XDG_CONFIG_HOME to an absolute path"
+                    .to_owned(),
+            )
+        })?;
         Ok(config_home.join("zero/settings.json"))
+    }
+
+    /// The folder of the person's settings, of all programs.
+    pub(crate) fn config_home(&self) -> Option<PathBuf> {
+        let usual = || self.home.as_ref().map(|home| home.join(".config"));
+        self.xdg_config_home.clone().or_else(usual)
+    }
+
+    /// This program, by its full path.
+    pub(crate) fn program(&self) -> Option<&Path> {
+        self.program.as_deref()
     }
 
     /// The same environment with another home, where one was named: everything that is kept under a

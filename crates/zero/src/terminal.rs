@@ -121,6 +121,9 @@ pub(crate) enum Answers {
     Stdin,
     /// On the terminal itself, because stdin is taken.
     Tty(Arc<File>),
+    /// Beforehand.
+    #[cfg(test)]
+    Script(Arc<std::sync::Mutex<std::collections::VecDeque<String>>>),
 }
 
 impl Answers {
@@ -128,6 +131,11 @@ impl Answers {
     #[expect(clippy::disallowed_methods, reason = "the terminal is no file of the person's")]
     fn from_tty() -> Option<Self> {
         File::open("/dev/tty").ok().map(|tty| Self::Tty(Arc::new(tty)))
+    }
+
+    /// A line as it was typed, without its end; nothing when they went away.
+    pub(crate) fn typed(&self) -> Option<String> {
+        self.line().ok()?.strip_suffix('\n').map(str::to_owned)
     }
 
     fn line(&self) -> io::Result<String> {
@@ -138,6 +146,12 @@ impl Answers {
             Self::Stdin => io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut answer)?,
             Self::Tty(tty) => {
                 BufReader::new(&**tty).take(ANSWER_BYTES_MAX).read_line(&mut answer)?
+            }
+            #[cfg(test)]
+            Self::Script(lines) => {
+                let line = lines.lock().unwrap().pop_front().unwrap_or_default();
+                answer.push_str(&line);
+                line.len()
             }
         };
         Ok(answer)
@@ -293,6 +307,15 @@ impl Terminal {
             columns: None,
         };
         Self { out: stream(), err: stream(), stdin_is_terminal: false }
+    }
+}
+
+#[cfg(test)]
+impl Answers {
+    /// Somebody who types these lines and goes away.
+    pub(crate) fn script(lines: &[&str]) -> Self {
+        let lines = lines.iter().map(|line| format!("{line}\n")).collect();
+        Self::Script(Arc::new(std::sync::Mutex::new(lines)))
     }
 }
 

@@ -33,6 +33,7 @@ fn help_lists_the_commands() {
 
     Commands:
       tools        List, explain, call and check tools
+      mcp          Serve the tools by MCP, or look after the MCP servers whose tools are used
       undo         Take back a change that a tool made to a file
       stats        Show how often tools were called, how they ended and how long they took
       audit        Look at the log of all calls

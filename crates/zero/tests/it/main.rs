@@ -9,6 +9,7 @@ mod doctor;
 mod help;
 mod hostile_disk;
 mod leaks;
+mod mcp;
 mod mcp_settings;
 mod policy;
 mod processes;

@@ -49,7 +49,7 @@ fn a_server_is_set_key_by_key_and_its_secrets_are_not_shown() {
     exit 2
     --- stderr
     error: the settings have an error:
-      ~/.config/zero/settings.json:5:7: unknown key `mcpServers.github.comand`; did you mean `command`?
+      ~/.config/zero/settings.json:10:7: unknown key `mcpServers.github.comand`; did you mean `command`?
     nothing was written
     ");
 }

@@ -306,7 +306,7 @@ fn a_wrong_form_is_an_error_of_the_file() {
         json!({"mcp": {"mcpServerCommand": "a | b", "toolSchemaBudget": -1}}),
         &[
             "`a | b` is not one plain command; write one program with its arguments, or name a script",
-            "`mcp.toolSchemaBudget` is -1; write a whole number from 0 to 4294967295",
+            "`mcp.toolSchemaBudget` is -1; write a whole number at least 0",
         ],
     );
     wrong(

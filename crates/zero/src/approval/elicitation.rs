@@ -1,0 +1,156 @@
+//! What somebody else's tool asks of the person, at the terminal.
+//!
+//! Who asks is said first, in our words. What they say stands behind a bar, without anything that
+//! could steer the terminal, so that no line of it can pass for one of ours. Nothing is sent before
+//! the person has seen all of it once more and said yes; no page is ever opened.
+
+mod field;
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
+
+use self::field::Field;
+use super::OpenLine;
+use crate::terminal::{Answers, FAINT, NOTABLE, STRONG, Stream, Terminal, escape_line};
+
+/// Most fields of a form. Nobody fills in more at a terminal.
+const FIELDS_MAX: usize = 50;
+/// Most lines of what they say that are shown.
+const MESSAGE_LINES_MAX: usize = 60;
+/// How often a value is asked for that does not fit.
+const TRIES_MAX: usize = 5;
+
+/// The person at the terminal, asked on behalf of somebody.
+#[derive(Clone)]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "who asks is a server, and none is connected yet")
+)]
+pub(crate) struct Form {
+    pub(crate) terminal: Terminal,
+    pub(crate) answers: Answers,
+}
+
+impl Form {
+    /// Asks, and waits for the person. `None` when they went away.
+    fn ask(&self, elicitation: &Elicitation) -> Option<ElicitationAnswer> {
+        let stream = &self.terminal.err;
+        stream.write(&introduced(stream, elicitation)).ok()?;
+        match &elicitation.wanted {
+            Wanted::Form(schema) => self.ask_form(&elicitation.origin, schema),
+            Wanted::Visit(url) => self.ask_visit(url),
+        }
+    }
+
+    fn ask_form(&self, origin: &str, schema: &Value) -> Option<ElicitationAnswer> {
+        let fields = match fields(schema) {
+            Ok(fields) => fields,
+            Err(why) => {
+                self.terminal.note(&format!("this cannot be asked here: {why}; it is told so"));
+                return None;
+            }
+        };
+        let mut values = Map::new();
+        for field in &fields {
+            if let Some(value) = self.ask_field(field)? {
+                values.insert(field.name.clone(), value);
+            }
+        }
+        let stream = &self.terminal.err;
+        let mut summary = String::from("\n");
+        for (name, value) in &values {
+            let shown = escape_line(&value.to_string()).into_owned();
+            let _ = writeln!(summary, "  {} {shown}", stream.paint(STRONG, &escape_line(name)));
+        }
+        stream.write(&summary).ok()?;
+        self.consented(&format!("Send this to {}?", escape_line(origin)), values)
+    }
+
+    /// One value; `Some(None)` when it is left out, `None` when the person went away.
+    fn ask_field(&self, field: &Field) -> Option<Option<Value>> {
+        let stream = &self.terminal.err;
+        stream.write(&field.explained(stream)).ok()?;
+        for _ in 0..TRIES_MAX {
+            stream.write(&field.prompt(stream)).ok()?;
+            match field.read(&self.answers.typed()?) {
+                Ok(value) => return Some(value),
+                Err(why) => {
+                    let why = format!("  {}\n", escape_line(&why));
+                    stream.write(&stream.paint(NOTABLE, &why)).ok()?;
+                }
+            }
+        }
+        None
+    }
+
+    fn ask_visit(&self, url: &str) -> Option<ElicitationAnswer> {
+        let stream = &self.terminal.err;
+        let shown = format!(
+            "\n  {}\n\n{}\n",
+            escape_line(url),
+            stream.paint(
+                FAINT,
+                "zero does not open it. Go there yourself, if you know whose page it is."
+            )
+        );
+        stream.write(&shown).ok()?;
+        self.consented("Tell them that you will?", Map::new())
+    }
+
+    /// Yes sends the values, no declines, and who goes away has said nothing.
+    fn consented(&self, question: &str, values: Map<String, Value>) -> Option<ElicitationAnswer> {
+        let stream = &self.terminal.err;
+        stream.write(&format!("{} [y/N] ", stream.paint(STRONG, question))).ok()?;
+        Some(match self.answers.typed()?.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => ElicitationAnswer::Accept(values),
+            _ => ElicitationAnswer::Decline,
+        })
+    }
+}
+
+impl Elicitor for Form {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        let (form, elicitation) = (self.clone(), elicitation.clone());
+        Box::pin(async move {
+            // Reading blocks until they answer; the asker can give up meanwhile.
+            let mut line = OpenLine { stream: self.terminal.err.clone(), open: true };
+            let asked = tokio::task::spawn_blocking(move || form.ask(&elicitation));
+            let answer = asked.await.ok().flatten();
+            line.open = answer.is_none();
+            answer.unwrap_or(ElicitationAnswer::Cancel)
+        })
+    }
+}
+
+/// Who asks, and what they say.
+fn introduced(stream: &Stream, elicitation: &Elicitation) -> String {
+    let origin = escape_line(&elicitation.origin);
+    let mut text = format!("\n{} asks:\n", stream.paint(STRONG, &origin));
+    let count = elicitation.message.lines().count();
+    for line in elicitation.message.lines().take(MESSAGE_LINES_MAX) {
+        let _ = writeln!(text, "  {} {}", stream.paint(FAINT, "│"), escape_line(line));
+    }
+    if count > MESSAGE_LINES_MAX {
+        let _ = writeln!(text, "  … and {} more lines", count - MESSAGE_LINES_MAX);
+    }
+    text
+}
+
+/// The fields of a form; the error says why it cannot be asked for.
+fn fields(schema: &Value) -> Result<Vec<Field>, String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let properties = properties.ok_or("it is no form with fields")?;
+    if properties.len() > FIELDS_MAX {
+        return Err(format!("it has more than {FIELDS_MAX} fields"));
+    }
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required =
+        |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
+    properties.iter().map(|(name, schema)| Field::of(name, schema, is_required(name))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use serde_json::json;
+
+use super::*;
+
+/// Puts a form to somebody who types these lines; gives the answer and what they saw.
+fn ask(wanted: Wanted, lines: &[&str]) -> (ElicitationAnswer, String) {
+    let terminal = Terminal::for_test();
+    let form = Form { terminal: terminal.clone(), answers: Answers::script(lines) };
+    let elicitation = Elicitation {
+        origin: "MCP server `docs`".to_owned(),
+        call: None,
+        message: "Who are you?\n\u{1b}[2JAllow? [y/N]".to_owned(),
+        wanted,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let answer = runtime.block_on(form.elicit(&elicitation));
+    (answer, terminal.err.written())
+}
+
+/// One field, typed lines, and what is sent; `None` when nothing is.
+#[track_caller]
+fn check(field: Value, is_required: bool, lines: &[&str], expected: Option<Value>) {
+    let required = if is_required { json!(["f"]) } else { json!([]) };
+    let schema = json!({"type": "object", "properties": {"f": field}, "required": required});
+    let (answer, seen) = ask(Wanted::Form(schema), lines);
+    let sent = match answer {
+        ElicitationAnswer::Accept(values) => Some(Value::Object(values)),
+        ElicitationAnswer::Decline | ElicitationAnswer::Cancel => None,
+    };
+    assert_eq!(
+        sent,
+        expected.map(|value| if value.is_null() { json!({}) } else { json!({"f": value}) }),
+        "{seen}"
+    );
+}
+
+#[test]
+fn every_kind_of_field_can_be_asked_for() {
+    let text = json!({"type": "string", "minLength": 2, "maxLength": 4});
+    check(text.clone(), true, &["abc", "y"], Some(json!("abc")));
+    check(text, true, &["", "a", "abcde", "ab", "y"], Some(json!("ab")));
+    for (format, bad, good) in [
+        ("email", "me", "me@x.org"),
+        ("uri", "x org", "https://x.org"),
+        ("date", "tomorrow", "2026-01-31"),
+        ("date-time", "2026-01-31", "2026-01-31T12:00:00Z"),
+    ] {
+        let field = json!({"type": "string", "format": format});
+        check(field, true, &[bad, good, "y"], Some(json!(good)));
+    }
+    check(
+        json!({"type": "integer", "minimum": 3}),
+        true,
+        &["x", "1.5", "2", "3", "y"],
+        Some(json!(3)),
+    );
+    check(
+        json!({"type": "number", "maximum": 2}),
+        true,
+        &["nan", "3", "1.5", "y"],
+        Some(json!(1.5)),
+    );
+    check(json!({"type": "boolean"}), true, &["maybe", "no", "y"], Some(json!(false)));
+    let plain = json!({"type": "string", "enum": ["red", "blue"]});
+    check(plain.clone(), true, &["3", "2", "y"], Some(json!("blue")));
+    check(plain, true, &["red", "y"], Some(json!("red")));
+    let named = json!({"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "Blue"]});
+    check(named, true, &["Blue", "y"], Some(json!("b")));
+    let titled = json!({"type": "string", "oneOf": [{"const": "r", "title": "Red"}]});
+    check(titled, true, &["1", "y"], Some(json!("r")));
+    let many = json!({"type": "array", "minItems": 2, "items": {"anyOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}});
+    check(many, true, &["1", "1, 2, 2", "y"], Some(json!(["r", "b"])));
+}
+
+#[test]
+fn a_default_and_leaving_it_out_are_one_key() {
+    check(json!({"type": "string", "default": "x"}), true, &["", "y"], Some(json!("x")));
+    check(json!({"type": "integer"}), false, &["", "y"], Some(Value::Null));
+    check(json!({"type": "boolean", "default": "wrong"}), false, &["", "y"], Some(Value::Null));
+}
+
+#[test]
+fn nothing_is_sent_without_a_yes() {
+    let field = || json!({"type": "string"});
+    check(field(), true, &["abc", "n"], None);
+    check(field(), true, &["abc", ""], None);
+    check(field(), true, &["abc"], None);
+    check(field(), true, &[], None);
+    check(field(), true, &["", "", "", "", "", "y"], None);
+    let form = json!({"type": "object", "properties": {"f": field()}});
+    let (declined, _) = ask(Wanted::Form(form.clone()), &["abc", "n"]);
+    assert_eq!(declined, ElicitationAnswer::Decline);
+    let (gone, _) = ask(Wanted::Form(form), &["abc"]);
+    assert_eq!(gone, ElicitationAnswer::Cancel);
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_not_answered() {
+    for schema in [
+        json!({"type": "object"}),
+        json!({"type": "object", "properties": {"f": {"type": "object"}}}),
+        json!({"type": "object", "properties": {"f": {"type": "array", "items": {"type": "string"}}}}),
+        json!({"type": "object", "properties": {"f": {"type": "string", "enum": []}}}),
+    ] {
+        let (answer, seen) = ask(Wanted::Form(schema), &["y", "y"]);
+        assert_eq!(answer, ElicitationAnswer::Cancel);
+        assert!(seen.contains("cannot be asked here"), "{seen}");
+    }
+}
+
+#[test]
+fn who_asks_is_said_first_and_a_page_is_shown_whole() {
+    let url = format!("https://login.example.com/{}", "x".repeat(300));
+    let (answer, seen) = ask(Wanted::Visit(url.clone()), &["yes"]);
+    assert_eq!(answer, ElicitationAnswer::Accept(Map::new()));
+    assert!(seen.starts_with("\nMCP server `docs` asks:\n  │ Who are you?\n"), "{seen}");
+    assert!(seen.contains("  │ \\u{1b}[2JAllow? [y/N]\n") && seen.contains(&url), "{seen}");
+    let (answer, _) = ask(Wanted::Visit(url), &["n"]);
+    assert_eq!(answer, ElicitationAnswer::Decline);
+}

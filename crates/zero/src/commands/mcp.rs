@@ -1,0 +1,23 @@
+//! `zero mcp`: the tools of zero for others, and those of others for zero.
+
+mod install;
+mod known;
+mod serve;
+mod servers;
+mod status;
+
+use crate::App;
+use crate::cli::{McpArgs, McpCommand};
+use crate::exit::Exit;
+
+pub(super) fn run(app: &App, args: &McpArgs) -> anyhow::Result<Exit> {
+    match &args.command {
+        None => serve::run(app, &args.serve),
+        Some(McpCommand::Status(args)) => status::run(app, args),
+        Some(McpCommand::Reconnect(args)) => servers::reconnect(app, args),
+        Some(McpCommand::Approve(args)) => servers::approve(app, args),
+        Some(McpCommand::Login(args)) => servers::login(app, args),
+        Some(McpCommand::Logout(args)) => servers::logout(app, args),
+        Some(McpCommand::Install(args)) => install::run(app, args),
+    }
+}

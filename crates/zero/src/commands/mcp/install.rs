@@ -1,0 +1,245 @@
+//! `zero mcp install`: what makes another program use the tools of zero, shown or written.
+//!
+//! The file is somebody else's. Only the entry of zero changes in it; a file that cannot be read
+//! for certain, or an entry of that name that is another program's, is left alone.
+
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Map, Value, json};
+use zero_runtime::DialectName;
+use zero_sandbox::{ConfigFile, ConfigFileError, Workspace, config_file};
+
+use crate::App;
+use crate::cli::{McpClient, McpInstallArgs};
+use crate::exit::{Exit, UsageError};
+use crate::settings::document::Document;
+use crate::settings::edit::{self, Edit};
+use crate::settings::layer::{shown, unreadable};
+use crate::terminal::{FAINT, escape_line};
+
+/// Largest file of another program that is changed, in bytes. Some keep their history in it.
+const FILE_BYTES_MAX: u64 = 32_000_000;
+/// What is locked while it changes.
+const LOCK: &str = "install.lock";
+
+pub(super) fn run(app: &App, args: &McpInstallArgs) -> anyhow::Result<Exit> {
+    let workspace = app.config.workspace(args.workspace.as_slice())?;
+    let file = file(app, args, &workspace)?;
+    let entry = entry(app, args, &workspace)?;
+    let path = shown(&file.path(), app.config.home());
+    if args.write {
+        return write(app, args, &file, &path, &entry);
+    }
+    let section = section(args.client);
+    let out = &app.terminal.out;
+    let place = format!("// in {}, beside what is there:", escape_line(&path));
+    out.write(&format!("{}\n", out.paint(FAINT, &place)))?;
+    out.write_pretty(&json!({ section: { &args.name: entry } }))?;
+    app.terminal.note("`--write` puts it there");
+    Ok(Exit::Ok)
+}
+
+/// Where the servers stand in a client's file.
+fn section(client: McpClient) -> &'static str {
+    match client {
+        McpClient::Claude | McpClient::Cursor => "mcpServers",
+        McpClient::Zed => "context_servers",
+        McpClient::Vscode => "servers",
+    }
+}
+
+/// The client's file: the person's own, or that of the project.
+fn file(app: &App, args: &McpInstallArgs, workspace: &Workspace) -> Result<ConfigFile, UsageError> {
+    if args.project {
+        let relative = match args.client {
+            McpClient::Claude => ".mcp.json",
+            McpClient::Cursor => ".cursor/mcp.json",
+            McpClient::Zed => ".zed/settings.json",
+            McpClient::Vscode => ".vscode/mcp.json",
+        };
+        let root = workspace.cwd().to_owned();
+        return Ok(ConfigFile::Beneath { root, relative: relative.into() });
+    }
+    let no_home = || {
+        UsageError(
+            "zero does not know where your settings are; set HOME to an absolute path".to_owned(),
+        )
+    };
+    let home = app.config.home().ok_or_else(no_home)?;
+    let config = || app.config.config_home().ok_or_else(no_home);
+    Ok(ConfigFile::Own(match args.client {
+        McpClient::Claude => home.join(".claude.json"),
+        McpClient::Cursor => home.join(".cursor/mcp.json"),
+        McpClient::Zed => config()?.join("zed/settings.json"),
+        McpClient::Vscode => config()?.join("Code/User/mcp.json"),
+    }))
+}
+
+/// What the client starts.
+fn entry(app: &App, args: &McpInstallArgs, workspace: &Workspace) -> anyhow::Result<Value> {
+    let program = app.config.program().filter(|program| program.is_file());
+    let program = program.and_then(Path::to_str).context(
+        "zero does not know where its own program is, or its path is not UTF-8; start it by its full path",
+    )?;
+    let mut words = vec!["mcp".to_owned()];
+    if args.dialect != DialectName::Canonical {
+        words.extend(["--dialect".to_owned(), args.dialect.as_str().to_owned()]);
+    }
+    if args.workspace.is_some() {
+        let folder = workspace.cwd().to_str().ok_or_else(|| {
+            UsageError("the name of the workspace is not UTF-8; rename it".to_owned())
+        })?;
+        words.extend(["--workspace".to_owned(), folder.to_owned()]);
+    }
+    let mut entry = Map::new();
+    match args.client {
+        McpClient::Claude | McpClient::Vscode => {
+            entry.insert("type".to_owned(), json!("stdio"));
+        }
+        McpClient::Zed => {
+            entry.insert("source".to_owned(), json!("custom"));
+        }
+        McpClient::Cursor => {}
+    }
+    entry.insert("command".to_owned(), json!(program));
+    entry.insert("args".to_owned(), json!(words));
+    Ok(Value::Object(entry))
+}
+
+fn write(
+    app: &App,
+    args: &McpInstallArgs,
+    file: &ConfigFile,
+    path: &str,
+    entry: &Value,
+) -> anyhow::Result<Exit> {
+    let failed = |error: ConfigFileError| UsageError(format!("{path} {}", unreadable(&error)));
+    let state = app.config.state()?;
+    let _lock = config_file::lock(&state, LOCK).map_err(failed)?;
+    let old = file.read(FILE_BYTES_MAX).map_err(failed)?.unwrap_or_default();
+    let new = edited(path, &old, section(args.client), &args.name, entry)?;
+    let (name, path) = (escape_line(&args.name), escape_line(path));
+    let done = match new {
+        Some(new) => {
+            file.write(new.as_bytes()).map_err(failed)?;
+            format!("wrote `{name}` to {path}; restart the program, or have it look again\n")
+        }
+        None => format!("`{name}` is in {path} already\n"),
+    };
+    app.terminal.out.write(&done)?;
+    Ok(Exit::Ok)
+}
+
+/// The file with the entry in it; `None` when it says so already.
+fn edited(
+    path: &str,
+    old: &[u8],
+    section: &str,
+    name: &str,
+    entry: &Value,
+) -> Result<Option<String>, UsageError> {
+    let is_empty = old.iter().all(u8::is_ascii_whitespace);
+    let old = if is_empty { b"{}\n" } else { old };
+    let document = Document::parse(path, old).map_err(|problems| {
+        let first = problems.first().map(ToString::to_string).unwrap_or_default();
+        UsageError(format!("nothing was written, because the file cannot be read: {first}"))
+    })?;
+    let there = document.value().get(section).and_then(|servers| servers.get(name));
+    if let Some(command) = there.and_then(|there| there.get("command"))
+        && command_name(command) != command_name(&entry["command"])
+    {
+        return Err(UsageError(format!(
+            "nothing was written, because `{name}` in {path} is another program: {command}; choose another name with `--name`"
+        )));
+    }
+    let mut text = String::from_utf8_lossy(old).into_owned();
+    let mut changed = false;
+    // Of an entry that is there, only what zero says of itself changes: the rest is the person's.
+    let edits: Vec<(Vec<&str>, &Value)> = match (there, entry) {
+        (Some(Value::Object(_)), Value::Object(fields)) => {
+            let fields = fields.iter();
+            fields.map(|(key, value)| (vec![section, name, key.as_str()], value)).collect()
+        }
+        _ => vec![(vec![section, name], entry)],
+    };
+    for (key, value) in edits {
+        let new = edit::apply(&text, &key, &Edit::Set(value.clone())).map_err(|error| {
+            UsageError(format!("nothing was written, because in {path} {error}"))
+        })?;
+        if let Some(new) = new {
+            (text, changed) = (new, true);
+        }
+    }
+    Ok(changed.then_some(text))
+}
+
+/// The last part of a program's path: an update may have moved it.
+fn command_name(command: &Value) -> Option<&str> {
+    let path = command.as_str().or_else(|| command.get("path")?.as_str())?;
+    path.rsplit('/').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Value {
+        json!({"type": "stdio", "command": "/usr/bin/zero", "args": ["mcp"]})
+    }
+
+    #[track_caller]
+    fn check(old: &str, expected: Result<Option<&str>, &str>) {
+        let new = edited("f", old.as_bytes(), "mcpServers", "zero", &entry());
+        match (new, expected) {
+            (Ok(new), Ok(expected)) => {
+                assert_eq!(new.as_deref(), expected, "{old}");
+                if let Some(new) = new {
+                    let again = edited("f", new.as_bytes(), "mcpServers", "zero", &entry());
+                    assert_eq!(again, Ok(None), "a second run changes nothing");
+                }
+            }
+            (Err(UsageError(error)), Err(expected)) => {
+                assert!(
+                    error.contains(expected) && error.contains("nothing was written"),
+                    "{error}"
+                );
+            }
+            (new, _) => panic!("{old}: {new:?}"),
+        }
+    }
+
+    #[test]
+    fn a_file_grows_and_keeps_what_is_in_it() {
+        let alone = "{\n  \"mcpServers\": {\n    \"zero\": {\n      \"type\": \"stdio\",\n      \"command\": \"/usr/bin/zero\",\n      \"args\": [\"mcp\"]\n    }\n  }\n}\n";
+        let new = edited("f", b"", "mcpServers", "zero", &entry()).unwrap().unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(&new).unwrap(),
+            serde_json::from_str::<Value>(alone).unwrap()
+        );
+        let old = "// mine\n{\n  \"mcpServers\": {\n    \"git\": { \"command\": \"git-mcp\" }, // keep\n  },\n  \"theme\": 1,\n}\n";
+        let new = edited("f", old.as_bytes(), "mcpServers", "zero", &entry()).unwrap().unwrap();
+        for kept in
+            ["// mine\n", "\"git\": { \"command\": \"git-mcp\" }", "// keep", "\"theme\": 1,"]
+        {
+            assert!(new.contains(kept), "{kept} is gone:\n{new}");
+        }
+        let read = Document::parse("f", new.as_bytes()).unwrap();
+        assert_eq!(read.value()["mcpServers"]["zero"], entry());
+    }
+
+    #[test]
+    fn an_entry_of_zero_keeps_what_the_person_added() {
+        let moved = r#"{"mcpServers": {"zero": {"type": "stdio", "command": "/old/zero", "args": ["mcp"], "env": {"A": "b"}}}}"#;
+        check(moved, Ok(Some(&moved.replace("/old/zero", "/usr/bin/zero"))));
+    }
+
+    #[test]
+    fn what_is_not_certain_is_left_alone() {
+        check("{\"mcpServers\": {", Err("f:1:"));
+        check("[]", Err("settings are an object"));
+        check("{\"a\": 1, \"a\": 2}", Err("a second time"));
+        check("{\"mcpServers\": []}", Err("`mcpServers` is not an object"));
+        check(r#"{"mcpServers": {"zero": {"command": "/opt/other"}}}"#, Err("choose another name"));
+    }
+}

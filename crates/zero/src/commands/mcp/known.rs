@@ -1,0 +1,61 @@
+//! The servers that settings describe, for the commands that are about them.
+
+use std::path::PathBuf;
+
+use zero_mcp::definition::ServerDefinition;
+use zero_sandbox::Workspace;
+
+use crate::App;
+use crate::exit::UsageError;
+use crate::settings::Settings;
+use crate::settings::mcp_servers::McpServers;
+
+/// The servers of a workspace.
+pub(super) struct Known {
+    #[expect(dead_code, reason = "no server is connected yet")]
+    pub(super) workspace: Workspace,
+    pub(super) settings: Settings,
+    pub(super) servers: McpServers,
+}
+
+impl Known {
+    /// Reads the settings that hold in a folder.
+    pub(super) fn read(app: &App, folder: Option<&PathBuf>) -> anyhow::Result<Self> {
+        let folder = folder.map(std::slice::from_ref).unwrap_or_default();
+        let workspace = app.config.workspace(folder)?;
+        let settings = app.settings(&workspace, &[])?;
+        if let Some(note) = settings.note() {
+            app.terminal.note(&note);
+        }
+        let servers = settings.mcp_servers(&app.config, workspace.cwd());
+        Ok(Self { workspace, settings, servers })
+    }
+
+    /// The server of this name, which can be used.
+    pub(super) fn find(&self, alias: &str) -> Result<&ServerDefinition, UsageError> {
+        let mut usable = self.servers.definitions.iter();
+        if let Some(found) = usable.find(|server| server.alias.as_str() == alias) {
+            return Ok(found);
+        }
+        let McpServers { problems, turned_off, .. } = &self.servers;
+        if let Some(one) = problems.iter().chain(turned_off).find(|one| one.alias == alias) {
+            let what = format!("server `{alias}` is not used ({}): {}", one.written_at, one.why);
+            return Err(UsageError(what));
+        }
+        let names: Vec<&str> =
+            self.servers.definitions.iter().map(|server| server.alias.as_str()).collect();
+        let set_aside = format!("mcpServers.{alias}");
+        if self.settings.set_aside().any(|entry| entry.key == set_aside) {
+            return Err(UsageError(format!(
+                "server `{alias}` is not active until the folder is trusted; see `zero trust`"
+            )));
+        }
+        Err(UsageError(match zero_runtime::nearest::nearest(alias, names.clone(), 1).pop() {
+            Some(nearest) => format!("there is no server `{alias}`; did you mean `{nearest}`?"),
+            None if names.is_empty() => format!(
+                "there is no server `{alias}`: none is set up; `zero config set mcpServers.{alias}.command PROGRAM` does that"
+            ),
+            None => format!("there is no server `{alias}`; there are {}", names.join(", ")),
+        }))
+    }
+}

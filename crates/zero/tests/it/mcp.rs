@@ -1,0 +1,190 @@
+//! `zero mcp` on the command line.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use serde_json::Value;
+
+use crate::config::{PROJECT, USER, write};
+use crate::program::Program;
+
+#[test]
+fn every_command_teaches_by_example() {
+    let zero = Program::new();
+    for words in [
+        &["mcp"][..],
+        &["mcp", "status"],
+        &["mcp", "reconnect"],
+        &["mcp", "approve"],
+        &["mcp", "login"],
+        &["mcp", "logout"],
+        &["mcp", "install"],
+        &["tools", "refresh"],
+    ] {
+        let help = zero.stdout(&[words, &["--help"]].concat());
+        assert!(help.contains("Example"), "{words:?}: {help}");
+        let page = zero.stdout(&[&["man"], words].concat());
+        assert!(page.contains("zero"), "{words:?}: {page}");
+    }
+    let script = zero.stdout(&["completions", "bash"]);
+    assert!(
+        script.contains("zero__subcmd__mcp__subcmd__install")
+            || script.contains("zero__mcp__install")
+    );
+}
+
+/// Where each client keeps its servers: the person's file, the project's, and the section.
+const CLIENTS: [(&str, &str, &str, &str); 4] = [
+    ("claude", "home/.claude.json", ".mcp.json", "mcpServers"),
+    ("cursor", "home/.cursor/mcp.json", ".cursor/mcp.json", "mcpServers"),
+    ("zed", "home/.config/zed/settings.json", ".zed/settings.json", "context_servers"),
+    ("vscode", "home/.config/Code/User/mcp.json", ".vscode/mcp.json", "servers"),
+];
+
+#[test]
+fn a_client_gets_a_file_or_an_entry_in_its_own() {
+    for (client, own, project, section) in CLIENTS {
+        for (file, flags) in [(own, &[][..]), (project, &["--project"])] {
+            let zero = Program::new();
+            let args = [&["mcp", "install", client], flags].concat();
+            let printed = zero.stdout(&args);
+            assert!(printed.contains(section) && printed.contains("\"mcp\""), "{printed}");
+            assert!(!zero.folder().join(file).exists(), "printing writes nothing");
+
+            let write_args = [&args[..], &["--write"]].concat();
+            assert!(zero.stdout(&write_args).starts_with("wrote `zero`"), "{client}");
+            let text = std::fs::read_to_string(zero.folder().join(file)).unwrap();
+            let read: Value = serde_json::from_str(&text).unwrap();
+            let entry = &read[section]["zero"];
+            assert!(std::path::Path::new(entry["command"].as_str().unwrap()).is_file());
+            assert_eq!(entry["args"], serde_json::json!(["mcp"]), "{client}");
+            assert!(zero.stdout(&write_args).ends_with("already\n"), "{client}");
+            assert_eq!(std::fs::read_to_string(zero.folder().join(file)).unwrap(), text);
+
+            let old = format!(
+                "// mine\n{{\n  \"{section}\": {{\n    \"git\": {{\"command\": \"g\"}}, // keep\n  }},\n}}\n"
+            );
+            write(&zero, file, &old);
+            zero.stdout(&write_args);
+            let new = std::fs::read_to_string(zero.folder().join(file)).unwrap();
+            assert!(
+                new.contains("// mine") && new.contains("\"git\": {\"command\": \"g\"}, // keep"),
+                "{new}"
+            );
+            assert!(new.contains("\"zero\""), "{new}");
+
+            write(&zero, file, "{ broken");
+            let seen = zero.run(&write_args);
+            assert!(seen.starts_with("exit 2") && seen.contains("nothing was written"), "{seen}");
+            assert_eq!(std::fs::read_to_string(zero.folder().join(file)).unwrap(), "{ broken");
+        }
+    }
+}
+
+#[test]
+fn what_is_installed_is_what_was_asked_for() {
+    let zero = Program::new();
+    let printed = zero.stdout(&[
+        "mcp",
+        "install",
+        "zed",
+        "--name",
+        "hands",
+        "--dialect",
+        "acp",
+        "--workspace",
+        ".",
+    ]);
+    let folder = zero.folder().canonicalize().unwrap().display().to_string();
+    let json = printed.split_once('\n').unwrap().1;
+    let read: Value = serde_json::from_str(json).unwrap();
+    let entry = &read["context_servers"]["hands"];
+    assert_eq!(
+        entry["args"],
+        serde_json::json!(["mcp", "--dialect", "acp", "--workspace", folder])
+    );
+    assert_eq!(entry["source"], "custom");
+    let seen = zero.run(&["mcp", "install", "zed", "--name", "a b"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("cannot name a server"), "{seen}");
+}
+
+#[test]
+fn a_link_of_a_checkout_leads_nowhere_else() {
+    let zero = Program::new();
+    write(&zero, "home/secret.json", "{}");
+    std::os::unix::fs::symlink("home/secret.json", zero.folder().join(".mcp.json")).unwrap();
+    let seen = zero.run(&["mcp", "install", "claude", "--project", "--write"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("is a link"), "{seen}");
+    assert_eq!(std::fs::read_to_string(zero.folder().join("home/secret.json")).unwrap(), "{}");
+}
+
+#[test]
+fn status_says_what_the_settings_say_without_starting_anything() {
+    let zero = Program::new();
+    write(
+        &zero,
+        USER,
+        r#"{"mcpServers": {
+"docs": {"url": "https://docs.example.com/mcp?key=s3cret"},
+"git": {"command": "sh", "args": ["-c", "touch started"]},
+"old": {"command": "sh", "disabled": true},
+"unset": {"command": "${NOT_SET_ANYWHERE}"}}}"#,
+    );
+    write(&zero, PROJECT, r#"{"mcpServers": {"theirs": {"command": "x"}}}"#);
+    insta::assert_snapshot!(zero.run(&["mcp", "status", "--offline"]), @"
+    exit 1
+    SERVER  STATE       REACHED BY                    SOURCE
+    docs    set up      https://docs.example.com/mcp  ~/.config/zero/settings.json:2
+    git     set up      sh -c touch started           ~/.config/zero/settings.json:3
+    old     off                                       ~/.config/zero/settings.json:4
+    unset   not usable                                ~/.config/zero/settings.json:5
+    --- stderr
+    note: 1 setting of this folder is not active; see `zero trust`
+    note: server `unset`: `command`: the variable `NOT_SET_ANYWHERE` is not set; set it before zero is started, or write `${NOT_SET_ANYWHERE:-default}`
+    ");
+    assert!(!zero.folder().join("started").exists());
+    let json = zero.run(&["mcp", "status", "git", "--offline", "--json"]);
+    assert!(
+        json.starts_with("exit 0") && json.contains("\"set_up\"") && !json.contains("docs"),
+        "{json}"
+    );
+    for (alias, expected) in
+        [("gti", "did you mean `git`?"), ("theirs", "not active until the folder is trusted")]
+    {
+        let seen = zero.run(&["mcp", "status", alias, "--offline"]);
+        assert!(seen.starts_with("exit 2") && seen.contains(expected), "{seen}");
+    }
+    for (command, alias, expected) in [
+        ("login", "git", "is a command"),
+        ("logout", "git", "is a command"),
+        ("approve", "unset", "is not used"),
+        ("reconnect", "old", "turned off"),
+    ] {
+        let seen = zero.run(&["mcp", command, alias]);
+        assert!(seen.starts_with("exit 2") && seen.contains(expected), "{seen}");
+    }
+}
+
+#[test]
+fn serving_by_http_is_for_this_machine_unless_somebody_says_so() {
+    let zero = Program::new();
+    write(&zero, "token", "short\n");
+    for (args, expected) in [
+        (&["mcp", "--http", "0.0.0.0:0"][..], "can be reached from other machines"),
+        (&["mcp", "--http", "127.0.0.1:0", "--token-file", "token"], "holds no token"),
+        (&["mcp", "--http", "127.0.0.1:0", "--token-file", "none"], "does not exist"),
+        (&["mcp", "--allow-remote"], "--http"),
+        (&["mcp", "--http", "127.0.0.1:0", "--allow-origin", "x"], "is no origin"),
+        (&["mcp", "--http", "here"], "--http"),
+        (&["mcp", "--yes", "status"], "status"),
+    ] {
+        let seen = zero.run(args);
+        assert!(seen.starts_with("exit 2") && seen.contains(expected), "{args:?}: {seen}");
+    }
+}
+
+#[test]
+fn refreshing_needs_a_command() {
+    let zero = Program::new();
+    let seen = zero.run(&["tools", "refresh"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("tools.toolDiscoveryCommand"), "{seen}");
+}
