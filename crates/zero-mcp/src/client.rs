@@ -1,4 +1,279 @@
-//! Other people's servers, and their tools as tools of the host.
+//! Other people's servers, and their tools as tools of a host.
+//!
+//! Nothing here makes anybody wait. The tools that are known from last time are there at once, and
+//! the first call of one starts its server; servers that nobody knows yet are started in the
+//! background and register when they are ready. Servers are shared by all hosts of a [`Pool`],
+//! rest after failures, and stop when nobody uses them.
+//!
+//! Nothing here is believed either. What a server says of its tools is bounded, looked through and
+//! pinned; what it claims of their harmlessness is shown and not counted; and a call goes to the
+//! server only under the definition that it was judged by.
 
-pub mod error;
+mod call;
+mod catalogue;
+mod connection;
+mod connector;
+mod error;
+mod handler;
+mod handshake;
+mod http;
+mod identity;
+mod link;
+mod listing;
+mod member;
+mod names;
+mod pins;
+mod pool;
 pub mod process;
+mod results;
+mod search;
+mod server;
+mod shown;
+mod status;
+#[cfg(test)]
+mod testing;
+mod tool;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use futures_util::StreamExt;
+use serde_json::json;
+use zero_runtime::{Elicitor, Registry, Services, Shown, erase};
+use zero_sandbox::StateDir;
+
+pub use error::ServerError;
+pub use pool::Pool;
+pub use status::{Quarantined, ServerState, ServerStatus, ToolStatus};
+
+use crate::definition::{Alias, ServerDefinition};
+use catalogue::Catalogue;
+use connector::HostConnector;
+use identity::Identity;
+use link::Connector;
+use member::Member;
+use search::ToolSearch;
+use server::Server;
+
+/// What all schemas together may cost before tools have to be looked for, in tokens.
+pub const SCHEMA_TOKENS_MAX: usize = 20_000;
+/// The source of the tool that looks for tools.
+const SEARCH_SOURCE: &str = "mcp";
+/// Servers that are started at a time.
+const STARTS_AT_ONCE: usize = 16;
+
+/// What the servers of a host are made of.
+pub struct ServersConfig {
+    /// How programs are run.
+    pub services: Services,
+    /// Where their tools go.
+    pub registry: Arc<Registry>,
+    /// zero's own folder.
+    pub state: StateDir,
+    /// The servers. Each was allowed, and the workspace is trusted.
+    pub definitions: Vec<ServerDefinition>,
+    /// What all schemas together may cost before tools have to be looked for, in tokens.
+    pub schema_tokens_max: usize,
+    /// How a server's questions reach the person; without one they are cancelled.
+    pub elicitor: Option<Arc<dyn Elicitor>>,
+    /// What is shared with other hosts of this process.
+    pub pool: Arc<Pool>,
+    /// What confines the programs of this host, such as its workspace: only hosts that confine
+    /// alike share servers.
+    pub confined_by: String,
+}
+
+/// The MCP servers of one host.
+pub struct Servers {
+    registry: Arc<Registry>,
+    schema_tokens_max: usize,
+    members: BTreeMap<Alias, Arc<Member>>,
+    /// Whether tools have to be looked for; held while tools are registered.
+    deferred: Mutex<Shown>,
+}
+
+/// A name that no server has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no MCP server `{}`; there are: {}", .alias, .known.join(", "))]
+pub struct UnknownServer {
+    alias: String,
+    known: Vec<String>,
+}
+
+impl Servers {
+    /// The servers of a host. Nothing is started, and nothing is registered yet.
+    pub fn new(config: ServersConfig) -> Arc<Self> {
+        let connector = Arc::new(HostConnector::new(config.services.clone()));
+        Self::with_connector(config, connector)
+    }
+
+    pub(crate) fn with_connector(
+        config: ServersConfig,
+        connector: Arc<dyn Connector>,
+    ) -> Arc<Self> {
+        let ServersConfig { registry, state, definitions, schema_tokens_max, elicitor, pool, .. } =
+            config;
+        let state = state.child("mcp");
+        let elicits = elicitor.is_some();
+        let mut members = BTreeMap::new();
+        for definition in definitions {
+            let identity = Identity::of(&definition.reach);
+            let key = identity.narrowed(&json!([config.confined_by, elicits, state.path().as_os_str().as_encoded_bytes()]));
+            let lease = pool.lease(key, || {
+                let catalogue = Catalogue::new(&state);
+                Server::new(identity, definition.clone(), Arc::clone(&connector), catalogue, elicits)
+            });
+            let alias = definition.alias.clone();
+            let member = Member::new(definition, lease, &state, elicitor.clone());
+            members.insert(alias, Arc::new(member));
+        }
+        Arc::new(Self {
+            registry,
+            schema_tokens_max,
+            members,
+            deferred: Mutex::new(Shown::Always),
+        })
+    }
+
+    /// Registers at once the tools that are known from last time. Nothing is started for it.
+    pub fn register_known(&self) {
+        for member in self.members.values() {
+            member.refresh();
+        }
+        self.register(self.members.values());
+    }
+
+    /// Starts the servers in the background whose tools nobody knows yet, and sees to it that
+    /// whatever a server lists from now on is registered. Must be called within a runtime.
+    pub fn start_unknown(self: &Arc<Self>) {
+        let mut unknown = Vec::new();
+        for member in self.members.values() {
+            tokio::spawn(Self::follow(Arc::downgrade(self), Arc::clone(member)));
+            if member.server().listing().is_none() {
+                unknown.push(Arc::clone(member.server()));
+            }
+        }
+        tokio::spawn(async move {
+            let starting = futures_util::stream::iter(unknown)
+                .for_each_concurrent(STARTS_AT_ONCE, |server| async move {
+                    // Why it failed is to be seen in its status.
+                    let _ = server.connection().await;
+                });
+            starting.await;
+        });
+    }
+
+    /// Starts a server unless it runs, and waits until its tools are registered.
+    pub async fn ready(&self, alias: &str) -> Result<(), ServerError> {
+        let member = self.member(alias).map_err(|error| ServerError::new(error.to_string()))?;
+        member.server().connection().await?;
+        self.take_in(member);
+        Ok(())
+    }
+
+    /// How all servers stand, by name.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        self.members.values().map(|member| member.status()).collect()
+    }
+
+    /// Starts all servers at once and waits for each, as long as it may take to start; then how
+    /// they stand.
+    pub async fn probe(&self) -> Vec<ServerStatus> {
+        futures_util::stream::iter(self.members.values())
+            .for_each_concurrent(STARTS_AT_ONCE, |member| async move {
+                let _ = member.server().connection().await;
+                self.take_in(member);
+            })
+            .await;
+        self.status()
+    }
+
+    /// Starts a server anew, here and in every zero that uses it, however often it failed.
+    pub async fn reconnect(&self, alias: &str) -> Result<ServerStatus, UnknownServer> {
+        let member = self.member(alias)?;
+        // Why it failed is in the status.
+        let _ = member.server().reconnect().await;
+        self.take_in(member);
+        Ok(member.status())
+    }
+
+    /// Takes what a server says of its tools now as approved, as if each had been called and
+    /// allowed. Gives back how many there are.
+    pub fn approve(&self, alias: &str) -> Result<usize, ServerError> {
+        let member = self.member(alias).map_err(|error| ServerError::new(error.to_string()))?;
+        member.approve()
+    }
+
+    /// Ends the use of all servers; those that nobody else uses are stopped. Their tools go.
+    pub async fn stop(&self) {
+        for member in self.members.values() {
+            self.registry.remove_source(&member.source());
+        }
+        self.registry.remove_source(SEARCH_SOURCE);
+        futures_util::stream::iter(self.members.values())
+            .for_each_concurrent(STARTS_AT_ONCE, |member| member.end())
+            .await;
+    }
+
+    fn member(&self, alias: &str) -> Result<&Arc<Member>, UnknownServer> {
+        let found = self.members.iter().find(|(name, _)| name.as_str() == alias);
+        found.map(|(_, member)| member).ok_or_else(|| UnknownServer {
+            alias: shown::line(alias),
+            known: self.members.keys().map(ToString::to_string).collect(),
+        })
+    }
+
+    /// Registers whatever a server lists, for as long as there is a host.
+    async fn follow(servers: Weak<Self>, member: Arc<Member>) {
+        let mut listings = member.server().listings();
+        while listings.changed().await.is_ok() {
+            let Some(servers) = servers.upgrade() else { return };
+            if member.has_ended() {
+                return;
+            }
+            servers.take_in(&member);
+        }
+    }
+
+    /// Registers what a server listed, where that is news.
+    fn take_in(&self, member: &Arc<Member>) {
+        if member.refresh() {
+            self.register([member]);
+        }
+    }
+
+    /// Puts the tools of servers where models find them: in the list, or, where all together cost
+    /// too much, behind a search.
+    fn register<'a>(&self, changed: impl IntoIterator<Item = &'a Arc<Member>>) {
+        let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens: usize = self.members.values().map(|member| member.tokens()).sum();
+        let shown = match tokens > self.schema_tokens_max {
+            true => Shown::WhenFound,
+            false => Shown::Always,
+        };
+        if shown != *deferred {
+            *deferred = shown;
+            for member in self.members.values() {
+                member.register(&self.registry, shown);
+            }
+            match shown {
+                Shown::Always => self.registry.remove_source(SEARCH_SOURCE),
+                Shown::WhenFound => self.register_search(),
+            }
+            return;
+        }
+        for member in changed {
+            member.register(&self.registry, shown);
+        }
+    }
+
+    fn register_search(&self) {
+        let servers = self.members.keys().map(ToString::to_string).collect();
+        let registry = Arc::downgrade(&self.registry);
+        let search = erase(ToolSearch { registry, servers });
+        let homeless = self.registry.replace(SEARCH_SOURCE, vec![(search, Shown::Always)]);
+        if !homeless.is_empty() {
+            tracing::warn!("something else is called `ToolSearch`, so tools cannot be looked for");
+        }
+    }
+}

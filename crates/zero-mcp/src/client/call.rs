@@ -1,0 +1,297 @@
+//! One call on a connection, from the request to its one outcome.
+//!
+//! A request that may have reached the server is never sent again: it may have run. What nobody
+//! waits for any more is cancelled at the server, by message or by closing the stream, and what the
+//! server says about it later is dropped; the server itself stays. Questions that a server has
+//! before it can go on are put to the person, and the request is sent again with the answers, as
+//! the protocol has it.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
+    CancelledNotificationParam, ClientRequest, ErrorData, InputRequest, InputRequiredResult,
+    InputResponses, ServerResult,
+};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient};
+use rmcp::ServiceError;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use zero_core::{ErrorType, Reason, ToolError};
+use zero_runtime::CallContext;
+
+use super::connection::Connection;
+use super::handler::{Caller, Progress};
+use super::shown;
+
+/// How often a server may ask before it answers.
+const ROUNDS_MAX: usize = 10;
+/// Most questions of one round.
+const QUESTIONS_MAX: usize = 16;
+/// Least time between two words of progress that are passed on.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
+/// Longest message of an error, in characters.
+const ERROR_CHARS_MAX: usize = 4_000;
+/// First pause before a request that the server only put off is sent again; it doubles.
+const PUT_OFF_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is asked of a server.
+pub(crate) struct Order<'a> {
+    pub(crate) caller: &'a Caller,
+    /// The server's own name for the tool.
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a Map<String, Value>,
+    /// How long it may be silent.
+    pub(crate) silence_max: Duration,
+    /// How long it may take in all, and since when.
+    pub(crate) total_max: Duration,
+    pub(crate) since: Instant,
+    /// Where these limits are written down.
+    pub(crate) written_at: &'a str,
+}
+
+/// Why a call gave nothing.
+pub(crate) enum Unanswered {
+    /// It never left: the connection was gone before. It can be sent on another.
+    NeverSent,
+    /// It may have run.
+    Failed(ToolError),
+}
+
+impl Connection {
+    /// Calls a tool and waits for the outcome.
+    pub(crate) async fn call(
+        &self,
+        order: &Order<'_>,
+        cx: &CallContext,
+    ) -> Result<CallToolResult, Unanswered> {
+        let _running = self.handler.running(order.caller.clone());
+        self.used();
+        let mut params = CallToolRequestParams::new(order.tool.to_owned())
+            .with_arguments(order.arguments.clone());
+        let mut put_off = 0;
+        for round in 0..ROUNDS_MAX {
+            let answer = self.exchange(params.clone(), order, cx).await.map_err(|why| match why {
+                // The rounds before were answered, so this one may have been part of something.
+                Unanswered::NeverSent if round > 0 => Unanswered::Failed(lost(order)),
+                why => why,
+            })?;
+            self.used();
+            match answer {
+                ServerResult::CallToolResult(result) => return Ok(result),
+                ServerResult::InputRequiredResult(asked) => {
+                    let (answers, state) = self.answers(asked, order, cx, &mut put_off).await?;
+                    params.input_responses = answers;
+                    params.request_state = state;
+                }
+                ServerResult::CreateTaskResult(_) => {
+                    return Err(failed("made a task of the call, and zero did not offer to wait for tasks"));
+                }
+                _ => return Err(failed("answered the call with something that is no result of a tool")),
+            }
+        }
+        Err(failed(&format!("asked for more {ROUNDS_MAX} times and never answered")))
+    }
+
+    /// Sends one request and waits for its answer.
+    async fn exchange(
+        &self,
+        params: CallToolRequestParams,
+        order: &Order<'_>,
+        cx: &CallContext,
+    ) -> Result<ServerResult, Unanswered> {
+        if !self.is_open() {
+            return Err(Unanswered::NeverSent);
+        }
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let (mut open, mut progress) = {
+            let _held = self.handler.handing_over.read().await;
+            let options = PeerRequestOptions::no_options();
+            let handed_over = self.peer.send_cancellable_request(request, options).await;
+            // That fails only where nobody is left to take it.
+            let handle = handed_over.map_err(|_| Unanswered::NeverSent)?;
+            let progress = self.handler.listen(handle.progress_token.clone());
+            (Open { connection: self, handle: Some(handle), reason: "not wanted any more" }, progress)
+        };
+        let mut silent_at = Instant::now() + order.silence_max;
+        let mut told_at: Option<Instant> = None;
+        loop {
+            let Some(handle) = open.handle.as_mut() else { return Err(Unanswered::Failed(lost(order))) };
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => {
+                    open.settled();
+                    self.silences.store(0, Ordering::Relaxed);
+                    let answer = answer.unwrap_or(Err(ServiceError::TransportClosed));
+                    return match answer {
+                        Ok(answer) => Ok(answer),
+                        Err(error) => Err(Unanswered::Failed(self.explained(error, order).await)),
+                    };
+                }
+                () = cx.cancelled() => {
+                    return Err(Unanswered::Failed(match order.since.elapsed() >= order.total_max {
+                        true => timed_out(order, order.total_max, "without finishing"),
+                        false => ToolError::cancelled(),
+                    }));
+                }
+                Some(word) = progress.recv() => {
+                    silent_at = Instant::now() + order.silence_max;
+                    tell(&word, &mut told_at, cx);
+                }
+                () = tokio::time::sleep_until(silent_at) => {
+                    // A person may take as long as a person takes.
+                    if self.handler.is_asking() {
+                        silent_at = Instant::now() + order.silence_max;
+                        continue;
+                    }
+                    open.reason = "no answer in time";
+                    self.silences.fetch_add(1, Ordering::Relaxed);
+                    let limit = order.silence_max;
+                    return Err(Unanswered::Failed(timed_out(order, limit, "without an answer or a word of progress")));
+                }
+            }
+        }
+    }
+
+    /// The answers to what a server wants to know before it can go on.
+    async fn answers(
+        &self,
+        asked: InputRequiredResult,
+        order: &Order<'_>,
+        cx: &CallContext,
+        put_off: &mut u32,
+    ) -> Result<(Option<InputResponses>, Option<String>), Unanswered> {
+        let questions = asked.input_requests.unwrap_or_default();
+        if questions.len() > QUESTIONS_MAX {
+            return Err(failed(&format!("asked {} questions at once", questions.len())));
+        }
+        if questions.is_empty() {
+            let pause = PUT_OFF_PAUSE * 2_u32.pow((*put_off).min(5));
+            *put_off += 1;
+            tokio::select! {
+                () = cx.cancelled() => return Err(Unanswered::Failed(ToolError::cancelled())),
+                () = tokio::time::sleep(pause) => return Ok((None, asked.request_state)),
+            }
+        }
+        let mut answers = InputResponses::new();
+        for (key, question) in questions {
+            let answer = match question {
+                InputRequest::Elicitation(request) => {
+                    let said = tokio::select! {
+                        () = cx.cancelled() => return Err(Unanswered::Failed(ToolError::cancelled())),
+                        said = self.handler.elicit(order.caller, request.params) => said,
+                    };
+                    serde_json::to_value(said).unwrap_or_default()
+                }
+                InputRequest::ListRoots(_) => json!({"roots": []}),
+                InputRequest::CreateMessage(_) => {
+                    return Err(failed("wants to use a model, which zero does not lend to servers"));
+                }
+                _ => return Err(failed("asked something that zero does not know")),
+            };
+            answers.insert(key, answer);
+        }
+        Ok((Some(answers), asked.request_state))
+    }
+
+    /// What became of a request that went wrong on the way.
+    async fn explained(&self, error: ServiceError, order: &Order<'_>) -> ToolError {
+        match error {
+            ServiceError::McpError(error) => refused(&error, order),
+            ServiceError::Cancelled { .. } => ToolError::cancelled(),
+            ServiceError::TransportClosed => {
+                let mut why = self.why_ended().await;
+                why.message = format!("{} before it answered; the call may have run", why.message);
+                why.for_call(&order.caller.alias)
+            }
+            ServiceError::TransportSend(error) => {
+                let mut why = self.why_ended().await;
+                why.message = format!(
+                    "the call could not be written ({}); it may have run",
+                    shown::line(&error.to_string())
+                );
+                why.for_call(&order.caller.alias)
+            }
+            other => {
+                let said = shown::line(&other.to_string());
+                unavailable(&format!("gave no answer that can be read: {said}"))
+            }
+        }
+    }
+}
+
+/// A request that is on its way. Dropped before it is settled, it is cancelled at the server.
+struct Open<'a> {
+    connection: &'a Connection,
+    handle: Option<RequestHandle<RoleClient>>,
+    reason: &'static str,
+}
+
+impl Open<'_> {
+    fn settled(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            self.connection.handler.stop_listening(&handle.progress_token);
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let Some(handle) = self.handle.take() else { return };
+        self.connection.handler.stop_listening(&handle.progress_token);
+        let params =
+            CancelledNotificationParam::new(Some(handle.id.clone()), Some(self.reason.to_owned()));
+        let notification = CancelledNotification::new(params);
+        let peer = self.connection.peer.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { peer.send_notification(notification.into()).await });
+        }
+    }
+}
+
+/// Passes a word of progress on, unless one was just passed on.
+fn tell(word: &Progress, told_at: &mut Option<Instant>, cx: &CallContext) {
+    if told_at.is_none_or(|told| told.elapsed() >= PROGRESS_PAUSE) {
+        *told_at = Some(Instant::now());
+        cx.progress(word.words());
+    }
+}
+
+fn timed_out(order: &Order<'_>, limit: Duration, how: &str) -> ToolError {
+    let message = format!(
+        "stopped after {} s {how}; the server was told to stop, and it may have done part of it; ask for less at once, or raise the timeout of MCP server `{}` ({})",
+        limit.as_secs_f64(),
+        order.caller.alias,
+        order.written_at
+    );
+    let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    ToolError::new(ErrorType::Timeout, Reason::Deadline, message).with("limit_ms", limit_ms)
+}
+
+/// The server refused the request itself, in its own words.
+fn refused(error: &ErrorData, order: &Order<'_>) -> ToolError {
+    let said = shown::shortened(&error.message, ERROR_CHARS_MAX);
+    let message =
+        format!("MCP server `{}` refused the call: {said} ({})", order.caller.alias, error.code.0);
+    let refusal = ToolError::failed(Reason::RemoteFailure, message).with("code", error.code.0);
+    match &error.data {
+        Some(data) if data.to_string().len() <= ERROR_CHARS_MAX => {
+            refusal.with("data", data.clone())
+        }
+        _ => refusal,
+    }
+}
+
+fn lost(order: &Order<'_>) -> ToolError {
+    unavailable("ended in the middle of the call; it may have run")
+        .with("server", order.caller.alias.as_str())
+}
+
+fn failed(what: &str) -> Unanswered {
+    Unanswered::Failed(unavailable(what))
+}
+
+fn unavailable(what: &str) -> ToolError {
+    ToolError::failed(Reason::ServerUnavailable, format!("the MCP server {what}"))
+}

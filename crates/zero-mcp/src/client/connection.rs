@@ -1,0 +1,346 @@
+//! One live connection to a server: opened, asked for its tools, listened to, closed.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::ServiceError;
+use rmcp::model::{
+    ClientRequest, ErrorCode, ListToolsRequest, ListToolsResult, PaginatedRequestParams,
+    ServerPeerInfo, ServerResult, SubscriptionFilter,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, serve_directly_with_ct};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::catalogue::Era;
+use super::error::ServerError;
+use super::handler::Handler;
+use super::handshake::{self, Asking};
+use super::link::{Connector, Way, Witness};
+use super::listing::{Listing, ListingBuilder, Wanted};
+use super::shown;
+use crate::definition::{Reach, ServerDefinition};
+
+/// Most pages of a list of tools.
+const PAGES_MAX: usize = 100;
+/// Longest place to go on at in a list, in bytes.
+const CURSOR_BYTES_MAX: usize = 64 * 1024;
+/// How long a list may take that is asked for again.
+const RELIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may take to agree that it will tell of changes.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often that is tried after it ended.
+const SUBSCRIBE_ATTEMPTS_MAX: u32 = 5;
+/// How long the end of a process is waited for, to tell how it ended.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+/// How long a connection that is closed may take to say goodbye.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// One live connection to a server. Dropping it ends the server's process.
+pub(crate) struct Connection {
+    pub(crate) handler: Arc<Handler>,
+    pub(crate) era: Era,
+    pub(crate) info: ServerPeerInfo,
+    /// When it was opened, by the clock that files go by.
+    pub(crate) opened: std::time::Instant,
+    pub(crate) witness: Arc<dyn Witness>,
+    pub(super) peer: Peer<RoleClient>,
+    stop: CancellationToken,
+    ended: CancellationToken,
+    is_closing: AtomicBool,
+    last_used: Mutex<Instant>,
+    /// Calls in a row that got no answer in time.
+    pub(super) silences: AtomicU32,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Connection {
+    /// Opens a connection and asks for the tools, all within the time a server may take to start.
+    pub(crate) async fn open(
+        connector: &dyn Connector,
+        definition: &ServerDefinition,
+        known: Option<Era>,
+        elicits: bool,
+    ) -> Result<(Arc<Self>, Listing), ServerError> {
+        let deadline = Instant::now() + definition.startup_timeout;
+        let late = || {
+            ServerError::new(format!(
+                "it was not ready within {} s; give it more time by its startup timeout ({})",
+                definition.startup_timeout.as_secs(),
+                definition.written_at
+            ))
+        };
+        let on_pipes = matches!(definition.reach, Reach::Command(_));
+        let asking = match known {
+            Some(Era::Legacy) => Asking::Legacy,
+            _ => Asking::Either { overlap: on_pipes },
+        };
+        let opening = Self::agree(connector, definition, asking, elicits, deadline);
+        let connection = match opening.await {
+            // A server behind HTTP that knows only the older way may refuse the first question in
+            // any way it likes, and the transport ends with that. It has no process to start twice.
+            Err(_) if !on_pipes && asking != Asking::Legacy && Instant::now() < deadline => {
+                Self::agree(connector, definition, Asking::Legacy, elicits, deadline).await
+            }
+            opened => opened,
+        };
+        let connection = Arc::new(connection.map_err(|error| match error {
+            Opening::Late(facts) => ServerError { message: late().message, ..facts },
+            Opening::Failed(error) => error,
+        })?);
+        tokio::spawn(Arc::clone(&connection).follow());
+        match tokio::time::timeout_at(deadline, connection.list()).await {
+            Ok(Ok(listing)) => Ok((connection, listing)),
+            Ok(Err(error)) => Err(connection.give_up(error).await),
+            Err(_) => Err(connection.give_up(late()).await),
+        }
+    }
+
+    async fn agree(
+        connector: &dyn Connector,
+        definition: &ServerDefinition,
+        asking: Asking,
+        elicits: bool,
+        deadline: Instant,
+    ) -> Result<Self, Opening> {
+        let Ok(way) = tokio::time::timeout_at(deadline, connector.connect(definition)).await else {
+            return Err(Opening::Late(ServerError::default()));
+        };
+        let Way { mut link, witness } = way.map_err(Opening::Failed)?;
+        let handler = Arc::new(Handler::new(elicits));
+        let ours = handler.config();
+        let talk = handshake::shake_hands(&mut link, &ours, asking);
+        let agreed = match tokio::time::timeout_at(deadline, talk).await {
+            Ok(Ok(agreed)) => agreed,
+            Ok(Err(error)) => {
+                drop(link);
+                return Err(Opening::Failed(last_words(error, witness).await));
+            }
+            Err(_) => {
+                drop(link);
+                return Err(Opening::Late(last_words(ServerError::default(), witness).await));
+            }
+        };
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        let running = serve_directly_with_ct::<RoleClient, _, _, _, _>(
+            Arc::clone(&handler),
+            link,
+            Some(agreed.info.clone()),
+            stop.clone(),
+        );
+        let peer = running.peer().clone();
+        let has_ended = ended.clone().drop_guard();
+        tokio::spawn(async move {
+            let _has_ended = has_ended;
+            let _ = running.waiting().await;
+        });
+        Ok(Self {
+            handler,
+            era: agreed.era,
+            info: agreed.info,
+            opened: std::time::Instant::now(),
+            witness,
+            peer,
+            stop,
+            ended,
+            is_closing: AtomicBool::new(false),
+            last_used: Mutex::new(Instant::now()),
+            silences: AtomicU32::new(0),
+        })
+    }
+
+    /// Whether a request can be sent on it.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.is_closing.load(Ordering::Acquire)
+            && !self.ended.is_cancelled()
+            && !self.peer.is_transport_closed()
+            && self.witness.ended().is_none()
+    }
+
+    /// Completes when it has ended, for whatever reason.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Whether we are the ones who end it.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+
+    /// For how long nobody has used it.
+    pub(crate) fn idle(&self) -> Duration {
+        match self.handler.calls() {
+            0 => self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed(),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Notes that it was used just now.
+    pub(crate) fn used(&self) {
+        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Closes it in an orderly way; the server's process is gone afterwards.
+    pub(crate) async fn close(&self) {
+        self.is_closing.store(true, Ordering::Release);
+        self.stop.cancel();
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.ended.cancelled()).await;
+        self.witness.end().await;
+    }
+
+    /// Why it ended by itself, with all that is known.
+    pub(crate) async fn why_ended(&self) -> ServerError {
+        let witness = Arc::clone(&self.witness);
+        facts(ServerError::new("its connection ended"), &*witness).await
+    }
+
+    async fn give_up(&self, error: ServerError) -> ServerError {
+        self.is_closing.store(true, Ordering::Release);
+        self.stop.cancel();
+        last_words(error, Arc::clone(&self.witness)).await
+    }
+
+    /// Asks for all tools. The answers are never those of a cache.
+    pub(crate) async fn relist(&self) -> Result<Listing, ServerError> {
+        match tokio::time::timeout(RELIST_TIMEOUT, self.list()).await {
+            Ok(listing) => listing,
+            Err(_) => Err(ServerError::new(format!(
+                "it did not list its tools within {} s",
+                RELIST_TIMEOUT.as_secs()
+            ))),
+        }
+    }
+
+    async fn list(&self) -> Result<Listing, ServerError> {
+        let mut builder = ListingBuilder::default();
+        let mut cursor: Option<String> = None;
+        let mut visited = HashSet::new();
+        for page in 1.. {
+            let result = match self.page(cursor.take()).await {
+                Ok(result) => result,
+                // It never said that it has tools.
+                Err(ServiceError::McpError(error))
+                    if self.info.capabilities.tools.is_none()
+                        && error.code == ErrorCode::METHOD_NOT_FOUND =>
+                {
+                    break;
+                }
+                Err(error) => return Err(unlisted(&error)),
+            };
+            if builder.take(result.tools) == Wanted::NoMore {
+                break;
+            }
+            // An empty text is a place to go on at as well.
+            let Some(next) = result.next_cursor else { break };
+            if page == PAGES_MAX {
+                builder.stopped(&format!("its list has more than {PAGES_MAX} pages; the rest is left out"));
+                break;
+            }
+            if next.len() > CURSOR_BYTES_MAX || !visited.insert(next.clone()) {
+                builder.stopped("its list goes round in circles; what was seen until then is used");
+                break;
+            }
+            cursor = Some(next);
+        }
+        Ok(builder.finish(self.witness.malformed()))
+    }
+
+    async fn page(&self, cursor: Option<String>) -> Result<ListToolsResult, ServiceError> {
+        let request = match cursor {
+            None => ListToolsRequest::default(),
+            cursor => ListToolsRequest::with_param(
+                PaginatedRequestParams::default().with_cursor(cursor),
+            ),
+        };
+        let request = ClientRequest::ListToolsRequest(request);
+        let options = PeerRequestOptions::with_timeout(RELIST_TIMEOUT);
+        let asked = self.peer.send_cancellable_request(request, options).await?;
+        match asked.await_response().await? {
+            ServerResult::ListToolsResult(result) => Ok(result),
+            // What has no tools in it at all is read as something else.
+            ServerResult::EmptyResult(_) => Ok(ListToolsResult::default()),
+            _ => Err(ServiceError::UnexpectedResponse),
+        }
+    }
+
+    /// Has a server of the newer kind tell of changes, which it does only to who listens, declared
+    /// or not. The older kind tells by itself.
+    async fn follow(self: Arc<Self>) {
+        if self.era != Era::Modern {
+            return;
+        }
+        let (peer, handler, ended) =
+            (self.peer.clone(), Arc::clone(&self.handler), self.ended.clone());
+        // A connection that nobody else holds is not kept for the sake of its changes.
+        drop(self);
+        let following = async {
+            for attempt in 0..SUBSCRIBE_ATTEMPTS_MAX {
+                let filter = SubscriptionFilter::builder().tools_list_changed().build();
+                let asked = tokio::time::timeout(SUBSCRIBE_TIMEOUT, peer.listen(filter)).await;
+                let Ok(Ok(mut subscription)) = asked else { return };
+                if attempt > 0 {
+                    // What changed meanwhile was told to nobody.
+                    handler.list_changed.notify_one();
+                }
+                while let Ok(Some(_)) = subscription.next().await {
+                    handler.list_changed.notify_one();
+                }
+                tokio::time::sleep(Duration::from_secs(1 << attempt)).await;
+            }
+        };
+        tokio::select! {
+            () = ended.cancelled() => {}
+            () = following => {}
+        }
+    }
+}
+
+/// Why a connection could not be opened.
+enum Opening {
+    Late(ServerError),
+    Failed(ServerError),
+}
+
+fn unlisted(error: &ServiceError) -> ServerError {
+    let said = shown::line(&error.to_string());
+    ServerError::new(format!("it could not be asked for its tools: {said}"))
+}
+
+/// An error with how the process ended and what it wrote; the process is ended afterwards, by
+/// itself and without anybody waiting for it.
+async fn last_words(error: ServerError, witness: Arc<dyn Witness>) -> ServerError {
+    let error = facts(error, &*witness).await;
+    tokio::spawn(async move { witness.end().await });
+    error
+}
+
+/// An error with how the process ended and what it wrote, waiting for that a moment.
+async fn facts(mut error: ServerError, witness: &dyn Witness) -> ServerError {
+    let pause = Duration::from_millis(10);
+    let mut waited = Duration::ZERO;
+    while witness.ended().is_none() && waited < LAST_WORDS {
+        tokio::time::sleep(pause).await;
+        waited += pause;
+    }
+    if let Some((exit_code, signal)) = witness.ended() {
+        (error.exit_code, error.signal) = (exit_code, signal);
+        let how = match (exit_code, signal) {
+            (_, Some(signal)) => format!("its process was ended by signal {signal}"),
+            (Some(code), None) => format!("its process ended with exit code {code}"),
+            (None, None) => "its process ended".to_owned(),
+        };
+        error.message = match error.message.is_empty() {
+            true => how,
+            false => format!("{}; {how}", error.message),
+        };
+    }
+    error.stderr_tail = witness.stderr_tail();
+    error
+}

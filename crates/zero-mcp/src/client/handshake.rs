@@ -1,0 +1,281 @@
+//! The first words with a server: which of the two protocols it speaks, and in what version.
+//!
+//! The newer protocol has no handshake; its servers answer `server/discover`. An older server
+//! answers that with an error or not at all, and some take long until they answer anything. So the
+//! newer is asked for first, and after a while of silence `initialize` is sent as well, on the same
+//! connection to the same process: what is answered first decides, and a late answer to the other
+//! question is dropped. Nothing is started twice, and a server that takes half a minute to come up
+//! is as welcome as one that is there at once.
+//!
+//! The SDK's own negotiation gives up on a server that answers the first question late, and takes
+//! whatever version it is told; that is why it is not used.
+
+use std::time::Duration;
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    ClientConfig, ClientJsonRpcMessage, ClientNotification, ClientRequest, ClientResult,
+    DiscoverRequest, DiscoverRequestParams, DiscoverResult, ErrorCode, InitializeRequest, InitializedNotification,
+    ProtocolVersion, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerPeerInfo,
+    ServerRequest, ServerResult,
+};
+use rmcp::transport::Transport;
+
+use super::catalogue::Era;
+use super::error::ServerError;
+use super::link::Link;
+use super::shown;
+
+/// How long a server that never said which protocol it speaks may be silent before it is asked in
+/// the older way as well.
+const PROBE_SILENCE: Duration = Duration::from_secs(3);
+/// Messages that are looked at before a server has answered.
+const MESSAGES_MAX: usize = 1_000;
+/// How often a server may refuse the version that it offers.
+const ATTEMPTS_MAX: i64 = 2;
+/// The first id of our questions: far from those that calls will have, and a plain number, since
+/// some servers know no other.
+const FIRST_ID: i64 = 2_000_000_000;
+
+/// How a server may be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// In the newer way, then in the older: nobody knows yet. On pipes both may be open at once.
+    Either {
+        /// Whether the second question may be sent while the first is open.
+        overlap: bool,
+    },
+    /// In the older way only: it is known to be of that kind.
+    Legacy,
+}
+
+/// What came of it.
+pub(crate) struct Agreed {
+    pub(crate) era: Era,
+    pub(crate) info: ServerPeerInfo,
+}
+
+/// Talks with a server until both know how to go on. Bounded by whoever calls it.
+pub(crate) async fn shake_hands(
+    link: &mut Link,
+    ours: &ClientConfig,
+    asking: Asking,
+) -> Result<Agreed, ServerError> {
+    let mut talk =
+        Talk { link, ours, discover: Question::NotAsked, initialize: Question::NotAsked, attempts: 0 };
+    match asking {
+        Asking::Legacy => talk.initialize().await?,
+        Asking::Either { .. } => talk.discover().await?,
+    }
+    let patience = tokio::time::sleep(PROBE_SILENCE);
+    let mut patience = std::pin::pin!(patience);
+    for _ in 0..MESSAGES_MAX {
+        let may_overlap = asking == Asking::Either { overlap: true }
+            && talk.initialize == Question::NotAsked;
+        let message = tokio::select! {
+            biased;
+            message = talk.link.receive() => message,
+            () = &mut patience, if may_overlap => {
+                talk.initialize().await?;
+                continue;
+            }
+        };
+        let Some(message) = message else {
+            return Err(ServerError::new("it closed the connection before it had said anything"));
+        };
+        if let Some(agreed) = talk.hear(message).await? {
+            return Ok(agreed);
+        }
+    }
+    Err(ServerError::new(format!("it sent {MESSAGES_MAX} messages and no answer")))
+}
+
+/// How a question stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    NotAsked,
+    /// Asked under this id.
+    Open(i64),
+    Settled,
+}
+
+impl Question {
+    /// Whether an id is that of the question; some servers make a text of the number.
+    fn has(self, id: &RequestId) -> bool {
+        match (self, id) {
+            (Self::Open(number), RequestId::Number(id)) => *id == number,
+            (Self::Open(number), RequestId::String(id)) => id.parse() == Ok(number),
+            _ => false,
+        }
+    }
+
+    fn is_open(self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+}
+
+struct Talk<'a> {
+    link: &'a mut Link,
+    ours: &'a ClientConfig,
+    /// The question in the newer way.
+    discover: Question,
+    /// The question in the older way.
+    initialize: Question,
+    /// How often the newer question was asked.
+    attempts: i64,
+}
+
+impl Talk<'_> {
+    async fn discover(&mut self) -> Result<(), ServerError> {
+        let mut request = DiscoverRequest::new(DiscoverRequestParams {});
+        request.extensions.insert(RequestMetaObject::with_client_context(
+            ProtocolVersion::V_2026_07_28,
+            self.ours.client_info.clone(),
+            self.ours.capabilities.clone(),
+        ));
+        let id = FIRST_ID + 1 + self.attempts;
+        self.attempts += 1;
+        self.discover = Question::Open(id);
+        let request = ClientRequest::DiscoverRequest(request);
+        self.send(ClientJsonRpcMessage::request(request, RequestId::Number(id))).await
+    }
+
+    async fn initialize(&mut self) -> Result<(), ServerError> {
+        let ours = self.ours.clone().with_protocol_version(ProtocolVersion::V_2025_11_25);
+        self.initialize = Question::Open(FIRST_ID);
+        let request = ClientRequest::InitializeRequest(InitializeRequest::new(ours));
+        self.send(ClientJsonRpcMessage::request(request, RequestId::Number(FIRST_ID))).await
+    }
+
+    async fn send(&mut self, message: ClientJsonRpcMessage) -> Result<(), ServerError> {
+        let sent = self.link.send(message).await;
+        sent.map_err(|error| ServerError::new(format!("it could not be talked to: {error}")))
+    }
+
+    /// Takes one message; the first that settles everything ends the talk.
+    async fn hear(&mut self, message: ServerJsonRpcMessage) -> Result<Option<Agreed>, ServerError> {
+        match message {
+            ServerJsonRpcMessage::Response(response) if self.discover.has(&response.id) => {
+                match response.result {
+                    ServerResult::DiscoverResult(result) => self.discovered(result).await,
+                    // Nonsense in answer to the newer question means an older server.
+                    _ => self.not_modern(&[]).await,
+                }
+            }
+            ServerJsonRpcMessage::Response(response) if self.initialize.has(&response.id) => {
+                match response.result {
+                    ServerResult::InitializeResult(result) => {
+                        self.initialized(result.into()).await.map(Some)
+                    }
+                    _ => Err(ServerError::new("it answered `initialize` with something else")),
+                }
+            }
+            ServerJsonRpcMessage::Error(error) => match &error.id {
+                Some(id) if self.initialize.has(id) => self.not_legacy(&error.error).await,
+                Some(id) if self.discover.has(id) => self.not_discovered(&error.error).await,
+                Some(_) => Ok(None),
+                // One that could not read the id of the question says so without.
+                None if self.initialize.is_open() => self.not_legacy(&error.error).await,
+                None => self.not_discovered(&error.error).await,
+            },
+            ServerJsonRpcMessage::Request(request)
+                if matches!(request.request, ServerRequest::PingRequest(_)) =>
+            {
+                let pong = ClientJsonRpcMessage::response(ClientResult::empty(()), request.id);
+                self.send(pong).await.map(|()| None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn discovered(&mut self, result: DiscoverResult) -> Result<Option<Agreed>, ServerError> {
+        let version = ProtocolVersion::V_2026_07_28;
+        if !result.supported_versions.contains(&version) {
+            return self.not_modern(&result.supported_versions).await;
+        }
+        let info = ServerPeerInfo::from_discover_result(version, result);
+        Ok(Some(Agreed { era: Era::Modern, info }))
+    }
+
+    async fn not_discovered(&mut self, error: &ErrorData) -> Result<Option<Agreed>, ServerError> {
+        match error.code {
+            ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
+                let supported = error.data.as_ref().and_then(|data| data.get("supported"));
+                let supported: Vec<ProtocolVersion> = supported
+                    .and_then(|versions| serde_json::from_value(versions.clone()).ok())
+                    .unwrap_or_default();
+                let offers_ours = supported.contains(&ProtocolVersion::V_2026_07_28);
+                if offers_ours && self.attempts < ATTEMPTS_MAX {
+                    return self.discover().await.map(|()| None);
+                }
+                self.not_modern(&supported).await
+            }
+            ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY | ErrorCode::HEADER_MISMATCH => {
+                Err(refused(error))
+            }
+            _ => self.not_modern(&[]).await,
+        }
+    }
+
+    /// It is not of the newer kind: asks in the older way, unless it says that it knows none of
+    /// that either.
+    async fn not_modern(
+        &mut self,
+        supported: &[ProtocolVersion],
+    ) -> Result<Option<Agreed>, ServerError> {
+        self.discover = Question::Settled;
+        let knows_older = supported.is_empty()
+            || supported.iter().any(|version| is_known(version) && version.has_initialize());
+        if !knows_older {
+            let versions: Vec<String> =
+                supported.iter().take(8).map(|version| shown::line(version.as_str())).collect();
+            return Err(ServerError::new(format!(
+                "it speaks versions of the protocol that zero does not: {}",
+                versions.join(", ")
+            )));
+        }
+        match self.initialize {
+            Question::NotAsked => self.initialize().await.map(|()| None),
+            Question::Open(_) => Ok(None),
+            Question::Settled => Err(ServerError::new(
+                "it refuses both `server/discover` and `initialize`: it is no MCP server, or of a kind that zero does not know",
+            )),
+        }
+    }
+
+    /// It does not answer in the older way, or not any more.
+    async fn not_legacy(&mut self, error: &ErrorData) -> Result<Option<Agreed>, ServerError> {
+        self.initialize = Question::Settled;
+        match self.discover {
+            Question::NotAsked => self.discover().await.map(|()| None),
+            Question::Open(_) => Ok(None),
+            Question::Settled => Err(refused(error)),
+        }
+    }
+
+    async fn initialized(&mut self, info: ServerPeerInfo) -> Result<Agreed, ServerError> {
+        let version = &info.protocol_version;
+        if !is_known(version) || !version.has_initialize() {
+            return Err(ServerError::new(format!(
+                "it answered `initialize` with version {} of the protocol, which zero does not know or which has no `initialize`",
+                shown::quoted(version.as_str())
+            )));
+        }
+        let notification = InitializedNotification {
+            method: Default::default(),
+            extensions: Default::default(),
+        };
+        let message = ClientNotification::InitializedNotification(notification);
+        self.send(ClientJsonRpcMessage::notification(message)).await?;
+        Ok(Agreed { era: Era::Legacy, info })
+    }
+}
+
+fn refused(error: &ErrorData) -> ServerError {
+    let said = shown::line(&error.message);
+    ServerError::new(format!("it refused to be talked to: {said} ({})", error.code.0))
+}
+
+fn is_known(version: &ProtocolVersion) -> bool {
+    ProtocolVersion::KNOWN_VERSIONS.contains(version)
+}

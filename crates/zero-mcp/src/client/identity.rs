@@ -1,0 +1,109 @@
+//! What makes two servers the same one: how they are launched or reached, down to the folder.
+//!
+//! Variables and headers may hold secrets. They count, so that a server with another token is
+//! another server, but only a hash of it all is ever kept or compared.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+use zero_sandbox::journal::sha256;
+
+use crate::definition::Reach;
+
+/// The hash of how a server is launched or reached. Safe as the name of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Identity(String);
+
+impl Identity {
+    /// Of a way to reach a server. The order of variables and headers does not matter.
+    pub(crate) fn of(reach: &Reach) -> Self {
+        let facts = match reach {
+            Reach::Command(launch) => json!([
+                "command",
+                launch.command,
+                launch.args,
+                sorted(&launch.variables),
+                launch.folder.as_os_str().as_encoded_bytes(),
+                launch.network.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>(),
+                launch.writable.iter().map(|path| path.as_os_str().as_encoded_bytes()).collect::<Vec<_>>(),
+            ]),
+            Reach::Http(endpoint) => json!([
+                "http",
+                endpoint.url.as_str(),
+                sorted(&endpoint.headers),
+                endpoint.login.client_id,
+            ]),
+        };
+        Self::from_facts(&facts)
+    }
+
+    /// The same server for somebody who must not share it with others.
+    pub(crate) fn narrowed(&self, by: &Value) -> Self {
+        Self::from_facts(&json!([self.0, by]))
+    }
+
+    fn from_facts(facts: &Value) -> Self {
+        let mut hash = sha256(facts.to_string().as_bytes());
+        hash.truncate(32);
+        Self(hash)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn sorted(pairs: &[(String, String)]) -> Vec<&(String, String)> {
+    let mut pairs: Vec<_> = pairs.iter().collect();
+    pairs.sort();
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::Launch;
+
+    fn launch(change: impl FnOnce(&mut Launch)) -> Identity {
+        let mut launch = Launch {
+            command: "npx".into(),
+            args: vec!["a".into()],
+            variables: vec![("A".into(), "1".into()), ("B".into(), "2".into())],
+            folder: "/w".into(),
+            network: vec![],
+            writable: vec![],
+        };
+        change(&mut launch);
+        Identity::of(&Reach::Command(launch))
+    }
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut Launch), is_same: bool) {
+        assert_eq!(launch(change) == launch(|_| {}), is_same);
+    }
+
+    #[test]
+    fn everything_that_matters_to_a_launch_makes_it_another() {
+        check(|_| {}, true);
+        check(|launch| launch.variables.reverse(), true);
+        check(|launch| launch.command = "npm".into(), false);
+        check(|launch| launch.args.push("b".into()), false);
+        check(|launch| launch.args = vec![], false);
+        check(|launch| launch.variables[0].1 = "secret".into(), false);
+        check(|launch| launch.folder = "/w2".into(), false);
+        check(|launch| launch.writable.push("/data".into()), false);
+    }
+
+    #[test]
+    fn no_secret_is_left_in_it() {
+        let identity = launch(|launch| launch.variables[0].1 = "hunter2".into());
+        assert!(!identity.as_str().contains("hunter2"));
+        assert!(identity.as_str().bytes().all(|b| b.is_ascii_hexdigit()));
+    }
+}

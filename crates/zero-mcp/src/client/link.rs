@@ -1,0 +1,134 @@
+//! How servers are reached, whatever lies between: one type of transport for pipes, HTTP and tests.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use zero_runtime::tool::BoxFuture;
+
+use super::error::ServerError;
+use super::status::Quarantined;
+use crate::definition::ServerDefinition;
+
+/// Opens ways to servers.
+pub(crate) trait Connector: Send + Sync {
+    /// Opens a new way to a server: starts its process, or gets ready to talk HTTP.
+    fn connect<'a>(
+        &'a self,
+        definition: &'a ServerDefinition,
+    ) -> BoxFuture<'a, Result<Way, ServerError>>;
+}
+
+/// A way to a server, with somebody who sees what becomes of it. Dropping the witness ends it.
+pub(crate) struct Way {
+    pub(crate) link: Link,
+    pub(crate) witness: Arc<dyn Witness>,
+}
+
+/// Sees what becomes of a server beside what it says.
+pub(crate) trait Witness: Send + Sync {
+    /// How its process ended: exit code and signal; `None` while it runs, and where there is none.
+    fn ended(&self) -> Option<(Option<i32>, Option<i32>)> {
+        None
+    }
+
+    /// The end of its error output.
+    fn stderr_tail(&self) -> String {
+        String::new()
+    }
+
+    /// What else a person should know, such as hosts that it was refused and noise in its output.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Tools that were too malformed to be read, since the last time this was asked.
+    fn malformed(&self) -> Vec<Quarantined> {
+        Vec::new()
+    }
+
+    /// Ends it in an orderly way.
+    fn end(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Any transport of a client.
+pub(crate) struct Link(Box<dyn AnyTransport>);
+
+/// What a transport failed with.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct LinkError(pub(crate) String);
+
+impl Link {
+    pub(crate) fn new(transport: impl Transport<RoleClient> + 'static) -> Self {
+        Self(Box::new(transport))
+    }
+}
+
+impl Transport<RoleClient> for Link {
+    type Error = LinkError;
+
+    fn name() -> Cow<'static, str> {
+        "link".into()
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), LinkError>> + Send + 'static {
+        self.0.send(item)
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
+        self.0.receive()
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), LinkError>> + Send {
+        self.0.close()
+    }
+}
+
+trait AnyTransport: Send {
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> BoxFuture<'static, Result<(), LinkError>>;
+    fn receive(&mut self) -> BoxFuture<'_, Option<RxJsonRpcMessage<RoleClient>>>;
+    fn close(&mut self) -> BoxFuture<'_, Result<(), LinkError>>;
+}
+
+impl<T: Transport<RoleClient>> AnyTransport for T {
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> BoxFuture<'static, Result<(), LinkError>> {
+        let sending = Transport::send(self, item);
+        Box::pin(async move { sending.await.map_err(|error| explained(&error)) })
+    }
+
+    fn receive(&mut self) -> BoxFuture<'_, Option<RxJsonRpcMessage<RoleClient>>> {
+        Box::pin(Transport::receive(self))
+    }
+
+    fn close(&mut self) -> BoxFuture<'_, Result<(), LinkError>> {
+        Box::pin(async move { Transport::close(self).await.map_err(|error| explained(&error)) })
+    }
+}
+
+/// An error with what caused it, once each.
+fn explained(error: &dyn std::error::Error) -> LinkError {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    for _ in 0..8 {
+        let Some(inner) = cause else { break };
+        let words = inner.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = inner.source();
+    }
+    LinkError(text)
+}

@@ -1,0 +1,213 @@
+//! A server as one host uses it: under its name there, with its lists of what is taken, and with
+//! its tools in the host's registry.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zero_core::ToolName;
+use zero_runtime::tool::AnyTool;
+use zero_runtime::{Elicitor, Registry, Shown};
+use zero_sandbox::StateDir;
+
+use super::error::ServerError;
+use super::listing::Listing;
+use super::names;
+use super::pins::{Pins, Standing};
+use super::server::{Lease, Server};
+use super::shown;
+use super::status::{Quarantined, ServerState, ServerStatus, ToolStatus};
+use super::tool::{Origin, RemoteTool};
+use crate::definition::{Reach, ServerDefinition};
+
+/// A server as one host uses it.
+pub(crate) struct Member {
+    origin: Arc<Origin>,
+    lease: Mutex<Option<Lease>>,
+    held: Mutex<Held>,
+}
+
+/// What the host holds of the server.
+#[derive(Default)]
+struct Held {
+    /// The list that the tools are of.
+    listing: Option<Arc<Listing>>,
+    tools: Vec<Arc<RemoteTool>>,
+    /// Tools of the list that this host cannot use.
+    quarantined: Vec<Quarantined>,
+    /// Tools whose place in the registry is taken.
+    homeless: Vec<Quarantined>,
+    /// Tools that this host does not want.
+    unwanted: usize,
+}
+
+impl Member {
+    pub(crate) fn new(
+        definition: ServerDefinition,
+        lease: Lease,
+        state: &StateDir,
+        elicitor: Option<Arc<dyn Elicitor>>,
+    ) -> Self {
+        let server = Arc::clone(lease.server());
+        let pins = Pins::new(state, &definition.alias, &server.identity);
+        let origin = Arc::new(Origin { definition, server, pins, elicitor });
+        Self { origin, lease: Mutex::new(Some(lease)), held: Mutex::default() }
+    }
+
+    pub(crate) fn server(&self) -> &Arc<Server> {
+        &self.origin.server
+    }
+
+    /// The source of its tools in the registry.
+    pub(crate) fn source(&self) -> String {
+        format!("mcp:{}", self.origin.definition.alias)
+    }
+
+    /// Makes tools of what the server listed last; says whether that is news.
+    pub(crate) fn refresh(&self) -> bool {
+        let Some(listing) = self.origin.server.listing() else { return false };
+        let mut held = self.held();
+        if held.listing.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, &listing)) {
+            return false;
+        }
+        *held = self.made_of(listing);
+        true
+    }
+
+    fn made_of(&self, listing: Arc<Listing>) -> Held {
+        let definition = &self.origin.definition;
+        let is_wanted = |name: &String| {
+            let is_allowed =
+                definition.tools_allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
+            is_allowed && !definition.tools_denied.contains(name)
+        };
+        let mut held = Held::default();
+        for (own, tool) in &listing.tools {
+            if !is_wanted(own) {
+                held.unwanted += 1;
+                continue;
+            }
+            match names::name(&definition.alias, own) {
+                Ok(name) => {
+                    let tool = RemoteTool::new(Arc::clone(&self.origin), name, tool.clone());
+                    held.tools.push(Arc::new(tool));
+                }
+                Err(reason) => {
+                    held.quarantined.push(Quarantined { tool: shown::line(own), reason });
+                }
+            }
+        }
+        // Two different tools with one name here would take a hash that was made to clash. Then
+        // the one whose name is its own has it.
+        held.tools.sort_by_key(|tool| tool.spec().name.as_str() != plain(definition, tool));
+        held.listing = Some(listing);
+        held
+    }
+
+    /// Roughly what a model pays to be shown its tools, in tokens.
+    pub(crate) fn tokens(&self) -> usize {
+        self.held().tools.iter().map(|tool| tool.tokens()).sum()
+    }
+
+    /// Puts its tools in the registry.
+    pub(crate) fn register(&self, registry: &Registry, shown: Shown) {
+        let mut held = self.held();
+        if self.has_ended() || held.listing.is_none() {
+            return;
+        }
+        let tools = held.tools.iter().map(|tool| (Arc::clone(tool) as Arc<dyn AnyTool>, shown));
+        let homeless = registry.replace(&self.source(), tools.collect());
+        let taken = |name: &ToolName| Quarantined {
+            tool: name.to_string(),
+            reason: "another tool has that name already".to_owned(),
+        };
+        held.homeless = homeless.iter().map(|tool| taken(&tool.spec().name)).collect();
+    }
+
+    /// Takes what the server says of its tools now as approved.
+    pub(crate) fn approve(&self) -> Result<usize, ServerError> {
+        let held = self.held();
+        let tools = held.tools.iter().map(|tool| (tool.own_name(), tool.hash()));
+        self.origin.pins.pin(tools).map_err(|error| ServerError::new(error.to_string()))?;
+        Ok(held.tools.len())
+    }
+
+    /// How it stands.
+    pub(crate) fn status(&self) -> ServerStatus {
+        let glance = self.origin.server.glance();
+        let definition = &self.origin.definition;
+        let held = self.held();
+        let connection = glance.connection.filter(|connection| connection.is_open());
+        let listing = held.listing.as_deref();
+        let mut notes = Vec::new();
+        notes.extend(listing.and_then(|listing| listing.cut.clone()));
+        if held.unwanted > 0 {
+            notes.push(format!("{} of its tools are left out by its settings", held.unwanted));
+        }
+        notes.extend(self.origin.pins.fault());
+        notes.extend(connection.iter().flat_map(|connection| connection.witness.notes()));
+        let quarantined = listing.into_iter().flat_map(|listing| &listing.quarantined);
+        let quarantined = quarantined.chain(&held.quarantined).chain(&held.homeless);
+        ServerStatus {
+            alias: definition.alias.to_string(),
+            // What says that it runs and does not has just ended.
+            state: match glance.phase {
+                ServerState::Ready if connection.is_none() => ServerState::Failed,
+                phase => phase,
+            },
+            reach: match definition.reach {
+                Reach::Command(_) => "command",
+                Reach::Http(_) => "http",
+            },
+            written_at: definition.written_at.clone(),
+            protocol: connection.as_ref().map(|c| c.info.protocol_version.as_str().to_owned()),
+            implementation: connection.as_ref().and_then(|connection| {
+                let info = connection.info.server_info.as_ref()?;
+                Some(shown::line(&format!("{} {}", info.name, info.version)))
+            }),
+            tools: held.tools.iter().map(|tool| self.tool_status(tool)).collect(),
+            tokens: held.tools.iter().map(|tool| tool.tokens()).sum(),
+            quarantined: quarantined.cloned().collect(),
+            notes,
+            last_error: glance.last_error,
+            retry_in_s: glance.rests_for.map(|left| left.as_secs().max(1)),
+            starts: glance.starts,
+        }
+    }
+
+    fn tool_status(&self, tool: &RemoteTool) -> ToolStatus {
+        let definition = tool.definition();
+        ToolStatus {
+            name: tool.spec().name.to_string(),
+            own_name: shown::line(tool.own_name()),
+            title: definition.title.as_deref().map(shown::line),
+            claims: definition.claims.words(),
+            tokens: tool.tokens(),
+            changed: self.origin.pins.standing(tool.own_name(), tool.hash()) == Standing::Changed,
+        }
+    }
+
+    /// Whether the host is done with it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lease().is_none()
+    }
+
+    /// Ends the host's use of it; the server is stopped where nobody else uses it.
+    pub(crate) async fn end(&self) {
+        let lease = self.lease().take();
+        if let Some(lease) = lease {
+            lease.end().await;
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lease(&self) -> MutexGuard<'_, Option<Lease>> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The name a tool has where it need not be changed.
+fn plain(definition: &ServerDefinition, tool: &RemoteTool) -> String {
+    format!("{}__{}", definition.alias, tool.own_name())
+}

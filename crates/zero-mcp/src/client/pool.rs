@@ -1,0 +1,30 @@
+//! The servers of a process, shared between all hosts and sessions that would start the same one.
+//!
+//! Ten sessions with the same server are one process and not ten. What makes it the same is how it
+//! is launched, down to its variables and folder, and what it is confined by.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::identity::Identity;
+use super::server::{Lease, Server};
+
+/// The servers of a process. Hosts that are given the same pool share their servers.
+#[derive(Default)]
+pub struct Pool {
+    servers: Mutex<BTreeMap<Identity, Weak<Server>>>,
+}
+
+impl Pool {
+    /// The server that somebody uses already under this key, or a new one.
+    pub(crate) fn lease(&self, key: Identity, new: impl FnOnce() -> Server) -> Lease {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|_, server| server.strong_count() > 0);
+        if let Some(server) = servers.get(&key).and_then(Weak::upgrade) {
+            return Lease::new(server);
+        }
+        let server = Arc::new(new());
+        servers.insert(key, Arc::downgrade(&server));
+        Lease::new(server)
+    }
+}

@@ -1,0 +1,420 @@
+//! One server, whoever uses it: started when it is needed, watched while it runs, started again
+//! after it failed, stopped when nobody has used it for a while.
+//!
+//! A server that fails rests before it is started again, longer each time, and after several
+//! failures in a row for minutes: what is broken is not hammered, and every call meanwhile hears at
+//! once why. A person can start it anew at any time, from any zero.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::catalogue::{Catalogue, Era, Remembered};
+use super::connection::Connection;
+use super::error::ServerError;
+use super::identity::Identity;
+use super::link::Connector;
+use super::listing::Listing;
+use super::status::ServerState;
+use crate::definition::ServerDefinition;
+
+/// A server that nobody has used for this long is stopped.
+const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
+/// First rest after a failure; it doubles with each.
+const REST: Duration = Duration::from_secs(1);
+/// Longest such rest.
+const REST_MAX: Duration = Duration::from_secs(60);
+/// After this many failures in a row a server rests for long.
+const FAILURES_MAX: u32 = 5;
+/// How long that is.
+const LONG_REST: Duration = Duration::from_secs(5 * 60);
+/// A rest of at most this long is waited for.
+const REST_WAITED_MAX: Duration = Duration::from_secs(2);
+/// A connection that lived this long was a good one: its end is the first failure again.
+const GOOD_LIFE: Duration = Duration::from_secs(60);
+/// How long changes of a list are collected before it is asked for again.
+const RELIST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest such pause, for a list that changes all the time.
+const RELIST_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// A server that does not answer this many calls in a row is started anew.
+const SILENCES_MAX: u32 = 3;
+
+/// One server, whoever uses it.
+pub(crate) struct Server {
+    pub(crate) identity: Identity,
+    definition: ServerDefinition,
+    connector: Arc<dyn Connector>,
+    catalogue: Catalogue,
+    elicits: bool,
+    users: AtomicUsize,
+    /// Held by whoever starts or stops it.
+    starting: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+    listing: watch::Sender<Option<Arc<Listing>>>,
+}
+
+struct State {
+    phase: ServerState,
+    connection: Option<Arc<Connection>>,
+    era: Option<Era>,
+    /// Failures in a row.
+    failures: u32,
+    /// Not to be started before this.
+    rests_until: Option<Instant>,
+    last_error: Option<ServerError>,
+    starts: u32,
+}
+
+/// How a server stands, at a glance.
+pub(crate) struct Glance {
+    pub(crate) phase: ServerState,
+    pub(crate) connection: Option<Arc<Connection>>,
+    pub(crate) last_error: Option<ServerError>,
+    pub(crate) rests_for: Option<Duration>,
+    pub(crate) starts: u32,
+}
+
+impl Server {
+    pub(crate) fn new(
+        identity: Identity,
+        definition: ServerDefinition,
+        connector: Arc<dyn Connector>,
+        catalogue: Catalogue,
+        elicits: bool,
+    ) -> Self {
+        let known = catalogue.load(&identity);
+        let phase = match &known.listing {
+            Some(_) => ServerState::Known,
+            None => ServerState::Unknown,
+        };
+        let state = State {
+            phase,
+            connection: None,
+            era: known.era,
+            failures: 0,
+            rests_until: None,
+            last_error: known.last_error,
+            starts: 0,
+        };
+        Self {
+            identity,
+            definition,
+            connector,
+            catalogue,
+            elicits,
+            users: AtomicUsize::new(0),
+            starting: tokio::sync::Mutex::default(),
+            state: Mutex::new(state),
+            listing: watch::Sender::new(known.listing.map(Arc::new)),
+        }
+    }
+
+    /// What it listed last.
+    pub(crate) fn listing(&self) -> Option<Arc<Listing>> {
+        self.listing.borrow().clone()
+    }
+
+    /// Hears of every new list.
+    pub(crate) fn listings(&self) -> watch::Receiver<Option<Arc<Listing>>> {
+        self.listing.subscribe()
+    }
+
+    /// How it stands.
+    pub(crate) fn glance(&self) -> Glance {
+        let state = self.state();
+        let now = Instant::now();
+        Glance {
+            phase: state.phase,
+            connection: state.connection.clone(),
+            last_error: state.last_error.clone(),
+            rests_for: state
+                .rests_until
+                .and_then(|until| until.checked_duration_since(now))
+                .filter(|left| !left.is_zero()),
+            starts: state.starts,
+        }
+    }
+
+    /// An open connection; starts the server where there is none.
+    pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
+        if let Some(connection) = self.open() {
+            return Ok(connection);
+        }
+        // In a task of its own, so that a caller who gives up does not take the start down that
+        // others wait for.
+        let server = Arc::clone(self);
+        tokio::spawn(async move { server.start().await })
+            .await
+            .unwrap_or_else(|_| Err(ServerError::new("zero is shutting down")))
+    }
+
+    /// Starts it anew, whatever it does now and however often it failed.
+    pub(crate) async fn reconnect(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
+        // Seen by every zero that shares this state, ours included.
+        self.catalogue.mark(&self.identity);
+        self.stop().await;
+        {
+            let mut state = self.state();
+            (state.failures, state.rests_until) = (0, None);
+        }
+        self.connection().await
+    }
+
+    /// Stops it. The next call starts it again.
+    pub(crate) async fn stop(&self) {
+        let _one = self.starting.lock().await;
+        self.take_down().await;
+    }
+
+    /// Notes that a connection was found gone before anything was sent on it.
+    pub(crate) async fn found_gone(&self, connection: &Arc<Connection>) {
+        self.lost(connection).await;
+    }
+
+    /// Notes that a call was answered: whatever failed before is over. Starts it anew next time
+    /// where it leaves one call after the other without an answer.
+    pub(crate) async fn answered(&self, connection: &Arc<Connection>) {
+        if connection.silences.load(Ordering::Relaxed) < SILENCES_MAX {
+            let mut state = self.state();
+            (state.failures, state.rests_until) = (0, None);
+            return;
+        }
+        connection.close().await;
+        let error = ServerError::new(format!("it left {SILENCES_MAX} calls in a row without an answer"));
+        self.failed(connection, error);
+    }
+
+    fn open(&self) -> Option<Arc<Connection>> {
+        let connection = self.state().connection.clone()?;
+        let is_marked = || {
+            self.catalogue
+                .marked(&self.identity)
+                .is_some_and(|age| age < connection.opened.elapsed())
+        };
+        (connection.is_open() && !is_marked()).then_some(connection)
+    }
+
+    async fn start(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
+        let _one = self.starting.lock().await;
+        if let Some(connection) = self.open() {
+            return Ok(connection);
+        }
+        self.take_down().await;
+        self.rest().await?;
+        let era = {
+            let mut state = self.state();
+            state.phase = ServerState::Starting;
+            state.starts = state.starts.saturating_add(1);
+            state.era
+        };
+        let opened =
+            Connection::open(&*self.connector, &self.definition, era, self.elicits).await;
+        match opened {
+            Ok((connection, listing)) => {
+                {
+                    let mut state = self.state();
+                    state.phase = ServerState::Ready;
+                    state.connection = Some(Arc::clone(&connection));
+                    state.era = Some(connection.era);
+                    state.last_error = None;
+                }
+                self.publish(listing).await;
+                tokio::spawn(Arc::clone(self).watch(Arc::clone(&connection)));
+                Ok(connection)
+            }
+            Err(error) => {
+                {
+                    let mut state = self.state();
+                    // What was known of it may be what is wrong.
+                    state.era = None;
+                    state.fail(error.clone());
+                }
+                self.remember().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for a short rest to be over; a long one is told.
+    async fn rest(&self) -> Result<(), ServerError> {
+        let left = {
+            let state = self.state();
+            let now = Instant::now();
+            let left = state.rests_until.map(|until| until.saturating_duration_since(now));
+            match left {
+                Some(left) if left > REST_WAITED_MAX => {
+                    let mut error = state.last_error.clone().unwrap_or_default();
+                    error.message = format!(
+                        "{}; it failed {} times in a row and is not started again for {} s, or until `zero mcp reconnect {}`",
+                        error.message,
+                        state.failures,
+                        left.as_secs().max(1),
+                        self.definition.alias
+                    );
+                    return Err(error);
+                }
+                left => left.unwrap_or_default(),
+            }
+        };
+        tokio::time::sleep(left).await;
+        Ok(())
+    }
+
+    async fn take_down(&self) {
+        let old = {
+            let mut state = self.state();
+            let old = state.connection.take();
+            if old.is_some() {
+                state.phase = ServerState::Stopped;
+            }
+            old
+        };
+        if let Some(old) = old {
+            old.close().await;
+        }
+    }
+
+    /// Sees to a connection while it lives.
+    async fn watch(self: Arc<Self>, connection: Arc<Connection>) {
+        let mut pause = RELIST_PAUSE;
+        let mut listed_at = Instant::now();
+        loop {
+            let idle_left = IDLE_MAX.saturating_sub(connection.idle()).max(Duration::from_secs(1));
+            tokio::select! {
+                () = connection.ended() => {
+                    self.lost(&connection).await;
+                    return;
+                }
+                () = connection.handler.list_changed.notified() => {
+                    // A list that changes all the time is asked for less and less often.
+                    pause = match listed_at.elapsed() < pause * 4 {
+                        true => (pause * 2).min(RELIST_PAUSE_MAX),
+                        false => RELIST_PAUSE,
+                    };
+                    tokio::select! {
+                        () = connection.ended() => continue,
+                        () = tokio::time::sleep(pause) => {}
+                    }
+                    match connection.relist().await {
+                        Ok(listing) => self.publish(listing).await,
+                        Err(error) => tracing::warn!(
+                            server = %self.definition.alias, %error, "a changed list could not be had"
+                        ),
+                    }
+                    listed_at = Instant::now();
+                }
+                () = tokio::time::sleep(idle_left) => {
+                    if connection.idle() >= IDLE_MAX {
+                        let _one = self.starting.lock().await;
+                        let is_ours = self.holds(&connection);
+                        if is_ours && connection.idle() >= IDLE_MAX {
+                            self.take_down().await;
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn holds(&self, connection: &Arc<Connection>) -> bool {
+        self.state().connection.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, connection))
+    }
+
+    /// Notes that a connection ended; by itself, unless we ended it.
+    async fn lost(&self, connection: &Arc<Connection>) {
+        if connection.is_closing() || !self.holds(connection) {
+            return;
+        }
+        let error = connection.why_ended().await;
+        if connection.opened.elapsed() >= GOOD_LIFE && self.holds(connection) {
+            self.state().failures = 0;
+        }
+        self.failed(connection, error);
+        self.remember().await;
+    }
+
+    fn failed(&self, connection: &Arc<Connection>, error: ServerError) {
+        let mut state = self.state();
+        if state.connection.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, connection)) {
+            state.connection = None;
+            state.fail(error);
+        }
+    }
+
+    async fn publish(&self, listing: Listing) {
+        let is_new = self.listing.send_if_modified(|known| {
+            let is_new = known.as_deref() != Some(&listing);
+            if is_new {
+                *known = Some(Arc::new(listing));
+            }
+            is_new
+        });
+        if is_new || self.state().starts == 1 {
+            self.remember().await;
+        }
+    }
+
+    /// Writes down what is known.
+    async fn remember(&self) {
+        let remembered = {
+            let state = self.state();
+            Remembered {
+                era: state.era,
+                listing: self.listing().map(|listing| (*listing).clone()),
+                last_error: state.last_error.clone(),
+            }
+        };
+        let (catalogue, identity) = (self.catalogue.clone(), self.identity.clone());
+        let _ = tokio::task::spawn_blocking(move || catalogue.save(&identity, &remembered)).await;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn fail(&mut self, error: ServerError) {
+        self.phase = ServerState::Failed;
+        self.failures = self.failures.saturating_add(1);
+        self.last_error = Some(error);
+        let rest = match self.failures {
+            FAILURES_MAX.. => LONG_REST,
+            failures => (REST * 2_u32.pow(failures.saturating_sub(1))).min(REST_MAX),
+        };
+        self.rests_until = Some(Instant::now() + rest.mul_f64(0.5 + fastrand::f64() / 2.0));
+    }
+}
+
+/// Somebody's use of a server.
+pub(crate) struct Lease(Arc<Server>);
+
+impl Lease {
+    pub(crate) fn new(server: Arc<Server>) -> Self {
+        server.users.fetch_add(1, Ordering::AcqRel);
+        Self(server)
+    }
+
+    pub(crate) fn server(&self) -> &Arc<Server> {
+        &self.0
+    }
+
+    /// Ends this use; the server is stopped where it was the last.
+    pub(crate) async fn end(self) {
+        let server = Arc::clone(&self.0);
+        drop(self);
+        if server.users.load(Ordering::Acquire) == 0 {
+            server.stop().await;
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.users.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,429 @@
+//! Servers in memory and a host that uses them, for the tests of the client.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::RoleClient;
+use rmcp::transport::Transport;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use zero_core::{Content, SessionId, ToolCall, ToolError};
+use zero_runtime::host::new_call_id;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    Answer, Approver, CallEvent, Dialect, DialectName, Elicitation, ElicitationAnswer, Elicitor,
+    HostConfig, Observer, Question, Registry, Session, ToolHost,
+};
+use zero_sandbox::{StateDir, Workspace};
+
+use super::error::ServerError;
+use super::link::{Connector, Link, LinkError, Way, Witness};
+use super::{Pool, Servers, ServersConfig};
+use crate::definition::{
+    Alias, CALL_TIMEOUT, CALL_TIMEOUT_MAX, Launch, Reach, STARTUP_TIMEOUT, ServerDefinition,
+};
+
+/// A transport of messages in memory.
+struct Memory {
+    to_server: mpsc::Sender<Value>,
+    from_server: mpsc::Receiver<Value>,
+}
+
+impl Transport<RoleClient> for Memory {
+    type Error = LinkError;
+
+    fn send(
+        &mut self,
+        item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), LinkError>> + Send + 'static {
+        let (to_server, item) = (self.to_server.clone(), serde_json::to_value(item).unwrap());
+        async move { to_server.send(item).await.map_err(|_| LinkError("gone".into())) }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let message = self.from_server.recv().await?;
+            match serde_json::from_value(message.clone()) {
+                Ok(message) => return Some(message),
+                Err(error) => panic!("{error}: {message}"),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), LinkError> {
+        self.from_server.close();
+        Ok(())
+    }
+}
+
+/// How a server in memory behaves.
+pub(crate) struct Fake {
+    /// What it lists; may change while it runs.
+    pub(crate) tools: Mutex<Vec<Value>>,
+    /// Which first questions it answers: `discover`, `initialize`.
+    pub(crate) answers: Mutex<Vec<&'static str>>,
+    /// How it answers those it does not: with an error, or not at all.
+    pub(crate) is_silent: bool,
+    /// The version it answers `initialize` with.
+    pub(crate) version: &'static str,
+    /// How long it takes until it reads anything.
+    pub(crate) slow_start: Duration,
+    /// Whether it can be started at all.
+    pub(crate) is_broken: Mutex<bool>,
+    /// Everything it was told.
+    pub(crate) heard: Mutex<Vec<Value>>,
+    pub(crate) starts: AtomicU32,
+    /// How many are running.
+    pub(crate) running: Arc<AtomicU32>,
+    /// Says something by itself, on the connection that is open now.
+    pub(crate) voice: Mutex<Option<mpsc::Sender<Value>>>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self {
+            tools: Mutex::new(vec![tool("echo"), tool("fail"), tool("hang")]),
+            answers: Mutex::new(vec!["server/discover", "initialize"]),
+            is_silent: false,
+            version: "2025-11-25",
+            slow_start: Duration::ZERO,
+            is_broken: Mutex::new(false),
+            heard: Mutex::default(),
+            starts: AtomicU32::new(0),
+            running: Arc::default(),
+            voice: Mutex::default(),
+        }
+    }
+}
+
+/// A tool that takes anything.
+pub(crate) fn tool(name: &str) -> Value {
+    json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object"}})
+}
+
+struct Counted(Arc<AtomicU32>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Fake {
+    /// Of the older kind only.
+    pub(crate) fn legacy() -> Self {
+        Self { answers: Mutex::new(vec!["initialize"]), ..Self::default() }
+    }
+
+    /// The methods it heard, in order.
+    pub(crate) fn methods(&self) -> Vec<String> {
+        let heard = self.heard.lock().unwrap();
+        heard.iter().filter_map(|message| Some(message.get("method")?.as_str()?.to_owned())).collect()
+    }
+
+    /// Says something by itself.
+    pub(crate) async fn say(&self, message: Value) {
+        let voice = self.voice.lock().unwrap().clone().unwrap();
+        voice.send(message).await.unwrap();
+    }
+
+    /// Goes away without a word.
+    pub(crate) fn hang_up(&self) {
+        self.voice.lock().unwrap().take();
+    }
+
+    async fn serve(self: Arc<Self>, mut inbox: mpsc::Receiver<Value>, _counted: Counted) {
+        tokio::time::sleep(self.slow_start).await;
+        loop {
+            // Hung up is hung up, at once.
+            let message = tokio::select! {
+                message = inbox.recv() => message,
+                () = self.hung_up() => return,
+            };
+            let Some(message) = message else { return };
+            self.heard.lock().unwrap().push(message.clone());
+            let Some(voice) = self.voice.lock().unwrap().clone() else { return };
+            let Some(id) = message.get("id").cloned() else { continue };
+            if let Some(answer) = self.answer(&message) {
+                if answer == json!("die") {
+                    self.hang_up();
+                    return;
+                }
+                let mut answer = answer;
+                answer["jsonrpc"] = json!("2.0");
+                if answer.get("id").is_none() && answer.get("method").is_none() {
+                    answer["id"] = id;
+                }
+                let _ = voice.send(answer).await;
+            }
+        }
+    }
+
+    async fn hung_up(&self) {
+        loop {
+            if self.voice.lock().unwrap().is_none() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn answer(&self, message: &Value) -> Option<Value> {
+        let method = message.get("method").and_then(Value::as_str)?;
+        let refused = || {
+            let error = json!({"code": -32601, "message": format!("no {method} here")});
+            (!self.is_silent).then(|| json!({"error": error}))
+        };
+        match method {
+            "server/discover" | "initialize" if !self.answers.lock().unwrap().contains(&method) => refused(),
+            "server/discover" => Some(json!({"result": {
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private",
+            }})),
+            "initialize" => Some(json!({"result": {
+                "protocolVersion": self.version, "capabilities": {"tools": {}},
+                "serverInfo": {"name": "fake", "version": "1"},
+            }})),
+            "tools/list" => Some(self.page(message)),
+            "tools/call" => self.call(message),
+            _ => refused(),
+        }
+    }
+
+    /// Tools named `page*` are on pages of their own.
+    fn page(&self, message: &Value) -> Value {
+        let tools = self.tools.lock().unwrap().clone();
+        let cursor = message.pointer("/params/cursor").and_then(Value::as_str);
+        match tools.first().and_then(|tool| tool["name"].as_str()) {
+            Some("endless") => {
+                let page: u32 = cursor.map_or(0, |cursor| cursor.parse().unwrap());
+                let name = format!("page{page}");
+                json!({"result": {"tools": [tool(&name)], "nextCursor": (page + 1).to_string()}})
+            }
+            Some("circle") => json!({"result": {"tools": [tool("round")], "nextCursor": ""}}),
+            _ => json!({"result": {"tools": tools}}),
+        }
+    }
+
+    fn call(&self, message: &Value) -> Option<Value> {
+        let params = &message["params"];
+        let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
+        match params["name"].as_str().unwrap() {
+            "fail" => {
+                Some(json!({"result": {"isError": true, "content": [{"type": "text", "text": "it broke"}]}}))
+            }
+            "hang" => None,
+            "die" => Some(json!("die")),
+            "refuse" => Some(json!({"error": {"code": -32602, "message": "wrong arguments"}})),
+            "nonsense" => Some(json!({"result": {"contents": []}})),
+            "need" => match params.get("inputResponses") {
+                Some(answers) => {
+                    let state = &params["requestState"];
+                    Some(json!({"result": text(format!("{answers} {state}"))}))
+                }
+                None => Some(json!({"result": {
+                    "resultType": "input_required", "requestState": "s1",
+                    "inputRequests": {"who": {"method": "elicitation/create", "params": {
+                        "mode": "form", "message": "Who are you?",
+                        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+                    }}},
+                }})),
+            },
+            _ => Some(json!({"result": text(params["arguments"].to_string())})),
+        }
+    }
+}
+
+/// Reaches one server in memory, whatever the definition says.
+pub(crate) struct FakeConnector(pub(crate) Arc<Fake>);
+
+struct NoWitness;
+
+impl Witness for NoWitness {
+    fn stderr_tail(&self) -> String {
+        "last words".to_owned()
+    }
+}
+
+impl Connector for FakeConnector {
+    fn connect<'a>(
+        &'a self,
+        _definition: &'a ServerDefinition,
+    ) -> BoxFuture<'a, Result<Way, ServerError>> {
+        Box::pin(async move {
+            let fake = Arc::clone(&self.0);
+            fake.starts.fetch_add(1, Ordering::SeqCst);
+            if *fake.is_broken.lock().unwrap() {
+                return Err(ServerError::new("it cannot be started"));
+            }
+            let (to_server, inbox) = mpsc::channel(64);
+            let (voice, from_server) = mpsc::channel(64);
+            *fake.voice.lock().unwrap() = Some(voice);
+            fake.running.fetch_add(1, Ordering::SeqCst);
+            let counted = Counted(Arc::clone(&fake.running));
+            tokio::spawn(fake.serve(inbox, counted));
+            let link = Link::new(Memory { to_server, from_server });
+            Ok(Way { link, witness: Arc::new(NoWitness) })
+        })
+    }
+}
+
+/// A server under a name.
+pub(crate) fn definition(alias: &str) -> ServerDefinition {
+    ServerDefinition {
+        alias: Alias::new(alias).unwrap(),
+        reach: Reach::Command(Launch {
+            command: "fake".into(),
+            args: vec![],
+            variables: vec![],
+            folder: "/".into(),
+            network: vec![],
+            writable: vec![],
+        }),
+        startup_timeout: STARTUP_TIMEOUT,
+        call_timeout: CALL_TIMEOUT,
+        call_timeout_max: CALL_TIMEOUT_MAX,
+        tool_timeouts: Default::default(),
+        tools_allowed: None,
+        tools_denied: vec![],
+        written_at: "settings.json:1".into(),
+    }
+}
+
+/// A person who says yes, and remembers what they were asked and told.
+#[derive(Default)]
+pub(crate) struct Person {
+    pub(crate) questions: Mutex<Vec<Question>>,
+    pub(crate) elicitations: Mutex<Vec<Elicitation>>,
+    pub(crate) progress: Mutex<Vec<String>>,
+}
+
+impl Approver for Person {
+    fn name(&self) -> &str {
+        "person"
+    }
+
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        self.questions.lock().unwrap().push(question.clone());
+        Box::pin(std::future::ready(Answer::AllowOnce))
+    }
+}
+
+impl Elicitor for Person {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        self.elicitations.lock().unwrap().push(elicitation.clone());
+        let values: Map<String, Value> = Map::from_iter([("name".to_owned(), json!("Ada"))]);
+        Box::pin(std::future::ready(ElicitationAnswer::Accept(values)))
+    }
+}
+
+impl Observer for Person {
+    fn event(&self, event: &CallEvent) {
+        if let CallEvent::Progress { message, .. } = event {
+            self.progress.lock().unwrap().push(message.clone());
+        }
+    }
+}
+
+/// A host that uses one server in memory.
+pub(crate) struct Bench {
+    pub(crate) temp: Arc<tempfile::TempDir>,
+    pub(crate) fake: Arc<Fake>,
+    pub(crate) person: Arc<Person>,
+    pub(crate) host: ToolHost,
+    pub(crate) servers: Arc<Servers>,
+    session: Session,
+}
+
+impl Bench {
+    pub(crate) fn new(fake: Fake) -> Self {
+        Self::build(Arc::new(fake), vec![definition("fake")], |_| {})
+    }
+
+    pub(crate) fn build(
+        fake: Arc<Fake>,
+        definitions: Vec<ServerDefinition>,
+        change: impl FnOnce(&mut ServersConfig),
+    ) -> Self {
+        Self::again(Arc::new(tempfile::tempdir().unwrap()), fake, definitions, change)
+    }
+
+    /// Another zero with the same state on disk.
+    pub(crate) fn again(
+        temp: Arc<tempfile::TempDir>,
+        fake: Arc<Fake>,
+        definitions: Vec<ServerDefinition>,
+        change: impl FnOnce(&mut ServersConfig),
+    ) -> Self {
+        let state = StateDir::new(temp.path().join("state"));
+        let workspace = Workspace::open(&[temp.path().to_owned()], None).unwrap();
+        let person = Arc::new(Person::default());
+        let host = ToolHost::new(HostConfig {
+            approver: Some(Arc::clone(&person) as Arc<dyn Approver>),
+            observer: Some(Arc::clone(&person) as Arc<dyn Observer>),
+            ..HostConfig::new(workspace, state.clone())
+        });
+        let mut config = ServersConfig {
+            services: host.services(),
+            registry: Arc::clone(host.registry()),
+            state,
+            definitions,
+            schema_tokens_max: 20_000,
+            elicitor: Some(Arc::clone(&person) as Arc<dyn Elicitor>),
+            pool: Arc::default(),
+            confined_by: String::new(),
+        };
+        change(&mut config);
+        let servers = Servers::with_connector(config, Arc::new(FakeConnector(Arc::clone(&fake))));
+        let session = host.open_session(SessionId::new("test").unwrap()).unwrap();
+        Self { temp, fake, person, host, servers, session }
+    }
+
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        self.host.registry()
+    }
+
+    /// The names of the tools in the registry.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.registry().list().iter().map(|tool| tool.tool.spec().name.to_string()).collect()
+    }
+
+    /// What a call gives, as text.
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<String, ToolError> {
+        self.call_until(tool, input, &CancellationToken::new()).await
+    }
+
+    pub(crate) async fn call_until(
+        &self,
+        tool: &str,
+        input: Value,
+        cancel: &CancellationToken,
+    ) -> Result<String, ToolError> {
+        let call = ToolCall {
+            id: new_call_id(),
+            session: None,
+            tool: tool.to_owned(),
+            input,
+            timeout: None,
+        };
+        let dialect = Dialect::new(DialectName::Canonical);
+        let report = self.host.call(&self.session, &dialect, call, cancel).await;
+        report.outcome.map(|outcome| {
+            let texts = outcome.result.content.iter().map(|content| match content {
+                Content::Text(text) => text.clone(),
+                other => format!("{other:?}"),
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        })
+    }
+}
+
+/// Lets everything that can happen happen.
+pub(crate) async fn settle() {
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

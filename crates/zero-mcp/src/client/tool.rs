@@ -1,0 +1,252 @@
+//! A tool of a server, as a tool of the host: judged, bounded and recorded as every other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use zero_core::{
+    Category, Definition, Display, Effect, Effects, Kind, Reason, Risk, TimeoutClass, ToolError,
+    ToolName, ToolResult, ToolSpec,
+};
+use zero_runtime::schema::InputSchema;
+use zero_runtime::tool::{AnyPlan, AnyTool, BoxFuture};
+use zero_runtime::{CallContext, Description, Elicitor};
+use zero_sandbox::Workspace;
+
+use super::call::{Order, Unanswered};
+use super::handler::Caller;
+use super::listing::{self, ToolDefinition};
+use super::pins::{Pins, Standing};
+use super::results;
+use super::server::Server;
+use super::shown;
+use crate::definition::ServerDefinition;
+
+/// What all tools of one server in one host have in common.
+pub(crate) struct Origin {
+    pub(crate) definition: ServerDefinition,
+    pub(crate) server: Arc<Server>,
+    pub(crate) pins: Pins,
+    pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
+}
+
+/// A tool of a server.
+pub(crate) struct RemoteTool {
+    spec: ToolSpec,
+    own: Arc<Own>,
+}
+
+/// The tool as its server knows it.
+struct Own {
+    origin: Arc<Origin>,
+    definition: ToolDefinition,
+    hash: String,
+    output: Option<InputSchema>,
+}
+
+impl RemoteTool {
+    pub(crate) fn new(origin: Arc<Origin>, name: ToolName, definition: ToolDefinition) -> Self {
+        let title = definition.title.as_deref().unwrap_or(&definition.name);
+        let spec = ToolSpec {
+            name,
+            display_name: shown::line(title),
+            description: definition.described(),
+            input_schema: definition.input_schema.clone(),
+            output_schema: definition.output_schema.clone().unwrap_or_else(|| json!({})),
+            category: Category::External,
+            kind: Kind::Other,
+            // What it claims of itself is not believed, so it may do anything.
+            risk: Risk::High,
+            timeout_class: TimeoutClass::Mcp,
+            // Nor is that it may be repeated: no call is ever made twice.
+            idempotent: false,
+            fallback: None,
+        };
+        let hash = definition.hash();
+        let output = definition.output_schema.clone().map(InputSchema::new);
+        Self { spec, own: Arc::new(Own { origin, definition, hash, output }) }
+    }
+
+    /// The server's own name for it.
+    pub(crate) fn own_name(&self) -> &str {
+        &self.own.definition.name
+    }
+
+    pub(crate) fn definition(&self) -> &ToolDefinition {
+        &self.own.definition
+    }
+
+    pub(crate) fn hash(&self) -> &str {
+        &self.own.hash
+    }
+
+    /// Roughly what a model pays to be shown it, in tokens.
+    pub(crate) fn tokens(&self) -> usize {
+        let spec = &self.spec;
+        listing::tokens(spec.name.as_str(), &spec.description, &spec.input_schema)
+    }
+}
+
+impl AnyTool for RemoteTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn plan(&self, input: Value, _workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {
+        let Value::Object(arguments) = input else {
+            return Err(ToolError::invalid(Reason::SchemaViolation, "the input is no object"));
+        };
+        let own = Arc::clone(&self.own);
+        let standing = own.origin.pins.standing(&own.definition.name, &own.hash);
+        Ok(Box::new(RemotePlan { own, arguments, standing }))
+    }
+}
+
+/// A call of such a tool, as it is judged.
+struct RemotePlan {
+    own: Arc<Own>,
+    arguments: Map<String, Value>,
+    standing: Standing,
+}
+
+impl AnyPlan for RemotePlan {
+    fn describe(&self) -> Description {
+        let alias = &self.own.origin.definition.alias;
+        let tool = shown::quoted(&self.own.definition.name);
+        Description { title: format!("Use {tool} of MCP server `{alias}`"), locations: Vec::new() }
+    }
+
+    fn effects(&self) -> Effects {
+        let definition = match self.standing {
+            Standing::New | Standing::Same => Definition::Steady,
+            Standing::Changed => Definition::Changed,
+        };
+        vec![Effect::Mcp {
+            server: self.own.origin.definition.alias.to_string(),
+            tool: self.own.definition.name.clone(),
+            definition,
+        }]
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        Some(self.own.origin.definition.call_timeout_max)
+    }
+
+    fn preview(&self, _cx: &CallContext) -> Option<Display> {
+        let arguments = serde_json::to_string_pretty(&self.arguments).unwrap_or_default();
+        let mut text = shown::block(&arguments, "json");
+        let claims = self.own.definition.claims.words();
+        if !claims.is_empty() {
+            text.push_str(&format!("\n\nThe server says: {claims}"));
+        }
+        if self.standing == Standing::Changed {
+            let now = shown::block(&self.own.definition.described(), "");
+            text.push_str(&format!(
+                "\n\nWhat the server says about this tool changed since it was allowed. It says now:\n{now}"
+            ));
+        }
+        Some(Display::markdown(text))
+    }
+
+    fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
+        let (own, arguments) = (Arc::clone(&self.own), self.arguments.clone());
+        let standing = self.standing;
+        Box::pin(async move { own.run(&arguments, standing, &cx).await })
+    }
+}
+
+impl Own {
+    async fn run(
+        &self,
+        arguments: &Map<String, Value>,
+        standing: Standing,
+        cx: &CallContext,
+    ) -> Result<ToolResult, ToolError> {
+        let since = Instant::now();
+        let Origin { definition, server, elicitor, .. } = &*self.origin;
+        let alias = &definition.alias;
+        let tool = self.definition.name.as_str();
+        let caller = Caller {
+            alias: alias.clone(),
+            call: Some(cx.call().clone()),
+            elicitor: elicitor.clone(),
+        };
+        let order = Order {
+            caller: &caller,
+            tool,
+            arguments,
+            silence_max: *definition.tool_timeouts.get(tool).unwrap_or(&definition.call_timeout),
+            total_max: definition.call_timeout_max,
+            since,
+            written_at: &definition.written_at,
+        };
+        let mut is_second = false;
+        loop {
+            let connection = tokio::select! {
+                () = cx.cancelled() => return Err(ToolError::cancelled()),
+                connection = server.connection() => {
+                    connection.map_err(|error| error.for_call(alias))?
+                }
+            };
+            self.still_the_same()?;
+            if standing != Standing::Same && !is_second {
+                self.pin(cx).await?;
+            }
+            match connection.call(&order, cx).await {
+                Ok(answer) => {
+                    server.answered(&connection).await;
+                    return results::result(alias, answer, self.output.as_ref());
+                }
+                // Nothing of it was sent, so it cannot have run.
+                Err(Unanswered::NeverSent) if !is_second => {
+                    server.found_gone(&connection).await;
+                    is_second = true;
+                }
+                Err(Unanswered::NeverSent) => {
+                    return Err(connection.why_ended().await.for_call(alias));
+                }
+                Err(Unanswered::Failed(error)) => {
+                    if error.reason() != Some(Reason::ServerUnavailable) {
+                        server.answered(&connection).await;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Whether the server, which may have been started for this call, still offers the very tool
+    /// that was judged.
+    fn still_the_same(&self) -> Result<(), ToolError> {
+        let alias = &self.origin.definition.alias;
+        let name = shown::quoted(&self.definition.name);
+        let listing = self.origin.server.listing();
+        match listing.as_ref().and_then(|listing| listing.tools.get(&self.definition.name)) {
+            Some(now) if now.hash() == self.hash => Ok(()),
+            Some(_) => Err(ToolError::failed(
+                Reason::ServerUnavailable,
+                format!("MCP server `{alias}` says something else about {name} now than when the call was judged; nothing was called; look at the tool again, then try again"),
+            )),
+            None => Err(ToolError::not_found(
+                Reason::UnknownTool,
+                format!("MCP server `{alias}` does not offer {name} any more; nothing was called"),
+            )),
+        }
+    }
+
+    /// Pins the definition: a call under it was allowed to run.
+    async fn pin(&self, cx: &CallContext) -> Result<(), ToolError> {
+        let (pins, name, hash) =
+            (self.origin.pins.clone(), self.definition.name.clone(), self.hash.clone());
+        cx.blocking(move |_| {
+            // What cannot be pinned is asked about again; that is no reason not to do what was
+            // allowed.
+            if let Err(error) = pins.pin([(name.as_str(), hash.as_str())]) {
+                tracing::warn!(%error, "what was approved of a server could not be kept");
+            }
+            Ok(())
+        })
+        .await
+    }
+}
