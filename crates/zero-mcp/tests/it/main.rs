@@ -1,6 +1,6 @@
 //! MCP both ways, against real tools, processes and sockets.
 #![expect(clippy::disallowed_methods, reason = "tests set up and look at real files")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod server;
 mod server_approvals;

@@ -104,10 +104,7 @@ impl Fixture {
     }
 
     /// The other end of a server's connection, for a client of the SDK.
-    pub(crate) fn pipe(
-        &self,
-    ) -> ((ReadHalf<DuplexStream>, WriteHalf<DuplexStream>), JoinHandle<Result<(), ServeError>>)
-    {
+    pub(crate) fn pipe(&self) -> (Pipe, JoinHandle<Result<(), ServeError>>) {
         let Client { lines, write, served, .. } = self.connect();
         ((lines.into_inner().into_inner(), write.unwrap()), served)
     }
@@ -119,6 +116,9 @@ impl Fixture {
         client
     }
 }
+
+/// Where a client reads and writes.
+pub(crate) type Pipe = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
 
 /// A client that speaks lines of JSON.
 pub(crate) struct Client {

@@ -31,8 +31,8 @@ struct Reply {
 impl Reply {
     /// The JSON of the body, or of the last event of its stream.
     fn json(&self) -> Value {
-        let lines = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
-        let event = lines.filter(|line| line.starts_with('{')).last();
+        let mut lines = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let event = lines.rfind(|line| line.starts_with('{'));
         let text = event.unwrap_or_else(|| &self.body[self.body.find('{').unwrap()..]);
         let text = &text[..=text.rfind('}').unwrap()];
         serde_json::from_str(text).unwrap()
