@@ -7,6 +7,7 @@
 mod field;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use zero_runtime::tool::BoxFuture;
@@ -25,13 +26,15 @@ const TRIES_MAX: usize = 5;
 
 /// The person at the terminal, asked on behalf of somebody.
 #[derive(Clone)]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "who asks is a server, and none is connected yet")
-)]
-pub(crate) struct Form {
-    pub(crate) terminal: Terminal,
-    pub(crate) answers: Answers,
+struct Form {
+    terminal: Terminal,
+    answers: Answers,
+}
+
+/// The person at this terminal, for servers that have a question.
+#[expect(dead_code, reason = "who asks is a server, and none is connected yet")]
+pub(crate) fn at(terminal: &Terminal, answers: Answers) -> Arc<dyn Elicitor> {
+    Arc::new(Form { terminal: terminal.clone(), answers })
 }
 
 impl Form {

@@ -5,8 +5,7 @@ use crate::cli::RefreshArgs;
 use crate::exit::{Exit, UsageError};
 
 pub(super) fn run(app: &App, args: &RefreshArgs) -> anyhow::Result<Exit> {
-    let folder = args.workspace.as_ref().map(std::slice::from_ref).unwrap_or_default();
-    let workspace = app.config.workspace(folder)?;
+    let workspace = app.config.workspace(args.workspace.as_slice())?;
     let settings = app.settings(&workspace, &[])?;
     if let Some(note) = settings.note() {
         app.terminal.note(&note);
