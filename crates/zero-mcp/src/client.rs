@@ -111,28 +111,34 @@ impl Servers {
         config: ServersConfig,
         connector: Arc<dyn Connector>,
     ) -> Arc<Self> {
-        let ServersConfig { registry, state, definitions, schema_tokens_max, elicitor, pool, .. } =
-            config;
+        let ServersConfig {
+            registry, state, definitions, schema_tokens_max, elicitor, pool, ..
+        } = config;
         let state = state.child("mcp");
         let elicits = elicitor.is_some();
         let mut members = BTreeMap::new();
         for definition in definitions {
             let identity = Identity::of(&definition.reach);
-            let key = identity.narrowed(&json!([config.confined_by, elicits, state.path().as_os_str().as_encoded_bytes()]));
+            let key = identity.narrowed(&json!([
+                config.confined_by,
+                elicits,
+                state.path().as_os_str().as_encoded_bytes()
+            ]));
             let lease = pool.lease(key, || {
                 let catalogue = Catalogue::new(&state);
-                Server::new(identity, definition.clone(), Arc::clone(&connector), catalogue, elicits)
+                Server::new(
+                    identity,
+                    definition.clone(),
+                    Arc::clone(&connector),
+                    catalogue,
+                    elicits,
+                )
             });
             let alias = definition.alias.clone();
             let member = Member::new(definition, lease, &state, elicitor.clone());
             members.insert(alias, Arc::new(member));
         }
-        Arc::new(Self {
-            registry,
-            schema_tokens_max,
-            members,
-            deferred: Mutex::new(Shown::Always),
-        })
+        Arc::new(Self { registry, schema_tokens_max, members, deferred: Mutex::new(Shown::Always) })
     }
 
     /// Registers at once the tools that are known from last time. Nothing is started for it.
@@ -154,11 +160,13 @@ impl Servers {
             }
         }
         tokio::spawn(async move {
-            let starting = futures_util::stream::iter(unknown)
-                .for_each_concurrent(STARTS_AT_ONCE, |server| async move {
+            let starting = futures_util::stream::iter(unknown).for_each_concurrent(
+                STARTS_AT_ONCE,
+                |server| async move {
                     // Why it failed is to be seen in its status.
                     let _ = server.connection().await;
-                });
+                },
+            );
             starting.await;
         });
     }

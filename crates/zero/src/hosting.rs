@@ -1,6 +1,7 @@
 //! From a command line to a host with its tools.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use zero_core::{ToolError, ToolName};
@@ -15,15 +16,36 @@ use crate::settings::Settings;
 use crate::trust::TrustStore;
 
 impl App {
-    /// The tools as a dialect offers them, in the order zero brings them whatever they are called.
+    /// The tools as a dialect offers them: zero's own, in the order zero brings them whatever they
+    /// are called, and those that others bring here as far as they are known. Starts nothing.
     pub(crate) fn offered(&self, dialect: DialectName) -> anyhow::Result<Vec<Offered>> {
-        let tools = (self.tools)();
-        let order: Vec<ToolName> = tools.iter().map(|tool| tool.spec().name.clone()).collect();
-        let registry = Registry::default();
-        registry.add(BUILTIN, tools).context("the built-in tools clash")?;
+        let registry = match self.known_tools() {
+            Ok(registry) => registry,
+            Err(error) => {
+                let what = "the tools that MCP servers and commands bring are not among these";
+                self.terminal.note(&format!("{what}: {error:#}"));
+                let registry = Registry::default();
+                registry.add(BUILTIN, (self.tools)()).context("the built-in tools clash")?;
+                Arc::new(registry)
+            }
+        };
         let mut offered = Dialect::new(dialect).offered(&registry);
-        zero_mcp::server::in_order(&mut offered, &order);
+        zero_mcp::server::in_order(&mut offered, &self.tool_order());
         Ok(offered)
+    }
+
+    /// zero's own tools, in the order zero brings them.
+    pub(crate) fn tool_order(&self) -> Vec<ToolName> {
+        (self.tools)().iter().map(|tool| tool.spec().name.clone()).collect()
+    }
+
+    /// Every tool that is known in the current folder.
+    fn known_tools(&self) -> anyhow::Result<Arc<Registry>> {
+        let workspace = self.config.workspace(&[])?;
+        let settings = self.settings(&workspace, &[])?;
+        let host = Arc::new(self.host(HostConfig::new(workspace, self.config.state()?))?);
+        self.outside(&host, &settings, None).register_known();
+        Ok(Arc::clone(host.registry()))
     }
 
     /// The settings that hold in a workspace, or those of the files that were named instead.

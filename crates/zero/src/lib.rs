@@ -12,6 +12,7 @@ mod hosting;
 mod json_input;
 mod limit_range;
 mod logging;
+mod outside;
 mod policy;
 mod settings;
 mod terminal;

@@ -9,13 +9,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rmcp::ServiceError;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
     CancelledNotificationParam, ClientRequest, ErrorData, InputRequest, InputRequiredResult,
     InputResponses, ServerResult,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient};
-use rmcp::ServiceError;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use zero_core::{ErrorType, Reason, ToolError};
@@ -72,11 +72,12 @@ impl Connection {
             .with_arguments(order.arguments.clone());
         let mut put_off = 0;
         for round in 0..ROUNDS_MAX {
-            let answer = self.exchange(params.clone(), order, cx).await.map_err(|why| match why {
-                // The rounds before were answered, so this one may have been part of something.
-                Unanswered::NeverSent if round > 0 => Unanswered::Failed(lost(order)),
-                why => why,
-            })?;
+            let answer =
+                self.exchange(params.clone(), order, cx).await.map_err(|why| match why {
+                    // The rounds before were answered, so this one may have been part of something.
+                    Unanswered::NeverSent if round > 0 => Unanswered::Failed(lost(order)),
+                    why => why,
+                })?;
             self.used();
             match answer {
                 ServerResult::CallToolResult(result) => return Ok(result),
@@ -86,9 +87,15 @@ impl Connection {
                     params.request_state = state;
                 }
                 ServerResult::CreateTaskResult(_) => {
-                    return Err(failed("made a task of the call, and zero did not offer to wait for tasks"));
+                    return Err(failed(
+                        "made a task of the call, and zero did not offer to wait for tasks",
+                    ));
                 }
-                _ => return Err(failed("answered the call with something that is no result of a tool")),
+                _ => {
+                    return Err(failed(
+                        "answered the call with something that is no result of a tool",
+                    ));
+                }
             }
         }
         Err(failed(&format!("asked for more {ROUNDS_MAX} times and never answered")))
@@ -112,12 +119,17 @@ impl Connection {
             // That fails only where nobody is left to take it.
             let handle = handed_over.map_err(|_| Unanswered::NeverSent)?;
             let progress = self.handler.listen(handle.progress_token.clone());
-            (Open { connection: self, handle: Some(handle), reason: "not wanted any more" }, progress)
+            (
+                Open { connection: self, handle: Some(handle), reason: "not wanted any more" },
+                progress,
+            )
         };
         let mut silent_at = Instant::now() + order.silence_max;
         let mut told_at: Option<Instant> = None;
         loop {
-            let Some(handle) = open.handle.as_mut() else { return Err(Unanswered::Failed(lost(order))) };
+            let Some(handle) = open.handle.as_mut() else {
+                return Err(Unanswered::Failed(lost(order)));
+            };
             tokio::select! {
                 biased;
                 answer = &mut handle.rx => {
@@ -186,7 +198,9 @@ impl Connection {
                 }
                 InputRequest::ListRoots(_) => json!({"roots": []}),
                 InputRequest::CreateMessage(_) => {
-                    return Err(failed("wants to use a model, which zero does not lend to servers"));
+                    return Err(failed(
+                        "wants to use a model, which zero does not lend to servers",
+                    ));
                 }
                 _ => return Err(failed("asked something that zero does not know")),
             };
@@ -203,7 +217,7 @@ impl Connection {
             ServiceError::TransportClosed => {
                 let mut why = self.why_ended().await;
                 why.message = format!("{} before it answered; the call may have run", why.message);
-                why.for_call(&order.caller.alias)
+                why.for_call(order.caller.alias.as_str())
             }
             ServiceError::TransportSend(error) => {
                 let mut why = self.why_ended().await;
@@ -211,7 +225,7 @@ impl Connection {
                     "the call could not be written ({}); it may have run",
                     shown::line(&error.to_string())
                 );
-                why.for_call(&order.caller.alias)
+                why.for_call(order.caller.alias.as_str())
             }
             other => {
                 let said = shown::line(&other.to_string());

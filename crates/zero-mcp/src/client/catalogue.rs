@@ -154,9 +154,10 @@ mod tests {
     fn what_is_kept_comes_back_private_and_bounded() {
         let temp = tempfile::tempdir().unwrap();
         let catalogue = Catalogue::new(&StateDir::new(temp.path()));
-        let listing: Listing =
-            serde_json::from_value(json!({"tools": {"a": {"name": "a", "input_schema": {"type": "object"}}}}))
-                .unwrap();
+        let listing: Listing = serde_json::from_value(
+            json!({"tools": {"a": {"name": "a", "input_schema": {"type": "object"}}}}),
+        )
+        .unwrap();
         let kept = Remembered {
             era: Some(Era::Modern),
             listing: Some(listing),

@@ -240,7 +240,9 @@ impl Connection {
             // An empty text is a place to go on at as well.
             let Some(next) = result.next_cursor else { break };
             if page == PAGES_MAX {
-                builder.stopped(&format!("its list has more than {PAGES_MAX} pages; the rest is left out"));
+                builder.stopped(&format!(
+                    "its list has more than {PAGES_MAX} pages; the rest is left out"
+                ));
                 break;
             }
             if next.len() > CURSOR_BYTES_MAX || !visited.insert(next.clone()) {
@@ -255,9 +257,9 @@ impl Connection {
     async fn page(&self, cursor: Option<String>) -> Result<ListToolsResult, ServiceError> {
         let request = match cursor {
             None => ListToolsRequest::default(),
-            cursor => ListToolsRequest::with_param(
-                PaginatedRequestParams::default().with_cursor(cursor),
-            ),
+            cursor => {
+                ListToolsRequest::with_param(PaginatedRequestParams::default().with_cursor(cursor))
+            }
         };
         let request = ClientRequest::ListToolsRequest(request);
         let options = PeerRequestOptions::with_timeout(RELIST_TIMEOUT);

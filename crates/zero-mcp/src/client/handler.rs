@@ -160,7 +160,11 @@ impl Handler {
     }
 
     /// Asks the person behind a call what a server wants to know.
-    pub(crate) async fn elicit(&self, caller: &Caller, request: ElicitRequestParams) -> ElicitResult {
+    pub(crate) async fn elicit(
+        &self,
+        caller: &Caller,
+        request: ElicitRequestParams,
+    ) -> ElicitResult {
         let cancelled = || ElicitResult::new(ElicitationAction::Cancel);
         let Some(elicitor) = &caller.elicitor else { return cancelled() };
         let Some((message, wanted)) = wanted(request) else { return cancelled() };
@@ -175,7 +179,9 @@ impl Handler {
         let message = shown::shortened(&message, MESSAGE_CHARS_MAX);
         let call = caller.call.clone();
         match elicitor.elicit(&Elicitation { origin, call, message, wanted }).await {
-            ElicitationAnswer::Accept(_) if is_visit => ElicitResult::new(ElicitationAction::Accept),
+            ElicitationAnswer::Accept(_) if is_visit => {
+                ElicitResult::new(ElicitationAction::Accept)
+            }
             ElicitationAnswer::Accept(values) => {
                 ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(values))
             }

@@ -15,9 +15,9 @@ use std::time::Duration;
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientConfig, ClientJsonRpcMessage, ClientNotification, ClientRequest, ClientResult,
-    DiscoverRequest, DiscoverRequestParams, DiscoverResult, ErrorCode, InitializeRequest, InitializedNotification,
-    ProtocolVersion, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerPeerInfo,
-    ServerRequest, ServerResult,
+    DiscoverRequest, DiscoverRequestParams, DiscoverResult, ErrorCode, InitializeRequest,
+    InitializedNotification, ProtocolVersion, RequestId, RequestMetaObject, ServerJsonRpcMessage,
+    ServerPeerInfo, ServerRequest, ServerResult,
 };
 use rmcp::transport::Transport;
 
@@ -61,8 +61,13 @@ pub(crate) async fn shake_hands(
     ours: &ClientConfig,
     asking: Asking,
 ) -> Result<Agreed, ServerError> {
-    let mut talk =
-        Talk { link, ours, discover: Question::NotAsked, initialize: Question::NotAsked, attempts: 0 };
+    let mut talk = Talk {
+        link,
+        ours,
+        discover: Question::NotAsked,
+        initialize: Question::NotAsked,
+        attempts: 0,
+    };
     match asking {
         Asking::Legacy => talk.initialize().await?,
         Asking::Either { .. } => talk.discover().await?,
@@ -70,8 +75,8 @@ pub(crate) async fn shake_hands(
     let patience = tokio::time::sleep(PROBE_SILENCE);
     let mut patience = std::pin::pin!(patience);
     for _ in 0..MESSAGES_MAX {
-        let may_overlap = asking == Asking::Either { overlap: true }
-            && talk.initialize == Question::NotAsked;
+        let may_overlap =
+            asking == Asking::Either { overlap: true } && talk.initialize == Question::NotAsked;
         let message = tokio::select! {
             biased;
             message = talk.link.receive() => message,
@@ -261,10 +266,8 @@ impl Talk<'_> {
                 shown::quoted(version.as_str())
             )));
         }
-        let notification = InitializedNotification {
-            method: Default::default(),
-            extensions: Default::default(),
-        };
+        let notification =
+            InitializedNotification { method: Default::default(), extensions: Default::default() };
         let message = ClientNotification::InitializedNotification(notification);
         self.send(ClientJsonRpcMessage::notification(message)).await?;
         Ok(Agreed { era: Era::Legacy, info })

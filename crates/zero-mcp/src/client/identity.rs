@@ -25,7 +25,11 @@ impl Identity {
                 sorted(&launch.variables),
                 launch.folder.as_os_str().as_encoded_bytes(),
                 launch.network.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>(),
-                launch.writable.iter().map(|path| path.as_os_str().as_encoded_bytes()).collect::<Vec<_>>(),
+                launch
+                    .writable
+                    .iter()
+                    .map(|path| path.as_os_str().as_encoded_bytes())
+                    .collect::<Vec<_>>(),
             ]),
             Reach::Http(endpoint) => json!([
                 "http",

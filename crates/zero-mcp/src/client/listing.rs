@@ -335,16 +335,37 @@ mod tests {
     fn an_unfit_schema_puts_its_tool_aside_and_no_other() {
         check(json!({"type": "object", "properties": {"a": {"type": "string"}}}), "fit");
         check(json!({}), "fit");
-        check(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}), "fit");
-        check(json!({"type": "object", "$defs": {"x": {"$id": "https://a.b/x", "type": "string"}},
-            "properties": {"a": {"$ref": "https://a.b/x"}, "b": {"$ref": "#/$defs/x"}}}), "fit");
-        check(json!({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}), "fit");
+        check(
+            json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}),
+            "fit",
+        );
+        check(
+            json!({"type": "object", "$defs": {"x": {"$id": "https://a.b/x", "type": "string"}},
+            "properties": {"a": {"$ref": "https://a.b/x"}, "b": {"$ref": "#/$defs/x"}}}),
+            "fit",
+        );
+        check(
+            json!({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+            "fit",
+        );
         check(json!({"type": "string"}), "its input schema is of type \"string\"");
-        check(json!({"type": ["object", "null"]}), "its input schema is of type [\"object\",\"null\"]");
+        check(
+            json!({"type": ["object", "null"]}),
+            "its input schema is of type [\"object\",\"null\"]",
+        );
         check(json!({"type": "object", "properties": 3}), "its input schema is broken: ");
-        check(json!({"type": "object", "properties": {"a": {"type": "strnig"}}}), "its input schema is broken: ");
-        check(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}}), "its input schema is broken: ");
-        check(json!({"type": "object", "properties": {"a": {"pattern": "("}}}), "its input schema is broken: ");
+        check(
+            json!({"type": "object", "properties": {"a": {"type": "strnig"}}}),
+            "its input schema is broken: ",
+        );
+        check(
+            json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}}),
+            "its input schema is broken: ",
+        );
+        check(
+            json!({"type": "object", "properties": {"a": {"pattern": "("}}}),
+            "its input schema is broken: ",
+        );
         check(
             json!({"type": "object", "properties": {"a": {"$ref": "http://169.254.169.254/x"}}}),
             "its input schema refers to `http://169.254.169.254/x`, and nothing is fetched",
@@ -353,7 +374,10 @@ mod tests {
             json!({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}),
             "its input schema refers to `file:///etc/passwd`",
         );
-        check(json!({"description": "x".repeat(70_000)}), "its input schema has 70035 bytes, more than 65536");
+        check(
+            json!({"description": "x".repeat(70_000)}),
+            "its input schema has 70035 bytes, more than 65536",
+        );
         check(nested(40), "its input schema is nested more than 64 levels deep");
     }
 
@@ -399,14 +423,31 @@ mod tests {
             let tool: Tool = serde_json::from_str(text).unwrap();
             ToolDefinition::of(tool).hash()
         };
-        let first = definition(r#"{"name": "a", "description": "d", "inputSchema": {"type": "object", "required": ["x"]}}"#);
+        let first = definition(
+            r#"{"name": "a", "description": "d", "inputSchema": {"type": "object", "required": ["x"]}}"#,
+        );
         for (text, same) in [
-            (r#"{"inputSchema": {"required": ["x"], "type": "object"}, "description": "d", "name": "a"}"#, true),
-            (r#"{"name": "a", "description": "d", "inputSchema": {"type": "object", "required": ["x"]}, "_meta": {"n": 1}}"#, true),
-            (r#"{"name": "a", "description": "d!", "inputSchema": {"type": "object", "required": ["x"]}}"#, false),
+            (
+                r#"{"inputSchema": {"required": ["x"], "type": "object"}, "description": "d", "name": "a"}"#,
+                true,
+            ),
+            (
+                r#"{"name": "a", "description": "d", "inputSchema": {"type": "object", "required": ["x"]}, "_meta": {"n": 1}}"#,
+                true,
+            ),
+            (
+                r#"{"name": "a", "description": "d!", "inputSchema": {"type": "object", "required": ["x"]}}"#,
+                false,
+            ),
             (r#"{"name": "a", "description": "d", "inputSchema": {"type": "object"}}"#, false),
-            (r#"{"name": "a", "description": "d", "inputSchema": {"type": "object", "required": ["x"]}, "outputSchema": {"type": "object"}}"#, false),
-            (r#"{"name": "a", "description": "d", "inputSchema": {"type": "object", "required": ["x"]}, "annotations": {"readOnlyHint": true}}"#, false),
+            (
+                r#"{"name": "a", "description": "d", "inputSchema": {"type": "object", "required": ["x"]}, "outputSchema": {"type": "object"}}"#,
+                false,
+            ),
+            (
+                r#"{"name": "a", "description": "d", "inputSchema": {"type": "object", "required": ["x"]}, "annotations": {"readOnlyHint": true}}"#,
+                false,
+            ),
         ] {
             assert_eq!(definition(text) == first, same, "{text}");
         }

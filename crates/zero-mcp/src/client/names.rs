@@ -65,7 +65,8 @@ mod tests {
         let longest = "a".repeat(55);
         check(&longest, &format!("git-hub__{longest}"));
         let alias = Alias::new("a".repeat(Alias::LEN_MAX)).unwrap();
-        for (one, other) in [("x".repeat(60) + "1", "x".repeat(60) + "2"), ("a.b".into(), "a/b".into())]
+        for (one, other) in
+            [("x".repeat(60) + "1", "x".repeat(60) + "2"), ("a.b".into(), "a/b".into())]
         {
             let [one, other] = [one, other].map(|own| name(&alias, &own).unwrap());
             assert!(one != other && one.as_str().len() <= ToolName::LEN_MAX, "{one} {other}");

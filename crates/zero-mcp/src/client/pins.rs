@@ -111,8 +111,9 @@ impl Pins {
     fn load(&self) -> Result<Pinned, PinError> {
         match self.file.read(FILE_BYTES_MAX) {
             Ok(None) => Ok(Pinned::default()),
-            Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(|error| {
-                PinError::Damaged { path: self.shown(), error: error.to_string() }
+            Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(|error| PinError::Damaged {
+                path: self.shown(),
+                error: error.to_string(),
             }),
             Err(error) => Err(self.failed(error)),
         }

@@ -145,7 +145,9 @@ fn media(
     let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     match STANDARD.decode(&data) {
         Ok(_) => make(essence, data),
-        Err(_) => Content::Text(format!("[data of type `{essence}` was left out: it is no base64]")),
+        Err(_) => {
+            Content::Text(format!("[data of type `{essence}` was left out: it is no base64]"))
+        }
     }
 }
 
@@ -282,19 +284,35 @@ mod tests {
     #[test]
     fn structured_content_is_said_once() {
         let text = |text: &str| json!([{"type": "text", "text": text}]);
-        check(json!({"content": text("{\"a\": 1, \"b\": [2]}"), "structuredContent": {"b": [2], "a": 1}}), &["{\"a\": 1, \"b\": [2]}"]);
-        check(json!({"content": text("a is 1"), "structuredContent": {"a": 1, "b": 2}}), &["a is 1", "{\n  \"a\": 1,\n  \"b\": 2\n}"]);
+        check(
+            json!({"content": text("{\"a\": 1, \"b\": [2]}"), "structuredContent": {"b": [2], "a": 1}}),
+            &["{\"a\": 1, \"b\": [2]}"],
+        );
+        check(
+            json!({"content": text("a is 1"), "structuredContent": {"a": 1, "b": 2}}),
+            &["a is 1", "{\n  \"a\": 1,\n  \"b\": 2\n}"],
+        );
         check(json!({"content": [], "structuredContent": {"a": 1}}), &["{\n  \"a\": 1\n}"]);
         check(json!({"structuredContent": [1]}), &["[\n  1\n]"]);
-        check(json!({"content": text("hello"), "structuredContent": {"result": "hello"}}), &["hello"]);
+        check(
+            json!({"content": text("hello"), "structuredContent": {"result": "hello"}}),
+            &["hello"],
+        );
         check(json!({"content": text("3"), "structuredContent": {"result": 3}}), &["3"]);
         check(json!({"content": text("hello"), "structuredContent": "hello"}), &["hello"]);
-        check(json!({"content": text("hello"), "structuredContent": {"result": "bye"}}), &["hello", "{\n  \"result\": \"bye\"\n}"]);
+        check(
+            json!({"content": text("hello"), "structuredContent": {"result": "bye"}}),
+            &["hello", "{\n  \"result\": \"bye\"\n}"],
+        );
     }
 
     #[test]
     fn a_misfit_is_a_note_and_no_error() {
-        let promised = || Some(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}));
+        let promised = || {
+            Some(
+                json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
+            )
+        };
         let text = json!([{"type": "text", "text": "{\"n\": \"x\"}"}]);
         check_promised(
             json!({"content": text, "structuredContent": {"n": "x"}}),
@@ -307,9 +325,16 @@ mod tests {
         check_promised(
             json!({"content": [{"type": "text", "text": "hi"}]}),
             promised(),
-            &["hi", "[note: the tool promises structured content by its output schema, and sent none]"],
+            &[
+                "hi",
+                "[note: the tool promises structured content by its output schema, and sent none]",
+            ],
         );
-        check_promised(json!({"content": [], "structuredContent": {"n": 1}}), promised(), &["{\n  \"n\": 1\n}"]);
+        check_promised(
+            json!({"content": [], "structuredContent": {"n": 1}}),
+            promised(),
+            &["{\n  \"n\": 1\n}"],
+        );
     }
 
     #[test]
@@ -318,7 +343,10 @@ mod tests {
             json!({"isError": true, "content": [{"type": "text", "text": "no such repo"}, {"type": "text", "text": "try again"}], "structuredContent": {"code": 4}}),
             &["RemoteFailure: no such repo\ntry again\n{\n  \"code\": 4\n}"],
         );
-        check(json!({"isError": true, "content": []}), &["RemoteFailure: the tool says that it failed, and nothing more"]);
+        check(
+            json!({"isError": true, "content": []}),
+            &["RemoteFailure: the tool says that it failed, and nothing more"],
+        );
         check(json!({"isError": false, "content": [{"type": "text", "text": "fine"}]}), &["fine"]);
     }
 }

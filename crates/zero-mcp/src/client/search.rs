@@ -176,8 +176,9 @@ fn score(tool: &Registered, wanted: &BTreeSet<String>, exact: &str) -> u32 {
     let in_name = words(&name);
     let description = spec.description.to_lowercase();
     let properties = spec.input_schema.get("properties").and_then(Value::as_object);
-    let parameters: String =
-        properties.map(|fields| fields.keys().map(|key| key.to_lowercase() + " ").collect()).unwrap_or_default();
+    let parameters: String = properties
+        .map(|fields| fields.keys().map(|key| key.to_lowercase() + " ").collect())
+        .unwrap_or_default();
     let mut score = if name == exact { 1_000 } else { 0 };
     for word in wanted {
         score += match () {

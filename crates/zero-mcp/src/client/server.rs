@@ -183,7 +183,8 @@ impl Server {
             return;
         }
         connection.close().await;
-        let error = ServerError::new(format!("it left {SILENCES_MAX} calls in a row without an answer"));
+        let error =
+            ServerError::new(format!("it left {SILENCES_MAX} calls in a row without an answer"));
         self.failed(connection, error);
     }
 
@@ -210,8 +211,7 @@ impl Server {
             state.starts = state.starts.saturating_add(1);
             state.era
         };
-        let opened =
-            Connection::open(&*self.connector, &self.definition, era, self.elicits).await;
+        let opened = Connection::open(&*self.connector, &self.definition, era, self.elicits).await;
         match opened {
             Ok((connection, listing)) => {
                 {

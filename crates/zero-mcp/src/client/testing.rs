@@ -121,7 +121,10 @@ impl Fake {
     /// The methods it heard, in order.
     pub(crate) fn methods(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap();
-        heard.iter().filter_map(|message| Some(message.get("method")?.as_str()?.to_owned())).collect()
+        heard
+            .iter()
+            .filter_map(|message| Some(message.get("method")?.as_str()?.to_owned()))
+            .collect()
     }
 
     /// Says something by itself.
@@ -178,7 +181,9 @@ impl Fake {
             (!self.is_silent).then(|| json!({"error": error}))
         };
         match method {
-            "server/discover" | "initialize" if !self.answers.lock().unwrap().contains(&method) => refused(),
+            "server/discover" | "initialize" if !self.answers.lock().unwrap().contains(&method) => {
+                refused()
+            }
             "server/discover" => Some(json!({"result": {
                 "resultType": "complete", "supportedVersions": ["2026-07-28"],
                 "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private",
@@ -212,9 +217,9 @@ impl Fake {
         let params = &message["params"];
         let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
         match params["name"].as_str().unwrap() {
-            "fail" => {
-                Some(json!({"result": {"isError": true, "content": [{"type": "text", "text": "it broke"}]}}))
-            }
+            "fail" => Some(
+                json!({"result": {"isError": true, "content": [{"type": "text", "text": "it broke"}]}}),
+            ),
             "hang" => None,
             "die" => Some(json!("die")),
             "refuse" => Some(json!({"error": {"code": -32602, "message": "wrong arguments"}})),

@@ -186,7 +186,7 @@ impl Own {
             let connection = tokio::select! {
                 () = cx.cancelled() => return Err(ToolError::cancelled()),
                 connection = server.connection() => {
-                    connection.map_err(|error| error.for_call(alias))?
+                    connection.map_err(|error| error.for_call(alias.as_str()))?
                 }
             };
             self.still_the_same()?;
@@ -204,7 +204,7 @@ impl Own {
                     is_second = true;
                 }
                 Err(Unanswered::NeverSent) => {
-                    return Err(connection.why_ended().await.for_call(alias));
+                    return Err(connection.why_ended().await.for_call(alias.as_str()));
                 }
                 Err(Unanswered::Failed(error)) => {
                     if error.reason() != Some(Reason::ServerUnavailable) {
@@ -226,7 +226,9 @@ impl Own {
             Some(now) if now.hash() == self.hash => Ok(()),
             Some(_) => Err(ToolError::failed(
                 Reason::ServerUnavailable,
-                format!("MCP server `{alias}` says something else about {name} now than when the call was judged; nothing was called; look at the tool again, then try again"),
+                format!(
+                    "MCP server `{alias}` says something else about {name} now than when the call was judged; nothing was called; look at the tool again, then try again"
+                ),
             )),
             None => Err(ToolError::not_found(
                 Reason::UnknownTool,

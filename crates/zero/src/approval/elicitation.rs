@@ -32,7 +32,6 @@ struct Form {
 }
 
 /// The person at this terminal, for servers that have a question.
-#[expect(dead_code, reason = "who asks is a server, and none is connected yet")]
 pub(crate) fn at(terminal: &Terminal, answers: Answers) -> Arc<dyn Elicitor> {
     Arc::new(Form { terminal: terminal.clone(), answers })
 }

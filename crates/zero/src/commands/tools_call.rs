@@ -10,23 +10,24 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{Limits, Reason, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
 use zero_runtime::{
-    Approver, CallEvent, Dialect, HostConfig, Observer, Outcome, Session, ToolHost,
+    Approver, CallEvent, Dialect, Elicitor, HostConfig, Observer, Outcome, Session, ToolHost,
 };
 use zero_sandbox::Workspace;
 
 use crate::App;
-use crate::approval::{AlwaysYes, Person};
+use crate::approval::{AlwaysYes, Person, elicitation};
 use crate::cli::CallArgs;
 use crate::exit::{Exit, UsageError};
 use crate::json_input;
+use crate::outside::Outside;
 use crate::settings::Settings;
-use crate::terminal::Counter;
+use crate::terminal::{Answers, Counter};
 
 /// How to allow what was denied because nobody could be asked.
 const HOW_TO_ALLOW: &str = "run it with `--yes`, or from a terminal to be asked";
 
 pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
-    let (host, session, call) = match prepare(app, args) {
+    let prepared = match prepare(app, args) {
         Ok(prepared) => prepared,
         Err(error) => return refuse(app, args, error),
     };
@@ -34,14 +35,22 @@ pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("could not start the asynchronous runtime")?;
-    let outcome = runtime.block_on(make(args, &host, &session, call));
+    let outcome = runtime.block_on(make(args, prepared));
     // A question that was cancelled still waits for a line of input; it must not hold up the end.
     runtime.shutdown_background();
     output::print(app, args, outcome)
 }
 
+/// A call that only has to be made.
+struct Prepared {
+    host: Arc<ToolHost>,
+    outside: Outside,
+    session: Session,
+    call: ToolCall,
+}
+
 /// Everything that can be wrong with the command line is found here, before anything is called.
-fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, Session, ToolCall)> {
+fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<Prepared> {
     let workspace = app.config.workspace(&args.workspace)?;
     let settings = app.settings(&workspace, &args.settings)?;
     let mut limits = Limits::default();
@@ -60,12 +69,14 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<(ToolHost, Session, Too
     if let Some(warning) = settings.warning() {
         app.terminal.note(&warning);
     }
-    let host = host(app, args, workspace, &settings, limits)?;
+    let host = Arc::new(host(app, args, workspace, &settings, limits)?);
+    let outside = app.outside(&host, &settings, elicitor(app, args));
+    outside.register_known();
     // Fails only for want of zero's own folder, which is nothing the tool could help.
     let session = host.one_shot().map_err(|error| {
         UsageError(format!("{}; set XDG_STATE_HOME to a folder you can write", error.message))
     })?;
-    Ok((host, session, call))
+    Ok(Prepared { host, outside, session, call })
 }
 
 fn host(
@@ -94,11 +105,20 @@ fn approver(app: &App, args: &CallArgs) -> Option<Arc<dyn Approver>> {
     if args.yes {
         return Some(Arc::new(AlwaysYes { name: "--yes" }));
     }
-    let answers = match args.takes_stdin() {
+    let answers = answers(app, args)?;
+    Some(Arc::new(Person { terminal: app.terminal.clone(), answers }))
+}
+
+/// Who answers what a server asks. `--yes` answers no such question: it says nothing of values.
+fn elicitor(app: &App, args: &CallArgs) -> Option<Arc<dyn Elicitor>> {
+    Some(elicitation::at(&app.terminal, answers(app, args)?))
+}
+
+fn answers(app: &App, args: &CallArgs) -> Option<Answers> {
+    match args.takes_stdin() {
         true => app.terminal.answers_beside_stdin(),
         false => app.terminal.answers(),
-    }?;
-    Some(Arc::new(Person { terminal: app.terminal.clone(), answers }))
+    }
 }
 
 fn how_to_allow(args: &CallArgs) -> String {
@@ -108,16 +128,21 @@ fn how_to_allow(args: &CallArgs) -> String {
     }
 }
 
-async fn make(
-    args: &CallArgs,
-    host: &ToolHost,
-    session: &Session,
-    call: ToolCall,
-) -> Result<Outcome, ToolError> {
+async fn make(args: &CallArgs, prepared: Prepared) -> Result<Outcome, ToolError> {
+    let Prepared { host, outside, session, call } = prepared;
     let dialect = Dialect::new(args.dialect);
     let cancel = CancellationToken::new();
     signals::cancel_on_interrupt(&cancel);
-    host.call(session, &dialect, call, &cancel).await.outcome
+    let brought = tokio::select! {
+        brought = outside.bring(&call.tool) => brought,
+        () = cancel.cancelled() => Err(ToolError::cancelled()),
+    };
+    let outcome = match brought {
+        Ok(()) => host.call(&session, &dialect, call, &cancel).await.outcome,
+        Err(error) => Err(error.for_tool(&args.name)),
+    };
+    outside.stop().await;
+    outcome
 }
 
 /// A wrong command line, told in the form that was asked for.

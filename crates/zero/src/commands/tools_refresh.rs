@@ -1,21 +1,64 @@
 //! `zero tools refresh`: the tools that a command brings, found anew.
 
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use anyhow::Context;
+use zero_runtime::HostConfig;
+use zero_tools::discovered::Refreshed;
+
 use crate::App;
 use crate::cli::RefreshArgs;
 use crate::exit::{Exit, UsageError};
 
 pub(super) fn run(app: &App, args: &RefreshArgs) -> anyhow::Result<Exit> {
-    let workspace = app.config.workspace(args.workspace.as_slice())?;
+    let folder = args.workspace.as_ref().map(std::slice::from_ref).unwrap_or_default();
+    let workspace = app.config.workspace(folder)?;
     let settings = app.settings(&workspace, &[])?;
     if let Some(note) = settings.note() {
         app.terminal.note(&note);
     }
-    if settings.tool_commands().is_none() {
+    let mut config = HostConfig::new(workspace, app.config.state()?);
+    config.policy = app.policy(&config.workspace, &settings, None)?;
+    config.commands = settings.commands(&app.config, config.workspace.cwd());
+    settings.limits(&mut config.limits);
+    let host = Arc::new(app.host(config)?);
+    let Some(discovery) = app.outside(&host, &settings, None).discovery else {
         return Err(UsageError(
             "no command brings tools here; set `tools.toolDiscoveryCommand` and `tools.toolCallCommand`"
                 .to_owned(),
         )
         .into());
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("could not start the asynchronous runtime")?;
+    let refreshed = runtime.block_on(discovery.refresh(host.registry()))?;
+    let out = &app.terminal.out;
+    match args.json {
+        true => out.write_pretty(&refreshed)?,
+        false => out.write(&told(&refreshed))?,
     }
-    Err(anyhow::anyhow!("`zero tools refresh` is not in this build"))
+    for note in &refreshed.notes {
+        app.terminal.note(note);
+    }
+    Ok(Exit::Ok)
+}
+
+fn told(refreshed: &Refreshed) -> String {
+    let mut text = String::new();
+    let news =
+        [("new", &refreshed.added), ("changed", &refreshed.changed), ("gone", &refreshed.removed)];
+    for (what, names) in news {
+        for name in names {
+            let _ = writeln!(text, "{what:<8} {name}");
+        }
+    }
+    for one in &refreshed.quarantined {
+        let _ = writeln!(text, "left out {}: {}", one.name, one.reason);
+    }
+    let count = refreshed.tools.len();
+    let _ = writeln!(text, "{count} tool{} now", if count == 1 { "" } else { "s" });
+    text
 }

@@ -2,15 +2,27 @@
 
 use std::io::Read;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 use zero_core::Limits;
-use zero_sandbox::ConfigFile;
+use zero_mcp::server::http::PATH;
+use zero_mcp::server::{
+    HttpConfig, McpApprover, McpElicitor, McpObserver, Reachable, ServeError, ServerConfig,
+    Switchboard, serve_http, serve_stdio,
+};
+use zero_runtime::{Approver, HostConfig, ToolHost};
+use zero_sandbox::{ConfigFile, Workspace};
 
-use super::servers::not_yet;
 use crate::App;
+use crate::approval::AlwaysYes;
 use crate::cli::McpServeArgs;
 use crate::exit::{Exit, UsageError};
+use crate::settings::Settings;
 
 /// Largest file with a token, in bytes.
 const TOKEN_FILE_BYTES_MAX: u64 = 4_096;
@@ -19,24 +31,126 @@ const TOKEN_CHARS_MIN: usize = 16;
 /// Random bytes of a fresh token.
 const TOKEN_BYTES: usize = 32;
 
+/// How to allow what was denied because nobody could be asked.
+const HOW_TO_ALLOW: &str =
+    "allow it by a rule in settings, or start `zero mcp` with `--yes`; this client cannot ask you";
+
 pub(super) fn run(app: &App, args: &McpServeArgs) -> anyhow::Result<Exit> {
     let workspace = app.config.workspace(&args.workspace)?;
     let settings = app.settings(&workspace, &args.settings)?;
-    let mut limits = Limits::default();
-    settings.limits(&mut limits);
-    args.set_limits(&mut limits);
     for line in settings.note().into_iter().chain(settings.warning()) {
         app.terminal.note(&line);
     }
-    if let Some(address) = args.http {
+    let door = args.http.map(|address| Door::open(app, args, address)).transpose()?;
+    let board = Switchboard::new();
+    let host = Arc::new(host(app, args, workspace, &settings, &board)?);
+    let outside = app.outside(&host, &settings, Some(McpElicitor::new(Arc::clone(&board))));
+    outside.register_known();
+    // What a call blocks on has threads of its own; two of these are as many as ever wait.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("could not start the asynchronous runtime")?;
+    let served = runtime.block_on(async {
+        let stop = CancellationToken::new();
+        end_on_signal(&stop);
+        outside.start_unknown();
+        let mut config = ServerConfig::new(Arc::clone(&host), board);
+        config.dialect = args.dialect;
+        config.order = app.tool_order();
+        config.folders = host.workspace().roots().map(Path::to_owned).collect();
+        config.stop = stop;
+        let served = match door {
+            None => serve_stdio(config).await,
+            Some(door) => door.serve(app, config).await,
+        };
+        outside.stop().await;
+        served
+    });
+    // A read of stdin that nobody waits for must not hold up the end.
+    runtime.shutdown_background();
+    served.map(|()| Exit::Ok).context("could not serve")
+}
+
+fn host(
+    app: &App,
+    args: &McpServeArgs,
+    workspace: Workspace,
+    settings: &Settings,
+    board: &Arc<Switchboard>,
+) -> anyhow::Result<ToolHost> {
+    let mut limits = Limits::default();
+    settings.limits(&mut limits);
+    args.set_limits(&mut limits);
+    let policy = app.policy(&workspace, settings, args.mode)?;
+    let commands = settings.commands(&app.config, workspace.cwd());
+    let mut config = HostConfig::new(workspace, app.config.state()?);
+    config.limits = limits;
+    config.policy = policy;
+    config.commands = commands;
+    config.approver = Some(match args.yes {
+        true => Arc::new(AlwaysYes { name: "--yes" }) as Arc<dyn Approver>,
+        false => McpApprover::new(Arc::clone(board)),
+    });
+    config.how_to_allow = HOW_TO_ALLOW.to_owned();
+    config.observer = Some(McpObserver::new(Arc::clone(board)));
+    app.host(config)
+}
+
+/// Ends the server when somebody asks for it.
+fn end_on_signal(stop: &CancellationToken) {
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        // Without a handler the signal does what it always did: it ends the process.
+        let Ok(mut handler) = signal(kind) else { continue };
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            handler.recv().await;
+            stop.cancel();
+        });
+    }
+}
+
+/// Where HTTP clients come in.
+struct Door {
+    socket: std::net::TcpListener,
+    token: String,
+    token_is_fresh: bool,
+    reachable: Reachable,
+    origins: Vec<String>,
+}
+
+impl Door {
+    fn open(app: &App, args: &McpServeArgs, address: SocketAddr) -> anyhow::Result<Self> {
         check_address(address, args.allow_remote)?;
         let token = token(app, args)?;
-        // Who starts it hands it on; the command line of a process is for everybody to read.
-        if args.token_file.is_none() {
-            app.terminal.note(&format!("HTTP clients send `Authorization: Bearer {token}`"));
-        }
+        let socket = std::net::TcpListener::bind(address).map_err(|error| {
+            UsageError(format!("cannot listen at `{address}`: {error}; take another port"))
+        })?;
+        socket.set_nonblocking(true).context("could not use the socket")?;
+        let reachable = match args.allow_remote {
+            true => Reachable::OtherMachines,
+            false => Reachable::ThisMachine,
+        };
+        let origins = args.allow_origin.clone();
+        let token_is_fresh = args.token_file.is_none();
+        Ok(Self { socket, token, token_is_fresh, reachable, origins })
     }
-    Err(not_yet(""))
+
+    async fn serve(self, app: &App, config: ServerConfig) -> Result<(), ServeError> {
+        let listener = TcpListener::from_std(self.socket).map_err(ServeError::Socket)?;
+        let address = listener.local_addr().map_err(ServeError::Socket)?;
+        app.terminal.note(&format!("serving at http://{address}{PATH}"));
+        // Who starts it hands it on; the command line of a process is for everybody to read.
+        if self.token_is_fresh {
+            app.terminal.note(&format!("HTTP clients send `Authorization: Bearer {}`", self.token));
+        }
+        let mut http = HttpConfig::new(listener, self.token);
+        http.reachable = self.reachable;
+        http.origins = self.origins;
+        http.stop = config.stop.clone();
+        serve_http(config, http).await
+    }
 }
 
 /// Other machines reach it only when somebody said so.

@@ -31,7 +31,6 @@ impl Settings {
     }
 
     /// Most tokens that the schemas of MCP tools may cost before tools are deferred.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no server is connected yet"))]
     pub(crate) fn tool_schema_budget(&self) -> u32 {
         let budget = self.active().find(|entry| entry.key == "mcp.toolSchemaBudget");
         let tokens = budget.and_then(|entry| entry.value.as_u64()?.try_into().ok());

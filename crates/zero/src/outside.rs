@@ -1,0 +1,129 @@
+//! The tools that somebody else brings to a host: MCP servers, and a command of the project.
+//!
+//! What is known from last time is there at once. Whatever has to be started for the rest is
+//! started where somebody asks for it, or in the background, and nobody waits for it who did not
+//! ask.
+
+use std::sync::Arc;
+
+use zero_core::{Reason, ToolError};
+use zero_mcp::client::{Pool, Servers, ServersConfig};
+use zero_runtime::{Elicitor, ToolHost};
+use zero_tools::discovered::{Discovery, DiscoveryConfig, LIST_TIMEOUT, PREFIX};
+
+use crate::App;
+use crate::settings::Settings;
+use crate::settings::mcp_servers::McpServers;
+
+/// What brings tools to a host from outside.
+pub(crate) struct Outside {
+    /// The MCP servers.
+    pub(crate) servers: Arc<Servers>,
+    /// The command, if there is one.
+    pub(crate) discovery: Option<Arc<Discovery>>,
+    host: Arc<ToolHost>,
+}
+
+impl App {
+    /// What the settings bring to a host. Nothing is started and nothing registered yet. What
+    /// cannot be used is told.
+    pub(crate) fn outside(
+        &self,
+        host: &Arc<ToolHost>,
+        settings: &Settings,
+        elicitor: Option<Arc<dyn Elicitor>>,
+    ) -> Outside {
+        let known = settings.mcp_servers(&self.config, host.workspace().cwd());
+        for one in &known.problems {
+            self.terminal.note(&format!(
+                "MCP server `{}` ({}) is not used: {}",
+                one.alias, one.written_at, one.why
+            ));
+        }
+        self.outside_of(host, settings, known, elicitor)
+    }
+
+    /// The same with these servers only, and without a word about the others.
+    pub(crate) fn outside_of(
+        &self,
+        host: &Arc<ToolHost>,
+        settings: &Settings,
+        servers: McpServers,
+        elicitor: Option<Arc<dyn Elicitor>>,
+    ) -> Outside {
+        let roots: Vec<String> =
+            host.workspace().roots().map(|root| root.display().to_string()).collect();
+        let servers = Servers::new(ServersConfig {
+            services: host.services(),
+            registry: Arc::clone(host.registry()),
+            state: host.state().clone(),
+            definitions: servers.definitions,
+            schema_tokens_max: settings.tool_schema_budget() as usize,
+            elicitor,
+            pool: Arc::new(Pool::default()),
+            confined_by: roots.join("\n"),
+        });
+        let commands = settings.tool_commands();
+        let discovery = commands.and_then(|commands| {
+            Some(Arc::new(Discovery::new(DiscoveryConfig {
+                list: commands.discovery,
+                call: commands.call?,
+                folder: host.workspace().cwd().to_owned(),
+                list_timeout: LIST_TIMEOUT,
+                state: host.state().clone(),
+                services: host.services(),
+            })))
+        });
+        Outside { servers, discovery, host: Arc::clone(host) }
+    }
+}
+
+impl Outside {
+    /// Registers what is known from last time. Starts nothing.
+    pub(crate) fn register_known(&self) {
+        self.servers.register_known();
+        if let Some(discovery) = &self.discovery {
+            discovery.register_known(self.host.registry());
+        }
+    }
+
+    /// Starts in the background whatever nobody knows yet.
+    pub(crate) fn start_unknown(&self) {
+        self.servers.start_unknown();
+        if let Some(discovery) = self.discovery.clone().filter(|discovery| !discovery.has_run()) {
+            let registry = Arc::clone(self.host.registry());
+            tokio::spawn(async move {
+                if let Err(error) = discovery.refresh(&registry).await {
+                    tracing::warn!(%error, "the command that lists tools failed");
+                }
+            });
+        }
+    }
+
+    /// Sees to it that a tool is there that somebody calls by name, if anybody brings it.
+    pub(crate) async fn bring(&self, name: &str) -> Result<(), ToolError> {
+        let Some((prefix, _)) = name.split_once("__") else { return Ok(()) };
+        if self.host.registry().get(name).is_some() {
+            return Ok(());
+        }
+        if prefix == PREFIX {
+            let Some(discovery) = &self.discovery else { return Ok(()) };
+            let refreshed = discovery.refresh(self.host.registry()).await;
+            return refreshed.map(drop).map_err(|error| unavailable(&error));
+        }
+        if self.servers.status().iter().any(|server| server.alias == prefix) {
+            let ready = self.servers.ready(prefix).await;
+            return ready.map_err(|error| error.for_call(prefix));
+        }
+        Ok(())
+    }
+
+    /// Ends what was started.
+    pub(crate) async fn stop(&self) {
+        self.servers.stop().await;
+    }
+}
+
+fn unavailable(error: &dyn std::error::Error) -> ToolError {
+    ToolError::failed(Reason::ServerUnavailable, error.to_string())
+}
