@@ -32,6 +32,8 @@ mod shown;
 mod status;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod tool;
 
 use std::collections::BTreeMap;

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use zero_core::{Reason, ToolError};
 
+use crate::definition::Alias;
+
 /// Longest part of a server's error output in a message for the model, in bytes. Status has more.
 const TAIL_IN_MESSAGE_MAX: usize = 1_000;
 
@@ -30,14 +32,15 @@ impl ServerError {
     }
 
     /// The same as the outcome of a call.
-    pub fn for_call(&self, alias: &str) -> ToolError {
+    pub(crate) fn for_call(&self, alias: &Alias) -> ToolError {
         let mut message = format!("MCP server `{alias}`: {}", self.message);
         if !self.stderr_tail.is_empty() {
             let start = self.stderr_tail.len().saturating_sub(TAIL_IN_MESSAGE_MAX);
             let tail = &self.stderr_tail[self.stderr_tail.ceil_char_boundary(start)..];
             message.push_str(&format!("; the end of its error output:\n{}", tail.trim_end()));
         }
-        let mut error = ToolError::failed(Reason::ServerUnavailable, message).with("server", alias);
+        let mut error =
+            ToolError::failed(Reason::ServerUnavailable, message).with("server", alias.as_str());
         if let Some(code) = self.exit_code {
             error = error.with("exit_code", code);
         }

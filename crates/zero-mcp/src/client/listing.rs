@@ -376,7 +376,7 @@ mod tests {
         );
         check(
             json!({"description": "x".repeat(70_000)}),
-            "its input schema has 70035 bytes, more than 65536",
+            "its input schema has 70034 bytes, more than 65536",
         );
         check(nested(40), "its input schema is nested more than 64 levels deep");
     }

@@ -52,10 +52,10 @@ mod tests {
         check("__x__", "git-hub____x__");
         check("a-b", "git-hub__a-b");
         check("a_b", "git-hub__a_b");
-        check("a.b", "git-hub__a_b_2e8d8d");
+        check("a.b", "git-hub__a_b_2e7336");
         check("a/b", "git-hub__a_b_c14cdd");
-        check("é", "git-hub____4fca5d");
-        check("a\nb", "git-hub__a_b_a8ad0a");
+        check("é", "git-hub____4a9955");
+        check("a\nb", "git-hub__a_b_7e18f7");
         check("", "its name has 0 bytes, not 1 to 256");
         check(&"a".repeat(257), "its name has 257 bytes, not 1 to 256");
     }
