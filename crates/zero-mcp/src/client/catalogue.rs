@@ -78,7 +78,7 @@ impl Catalogue {
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return;
         }
-        self.make_room();
+        make_room(&self.folder);
         if let Err(error) = self.file(identity).write(&bytes) {
             tracing::warn!(%error, "what is known of a server could not be kept");
         }
@@ -86,6 +86,7 @@ impl Catalogue {
 
     /// Tells every zero that runs this server to start it anew before its next call.
     pub(crate) fn mark(&self, identity: &Identity) {
+        make_room(&self.marks);
         let file = ConfigFile::Own(self.marks.path().join(identity.as_str()));
         if let Err(error) = file.write(b"") {
             tracing::warn!(%error, "other zeros could not be told to start a server anew");
@@ -100,17 +101,17 @@ impl Catalogue {
     fn file(&self, identity: &Identity) -> ConfigFile {
         ConfigFile::Own(self.folder.path().join(format!("{identity}.json")))
     }
+}
 
-    /// Forgets the server that was not used for the longest time, where there are too many.
-    fn make_room(&self) {
-        let names = self.folder.names().unwrap_or_default();
-        if names.len() < FILES_MAX {
-            return;
-        }
-        let oldest = names.iter().max_by_key(|name| self.folder.age(name).unwrap_or_default());
-        if let Some(oldest) = oldest {
-            let _ = self.folder.remove(oldest);
-        }
+/// Removes the file that was not changed for the longest time, where there are too many.
+fn make_room(folder: &StateDir) {
+    let names = folder.names().unwrap_or_default();
+    if names.len() < FILES_MAX {
+        return;
+    }
+    let oldest = names.iter().max_by_key(|name| folder.age(name).unwrap_or_default());
+    if let Some(oldest) = oldest {
+        let _ = folder.remove(oldest);
     }
 }
 

@@ -331,13 +331,13 @@ async fn facts(mut error: ServerError, witness: &dyn Witness) -> ServerError {
         tokio::time::sleep(pause).await;
         waited += pause;
     }
-    if let Some((exit_code, signal)) = witness.ended() {
-        (error.exit_code, error.signal) = (exit_code, signal);
-        let how = match (exit_code, signal) {
-            (_, Some(signal)) => format!("its process was ended by signal {signal}"),
-            (Some(code), None) => format!("its process ended with exit code {code}"),
-            (None, None) => "its process ended".to_owned(),
-        };
+    (error.exit_code, error.signal) = witness.ended().unwrap_or_default();
+    let how = match (error.exit_code, error.signal) {
+        (_, Some(signal)) => Some(format!("its process was ended by signal {signal}")),
+        (Some(code), None) => Some(format!("its process ended with exit code {code}")),
+        (None, None) => witness.closed(),
+    };
+    if let Some(how) = how {
         error.message = match error.message.is_empty() {
             true => how,
             false => format!("{}; {how}", error.message),

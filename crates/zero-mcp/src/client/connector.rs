@@ -1,16 +1,20 @@
 //! How the servers of a host are reached: by programs that run beside its calls, and by HTTP.
 
+use std::sync::Arc;
+
 use zero_runtime::Services;
 use zero_runtime::tool::BoxFuture;
 
 use super::error::ServerError;
 use super::http;
-use super::link::{Connector, Way};
+use super::link::{Connector, Link, Way, Witness};
+use super::process::Process;
+use super::status::Quarantined;
 use crate::definition::{Reach, ServerDefinition};
+use crate::wire::{TroubleReport, Troubles};
 
 /// Reaches the servers of a host.
 pub(crate) struct HostConnector {
-    #[expect(dead_code, reason = "processes land next")]
     services: Services,
 }
 
@@ -27,9 +31,66 @@ impl Connector for HostConnector {
     ) -> BoxFuture<'a, Result<Way, ServerError>> {
         Box::pin(async move {
             match &definition.reach {
-                Reach::Command(_) => Err(ServerError::new("not built in")),
+                Reach::Command(launch) => {
+                    let started = Process::start(&self.services, launch, &definition.alias);
+                    let (process, lines) = started.await?;
+                    Ok(Way { link: Link::new(lines), witness: Arc::new(process) })
+                }
                 Reach::Http(endpoint) => http::connect(endpoint).await,
             }
         })
     }
+}
+
+impl Witness for Process {
+    fn ended(&self) -> Option<(Option<i32>, Option<i32>)> {
+        self.exit().map(|exit| (exit.code, exit.signal))
+    }
+
+    fn stderr_tail(&self) -> String {
+        Process::stderr_tail(self)
+    }
+
+    fn closed(&self) -> Option<String> {
+        self.troubles().closed().map(|why| why.to_string())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Process::notes(self);
+        notes.extend(troubles_in_words(&self.troubles().report()));
+        notes
+    }
+
+    fn malformed(&self) -> Vec<Quarantined> {
+        malformed(self.troubles())
+    }
+
+    fn end(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Process::end(self))
+    }
+}
+
+/// The tools of the list that was just asked for which could not be read.
+pub(crate) fn malformed(troubles: &Troubles) -> Vec<Quarantined> {
+    let report = troubles.report();
+    troubles.forget_quarantined();
+    let unread = report.quarantined.into_iter();
+    unread.map(|tool| Quarantined { tool: tool.tool, reason: tool.reason }).collect()
+}
+
+/// What went wrong in what a server said, for a person.
+pub(crate) fn troubles_in_words(report: &TroubleReport) -> Vec<String> {
+    let counted = |count: u64, what: &str, samples: &[String]| {
+        let sample = samples.first().map(|sample| format!(", such as: {sample}"));
+        (count > 0).then(|| format!("{count} {what}{}", sample.unwrap_or_default()))
+    };
+    [
+        counted(report.noise, "lines of its output were no messages", &report.noise_samples),
+        counted(report.refused, "of its messages were refused", &report.refused_samples),
+        counted(report.mended, "parts of its messages were mended", &report.mended_samples),
+        counted(report.unasked_answers, "of its answers were to nothing that was asked", &[]),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

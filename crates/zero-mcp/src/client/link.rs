@@ -38,6 +38,11 @@ pub(crate) trait Witness: Send + Sync {
         String::new()
     }
 
+    /// Why there is nothing more to be said to it or heard of it, where that is known.
+    fn closed(&self) -> Option<String> {
+        None
+    }
+
     /// What else a person should know, such as hosts that it was refused and noise in its output.
     fn notes(&self) -> Vec<String> {
         Vec::new()

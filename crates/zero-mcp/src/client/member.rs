@@ -11,7 +11,7 @@ use zero_sandbox::StateDir;
 use super::error::ServerError;
 use super::listing::Listing;
 use super::names;
-use super::pins::{Pins, Standing};
+use super::pins::{KnownPins, Pins, Standing};
 use super::server::{Lease, Server};
 use super::shown;
 use super::status::{Quarantined, ServerState, ServerStatus, ToolStatus};
@@ -137,6 +137,7 @@ impl Member {
         let held = self.held();
         let connection = glance.connection.filter(|connection| connection.is_open());
         let listing = held.listing.as_deref();
+        let pinned = self.origin.pins.known();
         let mut notes = Vec::new();
         notes.extend(listing.and_then(|listing| listing.cut.clone()));
         if held.unwanted > 0 {
@@ -163,25 +164,13 @@ impl Member {
                 let info = connection.info.server_info.as_ref()?;
                 Some(shown::line(&format!("{} {}", info.name, info.version)))
             }),
-            tools: held.tools.iter().map(|tool| self.tool_status(tool)).collect(),
+            tools: held.tools.iter().map(|tool| tool_status(tool, &pinned)).collect(),
             tokens: held.tools.iter().map(|tool| tool.tokens()).sum(),
             quarantined: quarantined.cloned().collect(),
             notes,
             last_error: glance.last_error,
             retry_in_s: glance.rests_for.map(|left| left.as_secs().max(1)),
             starts: glance.starts,
-        }
-    }
-
-    fn tool_status(&self, tool: &RemoteTool) -> ToolStatus {
-        let definition = tool.definition();
-        ToolStatus {
-            name: tool.spec().name.to_string(),
-            own_name: shown::line(tool.own_name()),
-            title: definition.title.as_deref().map(shown::line),
-            claims: definition.claims.words(),
-            tokens: tool.tokens(),
-            changed: self.origin.pins.standing(tool.own_name(), tool.hash()) == Standing::Changed,
         }
     }
 
@@ -204,6 +193,18 @@ impl Member {
 
     fn lease(&self) -> MutexGuard<'_, Option<Lease>> {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tool_status(tool: &RemoteTool, pinned: &KnownPins) -> ToolStatus {
+    let definition = tool.definition();
+    ToolStatus {
+        name: tool.spec().name.to_string(),
+        own_name: shown::line(tool.own_name()),
+        title: definition.title.as_deref().map(shown::line),
+        claims: definition.claims.words(),
+        tokens: tool.tokens(),
+        changed: pinned.standing(tool.own_name(), tool.hash()) == Standing::Changed,
     }
 }
 

@@ -42,6 +42,21 @@ pub(crate) enum Standing {
     Changed,
 }
 
+/// What was pinned at some moment, as far as it could be read.
+pub(crate) struct KnownPins(Option<Pinned>);
+
+impl KnownPins {
+    /// How the definition of a tool stands. Where the pins could not be read it counts as changed.
+    pub(crate) fn standing(&self, tool: &str, hash: &str) -> Standing {
+        let Some(pinned) = &self.0 else { return Standing::Changed };
+        match pinned.tools.get(&key(tool)) {
+            None if pinned.tools.len() < PINS_MAX => Standing::New,
+            Some(pin) if pin == hash => Standing::Same,
+            _ => Standing::Changed,
+        }
+    }
+}
+
 /// Pins as they are written down.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,20 +85,17 @@ impl Pins {
         Self { state, file }
     }
 
-    /// How the definition of a tool stands. Where the pins cannot be read it counts as changed.
+    /// How the definition of a tool stands.
     pub(crate) fn standing(&self, tool: &str, hash: &str) -> Standing {
-        match self.load() {
-            Ok(pinned) => match pinned.tools.get(&key(tool)) {
-                None if pinned.tools.len() < PINS_MAX => Standing::New,
-                None => Standing::Changed,
-                Some(pin) if pin == hash => Standing::Same,
-                Some(_) => Standing::Changed,
-            },
-            Err(error) => {
-                tracing::warn!(%error, "what was approved of a server is not known");
-                Standing::Changed
-            }
-        }
+        self.known().standing(tool, hash)
+    }
+
+    /// All that is pinned now.
+    pub(crate) fn known(&self) -> KnownPins {
+        let known = self.load().inspect_err(|error| {
+            tracing::warn!(%error, "what was approved of a server is not known");
+        });
+        KnownPins(known.ok())
     }
 
     /// What is wrong with the pins, for a person.

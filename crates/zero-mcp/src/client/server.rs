@@ -174,12 +174,16 @@ impl Server {
         self.lost(connection).await;
     }
 
-    /// Notes that a call was answered: whatever failed before is over. Starts it anew next time
-    /// where it leaves one call after the other without an answer.
-    pub(crate) async fn answered(&self, connection: &Arc<Connection>) {
+    /// Notes that a call was answered: whatever failed before is over.
+    pub(crate) fn answered(&self) {
+        let mut state = self.state();
+        (state.failures, state.rests_until) = (0, None);
+    }
+
+    /// Notes that a call was not answered in time. A server that leaves one after the other so
+    /// hangs, and the next call starts it anew.
+    pub(crate) async fn left_unanswered(&self, connection: &Arc<Connection>) {
         if connection.silences.load(Ordering::Relaxed) < SILENCES_MAX {
-            let mut state = self.state();
-            (state.failures, state.rests_until) = (0, None);
             return;
         }
         connection.close().await;

@@ -195,7 +195,7 @@ impl Own {
             }
             match connection.call(&order, cx).await {
                 Ok(answer) => {
-                    server.answered(&connection).await;
+                    server.answered();
                     return results::result(alias, answer, self.output.as_ref());
                 }
                 // Nothing of it was sent, so it cannot have run.
@@ -207,8 +207,10 @@ impl Own {
                     return Err(connection.why_ended().await.for_call(alias.as_str()));
                 }
                 Err(Unanswered::Failed(error)) => {
-                    if error.reason() != Some(Reason::ServerUnavailable) {
-                        server.answered(&connection).await;
+                    match error.reason() {
+                        Some(Reason::RemoteFailure) => server.answered(),
+                        Some(Reason::Deadline) => server.left_unanswered(&connection).await,
+                        _ => {}
                     }
                     return Err(error);
                 }
