@@ -43,7 +43,7 @@ impl App {
     fn known_tools(&self) -> anyhow::Result<Arc<Registry>> {
         let workspace = self.config.workspace(&[])?;
         let settings = self.settings(&workspace, &[])?;
-        let host = Arc::new(self.host(HostConfig::new(workspace, self.config.state()?))?);
+        let host = self.idle_host(workspace, &settings)?;
         self.outside(&host, &settings, None).register_known();
         Ok(Arc::clone(host.registry()))
     }
@@ -68,6 +68,21 @@ impl App {
         Ok(Settings::load_files(&self.config, &files).map_err(UsageError::from)?)
     }
 
+    /// A host that calls nothing, for those who look after what brings tools.
+    pub(crate) fn idle_host(
+        &self,
+        workspace: Workspace,
+        settings: &Settings,
+    ) -> anyhow::Result<Arc<ToolHost>> {
+        let policy = self.policy(&workspace, settings, None)?;
+        let commands = settings.commands(&self.config, workspace.cwd());
+        let mut config = HostConfig::new(workspace, self.config.state()?);
+        settings.limits(&mut config.limits);
+        config.policy = policy;
+        config.commands = commands;
+        Ok(Arc::new(self.host(config)?))
+    }
+
     /// A host with the tools that come with zero.
     pub(crate) fn host(&self, config: HostConfig) -> anyhow::Result<ToolHost> {
         let host = ToolHost::new(config);
@@ -87,4 +102,12 @@ impl Config {
         let home = self.home().map(Path::to_owned);
         Workspace::open(&folders, home).map_err(|error: ToolError| UsageError(error.message))
     }
+}
+
+/// What everything that waits runs on.
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("could not start the asynchronous runtime")
 }

@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use zero_core::{Reason, ToolError};
 
-use crate::definition::Alias;
-
 /// Longest part of a server's error output in a message for the model, in bytes. Status has more.
 const TAIL_IN_MESSAGE_MAX: usize = 1_000;
 
@@ -32,15 +30,14 @@ impl ServerError {
     }
 
     /// The same as the outcome of a call.
-    pub(crate) fn for_call(&self, alias: &Alias) -> ToolError {
+    pub fn for_call(&self, alias: &str) -> ToolError {
         let mut message = format!("MCP server `{alias}`: {}", self.message);
         if !self.stderr_tail.is_empty() {
             let start = self.stderr_tail.len().saturating_sub(TAIL_IN_MESSAGE_MAX);
             let tail = &self.stderr_tail[self.stderr_tail.ceil_char_boundary(start)..];
             message.push_str(&format!("; the end of its error output:\n{}", tail.trim_end()));
         }
-        let mut error =
-            ToolError::failed(Reason::ServerUnavailable, message).with("server", alias.as_str());
+        let mut error = ToolError::failed(Reason::ServerUnavailable, message).with("server", alias);
         if let Some(code) = self.exit_code {
             error = error.with("exit_code", code);
         }

@@ -1,11 +1,10 @@
 //! `zero tools call`: one call, through the whole path, exactly as an agent would make it.
 
 mod output;
-mod signals;
+pub(super) mod signals;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 use zero_core::{Limits, Reason, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
@@ -18,6 +17,7 @@ use crate::App;
 use crate::approval::{AlwaysYes, Person, elicitation};
 use crate::cli::CallArgs;
 use crate::exit::{Exit, UsageError};
+use crate::hosting::runtime;
 use crate::json_input;
 use crate::outside::Outside;
 use crate::settings::Settings;
@@ -31,10 +31,7 @@ pub(super) fn run(app: &App, args: &CallArgs) -> anyhow::Result<Exit> {
         Ok(prepared) => prepared,
         Err(error) => return refuse(app, args, error),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("could not start the asynchronous runtime")?;
+    let runtime = runtime()?;
     let outcome = runtime.block_on(make(args, prepared));
     // A question that was cancelled still waits for a line of input; it must not hold up the end.
     runtime.shutdown_background();

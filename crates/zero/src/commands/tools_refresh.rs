@@ -1,15 +1,13 @@
 //! `zero tools refresh`: the tools that a command brings, found anew.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
-use anyhow::Context;
-use zero_runtime::HostConfig;
 use zero_tools::discovered::Refreshed;
 
 use crate::App;
 use crate::cli::RefreshArgs;
 use crate::exit::{Exit, UsageError};
+use crate::hosting::runtime;
 
 pub(super) fn run(app: &App, args: &RefreshArgs) -> anyhow::Result<Exit> {
     let folder = args.workspace.as_ref().map(std::slice::from_ref).unwrap_or_default();
@@ -18,11 +16,7 @@ pub(super) fn run(app: &App, args: &RefreshArgs) -> anyhow::Result<Exit> {
     if let Some(note) = settings.note() {
         app.terminal.note(&note);
     }
-    let mut config = HostConfig::new(workspace, app.config.state()?);
-    config.policy = app.policy(&config.workspace, &settings, None)?;
-    config.commands = settings.commands(&app.config, config.workspace.cwd());
-    settings.limits(&mut config.limits);
-    let host = Arc::new(app.host(config)?);
+    let host = app.idle_host(workspace, &settings)?;
     let Some(discovery) = app.outside(&host, &settings, None).discovery else {
         return Err(UsageError(
             "no command brings tools here; set `tools.toolDiscoveryCommand` and `tools.toolCallCommand`"
@@ -30,11 +24,7 @@ pub(super) fn run(app: &App, args: &RefreshArgs) -> anyhow::Result<Exit> {
         )
         .into());
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("could not start the asynchronous runtime")?;
-    let refreshed = runtime.block_on(discovery.refresh(host.registry()))?;
+    let refreshed = runtime()?.block_on(discovery.refresh(host.registry()))?;
     let out = &app.terminal.out;
     match args.json {
         true => out.write_pretty(&refreshed)?,

@@ -188,3 +188,43 @@ fn refreshing_needs_a_command() {
     let seen = zero.run(&["tools", "refresh"]);
     assert!(seen.starts_with("exit 2") && seen.contains("tools.toolDiscoveryCommand"), "{seen}");
 }
+
+#[test]
+fn a_client_on_stdin_lists_and_calls_the_tools_and_ends_it() {
+    let zero = Program::new();
+    write(&zero, "hello.txt", "hi there\n");
+    let input = [
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"Read","arguments":{"file_path":"hello.txt"}}}"#,
+    ];
+    let seen = zero.run_with_input(&["mcp"], &(input.join("\n") + "\n"));
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    let answers: Vec<Value> =
+        seen.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let answer = |id: u64| answers.iter().find(|answer| answer["id"] == id).unwrap();
+    assert_eq!(answer(1)["result"]["protocolVersion"], "2025-11-25", "{seen}");
+    let tools = answer(2)["result"]["tools"].as_array().unwrap();
+    assert!(tools.iter().any(|tool| tool["name"] == "Read"), "{seen}");
+    assert!(answer(3).to_string().contains("hi there"), "{seen}");
+}
+
+#[test]
+fn a_server_that_does_not_work_is_told_and_stops_nothing_else() {
+    let zero = Program::new();
+    write(&zero, USER, r#"{"mcpServers": {"gone": {"command": "no-such-program"}}}"#);
+    write(&zero, "hello.txt", "hi there\n");
+    let seen = zero.run(&["mcp", "status"]);
+    assert!(
+        seen.starts_with("exit 1") && seen.contains("gone") && seen.contains("failed"),
+        "{seen}"
+    );
+    let seen = zero.run(&["mcp", "reconnect", "gone"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("server `gone`"), "{seen}");
+    let seen = zero.run(&["tools", "call", "gone__x", "{}"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("MCP server `gone`"), "{seen}");
+    assert!(
+        zero.run(&["tools", "call", "Read", r#"{"file_path": "hello.txt"}"#]).contains("hi there")
+    );
+}

@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
+use zero_mcp::client::Servers;
 use zero_mcp::definition::ServerDefinition;
 use zero_sandbox::Workspace;
 
 use crate::App;
 use crate::exit::UsageError;
+use crate::hosting::runtime;
 use crate::settings::Settings;
 use crate::settings::mcp_servers::McpServers;
 
 /// The servers of a workspace.
 pub(super) struct Known {
-    #[expect(dead_code, reason = "no server is connected yet")]
     pub(super) workspace: Workspace,
     pub(super) settings: Settings,
     pub(super) servers: McpServers,
@@ -29,6 +30,25 @@ impl Known {
         }
         let servers = settings.mcp_servers(&app.config, workspace.cwd());
         Ok(Self { workspace, settings, servers })
+    }
+
+    /// What is done with these servers, and with nobody else's: they run while it does.
+    pub(super) fn with<T>(
+        self,
+        app: &App,
+        work: impl AsyncFnOnce(&Servers) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let Self { workspace, settings, servers } = self;
+        let host = app.idle_host(workspace, &settings)?;
+        let outside = app.outside_of(&host, &settings, servers, None);
+        let runtime = runtime()?;
+        let done = runtime.block_on(async {
+            let done = work(&outside.servers).await;
+            outside.stop().await;
+            done
+        });
+        runtime.shutdown_background();
+        done
     }
 
     /// The server of this name, which can be used.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use zero_core::Limits;
 use zero_mcp::server::http::PATH;
@@ -21,7 +20,9 @@ use zero_sandbox::{ConfigFile, Workspace};
 use crate::App;
 use crate::approval::AlwaysYes;
 use crate::cli::McpServeArgs;
+use crate::commands::tools_call::signals;
 use crate::exit::{Exit, UsageError};
+use crate::hosting::runtime;
 use crate::settings::Settings;
 
 /// Largest file with a token, in bytes.
@@ -46,15 +47,10 @@ pub(super) fn run(app: &App, args: &McpServeArgs) -> anyhow::Result<Exit> {
     let host = Arc::new(host(app, args, workspace, &settings, &board)?);
     let outside = app.outside(&host, &settings, Some(McpElicitor::new(Arc::clone(&board))));
     outside.register_known();
-    // What a call blocks on has threads of its own; two of these are as many as ever wait.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("could not start the asynchronous runtime")?;
+    let runtime = runtime()?;
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
-        end_on_signal(&stop);
+        signals::cancel_on_interrupt(&stop);
         outside.start_unknown();
         let mut config = ServerConfig::new(Arc::clone(&host), board);
         config.dialect = args.dialect;
@@ -96,19 +92,6 @@ fn host(
     config.how_to_allow = HOW_TO_ALLOW.to_owned();
     config.observer = Some(McpObserver::new(Arc::clone(board)));
     app.host(config)
-}
-
-/// Ends the server when somebody asks for it.
-fn end_on_signal(stop: &CancellationToken) {
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        // Without a handler the signal does what it always did: it ends the process.
-        let Ok(mut handler) = signal(kind) else { continue };
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            handler.recv().await;
-            stop.cancel();
-        });
-    }
 }
 
 /// Where HTTP clients come in.

@@ -1,15 +1,15 @@
 //! `zero mcp status`: how the servers are whose tools are used here.
 
 use serde_json::{Value, json};
+use zero_mcp::client::{ServerState, ServerStatus};
 use zero_mcp::definition::{Reach, ServerDefinition};
 
 use super::known::Known;
-use super::servers::not_yet;
 use crate::App;
 use crate::cli::McpStatusArgs;
 use crate::exit::Exit;
 use crate::settings::mcp_servers::{McpServers, ServerProblem};
-use crate::terminal::{Cell, FAINT, NOTABLE, STRONG, Table};
+use crate::terminal::{BAD, Cell, FAINT, GOOD, NOTABLE, STRONG, Stream, Table};
 
 pub(super) fn run(app: &App, args: &McpStatusArgs) -> anyhow::Result<Exit> {
     let mut known = Known::read(app, args.workspace.as_ref())?;
@@ -31,7 +31,91 @@ pub(super) fn run(app: &App, args: &McpStatusArgs) -> anyhow::Result<Exit> {
         };
         known.servers = only;
     }
-    if args.offline { offline(app, args, &known.servers) } else { Err(not_yet("status")) }
+    if args.offline { offline(app, args, &known.servers) } else { online(app, args, known) }
+}
+
+/// How all servers are once each was started or reached.
+fn online(app: &App, args: &McpStatusArgs, known: Known) -> anyhow::Result<Exit> {
+    let unusable = known.servers.problems.clone();
+    if known.servers.definitions.is_empty() {
+        return offline(app, args, &known.servers);
+    }
+    let all = known.with(app, async |servers| Ok(servers.probe().await))?;
+    let out = &app.terminal.out;
+    if args.json {
+        let broken = unusable.iter().map(|one| {
+            json!({"alias": one.alias, "state": "not_usable", "reason": one.why, "written_at": one.written_at})
+        });
+        let rows: Vec<Value> = all.iter().map(|status| json!(status)).chain(broken).collect();
+        out.write_pretty(&rows)?;
+    } else {
+        out.write(&servers_table(&all, out))?;
+        if args.alias.is_some() {
+            out.write(&tools_table(&all, out))?;
+        }
+        for status in &all {
+            tell(app, status);
+        }
+        for one in &unusable {
+            app.terminal.note(&format!("server `{}`: {}", one.alias, one.why));
+        }
+    }
+    let is_well = unusable.is_empty() && all.iter().all(|one| one.state == ServerState::Ready);
+    Ok(if is_well { Exit::Ok } else { Exit::Error })
+}
+
+fn servers_table(all: &[ServerStatus], out: &Stream) -> String {
+    let mut table = Table::new(["SERVER", "STATE", "TOOLS", "TOKENS", "PROTOCOL", "SOURCE"]);
+    for status in all {
+        let style = if status.state == ServerState::Ready { GOOD } else { BAD };
+        table.row([
+            Cell::styled(status.alias.as_str(), STRONG),
+            Cell::styled(status.state.word(), style),
+            status.tools.len().to_string().into(),
+            status.tokens.to_string().into(),
+            status.protocol.clone().unwrap_or_default().into(),
+            status.written_at.as_str().into(),
+        ]);
+    }
+    table.render(out)
+}
+
+fn tools_table(all: &[ServerStatus], out: &Stream) -> String {
+    let mut table = Table::new(["TOOL", "TOKENS", "IT CLAIMS", ""]);
+    for tool in all.iter().flat_map(|status| &status.tools) {
+        table.row([
+            Cell::styled(tool.name.as_str(), STRONG),
+            tool.tokens.to_string().into(),
+            tool.claims.as_str().into(),
+            Cell::styled(if tool.changed { "changed since it was approved" } else { "" }, NOTABLE),
+        ]);
+    }
+    format!("\n{}", table.render(out))
+}
+
+/// What is wrong with a server, and what else is to be known of it.
+fn tell(app: &App, status: &ServerStatus) {
+    let name = &status.alias;
+    if let Some(error) = &status.last_error {
+        let mut text = format!("server `{name}`: {}", error.message);
+        if let Some(code) = error.exit_code {
+            text.push_str(&format!("; exit code {code}"));
+        }
+        if let Some(signal) = error.signal {
+            text.push_str(&format!("; ended by signal {signal}"));
+        }
+        for line in error.stderr_tail.lines() {
+            text.push_str(&format!("\n  | {line}"));
+        }
+        app.terminal.note(&text);
+    }
+    for bad in &status.quarantined {
+        let text = format!("server `{name}`: tool `{}` is left out: {}", bad.tool, bad.reason);
+        app.terminal.note(&text);
+    }
+    for note in &status.notes {
+        app.terminal.note(&format!("server `{name}`: {note}"));
+    }
 }
 
 /// What the settings say, with nothing started and nobody reached.

@@ -14,7 +14,7 @@ const INTERRUPTED: i32 = 130;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Cancels `cancel` on the first interrupt or request to end.
-pub(super) fn cancel_on_interrupt(cancel: &CancellationToken) {
+pub(in crate::commands) fn cancel_on_interrupt(cancel: &CancellationToken) {
     let (arrived, signals) = mpsc::channel(1);
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         // Without a handler the signal does what it always did: it ends the process.
