@@ -66,7 +66,7 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["agent-client-protocol"], &["zero-acp"], "one protocol, one crate"),
     (&["base64"], &["zero-tools", "zero-mcp"], "bytes become text where files and wires are"),
-    (&["rmcp", "keyring"], &["zero-mcp"], "one protocol, one crate"),
+    (&["rmcp", "sse-stream", "keyring"], &["zero-mcp"], "one protocol, one crate"),
     (&["axum"], &["zero-gateway"], "one protocol, one crate"),
     (
         &["reqwest", "hyper", "hyper-util", "rustls", "url"],

@@ -13,9 +13,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use zero_policy::{HostName, Refusal};
 
-use super::EgressConfig;
 use super::failure::Failure;
 use super::request::Wanted;
+use super::{EgressConfig, Internet};
 
 /// Most addresses of an answer; one with more is not used, because not all were checked.
 const ADDRESSES_MAX: usize = 64;
@@ -74,30 +74,55 @@ async fn look_up(
     }
 }
 
-/// Checks every address of an answer. One that only wraps another is that other one.
 fn check(
     config: &EgressConfig,
     answer: Vec<IpAddr>,
     port: u16,
 ) -> Result<Vec<SocketAddr>, Failure> {
+    let may_pin = |address, inside| config.gatekeeper.may_pin(address, inside);
+    match usable_addresses(&config.internet, answer, may_pin) {
+        Ok(usable) => Ok(usable.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
+        Err(Unusable::NoAddress) => Err(Failure::NoAddress),
+        Err(Unusable::Refused(refusal)) => Err(Failure::Refused(refusal)),
+    }
+}
+
+/// Why no address of a host may be connected to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// There is none, or there are more than are checked.
+    #[error("its address could not be found")]
+    NoAddress,
+    /// One of them may not be used, and so the host may not.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// The addresses of an answer, when every one of them may be used. One that only wraps another is
+/// that other one.
+pub fn usable_addresses(
+    internet: &Internet,
+    answer: Vec<IpAddr>,
+    may_pin: impl Fn(IpAddr, Option<&'static str>) -> Result<(), Refusal>,
+) -> Result<Vec<IpAddr>, Unusable> {
     if answer.is_empty() || answer.len() > ADDRESSES_MAX {
-        return Err(Failure::NoAddress);
+        return Err(Unusable::NoAddress);
     }
     let addresses: Vec<(IpAddr, Option<&'static str>)> = answer
         .into_iter()
         .filter_map(|address| HostName::address(address).ip())
-        .map(|address| (address, (config.internet.inside)(address)))
+        .map(|address| (address, (internet.inside)(address)))
         .collect();
     let inside = addresses.iter().filter(|(_, inside)| inside.is_some()).count();
     if inside != 0 && inside != addresses.len() {
         // Nobody needs that who means well.
         let what = "a name that leads to the internet and to a private network at once";
-        return Err(Failure::Refused(Refusal::Inside { what, may_be_named: false }));
+        return Err(Refusal::Inside { what, may_be_named: false }.into());
     }
     for (address, inside) in &addresses {
-        config.gatekeeper.may_pin(*address, *inside).map_err(Failure::Refused)?;
+        may_pin(*address, *inside)?;
     }
-    Ok(addresses.into_iter().map(|(address, _)| SocketAddr::new(address, port)).collect())
+    Ok(addresses.into_iter().map(|(address, _)| address).collect())
 }
 
 /// Connects to the first of the addresses that answers.

@@ -1,0 +1,330 @@
+//! Logins in the desktop's keyring, or in a file where there is none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+use zero_runtime::tool::BoxFuture;
+use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
+
+use super::{CredentialError, Credentials, Kept, LoginRecord, RenewalLock};
+
+/// The file with the list of logins.
+const FILE: &str = "credentials.json";
+/// The lock on it.
+const FILE_LOCK: &str = "credentials.lock";
+/// Largest list that is read.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// How long the keyring may take; it may ask the person for its password meanwhile, and nobody knows
+/// whether anybody is there.
+const KEYRING_TIME: Duration = Duration::from_secs(3);
+/// How often the lock is waited for, some seconds each time, while another process renews a login.
+const LOCK_TRIES: usize = 4;
+
+/// Keeps secrets by name. It may block.
+pub trait SecretStore: Send + Sync {
+    /// The secret with this name.
+    fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError>;
+    /// Keeps a secret in place of the one there was.
+    fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError>;
+    /// Forgets a secret.
+    fn remove(&self, name: &str) -> Result<(), SecretStoreError>;
+}
+
+/// Why a store of secrets gave no answer. Never what it holds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SecretStoreError(pub String);
+
+/// The keyring of the desktop.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DesktopKeyring;
+
+impl DesktopKeyring {
+    /// What the entries belong to.
+    const SERVICE: &str = "zero MCP logins";
+
+    fn entry(name: &str) -> Result<keyring::v1::Entry, SecretStoreError> {
+        keyring::v1::Entry::new(Self::SERVICE, name).map_err(Self::failed)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
+    fn failed(error: keyring::v1::Error) -> SecretStoreError {
+        use keyring::v1::Error;
+        // Others show what they hold, which may be a part of the secret.
+        SecretStoreError(match error {
+            Error::NoDefaultStore => "is not there".to_owned(),
+            Error::NoStorageAccess(_) => "is locked".to_owned(),
+            Error::TooLong(_, most) => format!("takes no more than {most} bytes"),
+            _ => "would not answer".to_owned(),
+        })
+    }
+}
+
+impl SecretStore for DesktopKeyring {
+    fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError> {
+        match Self::entry(name)?.get_password() {
+            Ok(secret) => Ok(Some(secret)),
+            Err(keyring::v1::Error::NoEntry) => Ok(None),
+            Err(error) => Err(Self::failed(error)),
+        }
+    }
+
+    fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError> {
+        Self::entry(name)?.set_password(secret).map_err(Self::failed)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SecretStoreError> {
+        match Self::entry(name)?.delete_credential() {
+            Ok(()) | Err(keyring::v1::Error::NoEntry) => Ok(()),
+            Err(error) => Err(Self::failed(error)),
+        }
+    }
+}
+
+/// Keeps logins in a keyring, and in a file where that does not answer. Cheap to clone.
+#[derive(Clone)]
+pub struct CredentialVault {
+    folder: StateDir,
+    keyring: Arc<dyn SecretStore>,
+    /// The keyring did not answer in time; a thread waits for it still, and no other has to.
+    is_silent: Arc<AtomicBool>,
+}
+
+impl CredentialVault {
+    /// Keeps the list, and what no keyring takes, in the folder `mcp` of zero's state.
+    pub fn new(state: &StateDir, keyring: Arc<dyn SecretStore>) -> Self {
+        let is_silent = Arc::new(AtomicBool::new(false));
+        Self { folder: state.child("mcp"), keyring, is_silent }
+    }
+
+    /// Asks the keyring, off the threads that others wait on, and not for long.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn SecretStore) -> Result<T, SecretStoreError> + Send + 'static,
+    ) -> Result<T, SecretStoreError> {
+        let silent = || SecretStoreError("does not answer in time".to_owned());
+        if self.is_silent.load(Ordering::Relaxed) {
+            return Err(silent());
+        }
+        let keyring = self.keyring.clone();
+        let asked = tokio::task::spawn_blocking(move || question(keyring.as_ref()));
+        match timeout(KEYRING_TIME, asked).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(SecretStoreError("would not answer".to_owned())),
+            Err(_) => {
+                self.is_silent.store(true, Ordering::Relaxed);
+                Err(silent())
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<List, CredentialError> {
+        let file = self.file();
+        off_thread(move || file.read()).await
+    }
+
+    /// Changes the list; nobody else does meanwhile.
+    async fn change(
+        &self,
+        change: impl FnOnce(&mut List) + Send + 'static,
+    ) -> Result<(), CredentialError> {
+        let file = self.file();
+        off_thread(move || {
+            let _lock = config_file::lock(&file.folder, FILE_LOCK).map_err(|e| file.failed(&e))?;
+            let mut list = file.read()?;
+            change(&mut list);
+            file.write(&list)
+        })
+        .await
+    }
+
+    fn file(&self) -> ListFile {
+        ListFile { folder: self.folder.clone() }
+    }
+
+    async fn load_record(&self, resource: &str) -> Result<Option<LoginRecord>, CredentialError> {
+        let Some(entry) = self.list().await?.take(resource) else { return Ok(None) };
+        let record = match (entry.kept, entry.record) {
+            (Kept::File, record) => record,
+            (Kept::Keyring, _) => {
+                let name = secret_name(&entry.issuer, resource);
+                let secret = self.ask(move |keyring| keyring.get(&name)).await;
+                let secret = secret.map_err(|why| CredentialError::Keyring { why: why.0 })?;
+                // Whoever removed it from the keyring wanted it gone.
+                let Some(secret) = secret else { return Ok(None) };
+                serde_json::from_str(&secret).ok()
+            }
+        };
+        // What is kept under a name must be what the name says.
+        let fits =
+            |record: &LoginRecord| record.resource == resource && record.issuer == entry.issuer;
+        match record.filter(fits) {
+            Some(record) => Ok(Some(record)),
+            None => {
+                let place = match entry.kept {
+                    Kept::Keyring => "in the desktop's keyring".to_owned(),
+                    Kept::File => self.file().path(),
+                };
+                Err(CredentialError::Damaged { place })
+            }
+        }
+    }
+
+    async fn save_record(&self, record: LoginRecord) -> Result<Kept, CredentialError> {
+        let place = || CredentialError::Damaged { place: "not kept yet".to_owned() };
+        let secret = serde_json::to_string(&record).map_err(|_| place())?;
+        let name = secret_name(&record.issuer, &record.resource);
+        let before = self.list().await?.take(&record.resource);
+        let kept = match self.ask(move |keyring| keyring.set(&name, &secret)).await {
+            Ok(()) => Kept::Keyring,
+            Err(why) => {
+                tracing::debug!(%why, "no keyring, the login is kept in a file");
+                Kept::File
+            }
+        };
+        let (resource, issuer) = (record.resource.clone(), record.issuer.clone());
+        let is_moved = |old: &Entry| {
+            old.kept == Kept::Keyring && (kept != Kept::Keyring || old.issuer != issuer)
+        };
+        if let Some(old) = before.filter(is_moved) {
+            let name = secret_name(&old.issuer, &resource);
+            let _ = self.ask(move |keyring| keyring.remove(&name)).await;
+        }
+        self.change(move |list| {
+            list.take(&resource);
+            let record = (kept == Kept::File).then_some(record);
+            list.logins.push(Entry { resource, issuer, kept, record });
+        })
+        .await?;
+        Ok(kept)
+    }
+
+    async fn remove_record(&self, resource: &str) -> Result<bool, CredentialError> {
+        let Some(entry) = self.list().await?.take(resource) else { return Ok(false) };
+        if entry.kept == Kept::Keyring {
+            let name = secret_name(&entry.issuer, resource);
+            let removed = self.ask(move |keyring| keyring.remove(&name)).await;
+            removed.map_err(|why| CredentialError::Keyring { why: why.0 })?;
+        }
+        let resource = resource.to_owned();
+        self.change(move |list| drop(list.take(&resource))).await?;
+        Ok(true)
+    }
+
+    async fn wait_for_lock(&self, resource: &str) -> Result<RenewalLock, CredentialError> {
+        let name = format!("renewal-{:016x}.lock", fingerprint(resource));
+        for _ in 0..LOCK_TRIES {
+            let (file, name) = (self.file(), name.clone());
+            let locked = off_thread(move || match config_file::lock(&file.folder, &name) {
+                Ok(lock) => Ok(Some(lock)),
+                Err(ConfigFileError::Locked) => Ok(None),
+                Err(error) => Err(file.failed(&error)),
+            });
+            if let Some(lock) = locked.await? {
+                return Ok(RenewalLock { _file: Some(lock) });
+            }
+        }
+        Err(CredentialError::Busy)
+    }
+}
+
+impl Credentials for CredentialVault {
+    fn load<'a>(
+        &'a self,
+        resource: &'a str,
+    ) -> BoxFuture<'a, Result<Option<LoginRecord>, CredentialError>> {
+        Box::pin(self.load_record(resource))
+    }
+
+    fn save(&self, record: LoginRecord) -> BoxFuture<'_, Result<Kept, CredentialError>> {
+        Box::pin(self.save_record(record))
+    }
+
+    fn remove<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Result<bool, CredentialError>> {
+        Box::pin(self.remove_record(resource))
+    }
+
+    fn lock<'a>(
+        &'a self,
+        resource: &'a str,
+    ) -> BoxFuture<'a, Result<RenewalLock, CredentialError>> {
+        Box::pin(self.wait_for_lock(resource))
+    }
+}
+
+/// The file with the list of logins.
+struct ListFile {
+    folder: StateDir,
+}
+
+impl ListFile {
+    fn path(&self) -> String {
+        self.folder.path().join(FILE).display().to_string()
+    }
+
+    fn failed(&self, error: &ConfigFileError) -> CredentialError {
+        CredentialError::File { path: self.path(), why: error.to_string() }
+    }
+
+    fn config_file(&self) -> ConfigFile {
+        ConfigFile::Own(self.folder.path().join(FILE))
+    }
+
+    fn read(&self) -> Result<List, CredentialError> {
+        let bytes = self.config_file().read(FILE_BYTES_MAX).map_err(|e| self.failed(&e))?;
+        let Some(bytes) = bytes else { return Ok(List::default()) };
+        serde_json::from_slice(&bytes).map_err(|_| CredentialError::Damaged { place: self.path() })
+    }
+
+    fn write(&self, list: &List) -> Result<(), CredentialError> {
+        let damaged = |_| CredentialError::Damaged { place: self.path() };
+        let bytes = serde_json::to_vec_pretty(list).map_err(damaged)?;
+        self.config_file().write(&bytes).map_err(|e| self.failed(&e))
+    }
+}
+
+/// Which logins there are.
+#[derive(Default, Serialize, Deserialize)]
+struct List {
+    logins: Vec<Entry>,
+}
+
+/// A login, and where it is kept.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    resource: String,
+    issuer: String,
+    kept: Kept,
+    /// The login itself, where it is kept in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    record: Option<LoginRecord>,
+}
+
+impl List {
+    fn take(&mut self, resource: &str) -> Option<Entry> {
+        let at = self.logins.iter().position(|entry| entry.resource == resource)?;
+        Some(self.logins.remove(at))
+    }
+}
+
+fn secret_name(issuer: &str, resource: &str) -> String {
+    format!("{issuer} {resource}")
+}
+
+/// A short name for a text, the same in every process (FNV-1a).
+fn fingerprint(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CredentialError> + Send + 'static,
+) -> Result<T, CredentialError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(CredentialError::CalledOff))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,439 @@
+//! One message to a server, and what comes back: the HTTP side of the SDK's transport.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::transport::auth::WWWAuthenticateParams;
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+
+use super::HttpLimits;
+use super::body::{self, BodyLimits};
+use super::events::events;
+use super::failure::{HttpError, shortened};
+use super::guard::NetworkGuard;
+use super::guarded::{GuardedClient, Outgoing, Redirects};
+use super::reading::Reading;
+use super::tokens::{Covers, Tokens};
+use crate::client::credentials::Credentials;
+use crate::definition::{Alias, Endpoint};
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream";
+const BOTH: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
+
+/// Longest id of a session that is taken.
+const SESSION_ID_BYTES_MAX: usize = 1024;
+/// Longest challenge that is read.
+const CHALLENGE_BYTES_MAX: usize = 8 * 1024;
+/// How much of an error's body is looked at.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// Headers that the protocol or the connection decides on.
+const RESERVED: [&str; 12] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "te",
+    "transfer-encoding",
+];
+
+type Failure = StreamableHttpError<HttpError>;
+
+/// Exchanges messages with one server. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Exchange(Arc<Shared>);
+
+struct Shared {
+    alias: Alias,
+    url: url::Url,
+    /// What settings say every request carries.
+    headers: HeaderMap,
+    client: GuardedClient,
+    /// The login; none where settings give an `Authorization` of their own.
+    tokens: Option<Tokens>,
+    reading: Arc<Reading>,
+    limits: HttpLimits,
+}
+
+impl Exchange {
+    pub(super) fn new(
+        limits: HttpLimits,
+        alias: &Alias,
+        endpoint: &Endpoint,
+        guard: &NetworkGuard,
+        credentials: Arc<dyn Credentials>,
+    ) -> Result<Self, HttpError> {
+        let headers = own_headers(&endpoint.headers)?;
+        let client = GuardedClient::new(guard.gate(&endpoint.url)?, limits)?;
+        let tokens = match headers.contains_key(AUTHORIZATION) {
+            true => None,
+            false => Some(Tokens::new(endpoint, guard, credentials)),
+        };
+        Ok(Self(Arc::new(Shared {
+            alias: alias.clone(),
+            url: endpoint.url.clone(),
+            headers,
+            client,
+            tokens,
+            reading: Arc::new(Reading::new()),
+            limits,
+        })))
+    }
+}
+
+/// The headers that settings give, checked.
+fn own_headers(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
+    let mut checked = HeaderMap::new();
+    for (name, value) in headers {
+        let wrong = |why| {
+            let name = name.escape_debug();
+            Err(HttpError::Settings(format!("header `{name}` in settings {why}")))
+        };
+        let Ok(header) = HeaderName::try_from(name.as_str()) else {
+            return wrong("is not the name of a header");
+        };
+        if RESERVED.contains(&header.as_str()) || header.as_str().starts_with("mcp-param-") {
+            return wrong("is set by the protocol; remove it");
+        }
+        let Ok(mut value) = HeaderValue::try_from(value.as_str()) else {
+            // The value may be a secret and is not shown.
+            return wrong("has a value that no header can have, such as one with a line break");
+        };
+        value.set_sensitive(true);
+        checked.append(header, value);
+    }
+    Ok(checked)
+}
+
+impl Shared {
+    /// Sends a request with what proves who we are, and once more after the login was renewed.
+    async fn send(&self, mut outgoing: Outgoing) -> Result<reqwest::Response, HttpError> {
+        for (name, value) in &self.headers {
+            outgoing.headers.append(name, value.clone());
+        }
+        let Some(tokens) = &self.tokens else {
+            let response = self.client.send(outgoing).await?;
+            return match response.status() {
+                StatusCode::UNAUTHORIZED => Err(HttpError::HeaderRefused),
+                _ => Ok(response),
+            };
+        };
+        let alias = || self.alias.clone();
+        let Some(token) = tokens.current().await? else {
+            let response = self.client.send(outgoing).await?;
+            return match response.status() {
+                StatusCode::UNAUTHORIZED => Err(HttpError::LoginNeeded { alias: alias() }),
+                _ => Ok(response),
+            };
+        };
+        let response = self.client.send(with_token(&outgoing, token.secret())?).await?;
+        let response = match response.status() {
+            StatusCode::UNAUTHORIZED => {
+                let fresh = tokens.renewed(&token).await?;
+                let fresh = fresh.ok_or_else(|| HttpError::LoginEnded { alias: alias() })?;
+                self.client.send(with_token(&outgoing, fresh.secret())?).await?
+            }
+            _ => response,
+        };
+        match response.status() {
+            StatusCode::UNAUTHORIZED => Err(HttpError::LoginEnded { alias: alias() }),
+            StatusCode::FORBIDDEN => match wanted_scope(&response) {
+                None => Ok(response),
+                Some(scope) => Err(match tokens.want(&scope).await? {
+                    Covers::Yes => HttpError::ScopeUseless { scope },
+                    Covers::No => HttpError::ScopeNeeded { alias: alias(), scope },
+                }),
+            },
+            _ => Ok(response),
+        }
+    }
+
+    fn outgoing(&self, method: Method, headers: HashMap<HeaderName, HeaderValue>) -> Outgoing {
+        Outgoing {
+            method,
+            url: self.url.clone(),
+            headers: headers.into_iter().collect(),
+            body: Bytes::new(),
+            redirects: Redirects::SameOrigin,
+            head_time: self.limits.head_time,
+        }
+    }
+
+    fn body_limits(&self, bytes_max: usize) -> BodyLimits {
+        let HttpLimits { idle_time: idle, body_time: whole, .. } = self.limits;
+        BodyLimits { bytes_max, idle, whole }
+    }
+
+    /// The start of what a server says about its refusal.
+    async fn error_body(&self, response: reqwest::Response) -> Vec<u8> {
+        let limits = self.body_limits(ERROR_BYTES_MAX);
+        body::read_start(response, limits).await.map(|(body, _)| body).unwrap_or_default()
+    }
+}
+
+impl StreamableHttpClient for Exchange {
+    type Error = HttpError;
+
+    async fn post_message(
+        &self,
+        _uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let shared = &self.0;
+        let mut outgoing = shared.outgoing(Method::POST, headers);
+        outgoing.headers.insert(ACCEPT, BOTH);
+        outgoing.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        attach_session(&mut outgoing, session_id.as_deref())?;
+        outgoing.body = serde_json::to_vec(&message)?.into();
+        if is_call(&message) {
+            outgoing.head_time = shared.limits.call_head_time;
+        }
+        shared.reading.asked(&message);
+        let response = shared.send(outgoing).await?;
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session_id.is_some() {
+            return Err(Failure::SessionExpired);
+        }
+        if !status.is_success() {
+            return self.refused_post(&message, session_id.is_some(), response).await;
+        }
+        let wants_reply = request_id(&message).is_some();
+        if !wants_reply && response.content_length() == Some(0) {
+            // Instead of 202.
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let session_id = given_session(&response)?;
+        match kind(&response) {
+            Kind::Events => {
+                let (id, reading) = (request_id(&message), shared.reading.clone());
+                let stream = events(response, shared.limits.message_bytes_max, id, reading);
+                Ok(StreamableHttpPostResponse::Sse(stream, session_id))
+            }
+            Kind::Json => {
+                let limits = shared.body_limits(shared.limits.message_bytes_max);
+                let body = body::read(response, limits).await;
+                let reply = body.and_then(|body| shared.reading.message(body));
+                match reply {
+                    Ok(reply) => Ok(StreamableHttpPostResponse::Json(reply, session_id)),
+                    // Nobody waits for what comes back for a notification.
+                    Err(_) if !wants_reply => Ok(StreamableHttpPostResponse::Accepted),
+                    Err(error) => {
+                        shared.reading.refused(&error);
+                        Err(error.into())
+                    }
+                }
+            }
+            Kind::Other(_) if !wants_reply => Ok(StreamableHttpPostResponse::Accepted),
+            Kind::Other(kind) => Err(other_kind(kind).into()),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        _uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failure> {
+        let mut outgoing = self.0.outgoing(Method::DELETE, headers);
+        attach_session(&mut outgoing, Some(&session_id))?;
+        let response = self.0.send(outgoing).await?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Err(Failure::ServerDoesNotSupportDeleteSession),
+            // It is gone already.
+            StatusCode::NOT_FOUND => Ok(()),
+            status if status.is_success() => Ok(()),
+            status => Err(HttpError::Status { status: status.as_u16(), said: None }.into()),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        _uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        let shared = &self.0;
+        let mut outgoing = shared.outgoing(Method::GET, headers);
+        outgoing.headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM));
+        attach_session(&mut outgoing, session_id.as_deref())?;
+        if let Some(id) = last_event_id.and_then(|id| HeaderValue::try_from(id).ok()) {
+            outgoing.headers.insert(LAST_EVENT_ID, id);
+        }
+        let response = shared.send(outgoing).await?;
+        let status = response.status();
+        if status == StatusCode::METHOD_NOT_ALLOWED {
+            return Err(Failure::ServerDoesNotSupportSse);
+        }
+        if !status.is_success() {
+            let said = shortened(&shared.error_body(response).await);
+            return Err(HttpError::Status { status: status.as_u16(), said }.into());
+        }
+        match kind(&response) {
+            Kind::Events => {
+                let reading = shared.reading.clone();
+                Ok(events(response, shared.limits.message_bytes_max, None, reading))
+            }
+            Kind::Json => Err(other_kind(Some(JSON.to_owned())).into()),
+            Kind::Other(kind) => Err(other_kind(kind).into()),
+        }
+    }
+}
+
+impl Exchange {
+    /// What becomes of a message that was answered with an HTTP error.
+    async fn refused_post(
+        &self,
+        message: &ClientJsonRpcMessage,
+        in_session: bool,
+        response: reqwest::Response,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let status = response.status();
+        let is_json = matches!(kind(&response), Kind::Json);
+        let retry_after = response.headers().get(RETRY_AFTER).cloned();
+        let session_id = given_session(&response)?;
+        let body = self.0.error_body(response).await;
+        let said = shortened(&body);
+        let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let error = match self.0.reading.message(body) {
+            Ok(ServerJsonRpcMessage::Error(error)) if is_json && !is_refusal => Some(error),
+            _ => None,
+        };
+        // An older server knows no such request, and may say so in HTTP only. The SDK then greets it
+        // the older way; it does not find the id of its question in every such answer.
+        if let ClientJsonRpcMessage::Request(request) = message
+            && matches!(request.request, ClientRequest::DiscoverRequest(_))
+            && !in_session
+            && status.is_client_error()
+            && !is_refusal
+        {
+            let error = error.map(|error| error.error).unwrap_or_else(|| {
+                let error = HttpError::Status { status: status.as_u16(), said };
+                ErrorData::invalid_request(error.to_string(), None)
+            });
+            let reply = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+            return Ok(StreamableHttpPostResponse::Json(reply, None));
+        }
+        if let Some(error) = error {
+            let reply = ServerJsonRpcMessage::Error(error);
+            return Ok(StreamableHttpPostResponse::Json(reply, session_id));
+        }
+        let wait = retry_after.and_then(|after| shortened(after.as_bytes()));
+        let said = match (said, wait) {
+            (said, Some(wait)) if status == StatusCode::TOO_MANY_REQUESTS => {
+                Some(format!("{} (try again after {wait})", said.unwrap_or_default()))
+            }
+            (said, _) => said,
+        };
+        Err(HttpError::Status { status: status.as_u16(), said }.into())
+    }
+}
+
+/// What kind of content an answer says it has.
+enum Kind {
+    Json,
+    Events,
+    Other(Option<String>),
+}
+
+fn kind(response: &reqwest::Response) -> Kind {
+    let Some(value) = response.headers().get(CONTENT_TYPE) else { return Kind::Other(None) };
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.as_str() {
+        JSON => Kind::Json,
+        EVENT_STREAM => Kind::Events,
+        _ => Kind::Other(shortened(essence.as_bytes())),
+    }
+}
+
+fn other_kind(kind: Option<String>) -> HttpError {
+    let kind = kind.map_or(Cow::Borrowed("no content type"), |kind| format!("`{kind}`").into());
+    HttpError::Unusable {
+        why: format!(
+            "it has {kind} where `{JSON}` or `{EVENT_STREAM}` is expected; is `url` the address of an MCP server?"
+        ),
+    }
+}
+
+fn with_token(outgoing: &Outgoing, token: &str) -> Result<Outgoing, HttpError> {
+    let mut outgoing = outgoing.clone();
+    let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| HttpError::Renewal { why: "the token is no text for a header".to_owned() })?;
+    value.set_sensitive(true);
+    outgoing.headers.insert(AUTHORIZATION, value);
+    Ok(outgoing)
+}
+
+fn attach_session(outgoing: &mut Outgoing, session_id: Option<&str>) -> Result<(), HttpError> {
+    if let Some(id) = session_id {
+        let id = HeaderValue::try_from(id)
+            .map_err(|_| HttpError::Unusable { why: "its session id is no text".to_owned() })?;
+        outgoing.headers.insert(SESSION_ID, id);
+    }
+    Ok(())
+}
+
+/// The session that an answer opens.
+fn given_session(response: &reqwest::Response) -> Result<Option<String>, HttpError> {
+    let Some(id) = response.headers().get(SESSION_ID) else { return Ok(None) };
+    match id.to_str() {
+        Ok(id) if id.len() <= SESSION_ID_BYTES_MAX => Ok(Some(id.to_owned())),
+        _ => Err(HttpError::Unusable { why: "its session id is too long, or no text".to_owned() }),
+    }
+}
+
+/// The scope that a refusal asks for.
+fn wanted_scope(response: &reqwest::Response) -> Option<String> {
+    let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter();
+    challenges
+        .filter_map(|challenge| challenge.to_str().ok())
+        .filter(|challenge| challenge.len() <= CHALLENGE_BYTES_MAX)
+        .map(|challenge| WWWAuthenticateParams::parse(challenge, response.url()))
+        .find(WWWAuthenticateParams::is_insufficient_scope)
+        .map(|params| params.scope.unwrap_or_default())
+}
+
+fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+/// Whether somebody may work on it for long.
+fn is_call(message: &ClientJsonRpcMessage) -> bool {
+    matches!(
+        message,
+        ClientJsonRpcMessage::Request(request)
+            if matches!(request.request, ClientRequest::CallToolRequest(_))
+    )
+}

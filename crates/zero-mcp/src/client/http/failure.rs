@@ -1,0 +1,225 @@
+//! Why a server that is reached by HTTP gave no answer, and what to do about it.
+
+use std::error::Error;
+use std::time::Duration;
+
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+
+use super::guard::Unreachable;
+use crate::client::credentials::CredentialError;
+use crate::definition::Alias;
+
+/// Why a server that is reached by HTTP gave no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum HttpError {
+    /// It may not be connected to.
+    #[error(transparent)]
+    Refused(#[from] Unreachable),
+    /// Its description in settings cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// It could not be connected to.
+    #[error("{origin} could not be reached: {why}")]
+    Connect {
+        /// Where.
+        origin: String,
+        /// Why not.
+        why: String,
+    },
+    /// It took too long.
+    #[error("{what} did not come within {} s", .after.as_secs())]
+    TimedOut {
+        /// What was waited for.
+        what: &'static str,
+        /// For how long.
+        after: Duration,
+    },
+    /// It sent too much.
+    #[error("{what} is larger than {bytes_max} bytes, and was not read further")]
+    TooLarge {
+        /// What was too large.
+        what: &'static str,
+        /// How large it may be.
+        bytes_max: usize,
+    },
+    /// It says no, in HTTP.
+    #[error("the server answered HTTP {status}{}", .said.as_ref().map_or(String::new(), |said| format!(": {said}")))]
+    Status {
+        /// The code.
+        status: u16,
+        /// What it says of it, shortened.
+        said: Option<String>,
+    },
+    /// It sent something that is no answer.
+    #[error("the server's answer is unusable: {why}")]
+    Unusable {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// It sends elsewhere.
+    #[error(
+        "the server redirects to `{to}`, which is not followed; if that is right, change its `url` in settings"
+    )]
+    Redirect {
+        /// Where to, without path and query.
+        to: String,
+    },
+    /// The connection broke.
+    #[error("the connection to {origin} broke: {why}")]
+    Broken {
+        /// Where to.
+        origin: String,
+        /// How.
+        why: String,
+    },
+    /// It wants a login, and there is none.
+    #[error("the server wants a login; run: zero mcp login {alias}")]
+    LoginNeeded {
+        /// The server.
+        alias: Alias,
+    },
+    /// It no longer accepts the login there is.
+    #[error("the login has ended or was taken back; run: zero mcp login {alias}")]
+    LoginEnded {
+        /// The server.
+        alias: Alias,
+    },
+    /// It does not accept the `Authorization` that settings give.
+    #[error("the server does not accept the `Authorization` header in its settings")]
+    HeaderRefused,
+    /// The login does not cover what was asked for.
+    #[error(
+        "the login does not cover this: the server wants `{scope}`; run: zero mcp login {alias}"
+    )]
+    ScopeNeeded {
+        /// The server.
+        alias: Alias,
+        /// What it wants.
+        scope: String,
+    },
+    /// The login covers what the server wants, and it refuses all the same.
+    #[error(
+        "the server refuses this although the login covers `{scope}`; logging in again does not help"
+    )]
+    ScopeUseless {
+        /// What it wants.
+        scope: String,
+    },
+    /// The login could not be renewed for now.
+    #[error("the login could not be renewed: {why}")]
+    Renewal {
+        /// Why not.
+        why: String,
+    },
+    /// The login could not be read or kept.
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
+}
+
+impl From<HttpError> for StreamableHttpError<HttpError> {
+    fn from(error: HttpError) -> Self {
+        Self::Client(error)
+    }
+}
+
+/// The [`HttpError`] that an error of the SDK was caused by.
+pub fn http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a HttpError> {
+    const DEPTH_MAX: usize = 16;
+    let mut next = Some(error);
+    for _ in 0..DEPTH_MAX {
+        let error = next?;
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        if let Some(StreamableHttpError::Client(found)) = error.downcast_ref() {
+            return Some(found);
+        }
+        // Its source is hidden behind a box in some of the SDK's errors.
+        next = match error.downcast_ref::<rmcp::service::ClientInitializeError>() {
+            Some(rmcp::service::ClientInitializeError::TransportError { error, .. }) => Some(error),
+            _ => match error.downcast_ref::<rmcp::service::ServiceError>() {
+                Some(rmcp::service::ServiceError::TransportSend(error)) => Some(error),
+                _ => match error.downcast_ref::<DynamicTransportError>() {
+                    Some(error) => Some(error.error.as_ref()),
+                    None => error.source(),
+                },
+            },
+        };
+    }
+    None
+}
+
+/// What a stranger says, for an error: one line, no control characters, not long.
+pub(crate) fn shortened(text: &[u8]) -> Option<String> {
+    const CHARS_MAX: usize = 200;
+    // More than enough to find the characters that are shown.
+    let start = text.get(..text.len().min(CHARS_MAX * 8)).unwrap_or_default();
+    let text = String::from_utf8_lossy(start);
+    let mut words = text
+        .split(|c: char| c.is_control() || c.is_whitespace() || is_invisible(c))
+        .filter(|word| !word.is_empty());
+    let mut shown = words.next()?.to_owned();
+    for word in words {
+        shown.push(' ');
+        shown.push_str(word);
+    }
+    if shown.chars().count() > CHARS_MAX {
+        shown = shown.chars().take(CHARS_MAX).chain(['…']).collect();
+    }
+    Some(shown)
+}
+
+/// Characters that hide or reorder what stands beside them.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// Why the HTTP client failed. Its own words name the address with its query, and are not used.
+pub(crate) fn of_reqwest(origin: &str, error: &reqwest::Error, connect: Duration) -> HttpError {
+    let mut source = error.source();
+    let mut why = None;
+    for _ in 0..16 {
+        let Some(error) = source else { break };
+        if let Some(unreachable) = error.downcast_ref::<Unreachable>() {
+            return HttpError::Refused(unreachable.clone());
+        }
+        why = Some(error.to_string());
+        source = error.source();
+    }
+    let why = why.and_then(|why| shortened(why.as_bytes()));
+    let why = why.unwrap_or_else(|| "no reason is known".to_owned());
+    let origin = origin.to_owned();
+    if error.is_timeout() && error.is_connect() {
+        return HttpError::TimedOut { what: "a connection", after: connect };
+    }
+    match error.is_connect() {
+        true => HttpError::Connect { origin, why },
+        false => HttpError::Broken { origin, why },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &[u8], expected: Option<&str>) {
+        assert_eq!(shortened(text).as_deref(), expected);
+    }
+
+    #[test]
+    fn what_a_stranger_says_is_one_short_clean_line() {
+        check(b"", None);
+        check(b"\r\n\t ", None);
+        check(b"<h1>Oops</h1>\r\n\x1b[31mred", Some("<h1>Oops</h1> [31mred"));
+        check("a\u{202e}b\u{200b}c".as_bytes(), Some("a b c"));
+        check(b"\xff\xfe", Some("\u{fffd}\u{fffd}"));
+        let long = "x".repeat(1000);
+        check(long.as_bytes(), Some(&format!("{}…", "x".repeat(200))));
+    }
+}

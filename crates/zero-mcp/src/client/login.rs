@@ -1,0 +1,4 @@
+//! Logging in at a server, and out again.
+
+pub(crate) mod renewal;
+mod web;

@@ -1,0 +1,77 @@
+//! The way out for everything a login fetches: through the guard, and bounded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::transport::auth::{
+    AuthorizationManager, OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRedirectPolicy,
+    OAuthHttpRequest,
+};
+use url::Url;
+
+use crate::client::http::{
+    BodyLimits, GuardedClient, HttpError, HttpLimits, NetworkGuard, Outgoing, Redirects, read_body,
+};
+
+/// Largest answer of an authorization server that is read.
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// How long an answer may take.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// What drives a login at the server at `endpoint`.
+pub(super) async fn manager(
+    endpoint: &Url,
+    guard: &NetworkGuard,
+) -> Result<AuthorizationManager, String> {
+    let web = LoginWeb::new(endpoint, guard).map_err(|error| error.to_string())?;
+    AuthorizationManager::new_with_oauth_http_client(endpoint.as_str(), Arc::new(web))
+        .await
+        .map_err(|error| super::renewal::said(&error))
+}
+
+/// The HTTP client of a login.
+pub(super) struct LoginWeb(GuardedClient);
+
+impl LoginWeb {
+    pub(super) fn new(endpoint: &Url, guard: &NetworkGuard) -> Result<Self, HttpError> {
+        Ok(Self(GuardedClient::new(guard.gate(endpoint)?, HttpLimits::default())?))
+    }
+
+    /// Sends a request, and reads the whole of the answer.
+    pub(super) async fn fetch(
+        &self,
+        request: http::Request<Vec<u8>>,
+        redirects: Redirects,
+    ) -> Result<http::Response<Vec<u8>>, HttpError> {
+        let (head, body) = request.into_parts();
+        let wrong = |_| HttpError::Unusable { why: "it names no address".to_owned() };
+        let outgoing = Outgoing {
+            method: head.method,
+            url: Url::parse(&head.uri.to_string()).map_err(wrong)?,
+            headers: head.headers,
+            body: body.into(),
+            redirects,
+            head_time: ANSWER_TIME,
+        };
+        let response = self.0.send(outgoing).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let limits =
+            BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: ANSWER_TIME, whole: ANSWER_TIME };
+        let mut answer = http::Response::new(read_body(response, limits).await?);
+        *answer.status_mut() = status;
+        *answer.headers_mut() = headers;
+        Ok(answer)
+    }
+}
+
+impl OAuthHttpClient for LoginWeb {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        let redirects = match request.redirect_policy {
+            OAuthHttpRedirectPolicy::Follow => Redirects::SameOrigin,
+            _ => Redirects::Return,
+        };
+        Box::pin(async move {
+            self.fetch(request.request, redirects).await.map_err(|error| Box::new(error).into())
+        })
+    }
+}
