@@ -31,6 +31,7 @@ pub use lines::Lines;
 pub use outbox::WireError;
 pub use role::Role;
 pub use stdio::{StdioInput, StdioOutput, stdio};
+pub(crate) use troubles::is_invisible;
 pub use troubles::{Closed, Quarantined, TroubleReport, Troubles};
 
 /// How much is taken from the other end, and how long it may take to read what it is sent.

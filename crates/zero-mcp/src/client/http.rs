@@ -33,6 +33,7 @@ pub(crate) use self::guarded::{GuardedClient, Outgoing, Redirects};
 use self::exchange::Exchange;
 use crate::client::credentials::Credentials;
 use crate::definition::{Alias, Endpoint};
+use crate::wire::Troubles;
 
 /// The bounds of what is said by HTTP.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +78,9 @@ pub fn connect(
     endpoint: &Endpoint,
     guard: &NetworkGuard,
     credentials: Arc<dyn Credentials>,
+    troubles: Troubles,
 ) -> Result<impl Transport<RoleClient> + use<>, HttpError> {
-    connect_within(HttpLimits::default(), alias, endpoint, guard, credentials)
+    connect_within(HttpLimits::default(), alias, endpoint, guard, credentials, troubles)
 }
 
 /// The same with other bounds.
@@ -88,8 +90,9 @@ pub fn connect_within(
     endpoint: &Endpoint,
     guard: &NetworkGuard,
     credentials: Arc<dyn Credentials>,
+    troubles: Troubles,
 ) -> Result<impl Transport<RoleClient> + use<>, HttpError> {
-    let exchange = Exchange::new(limits, alias, endpoint, guard, credentials)?;
+    let exchange = Exchange::new(limits, alias, endpoint, guard, credentials, troubles)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
         .max_sse_event_size(limits.message_bytes_max)
         .reinit_on_expired_session(true);

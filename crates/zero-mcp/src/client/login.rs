@@ -1,4 +1,329 @@
 //! Logging in at a server, and out again.
+//!
+//! The person does it in their browser: they are shown an address, and the browser is sent back to a
+//! port of this machine, or they paste where it was sent back to when it runs elsewhere. The SDK
+//! finds who issues logins for the server, and checks what comes back. Nothing is opened by zero,
+//! and what is fetched on the way passes the guard.
 
+mod callback;
+mod failure;
+mod logout;
 pub(crate) mod renewal;
 mod web;
+
+use std::time::Duration;
+
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, CredentialStore,
+    InMemoryCredentialStore, OAuthClientConfig,
+};
+use tokio::time::timeout;
+use url::Url;
+use zero_runtime::tool::BoxFuture;
+
+pub use self::failure::LoginError;
+pub use self::logout::{LoggedOut, Revoked, logout};
+
+use self::callback::{Answer, Callback};
+use self::web::LoginWeb;
+use super::credentials::{Credentials, Kept, LoginRecord};
+use super::http::{NetworkGuard, Redirects};
+use crate::definition::{Alias, Endpoint};
+
+/// How long the person may take.
+pub const LOGIN_TIME: Duration = Duration::from_secs(5 * 60);
+/// Longest address that is shown to a person.
+const URL_CHARS_MAX: usize = 8 * 1024;
+
+/// How the person is talked to.
+pub trait LoginUi: Send + Sync {
+    /// Shows the address to open in a browser.
+    fn show_url(&self, url: &str);
+
+    /// The address that the browser was sent back to, when the person pastes it. It need never come:
+    /// `None` says that nothing can be pasted.
+    fn pasted(&self) -> BoxFuture<'_, Option<String>>;
+}
+
+/// A login that is wanted.
+#[derive(Clone, Copy)]
+pub struct LoginRequest<'a> {
+    /// The server.
+    pub alias: &'a Alias,
+    /// Where it is.
+    pub endpoint: &'a Endpoint,
+    /// What may be connected to.
+    pub guard: &'a NetworkGuard,
+    /// Where the login is kept.
+    pub credentials: &'a dyn Credentials,
+    /// The address of a document that describes zero as a client, where there is one.
+    pub client_metadata_url: Option<&'a Url>,
+    /// How long the person may take.
+    pub time: Duration,
+}
+
+/// A login that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedIn {
+    /// Who issued it.
+    pub issuer: String,
+    /// What it covers.
+    pub scopes: Vec<String>,
+    /// Where it is kept.
+    pub kept: Kept,
+}
+
+/// Logs in at a server.
+pub async fn login(request: LoginRequest<'_>, ui: &dyn LoginUi) -> Result<LoggedIn, LoginError> {
+    let LoginRequest { endpoint, credentials, .. } = request;
+    if endpoint.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        return Err(LoginError::OwnHeader);
+    }
+    let resource = LoginRecord::resource_of(&endpoint.url);
+    // One that cannot be read is replaced.
+    let before = credentials.load(&resource).await.ok().flatten();
+    let mut attempt = Attempt::begin(request, before).await?;
+    let url = attempt.authorize().await?;
+    ui.show_url(&url);
+    let waited = timeout(request.time, attempt.answer(ui)).await;
+    let answer = match waited {
+        Ok(answer) => answer?,
+        Err(_) => {
+            attempt.forget_registration().await;
+            return Err(LoginError::TimedOut { after: request.time });
+        }
+    };
+    let record = match attempt.redeem(answer).await {
+        Ok(record) => record,
+        Err(error) => {
+            attempt.forget_registration().await;
+            return Err(error);
+        }
+    };
+    let _lock = credentials.lock(&resource).await?;
+    let (issuer, scopes) = (record.issuer.clone(), record.scopes().to_vec());
+    let kept = credentials.save(record).await?;
+    Ok(LoggedIn { issuer, scopes, kept })
+}
+
+/// A login that is being made.
+struct Attempt<'a> {
+    request: LoginRequest<'a>,
+    manager: AuthorizationManager,
+    metadata: AuthorizationMetadata,
+    store: InMemoryCredentialStore,
+    callback: Callback,
+    before: Option<LoginRecord>,
+    client: Option<Client>,
+    /// What the answer must carry.
+    state: String,
+}
+
+/// As whom zero logs in.
+struct Client {
+    config: OAuthClientConfig,
+    /// Whether it is not one of settings, and registered for this server.
+    is_registered: bool,
+    /// Whether it was registered at an earlier login.
+    is_reused: bool,
+}
+
+impl<'a> Attempt<'a> {
+    async fn begin(
+        request: LoginRequest<'a>,
+        before: Option<LoginRecord>,
+    ) -> Result<Self, LoginError> {
+        let LoginRequest { endpoint, guard, .. } = request;
+        let web = LoginWeb::new(&endpoint.url, guard)?;
+        let challenge = challenge(&web, &endpoint.url).await?;
+        let mut manager =
+            web::manager(&endpoint.url, guard).await.map_err(LoginError::Discovery)?;
+        let found = manager
+            .resolve_metadata_from_challenge(challenge.header.as_deref())
+            .await
+            .map_err(|error| LoginError::Discovery(renewal::said(&error)))?;
+        if !found.source.is_discovered() && !challenge.is_refusal {
+            return Err(LoginError::NotWanted);
+        }
+        let metadata = found.metadata;
+        manager.set_metadata(metadata.clone());
+        let store = InMemoryCredentialStore::new();
+        manager.set_credential_store(store.clone());
+        let earlier = before.as_ref().and_then(|record| Url::parse(&record.redirect_uri).ok());
+        let earlier = earlier.and_then(|url| url.port());
+        let callback = Callback::bind(endpoint.login.callback_port, earlier).await?;
+        let (client, state) = (None, String::new());
+        Ok(Self { request, manager, metadata, store, callback, before, client, state })
+    }
+
+    /// The address at which the person logs in.
+    async fn authorize(&mut self) -> Result<String, LoginError> {
+        self.check_authorization_endpoint()?;
+        let scopes = self.scopes().await;
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let client = self.choose_client(&scopes).await?;
+        self.client = Some(client);
+        let url = self.manager.get_authorization_url(&scopes).await;
+        let url = url.map_err(|error| LoginError::refused(&error))?;
+        let parsed = Url::parse(&url).map_err(|_| LoginError::BadAuthorizationUrl)?;
+        let state = parsed.query_pairs().find(|(key, _)| key == "state");
+        self.state = state.map(|(_, state)| state.into_owned()).unwrap_or_default();
+        if self.state.is_empty() || url.len() > URL_CHARS_MAX {
+            return Err(LoginError::BadAuthorizationUrl);
+        }
+        Ok(url)
+    }
+
+    /// A browser must not be sent just anywhere: to a page of the web, as safe as the server itself.
+    fn check_authorization_endpoint(&self) -> Result<(), LoginError> {
+        let url = Url::parse(&self.metadata.authorization_endpoint)
+            .map_err(|_| LoginError::BadAuthorizationUrl)?;
+        let is_plain = self.request.endpoint.url.scheme() == "http";
+        match url.scheme() {
+            "https" => Ok(()),
+            "http" if is_plain => Ok(()),
+            _ => Err(LoginError::BadAuthorizationUrl),
+        }
+    }
+
+    /// What is asked for: what settings say, or what the server does; and what it asked for since.
+    async fn scopes(&self) -> Vec<String> {
+        let named = &self.request.endpoint.login.scopes;
+        let mut scopes = match named.is_empty() {
+            true => self.manager.select_initial_scopes(&[]).await,
+            false => named.clone(),
+        };
+        if let Some(before) = &self.before
+            && !before.scopes_wanted.is_empty()
+        {
+            let more = before.scopes().iter().chain(&before.scopes_wanted);
+            let more: Vec<String> = more.filter(|scope| !scopes.contains(scope)).cloned().collect();
+            scopes.extend(more);
+        }
+        scopes
+    }
+
+    async fn choose_client(&mut self, scopes: &[&str]) -> Result<Client, LoginError> {
+        let redirect_uri = self.callback.redirect_uri();
+        let settings = &self.request.endpoint.login;
+        let can_describe = self
+            .metadata
+            .additional_fields
+            .get("client_id_metadata_document_supported")
+            .and_then(serde_json::Value::as_bool)
+            .unwrap_or(false);
+        let is_same = |record: &&LoginRecord| {
+            record.is_registered
+                && record.redirect_uri == redirect_uri
+                && record.stored.issuer == self.metadata.issuer
+        };
+        let (config, is_registered, is_reused) = if let Some(id) = &settings.client_id {
+            let config = OAuthClientConfig::new(id, &redirect_uri);
+            let config = match &settings.client_secret {
+                Some(secret) => config.with_client_secret(secret),
+                None => config,
+            };
+            (config, false, false)
+        } else if let Some(url) = self.request.client_metadata_url.filter(|_| can_describe) {
+            (OAuthClientConfig::new(url.as_str(), &redirect_uri), false, false)
+        } else if let Some(record) = self.before.as_ref().filter(is_same) {
+            (record.client(), true, true)
+        } else if self.metadata.registration_endpoint.is_some() {
+            let registered = self.manager.register_client("zero", &redirect_uri, scopes).await;
+            let config = registered.map_err(|error| LoginError::Registration {
+                why: renewal::said(&error),
+                redirect_uri: redirect_uri.clone(),
+            })?;
+            (config, true, false)
+        } else {
+            return Err(LoginError::NoClient { redirect_uri });
+        };
+        let configured = self.manager.configure_client(config.clone());
+        configured.map_err(|error| LoginError::refused(&error))?;
+        Ok(Client { config, is_registered, is_reused })
+    }
+
+    /// What the browser brings back, or the person pastes.
+    async fn answer(&self, ui: &dyn LoginUi) -> Result<Answer, LoginError> {
+        let pasted = async {
+            match ui.pasted().await {
+                Some(url) => url,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            answer = self.callback.wait(&self.state) => answer,
+            url = pasted => Answer::parse(&url, &self.state),
+        }
+    }
+
+    /// Turns the answer into a login.
+    async fn redeem(&self, answer: Answer) -> Result<LoginRecord, LoginError> {
+        let Answer { code, issuer } = answer;
+        let exchange =
+            self.manager.exchange_code_for_token_with_issuer(&code, &self.state, issuer.as_deref());
+        exchange.await.map_err(|error| match error {
+            AuthError::AuthorizationServerMismatch { .. }
+            | AuthError::AuthorizationServerMissingIssuer { .. } => LoginError::OtherIssuer,
+            error => LoginError::refused(&error),
+        })?;
+        let stored = self.store.load().await.map_err(|error| LoginError::refused(&error))?;
+        let (Some(stored), Some(client)) = (stored, &self.client) else {
+            return Err(LoginError::Refused("no token came back".to_owned()));
+        };
+        // Without a name of its own, the issuer is where tokens come from.
+        let issuer = self.metadata.issuer.clone();
+        Ok(LoginRecord {
+            resource: LoginRecord::resource_of(&self.request.endpoint.url),
+            issuer: issuer.unwrap_or_else(|| self.metadata.token_endpoint.clone()),
+            client_secret: client.config.client_secret.clone(),
+            redirect_uri: client.config.redirect_uri.clone(),
+            is_registered: client.is_registered,
+            scopes_wanted: Vec::new(),
+            stored,
+        })
+    }
+
+    /// A client that was registered earlier may be unknown by now; the next login registers anew.
+    async fn forget_registration(&self) {
+        let is_reused = self.client.as_ref().is_some_and(|client| client.is_reused);
+        if is_reused && let Some(mut record) = self.before.clone() {
+            record.is_registered = false;
+            let _ = self.request.credentials.save(record).await;
+        }
+    }
+}
+
+/// What a server says to a request without a login.
+struct Challenge {
+    header: Option<String>,
+    is_refusal: bool,
+}
+
+/// Asks the server something, to hear what login it wants.
+async fn challenge(web: &LoginWeb, url: &Url) -> Result<Challenge, LoginError> {
+    const HEADER_BYTES_MAX: usize = 8 * 1024;
+    let body = serde_json::json!({
+        "jsonrpc": "2.0",
+        "id": 0,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "zero", "version": env!("CARGO_PKG_VERSION")},
+        },
+    });
+    let question = http::Request::post(url.as_str())
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .body(body.to_string().into_bytes())
+        .map_err(|_| LoginError::BadAuthorizationUrl)?;
+    let head = web.head(question, Redirects::SameOrigin).await?;
+    let header = head.headers.get("www-authenticate").and_then(|header| header.to_str().ok());
+    let header = header.filter(|header| header.len() <= HEADER_BYTES_MAX).map(str::to_owned);
+    let is_refusal = head.status == http::StatusCode::UNAUTHORIZED;
+    Ok(Challenge { header: header.filter(|_| is_refusal), is_refusal })
+}
+
+#[cfg(test)]
+mod tests;

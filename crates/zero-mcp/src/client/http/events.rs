@@ -38,17 +38,24 @@ pub(super) fn events(
         async move {
             loop {
                 if let Some(event) = reader.ready.pop_front() {
-                    return Some((Ok(read(&reading, event)), reader));
+                    return Some((Ok(event), reader));
                 }
                 if reader.ended {
                     return None;
                 }
                 let failure = match reader.bytes.next().await {
                     None => return None,
-                    Some(Ok(chunk)) => match reader.lines.feed(&chunk, &mut reader.ready) {
-                        Ok(()) => continue,
-                        Err(TooLong) => HttpError::TooLarge { what: "an event", bytes_max },
-                    },
+                    Some(Ok(chunk)) => {
+                        let mut whole = VecDeque::new();
+                        let fed = reader.lines.feed(&chunk, &mut whole);
+                        reader
+                            .ready
+                            .extend(whole.into_iter().flat_map(|event| read(&reading, event)));
+                        match fed {
+                            Ok(()) => continue,
+                            Err(TooLong) => HttpError::TooLarge { what: "an event", bytes_max },
+                        }
+                    }
                     Some(Err(error)) => {
                         reader.ended = true;
                         let error = of_reqwest(&origin, &error, std::time::Duration::ZERO);
@@ -68,16 +75,17 @@ pub(super) fn events(
     stream::unfold(start, step).boxed()
 }
 
-/// The event with its message as far as it may be taken.
-fn read(reading: &Reading, event: Sse) -> Sse {
+/// The events that are left of one when its message was read: none of it, itself, or more where it
+/// holds several. What it says of the stream stays.
+fn read(reading: &Reading, event: Sse) -> Vec<Sse> {
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
-    match event.data {
-        Some(data) if is_message && !data.trim().is_empty() => {
-            let data = reading.message_text(data.into_bytes());
-            Sse { data, ..event }
-        }
-        data => Sse { data, ..event },
+    let Sse { data: Some(data), event: kind, id, retry } = event else { return vec![event] };
+    if !is_message || data.trim().is_empty() {
+        return vec![Sse { data: Some(data), event: kind, id, retry }];
     }
+    let about = Sse { data: None, event: None, id, retry };
+    let messages = reading.event(data).into_iter().map(|data| Sse::default().data(data));
+    std::iter::once(about).chain(messages).filter(|event| *event != Sse::default()).collect()
 }
 
 /// An answer in the server's place that says why there is none.

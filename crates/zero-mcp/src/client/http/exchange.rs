@@ -27,6 +27,7 @@ use super::reading::Reading;
 use super::tokens::{Covers, Tokens};
 use crate::client::credentials::Credentials;
 use crate::definition::{Alias, Endpoint};
+use crate::wire::Troubles;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -82,6 +83,7 @@ impl Exchange {
         endpoint: &Endpoint,
         guard: &NetworkGuard,
         credentials: Arc<dyn Credentials>,
+        troubles: Troubles,
     ) -> Result<Self, HttpError> {
         let headers = own_headers(&endpoint.headers)?;
         let client = GuardedClient::new(guard.gate(&endpoint.url)?, limits)?;
@@ -95,7 +97,7 @@ impl Exchange {
             headers,
             client,
             tokens,
-            reading: Arc::new(Reading::new()),
+            reading: Arc::new(Reading::new(limits.message_bytes_max, troubles)),
             limits,
         })))
     }
@@ -211,7 +213,7 @@ impl StreamableHttpClient for Exchange {
         if is_call(&message) {
             outgoing.head_time = shared.limits.call_head_time;
         }
-        shared.reading.asked(&message);
+        shared.reading.sending(&message);
         let response = shared.send(outgoing).await?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -238,7 +240,7 @@ impl StreamableHttpClient for Exchange {
             Kind::Json => {
                 let limits = shared.body_limits(shared.limits.message_bytes_max);
                 let body = body::read(response, limits).await;
-                let reply = body.and_then(|body| shared.reading.message(body));
+                let reply = body.and_then(|body| shared.reading.answer(body));
                 match reply {
                     Ok(reply) => Ok(StreamableHttpPostResponse::Json(reply, session_id)),
                     // Nobody waits for what comes back for a notification.
@@ -323,27 +325,31 @@ impl Exchange {
         let body = self.0.error_body(response).await;
         let said = shortened(&body);
         let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        let error = match self.0.reading.message(body) {
-            Ok(ServerJsonRpcMessage::Error(error)) if is_json && !is_refusal => Some(error),
+        let error = match serde_json::from_slice(&body) {
+            Ok(ServerJsonRpcMessage::Error(error)) if is_json && !is_refusal => Some(error.error),
             _ => None,
         };
+        let Some(id) = request_id(message) else {
+            return Err(HttpError::Status { status: status.as_u16(), said }.into());
+        };
         // An older server knows no such request, and may say so in HTTP only. The SDK then greets it
-        // the older way; it does not find the id of its question in every such answer.
+        // the older way.
         if let ClientJsonRpcMessage::Request(request) = message
             && matches!(request.request, ClientRequest::DiscoverRequest(_))
             && !in_session
             && status.is_client_error()
             && !is_refusal
         {
-            let error = error.map(|error| error.error).unwrap_or_else(|| {
+            let error = error.unwrap_or_else(|| {
                 let error = HttpError::Status { status: status.as_u16(), said };
                 ErrorData::invalid_request(error.to_string(), None)
             });
-            let reply = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+            let reply = ServerJsonRpcMessage::error(error, Some(id));
             return Ok(StreamableHttpPostResponse::Json(reply, None));
         }
         if let Some(error) = error {
-            let reply = ServerJsonRpcMessage::Error(error);
+            // Whatever id it has, it is the answer to this request.
+            let reply = ServerJsonRpcMessage::error(error, Some(id));
             return Ok(StreamableHttpPostResponse::Json(reply, session_id));
         }
         let wait = retry_after.and_then(|after| shortened(after.as_bytes()));

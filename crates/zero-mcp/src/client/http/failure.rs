@@ -9,6 +9,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use super::guard::Unreachable;
 use crate::client::credentials::CredentialError;
 use crate::definition::Alias;
+use crate::wire::is_invisible;
 
 /// Why a server that is reached by HTTP gave no answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -168,15 +169,6 @@ pub(crate) fn shortened(text: &[u8]) -> Option<String> {
         shown = shown.chars().take(CHARS_MAX).chain(['…']).collect();
     }
     Some(shown)
-}
-
-/// Characters that hide or reorder what stands beside them.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
-    )
 }
 
 /// Why the HTTP client failed. Its own words name the address with its query, and are not used.

@@ -109,13 +109,19 @@ impl Gate {
         let network: Vec<_> = HostPattern::parse(&format!("{host}:{port}")).into_iter().collect();
         let judged = [host.clone()];
         let reach = Reach { host: &host, port, network: &network, grants: &[], judged: &judged };
-        match self.guard.policy.may_reach(reach) {
-            // That no rule names it is no objection: the person configured the server.
-            Ok(_) | Err(Refusal::NoRule | Refusal::Port { .. }) => {}
-            Err(Refusal::Inside { .. }) if is_own => {}
-            Err(refusal) => {
-                return Err(Unreachable::Refused { host: host.to_string(), port, refusal });
+        let inside = host.is_private().filter(|_| host.name().is_some() && !is_own);
+        let refusal = match (self.guard.policy.may_reach(reach), inside) {
+            (Ok(_), _) => None,
+            (Err(Refusal::Inside { .. }), None) if is_own => None,
+            // That no rule names it is no objection, but opens nothing inside either.
+            (Err(Refusal::NoRule | Refusal::Port { .. }), None) => None,
+            (Err(Refusal::NoRule | Refusal::Port { .. }), Some(what)) => {
+                Some(Refusal::Inside { what, may_be_named: false })
             }
+            (Err(refusal), _) => Some(refusal),
+        };
+        if let Some(refusal) = refusal {
+            return Err(Unreachable::Refused { host: host.to_string(), port, refusal });
         }
         if url.scheme() == "http" && !is_own && !is_this_machine(&host) {
             let why = "only `https` is used, except on this machine".to_owned();

@@ -1,35 +1,51 @@
 //! What a server says, before the SDK reads it: the same bounds and the same cleaning as for servers
 //! that are talked to by pipes.
 
+use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 
 use super::failure::{HttpError, shortened};
+use crate::wire::{Intake, Limits, Troubles};
 
 /// Reads what one server says.
-pub(super) struct Reading {}
+pub(super) struct Reading {
+    intake: Intake<RoleClient>,
+    troubles: Troubles,
+}
 
 impl Reading {
-    pub(super) fn new() -> Self {
-        Self {}
+    pub(super) fn new(bytes_max: usize, troubles: Troubles) -> Self {
+        let limits = Limits { line_bytes_max: bytes_max, ..Limits::default() };
+        Self { intake: Intake::new(limits, troubles.clone()), troubles }
     }
 
-    /// Notes a request, whose answer is then read as what it is.
-    pub(super) fn asked(&self, _message: &ClientJsonRpcMessage) {}
+    /// Notes a message that is about to be sent; an answer is then read as one to it.
+    pub(super) fn sending(&self, message: &ClientJsonRpcMessage) {
+        self.intake.sending(message);
+    }
 
     /// Notes that something was not taken.
-    pub(super) fn refused(&self, _why: &HttpError) {}
+    pub(super) fn refused(&self, why: &HttpError) {
+        self.troubles.refused(&why.to_string());
+    }
 
-    /// A message, as far as it may be taken.
-    pub(super) fn message(&self, bytes: Vec<u8>) -> Result<ServerJsonRpcMessage, HttpError> {
-        serde_json::from_slice(&bytes).map_err(|error| {
-            let start = shortened(&bytes).unwrap_or_else(|| "nothing".to_owned());
-            HttpError::Unusable { why: format!("it is no message ({error}): {start}") }
+    /// The answer that is all of a body.
+    pub(super) fn answer(&self, mut body: Vec<u8>) -> Result<ServerJsonRpcMessage, HttpError> {
+        let taken = self.intake.take(&mut body);
+        let is_answer = |message: &ServerJsonRpcMessage| {
+            matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
+        };
+        taken.messages.into_iter().find(is_answer).ok_or_else(|| {
+            let start = shortened(&body).unwrap_or_else(|| "it is empty".to_owned());
+            HttpError::Unusable { why: format!("it is no answer to what was asked: {start}") }
         })
     }
 
-    /// The same as text; nothing when it may not be taken.
-    pub(super) fn message_text(&self, bytes: Vec<u8>) -> Option<String> {
-        let message = self.message(bytes).ok()?;
-        serde_json::to_string(&message).ok()
+    /// The messages of an event, as the SDK can read them.
+    pub(super) fn event(&self, data: String) -> Vec<String> {
+        let mut data = data.into_bytes();
+        let taken = self.intake.take(&mut data);
+        let texts = taken.messages.iter().map(serde_json::to_string);
+        texts.filter_map(Result::ok).collect()
     }
 }

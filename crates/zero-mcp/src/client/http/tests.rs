@@ -51,8 +51,15 @@ fn auto() -> ClientLifecycleMode {
 async fn connected(url: &Url, headers: &[(&str, &str)]) -> Result<Client, String> {
     let alias = Alias::new("test").unwrap();
     let endpoint = endpoint(url, headers);
-    let transport = connect_within(short(), &alias, &endpoint, &guard(), Arc::new(NoCredentials))
-        .map_err(|error| error.to_string())?;
+    let transport = connect_within(
+        short(),
+        &alias,
+        &endpoint,
+        &guard(),
+        Arc::new(NoCredentials),
+        Troubles::default(),
+    )
+    .map_err(|error| error.to_string())?;
     ().serve_with_lifecycle(transport, auto()).await.map_err(|error| match http_error(&error) {
         Some(error) => error.to_string(),
         None => format!("not ours: {error}"),
@@ -87,7 +94,9 @@ async fn both_eras_are_spoken() {
         let url = servers::echo(config).await;
         let alias = Alias::new("test").unwrap();
         let endpoint = endpoint(&url, &[]);
-        let transport = connect(&alias, &endpoint, &guard(), Arc::new(NoCredentials)).unwrap();
+        let transport =
+            connect(&alias, &endpoint, &guard(), Arc::new(NoCredentials), Troubles::default())
+                .unwrap();
         let mode = ClientLifecycleMode::Initialize;
         let legacy = ().serve_with_lifecycle(transport, mode).await.unwrap();
         echoed(&legacy).await;

@@ -37,12 +37,40 @@ impl LoginWeb {
         Ok(Self(GuardedClient::new(guard.gate(endpoint)?, HttpLimits::default())?))
     }
 
+    /// Sends a request, and reads the head of the answer.
+    pub(super) async fn head(
+        &self,
+        request: http::Request<Vec<u8>>,
+        redirects: Redirects,
+    ) -> Result<http::response::Parts, HttpError> {
+        let response = self.send(request, redirects).await?;
+        let mut answer = http::Response::new(());
+        *answer.status_mut() = response.status();
+        *answer.headers_mut() = response.headers().clone();
+        Ok(answer.into_parts().0)
+    }
+
     /// Sends a request, and reads the whole of the answer.
-    pub(super) async fn fetch(
+    async fn fetch(
         &self,
         request: http::Request<Vec<u8>>,
         redirects: Redirects,
     ) -> Result<http::Response<Vec<u8>>, HttpError> {
+        let response = self.send(request, redirects).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let limits =
+            BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: ANSWER_TIME, whole: ANSWER_TIME };
+        let mut answer = http::Response::new(read_body(response, limits).await?);
+        *answer.status_mut() = status;
+        *answer.headers_mut() = headers;
+        Ok(answer)
+    }
+
+    async fn send(
+        &self,
+        request: http::Request<Vec<u8>>,
+        redirects: Redirects,
+    ) -> Result<reqwest::Response, HttpError> {
         let (head, body) = request.into_parts();
         let wrong = |_| HttpError::Unusable { why: "it names no address".to_owned() };
         let outgoing = Outgoing {
@@ -53,14 +81,7 @@ impl LoginWeb {
             redirects,
             head_time: ANSWER_TIME,
         };
-        let response = self.0.send(outgoing).await?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        let limits =
-            BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: ANSWER_TIME, whole: ANSWER_TIME };
-        let mut answer = http::Response::new(read_body(response, limits).await?);
-        *answer.status_mut() = status;
-        *answer.headers_mut() = headers;
-        Ok(answer)
+        self.0.send(outgoing).await
     }
 }
 

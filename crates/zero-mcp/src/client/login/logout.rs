@@ -1,0 +1,116 @@
+//! A login is taken back where its issuer offers that, and forgotten in any case.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use tokio::time::timeout;
+use url::{Url, form_urlencoded};
+
+use super::web::{self, LoginWeb};
+use super::{LoginError, renewal};
+use crate::client::credentials::{Credentials, LoginRecord};
+use crate::client::http::{NetworkGuard, Redirects};
+use crate::definition::Endpoint;
+
+/// How long taking a login back may take.
+const REVOCATION_TIME: Duration = Duration::from_secs(15);
+
+/// What became of a login.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoggedOut {
+    /// There was none.
+    NotLoggedIn,
+    /// It is forgotten here.
+    Forgotten(Revoked),
+}
+
+/// Whether a login was taken back at its issuer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Revoked {
+    /// It was.
+    Yes,
+    /// Its issuer does not offer that; it ends by itself.
+    NotOffered,
+    /// Its issuer would not.
+    Failed(String),
+}
+
+/// Logs out at a server.
+pub async fn logout(
+    endpoint: &Endpoint,
+    guard: &NetworkGuard,
+    credentials: &dyn Credentials,
+) -> Result<LoggedOut, LoginError> {
+    let resource = LoginRecord::resource_of(&endpoint.url);
+    let _lock = credentials.lock(&resource).await?;
+    // One that cannot be read is forgotten all the same.
+    let record = credentials.load(&resource).await.ok().flatten();
+    let revoked = match record {
+        None => Revoked::NotOffered,
+        Some(record) => match timeout(REVOCATION_TIME, revoke(endpoint, guard, &record)).await {
+            Ok(Ok(revoked)) => revoked,
+            Ok(Err(why)) => Revoked::Failed(why),
+            Err(_) => Revoked::Failed("it took too long".to_owned()),
+        },
+    };
+    match credentials.remove(&resource).await? {
+        true => Ok(LoggedOut::Forgotten(revoked)),
+        false => Ok(LoggedOut::NotLoggedIn),
+    }
+}
+
+async fn revoke(
+    endpoint: &Endpoint,
+    guard: &NetworkGuard,
+    record: &LoginRecord,
+) -> Result<Revoked, String> {
+    let manager = web::manager(&endpoint.url, guard).await?;
+    let found = manager.resolve_metadata().await.map_err(|error| renewal::said(&error))?;
+    // A token goes back to who issued it and to nobody else.
+    if found.metadata.issuer != record.stored.issuer {
+        return Ok(Revoked::NotOffered);
+    }
+    let place = found.metadata.additional_fields.get("revocation_endpoint");
+    let Some(place) = place.and_then(|place| place.as_str()) else {
+        return Ok(Revoked::NotOffered);
+    };
+    let place = Url::parse(place).map_err(|_| "it names no address for that".to_owned())?;
+    let web = LoginWeb::new(&endpoint.url, guard).map_err(|error| error.to_string())?;
+    for name in ["refresh_token", "access_token"] {
+        let Some(token) = record.secret(name) else { continue };
+        let request =
+            request(&place, record, name, &token).ok_or("it names no address for that")?;
+        let head = web.head(request, Redirects::Return).await.map_err(|error| error.to_string())?;
+        if !head.status.is_success() {
+            return Err(format!("it answered HTTP {}", head.status.as_u16()));
+        }
+    }
+    Ok(Revoked::Yes)
+}
+
+fn request(
+    place: &Url,
+    record: &LoginRecord,
+    name: &str,
+    token: &str,
+) -> Option<http::Request<Vec<u8>>> {
+    let id = &record.stored.client_id;
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.append_pair("token", token).append_pair("token_type_hint", name);
+    let mut request = http::Request::post(place.as_str())
+        .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+    match &record.client_secret {
+        Some(secret) => {
+            let encoded =
+                |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+            let both = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
+            request = request.header(AUTHORIZATION, format!("Basic {both}"));
+        }
+        None => {
+            form.append_pair("client_id", id);
+        }
+    }
+    request.body(form.finish().into_bytes()).ok()
+}
