@@ -104,4 +104,4 @@ pub fn connect_within(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
@@ -31,6 +32,8 @@ pub(super) fn events(
         bytes: response.bytes_stream().boxed(),
         lines: EventLines::new(bytes_max),
         ready: VecDeque::new(),
+        is_awaited: waiting.is_some(),
+        is_resumable: false,
         ended: false,
     };
     let step = move |mut reader: Reader| {
@@ -44,48 +47,28 @@ pub(super) fn events(
                     return None;
                 }
                 let failure = match reader.bytes.next().await {
-                    None => return None,
-                    Some(Ok(chunk)) => {
-                        let mut whole = VecDeque::new();
-                        let fed = reader.lines.feed(&chunk, &mut whole);
-                        reader
-                            .ready
-                            .extend(whole.into_iter().flat_map(|event| read(&reading, event)));
-                        match fed {
-                            Ok(()) => continue,
-                            Err(TooLong) => HttpError::TooLarge { what: "an event", bytes_max },
-                        }
+                    Some(Ok(chunk)) => match reader.take(&chunk, &reading) {
+                        Ok(()) => continue,
+                        Err(TooLong) => HttpError::TooLarge { what: "an event", bytes_max },
+                    },
+                    // The SDK takes the stream up again where it broke off.
+                    None if reader.goes_on() => return None,
+                    None => {
+                        let why = "the stream ended before the answer came".to_owned();
+                        HttpError::Broken { origin: origin.clone(), why }
                     }
-                    Some(Err(error)) => {
-                        reader.ended = true;
-                        let error = of_reqwest(&origin, &error, std::time::Duration::ZERO);
-                        return Some((Err(SseError::Body(Box::new(error))), reader));
-                    }
+                    Some(Err(error)) => of_reqwest(&origin, &error, Duration::ZERO),
                 };
-                // What came whole before it still counts.
                 reader.ended = true;
                 reading.refused(&failure);
                 match &waiting {
-                    Some(id) => reader.ready.extend(told(id, &failure)),
-                    None => return Some((Err(SseError::Body(Box::new(failure))), reader)),
+                    Some(id) if !reader.goes_on() => reader.ready.extend(told(id, &failure)),
+                    _ => return Some((Err(SseError::Body(Box::new(failure))), reader)),
                 }
             }
         }
     };
     stream::unfold(start, step).boxed()
-}
-
-/// The events that are left of one when its message was read: none of it, itself, or more where it
-/// holds several. What it says of the stream stays.
-fn read(reading: &Reading, event: Sse) -> Vec<Sse> {
-    let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
-    let Sse { data: Some(data), event: kind, id, retry } = event else { return vec![event] };
-    if !is_message || data.trim().is_empty() {
-        return vec![Sse { data: Some(data), event: kind, id, retry }];
-    }
-    let about = Sse { data: None, event: None, id, retry };
-    let messages = reading.event(data).into_iter().map(|data| Sse::default().data(data));
-    std::iter::once(about).chain(messages).filter(|event| *event != Sse::default()).collect()
 }
 
 /// An answer in the server's place that says why there is none.
@@ -100,7 +83,52 @@ struct Reader {
     bytes: BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     lines: EventLines,
     ready: VecDeque<Sse>,
+    /// Whether somebody waits for an answer that has not come.
+    is_awaited: bool,
+    /// Whether the stream can be taken up again after the last event.
+    is_resumable: bool,
     ended: bool,
+}
+
+impl Reader {
+    /// Takes more of the stream. What came whole before something too long still counts.
+    fn take(&mut self, chunk: &[u8], reading: &Reading) -> Result<(), TooLong> {
+        let mut whole = VecDeque::new();
+        let fed = self.lines.feed(chunk, &mut whole);
+        for event in whole {
+            self.read(event, reading);
+        }
+        // The same would come again.
+        self.is_resumable &= fed.is_ok();
+        fed
+    }
+
+    /// Reads the message of an event. What the event says of the stream stays, whatever becomes of
+    /// the message.
+    fn read(&mut self, event: Sse, reading: &Reading) {
+        self.is_resumable |= event.id.is_some();
+        let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
+        let Sse { data: Some(data), event: kind, id, retry } = event else {
+            self.ready.push_back(event);
+            return;
+        };
+        if !is_message || data.trim().is_empty() {
+            self.ready.push_back(Sse { data: Some(data), event: kind, id, retry });
+            return;
+        }
+        if id.is_some() || retry.is_some() {
+            self.ready.push_back(Sse { data: None, event: None, id, retry });
+        }
+        for message in reading.event(data) {
+            self.is_awaited &= !message.is_answer;
+            self.ready.push_back(Sse::default().data(message.text));
+        }
+    }
+
+    /// Whether nobody has to be told that the stream ended.
+    fn goes_on(&self) -> bool {
+        !self.is_awaited || self.is_resumable
+    }
 }
 
 /// An event is longer than allowed.

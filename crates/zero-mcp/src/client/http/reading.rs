@@ -32,9 +32,6 @@ impl Reading {
     /// The answer that is all of a body.
     pub(super) fn answer(&self, mut body: Vec<u8>) -> Result<ServerJsonRpcMessage, HttpError> {
         let taken = self.intake.take(&mut body);
-        let is_answer = |message: &ServerJsonRpcMessage| {
-            matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
-        };
         taken.messages.into_iter().find(is_answer).ok_or_else(|| {
             let start = shortened(&body).unwrap_or_else(|| "it is empty".to_owned());
             HttpError::Unusable { why: format!("it is no answer to what was asked: {start}") }
@@ -42,10 +39,23 @@ impl Reading {
     }
 
     /// The messages of an event, as the SDK can read them.
-    pub(super) fn event(&self, data: String) -> Vec<String> {
+    pub(super) fn event(&self, data: String) -> Vec<Message> {
         let mut data = data.into_bytes();
         let taken = self.intake.take(&mut data);
-        let texts = taken.messages.iter().map(serde_json::to_string);
-        texts.filter_map(Result::ok).collect()
+        let message = |message: ServerJsonRpcMessage| {
+            let text = serde_json::to_string(&message).ok()?;
+            Some(Message { text, is_answer: is_answer(&message) })
+        };
+        taken.messages.into_iter().filter_map(message).collect()
     }
+}
+
+/// A message that came in an event.
+pub(super) struct Message {
+    pub(super) text: String,
+    pub(super) is_answer: bool,
+}
+
+fn is_answer(message: &ServerJsonRpcMessage) -> bool {
+    matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
 }

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use url::Url;
 use zero_runtime::{Internet, RiskPolicy};
 
-use self::servers::{Raw, Seen, json_body, result, status, usual};
+use self::servers::{Raw, Seen, result, status, usual};
 use super::*;
 use crate::client::credentials::NoCredentials;
 use crate::definition::Login;
@@ -116,4 +116,276 @@ async fn a_server_of_the_older_kind_is_found_out_by_what_it_answers() {
         let client = connected(&plain.url, &[]).await.unwrap();
         assert_eq!(client.list_all_tools().await.unwrap().len(), 1, "{answer}");
     }
+}
+
+/// What a call ends with when the server answers it like this, and how long that takes.
+async fn called<A, F>(answer: A) -> (String, Duration)
+where
+    A: Fn(Seen, TcpStream) -> F + Clone + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let server = Raw::mcp("tools/call", answer).await;
+    let client = connected(&server.url, &[]).await.unwrap();
+    let start = Instant::now();
+    let reply = client.call_tool(CallToolRequestParams::new("echo")).await;
+    let took = start.elapsed();
+    // Whatever it was, the connection lives on.
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
+    match reply {
+        Ok(reply) => (serde_json::to_string(&reply).unwrap(), took),
+        Err(error) => (said(&error), took),
+    }
+}
+
+#[track_caller]
+fn check(row: &str, (said, took): (String, Duration), expected: &str) {
+    assert!(said.contains(expected), "{row}: {said}");
+    assert!(took < Duration::from_secs(8), "{row}: took {took:?}");
+}
+
+const JSON_HEAD: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
+const EVENTS_HEAD: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+
+/// Writes as much as is taken, up to 200 MB.
+async fn flood(stream: &mut TcpStream) {
+    let chunk = vec![b'x'; 1 << 20];
+    for _ in 0..200 {
+        if stream.write_all(&chunk).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_without_end_are_cut_off() {
+    let body = called(|_, mut stream: TcpStream| async move {
+        let _ = stream.write_all(format!("{JSON_HEAD}\r\n{{\"x\":\"").as_bytes()).await;
+        flood(&mut stream).await;
+    });
+    check("a body of 200 MB", body.await, "larger than 8388608 bytes");
+    let lie = called(|_, mut stream: TcpStream| async move {
+        let head = format!("{JSON_HEAD}Content-Length: 18446744073709551615\r\n\r\n");
+        let _ = stream.write_all(head.as_bytes()).await;
+        flood(&mut stream).await;
+    });
+    check("a length that is a lie", lie.await, "");
+    let event = called(|_, mut stream: TcpStream| async move {
+        let _ = stream.write_all(format!("{EVENTS_HEAD}data: ").as_bytes()).await;
+        flood(&mut stream).await;
+    });
+    check("an event of 200 MB", event.await, "an event is larger than");
+    let headers = called(|_, mut stream: TcpStream| async move {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
+        for at in 0..100_000 {
+            if stream.write_all(format!("x-{at}: y\r\n").as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    });
+    check("headers without end", headers.await, "broke");
+    let status = called(|_, mut stream: TcpStream| async move {
+        let _ = stream.write_all(b"HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\n\r\n<h1>").await;
+        flood(&mut stream).await;
+    });
+    check("an error of 200 MB", status.await, "HTTP 500: <h1>xxx");
+}
+
+#[tokio::test]
+async fn answers_that_do_not_come_are_not_waited_for() {
+    let silent = called(|_, stream: TcpStream| async move {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        drop(stream);
+    });
+    check("no head", silent.await, "an answer did not come within 1 s");
+    let drip = called(|_, mut stream: TcpStream| async move {
+        let _ = stream.write_all(format!("{JSON_HEAD}\r\n").as_bytes()).await;
+        while stream.write_all(b" ").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    check("a byte at a time", drip.await, "the whole of the server's answer did not come");
+    let stops = called(|_, mut stream: TcpStream| async move {
+        let _ = stream.write_all(format!("{JSON_HEAD}\r\n{{").as_bytes()).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    });
+    check("half a body", stops.await, "the rest of the server's answer did not come");
+    let cut = called(|_, mut stream: TcpStream| async move {
+        let head = format!("{JSON_HEAD}Content-Length: 100\r\n\r\n{{");
+        let _ = stream.write_all(head.as_bytes()).await;
+    });
+    check("a body that is cut off", cut.await, "broke");
+    let stream = called(|_, mut stream: TcpStream| async move {
+        let _ = stream.write_all(EVENTS_HEAD.as_bytes()).await;
+    });
+    check("a stream that ends without an answer", stream.await, "ended before the answer came");
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_said() {
+    let html = called(|_, mut stream: TcpStream| async move {
+        let _ = stream
+            .write_all(
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<p>",
+            )
+            .await;
+    });
+    check("a page", html.await, "`text/html` where");
+    let error = called(|_, mut stream: TcpStream| async move {
+        let page = "HTTP/1.1 500 x\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n\
+                    <h1>\x1b[31mBroken\r\n\u{202e}here</h1>";
+        let _ = stream.write_all(page.as_bytes()).await;
+    });
+    check("a page with an error", error.await, "HTTP 500: <h1> [31mBroken here</h1>");
+    let gzip = called(|_, mut stream: TcpStream| async move {
+        let head = format!("{JSON_HEAD}Content-Encoding: gzip\r\n\r\n");
+        let _ = stream.write_all(head.as_bytes()).await;
+        let _ = stream.write_all(b"\x1f\x8b\x08\x00\x00\x00\x00\x00").await;
+    });
+    check("something compressed", gzip.await, "no answer to what was asked");
+    let deep = called(|request: Seen, mut stream: TcpStream| async move {
+        let nested = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        let id = &request.json()["id"];
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{nested}}}"#);
+        let _ = stream.write_all(format!("{JSON_HEAD}\r\n{body}").as_bytes()).await;
+    });
+    check("something deep", deep.await, "the answer was refused");
+    let rpc = called(|request: Seen, mut stream: TcpStream| async move {
+        let _ = request;
+        let body = r#"{"jsonrpc":"2.0","id":"other","error":{"code":-1,"message":"mine"}}"#;
+        let head = "HTTP/1.1 400 Bad\r\nContent-Type: application/json\r\nConnection: close\r\n";
+        let _ = stream.write_all(format!("{head}\r\n{body}").as_bytes()).await;
+    });
+    check("an error in the words of the protocol", rpc.await, "mine");
+    let event = called(|request: Seen, mut stream: TcpStream| async move {
+        let id = &request.json()["id"];
+        let noise = "data: {\"level\":\"info\"}\n\n: ping\n\ndata: hello\n\n";
+        let reply = json!({"jsonrpc": "2.0", "id": id, "result":
+            {"content": [{"type": "hologram"}, {"type": "text", "text": "seen"}]}});
+        let text = format!("{EVENTS_HEAD}{noise}data: {reply}\n\n");
+        let _ = stream.write_all(text.as_bytes()).await;
+    });
+    check("noise, an unknown block and an answer", event.await, "seen");
+}
+
+#[tokio::test]
+async fn one_bad_tool_leaves_its_neighbours_alone() {
+    let server = Raw::mcp("tools/list", |request: Seen, mut stream: TcpStream| async move {
+        let tools = json!({"tools": [{"name": "bad"},
+            {"name": "good", "inputSchema": {"type": "object"}}]});
+        let _ = stream.write_all(&result(&request, tools)).await;
+    })
+    .await;
+    let (alias, endpoint) = (Alias::new("test").unwrap(), endpoint(&server.url, &[]));
+    let troubles = Troubles::default();
+    let credentials = Arc::new(NoCredentials);
+    let transport = connect(&alias, &endpoint, &guard(), credentials, troubles.clone()).unwrap();
+    let client = ().serve_with_lifecycle(transport, auto()).await.unwrap();
+    let tools = client.list_all_tools().await.unwrap();
+    assert_eq!(tools.iter().map(|tool| tool.name.as_ref()).collect::<Vec<_>>(), ["good"]);
+    assert_eq!(troubles.report().quarantined.len(), 1);
+}
+
+#[tokio::test]
+async fn secrets_stay_with_their_origin() {
+    let other = Raw::start(|request: Seen, mut stream: TcpStream| async move {
+        let _ = stream.write_all(&usual(&request)).await;
+    })
+    .await;
+    for code in ["301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
+        let to = other.url.clone();
+        let server = Raw::start(move |_, mut stream: TcpStream| {
+            let reply = status(code, &format!("Location: {to}\r\n"));
+            async move {
+                let _ = stream.write_all(&reply).await;
+            }
+        })
+        .await;
+        let headers = [("Authorization", "Bearer hush"), ("X-Key", "hush")];
+        let error = connected(&server.url, &headers).await.unwrap_err();
+        assert!(error.contains("redirects to `http://127.0.0.1:"), "{code}: {error}");
+        assert_eq!(server.seen()[0].header("x-key").as_deref(), Some("hush"));
+        assert!(!error.contains("hush"));
+    }
+    assert!(other.seen().is_empty());
+
+    let server = Raw::start(|request: Seen, mut stream: TcpStream| async move {
+        let reply = match request.path() {
+            "/mcp" => status("308 Permanent Redirect", "Location: /moved\r\n"),
+            _ => usual(&request),
+        };
+        let _ = stream.write_all(&reply).await;
+    })
+    .await;
+    connected(&server.url, &[]).await.unwrap();
+    let circle = Raw::start(|_, mut stream: TcpStream| async move {
+        let _ = stream.write_all(&status("307 x", "Location: /mcp\r\n")).await;
+    })
+    .await;
+    let error = connected(&circle.url, &[]).await.unwrap_err();
+    assert!(error.contains("in a circle"), "{error}");
+    assert_eq!(circle.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn headers_of_settings_are_checked_and_a_refusal_says_what_to_do() {
+    let server = Raw::start(|_, mut stream: TcpStream| async move {
+        let _ = stream.write_all(&status("401 Unauthorized", "")).await;
+    })
+    .await;
+    for (headers, expected) in [
+        (&[][..], "run: zero mcp login test"),
+        (&[("authorization", "Bearer hush")][..], "does not accept the `Authorization`"),
+        (&[("bad name", "hush")][..], "is not the name of a header"),
+        (&[("x-key", "hush\r\nx: y")][..], "a value that no header can have"),
+        (&[("Mcp-Session-Id", "hush")][..], "is set by the protocol"),
+        (&[("Host", "hush")][..], "is set by the protocol"),
+    ] {
+        let error = connected(&server.url, headers).await.unwrap_err();
+        assert!(error.contains(expected), "{headers:?}: {error}");
+        assert!(!error.contains("hush"), "{error}");
+    }
+    let gone = Url::parse("http://127.0.0.1:1/mcp").unwrap();
+    let error = connected(&gone, &[]).await.unwrap_err();
+    assert!(error.contains("http://127.0.0.1:1 could not be reached"), "{error}");
+    let https = Url::parse("https://127.0.0.1:1/mcp?key=hush").unwrap();
+    let error = connected(&https, &[]).await.unwrap_err();
+    assert!(error.contains("could not be reached") && !error.contains("hush"), "{error}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_opened_again() {
+    let sessions = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let server = Raw::start(move |request: Seen, mut stream: TcpStream| {
+        let sessions = sessions.clone();
+        async move {
+            use std::sync::atomic::Ordering;
+            let current = sessions.load(Ordering::SeqCst).to_string();
+            let reply = match request.method().as_str() {
+                "initialize" => {
+                    let next = sessions.fetch_add(1, Ordering::SeqCst) + 1;
+                    let reply = String::from_utf8(usual(&request)).unwrap();
+                    let line = format!("HTTP/1.1 200 OK\r\nMcp-Session-Id: {next}\r\n");
+                    reply.replacen("HTTP/1.1 200 OK\r\n", &line, 1).into_bytes()
+                }
+                // The first session is forgotten after the first list.
+                "tools/call" if request.header("mcp-session-id").as_deref() == Some("1") => {
+                    status("404 Not Found", "")
+                }
+                _ => {
+                    let given = request.header("mcp-session-id");
+                    assert!(given.is_none_or(|given| given == current));
+                    usual(&request)
+                }
+            };
+            let _ = stream.write_all(&reply).await;
+        }
+    })
+    .await;
+    let client = connected(&server.url, &[]).await.unwrap();
+    client.list_all_tools().await.unwrap();
+    client.call_tool(CallToolRequestParams::new("echo")).await.unwrap();
+    let calls = server.seen().into_iter().filter(|seen| seen.method() == "tools/call").count();
+    assert_eq!(calls, 2);
 }

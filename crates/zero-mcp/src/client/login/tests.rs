@@ -1,1 +1,433 @@
-//! t
+//! A login from the first refusal to its end, at a small issuer on this machine.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use rmcp::model::CallToolRequestParams;
+use rmcp::{ClientLifecycleMode, ClientServiceExt};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use zero_runtime::{Internet, RiskPolicy};
+use zero_sandbox::StateDir;
+
+use super::*;
+use crate::client::credentials::{CredentialVault, SecretStore, SecretStoreError};
+use crate::client::http::tests::servers::{Raw, Seen, json_body, status, usual};
+use crate::client::http::{connect, http_error};
+use crate::definition::Login;
+use crate::wire::Troubles;
+
+/// What an issuer does.
+#[derive(Default)]
+struct Issuer {
+    origin: String,
+    /// How long tokens live.
+    expires_in: Option<u64>,
+    registers: bool,
+    tokens_given: usize,
+    registered: usize,
+    revoked: Vec<String>,
+    /// The only refresh token that is good, and the only access token.
+    refresh: String,
+    access: String,
+    /// What a call needs beside the token.
+    scope_needed: Option<&'static str>,
+}
+
+impl Issuer {
+    fn answer(&mut self, request: &Seen) -> Vec<u8> {
+        let origin = &self.origin;
+        match request.path().split('?').next().unwrap_or_default() {
+            "/mcp" => self.mcp(request),
+            "/.well-known/oauth-protected-resource/mcp" => json_body(&json!({
+                "resource": format!("{origin}/mcp"),
+                "authorization_servers": [origin],
+            })),
+            "/.well-known/oauth-authorization-server" => {
+                let mut metadata = json!({
+                    "issuer": origin,
+                    "authorization_endpoint": format!("{origin}/authorize"),
+                    "token_endpoint": format!("{origin}/token"),
+                    "revocation_endpoint": format!("{origin}/revoke"),
+                    "response_types_supported": ["code"],
+                    "code_challenge_methods_supported": ["S256"],
+                    "authorization_response_iss_parameter_supported": true,
+                });
+                if self.registers {
+                    metadata["registration_endpoint"] = format!("{origin}/register").into();
+                }
+                json_body(&metadata)
+            }
+            "/register" => {
+                self.registered += 1;
+                json_body(&json!({
+                    "client_id": format!("client-{}", self.registered),
+                    "redirect_uris": request.json()["redirect_uris"],
+                }))
+            }
+            "/token" => self.token(request),
+            "/revoke" => {
+                self.revoked.extend(form(request).remove("token"));
+                status("200 OK", "")
+            }
+            _ => status("404 Not Found", ""),
+        }
+    }
+
+    fn mcp(&self, request: &Seen) -> Vec<u8> {
+        let origin = &self.origin;
+        let bearer = format!("Bearer {}", self.access);
+        if self.access.is_empty() || request.header("authorization") != Some(bearer) {
+            return status(
+                "401 Unauthorized",
+                &format!(
+                    "WWW-Authenticate: Bearer resource_metadata=\"{origin}/.well-known/\
+                     oauth-protected-resource/mcp\", scope=\"read\"\r\n"
+                ),
+            );
+        }
+        match self.scope_needed {
+            Some(scope) if request.method() == "tools/call" => status(
+                "403 Forbidden",
+                &format!(
+                    "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"{scope}\"\r\n"
+                ),
+            ),
+            _ => usual(request),
+        }
+    }
+
+    fn token(&mut self, request: &Seen) -> Vec<u8> {
+        let form = form(request);
+        let given = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+        assert_eq!(given("resource"), format!("{}/mcp", self.origin));
+        let is_good = match given("grant_type") {
+            "authorization_code" => given("code") == "c0de" && given("code_verifier").len() > 42,
+            "refresh_token" => !self.refresh.is_empty() && given("refresh_token") == self.refresh,
+            _ => false,
+        };
+        if !is_good {
+            // A token that comes twice ends the login.
+            self.refresh.clear();
+            self.access.clear();
+            let body = json!({"error": "invalid_grant"}).to_string();
+            let head = "HTTP/1.1 400 x\r\nContent-Type: application/json\r\nConnection: close\r\n";
+            return format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes();
+        }
+        self.tokens_given += 1;
+        self.access = format!("hush-access-{}", self.tokens_given);
+        self.refresh = format!("hush-refresh-{}", self.tokens_given);
+        let mut body = json!({
+            "access_token": self.access,
+            "refresh_token": self.refresh,
+            "token_type": "Bearer",
+        });
+        if let Some(expires_in) = self.expires_in {
+            body["expires_in"] = expires_in.into();
+        }
+        json_body(&body)
+    }
+}
+
+fn form(request: &Seen) -> HashMap<String, String> {
+    url::form_urlencoded::parse(&request.body).into_owned().collect()
+}
+
+/// There is no keyring.
+struct NoKeyring;
+
+impl SecretStore for NoKeyring {
+    fn get(&self, _name: &str) -> Result<Option<String>, SecretStoreError> {
+        Err(SecretStoreError("is not there".to_owned()))
+    }
+    fn set(&self, _name: &str, _secret: &str) -> Result<(), SecretStoreError> {
+        Err(SecretStoreError("is not there".to_owned()))
+    }
+    fn remove(&self, _name: &str) -> Result<(), SecretStoreError> {
+        Err(SecretStoreError("is not there".to_owned()))
+    }
+}
+
+/// What the person's browser brings back.
+#[derive(Clone, Copy)]
+enum Browser {
+    Honest,
+    /// The address is pasted.
+    Pasted,
+    OtherState,
+    OtherIssuer,
+    NoIssuer,
+    Denied,
+    /// Somebody else knocks first.
+    AfterStrangers,
+}
+
+struct Person {
+    browser: Browser,
+    origin: String,
+    shown: watch::Sender<Option<String>>,
+}
+
+impl Person {
+    /// The address the browser is sent back to.
+    fn back(&self, url: &str) -> String {
+        let url = Url::parse(url).unwrap();
+        let asked: HashMap<String, String> = url.query_pairs().into_owned().collect();
+        assert_eq!(asked["code_challenge_method"], "S256");
+        assert_eq!(asked["response_type"], "code");
+        assert_eq!(asked["resource"], format!("{}/mcp", self.origin));
+        assert!(asked["scope"].split(' ').any(|scope| scope == "read"), "{asked:?}");
+        let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
+        let (state, issuer) = (asked["state"].as_str(), self.origin.as_str());
+        let answer: &[(&str, &str)] = match self.browser {
+            Browser::OtherState => &[("code", "c0de"), ("state", "made-up"), ("iss", issuer)],
+            Browser::OtherIssuer => {
+                &[("code", "c0de"), ("state", state), ("iss", "https://evil.example")]
+            }
+            Browser::NoIssuer => &[("code", "c0de"), ("state", state)],
+            Browser::Denied => &[("error", "access_denied"), ("state", state), ("iss", issuer)],
+            _ => &[("code", "c0de"), ("state", state), ("iss", issuer)],
+        };
+        back.query_pairs_mut().extend_pairs(answer);
+        back.into()
+    }
+}
+
+async fn visit(url: String) -> String {
+    let url = Url::parse(&url).unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", url.port().unwrap())).await.unwrap();
+    let target = &url[url::Position::BeforePath..];
+    let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut page = String::new();
+    let _ = stream.read_to_string(&mut page).await;
+    page
+}
+
+impl LoginUi for Person {
+    fn show_url(&self, url: &str) {
+        let back = self.back(url);
+        self.shown.send_replace(Some(back.clone()));
+        match self.browser {
+            Browser::Pasted => {}
+            Browser::AfterStrangers => {
+                tokio::spawn(async move {
+                    let origin = Url::parse(&back).unwrap().origin().ascii_serialization();
+                    // Connections that are opened and left, as browsers do.
+                    let port = Url::parse(&back).unwrap().port().unwrap();
+                    let _left = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                    for stray in ["/favicon.ico", "/callback", "/callback?code=x&state=made-up"] {
+                        let page = visit(format!("{origin}{stray}")).await;
+                        assert!(page.starts_with("HTTP/1.1 4"), "{page}");
+                    }
+                    assert!(visit(back).await.starts_with("HTTP/1.1 200"));
+                });
+            }
+            _ => drop(tokio::spawn(visit(back))),
+        }
+    }
+
+    fn pasted(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async move {
+            if !matches!(self.browser, Browser::Pasted) {
+                return None;
+            }
+            let mut shown = self.shown.subscribe();
+            shown.wait_for(Option::is_some).await.ok()?.clone()
+        })
+    }
+}
+
+/// A server, its issuer, and where logins are kept.
+struct World {
+    issuer: Arc<Mutex<Issuer>>,
+    endpoint: Endpoint,
+    vault: CredentialVault,
+    guard: NetworkGuard,
+    alias: Alias,
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn new(issuer: Issuer) -> Self {
+        let issuer = Arc::new(Mutex::new(issuer));
+        let served = issuer.clone();
+        let server = Raw::start(move |request: Seen, mut stream: TcpStream| {
+            let reply = served.lock().unwrap().answer(&request);
+            async move {
+                let _ = stream.write_all(&reply).await;
+            }
+        })
+        .await;
+        issuer.lock().unwrap().origin = server.url.origin().ascii_serialization();
+        let folder = tempfile::tempdir().unwrap();
+        let vault = CredentialVault::new(&StateDir::new(folder.path()), Arc::new(NoKeyring));
+        let login = Login::default();
+        let endpoint = Endpoint { url: server.url.clone(), headers: Vec::new(), login };
+        let guard = NetworkGuard::new(Arc::new(RiskPolicy), Internet::default());
+        Self { issuer, endpoint, vault, guard, alias: Alias::new("test").unwrap(), folder }
+    }
+
+    async fn log_in(&self, browser: Browser) -> Result<LoggedIn, LoginError> {
+        let person = Person {
+            browser,
+            origin: self.issuer.lock().unwrap().origin.clone(),
+            shown: watch::Sender::new(None),
+        };
+        let request = LoginRequest {
+            alias: &self.alias,
+            endpoint: &self.endpoint,
+            guard: &self.guard,
+            credentials: &self.vault,
+            client_metadata_url: None,
+            time: Duration::from_secs(3),
+        };
+        login(request, &person).await
+    }
+
+    /// What a call ends with, by a connection of its own.
+    async fn call(&self) -> String {
+        let vault = Arc::new(self.vault.clone());
+        let troubles = Troubles::default();
+        let transport = connect(&self.alias, &self.endpoint, &self.guard, vault, troubles).unwrap();
+        let mode = ClientLifecycleMode::Initialize;
+        let client = match ().serve_with_lifecycle(transport, mode).await {
+            Ok(client) => client,
+            Err(error) => return http_error(&error).unwrap().to_string(),
+        };
+        match client.call_tool(CallToolRequestParams::new("echo")).await {
+            Ok(_) => "done".to_owned(),
+            Err(error) => http_error(&error).unwrap().to_string(),
+        }
+    }
+
+    fn given(&self) -> usize {
+        self.issuer.lock().unwrap().tokens_given
+    }
+}
+
+fn registering() -> Issuer {
+    Issuer { registers: true, ..Issuer::default() }
+}
+
+#[tokio::test]
+async fn a_login_is_made_used_and_taken_back() {
+    for browser in [Browser::Honest, Browser::Pasted, Browser::AfterStrangers] {
+        let world = World::new(registering()).await;
+        assert!(world.call().await.contains("zero mcp login test"));
+        let made = world.log_in(browser).await.unwrap();
+        assert_eq!(made.issuer, world.issuer.lock().unwrap().origin);
+        assert_eq!((made.kept, made.scopes), (Kept::File, vec!["read".to_owned()]));
+        assert_eq!(world.call().await, "done");
+        assert_eq!(world.given(), 1);
+        let logged_out = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
+        assert_eq!(logged_out, LoggedOut::Forgotten(Revoked::Yes));
+        let revoked = world.issuer.lock().unwrap().revoked.clone();
+        assert_eq!(revoked, ["hush-refresh-1", "hush-access-1"]);
+        assert!(world.call().await.contains("zero mcp login test"));
+        let again = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
+        assert_eq!(again, LoggedOut::NotLoggedIn);
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_login_or_issuer_is_refused() {
+    for (browser, expected) in [
+        (Browser::OtherState, "nobody logged in"),
+        (Browser::OtherIssuer, "not from the issuer"),
+        (Browser::NoIssuer, "not from the issuer"),
+        (Browser::Denied, "refused: access_denied"),
+    ] {
+        let world = World::new(registering()).await;
+        let error = world.log_in(browser).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(world.given(), 0, "the code was redeemed: {error}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_client_it_is_said_what_to_set() {
+    let mut world = World::new(Issuer::default()).await;
+    let error = world.log_in(Browser::Honest).await.unwrap_err().to_string();
+    assert!(error.contains("oauth.clientId") && error.contains("/callback"), "{error}");
+    world.endpoint.login.client_id = Some("mine".to_owned());
+    world.log_in(Browser::Honest).await.unwrap();
+    assert_eq!(world.call().await, "done");
+    world.endpoint.headers.push(("Authorization".to_owned(), "Bearer x".to_owned()));
+    let error = world.log_in(Browser::Honest).await.unwrap_err().to_string();
+    assert!(error.contains("`Authorization` header"), "{error}");
+}
+
+#[tokio::test]
+async fn a_registration_is_used_again_and_so_is_its_port() {
+    let world = World::new(registering()).await;
+    for _ in 0..2 {
+        world.log_in(Browser::Honest).await.unwrap();
+    }
+    assert_eq!(world.issuer.lock().unwrap().registered, 1);
+}
+
+#[tokio::test]
+async fn a_login_is_renewed_once_however_many_need_it() {
+    // It lives for so short a time that it is renewed before it is used.
+    let world = World::new(Issuer { expires_in: Some(1), ..registering() }).await;
+    world.log_in(Browser::Honest).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    world.issuer.lock().unwrap().expires_in = Some(3600);
+    let calls = futures_util::future::join_all((0..4).map(|_| world.call())).await;
+    assert_eq!(calls, vec!["done"; 4]);
+    assert_eq!(world.given(), 2);
+
+    // The server refuses a token that should live on.
+    world.issuer.lock().unwrap().access = "another".to_owned();
+    assert_eq!(world.call().await, "done");
+    assert_eq!(world.given(), 3);
+
+    // The issuer ends the login.
+    world.issuer.lock().unwrap().access = "another".to_owned();
+    world.issuer.lock().unwrap().refresh = "another".to_owned();
+    let said = world.call().await;
+    assert!(said.contains("has ended") && said.contains("zero mcp login test"), "{said}");
+    assert!(world.call().await.contains("zero mcp login test"));
+}
+
+#[tokio::test]
+async fn a_token_goes_back_to_its_issuer_only() {
+    let world = World::new(Issuer { expires_in: Some(1), ..registering() }).await;
+    world.log_in(Browser::Honest).await.unwrap();
+    let resource = LoginRecord::resource_of(&world.endpoint.url);
+    let mut record = world.vault.load(&resource).await.unwrap().unwrap();
+    record.stored.issuer = Some("https://as.example".to_owned());
+    world.vault.save(record).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    world.issuer.lock().unwrap().access.clear();
+    assert!(world.call().await.contains("zero mcp login test"));
+    assert_eq!(world.given(), 1);
+}
+
+#[tokio::test]
+async fn a_scope_that_is_missing_is_asked_for_at_the_next_login_and_not_for_ever() {
+    let world = World::new(Issuer { scope_needed: Some("write"), ..registering() }).await;
+    world.log_in(Browser::Honest).await.unwrap();
+    let said = world.call().await;
+    assert!(said.contains("wants `write`; run: zero mcp login test"), "{said}");
+    let made = world.log_in(Browser::Honest).await.unwrap();
+    assert_eq!(made.scopes, ["read", "write"]);
+    let said = world.call().await;
+    assert!(said.contains("logging in again does not help"), "{said}");
+}
+
+#[tokio::test]
+async fn secrets_are_in_a_private_file_and_in_no_error() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new(registering()).await;
+    world.log_in(Browser::Honest).await.unwrap();
+    let file = world.folder.path().join("mcp/credentials.json");
+    let mode = std::fs::metadata(file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let resource = LoginRecord::resource_of(&world.endpoint.url);
+    let record = world.vault.load(&resource).await.unwrap().unwrap();
+    assert!(!format!("{record:?}").contains("hush"));
+}
