@@ -17,6 +17,7 @@ mod error;
 mod handler;
 mod handshake;
 pub mod credentials;
+mod detached;
 pub mod http;
 pub mod login;
 mod identity;

@@ -289,7 +289,10 @@ impl<'a> Attempt<'a> {
         let is_reused = self.client.as_ref().is_some_and(|client| client.is_reused);
         if is_reused && let Some(mut record) = self.before.clone() {
             record.is_registered = false;
-            let _ = self.request.credentials.save(record).await;
+            let credentials = self.request.credentials;
+            if let Ok(_lock) = credentials.lock(&record.resource).await {
+                let _ = credentials.save(record).await;
+            }
         }
     }
 }

@@ -9,6 +9,8 @@ use tokio::time::timeout;
 use zero_runtime::tool::BoxFuture;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
+use crate::client::detached;
+
 use super::{CredentialError, Credentials, Kept, LoginRecord, RenewalLock};
 
 /// The file with the list of logins.
@@ -110,10 +112,10 @@ impl CredentialVault {
             return Err(silent());
         }
         let keyring = self.keyring.clone();
-        let asked = tokio::task::spawn_blocking(move || question(keyring.as_ref()));
+        let asked = detached::run("zero-mcp-keyring", move || question(keyring.as_ref()));
         match timeout(KEYRING_TIME, asked).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(SecretStoreError("would not answer".to_owned())),
+            Ok(Some(answer)) => answer,
+            Ok(None) => Err(SecretStoreError("would not answer".to_owned())),
             Err(_) => {
                 self.is_silent.store(true, Ordering::Relaxed);
                 Err(silent())

@@ -19,6 +19,8 @@ use zero_policy::{HostName, HostPattern, Reach, Refusal};
 use zero_runtime::egress::{Unusable, usable_addresses};
 use zero_runtime::{Internet, Policy};
 
+use crate::client::detached;
+
 /// Lookups at a time; more wait.
 const LOOKUPS_MAX: usize = 8;
 /// How long looking a name up may take.
@@ -172,11 +174,11 @@ impl Gate {
                 let _place = place;
                 resolver.resolve(&asked)
             };
-            tokio::task::spawn_blocking(lookup).await
+            detached::run("zero-mcp-lookup", lookup).await
         };
         let answer = match timeout(LOOKUP_TIME, look_up).await {
             Err(_) => return Err(failed("it took too long")),
-            Ok(Ok(Ok(answer))) => answer,
+            Ok(Some(Ok(answer))) => answer,
             Ok(_) => return Err(failed("nobody knows it")),
         };
         // `localhost` in settings opens this machine, wherever else the name may lead.

@@ -2,6 +2,7 @@
 
 pub(crate) mod servers;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use rmcp::model::{CallToolRequestParams, ProtocolVersion};
@@ -148,48 +149,50 @@ const JSON_HEAD: &str =
 const EVENTS_HEAD: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 
-/// Writes as much as is taken, up to 200 MB.
-async fn flood(stream: &mut TcpStream) {
-    let chunk = vec![b'x'; 1 << 20];
-    for _ in 0..200 {
-        if stream.write_all(&chunk).await.is_err() {
-            return;
+/// How much of an endless answer may be taken, with what lies in the buffers of the system.
+const TAKEN_MAX: usize = 32 << 20;
+
+/// What a call ends with when the answer begins like this and then goes on for 200 MB.
+async fn flooded(start: String) -> (String, Duration) {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counted = taken.clone();
+    let said = called(move |_, mut stream: TcpStream| {
+        let (start, counted) = (start.clone(), counted.clone());
+        async move {
+            let _ = stream.write_all(start.as_bytes()).await;
+            let filler = match start.starts_with("HTTP/1.1 200 OK\r\nX") {
+                true => b"x: y\r\n".repeat(1 << 17),
+                false => vec![b'x'; 1 << 20],
+            };
+            while counted.load(Ordering::SeqCst) < 200 << 20
+                && stream.write_all(&filler).await.is_ok()
+            {
+                counted.fetch_add(filler.len(), Ordering::SeqCst);
+            }
         }
-    }
+    })
+    .await;
+    assert!(taken.load(Ordering::SeqCst) < TAKEN_MAX, "{said:?}: {taken:?}");
+    said
 }
 
 #[tokio::test]
 async fn answers_without_end_are_cut_off() {
-    let body = called(|_, mut stream: TcpStream| async move {
-        let _ = stream.write_all(format!("{JSON_HEAD}\r\n{{\"x\":\"").as_bytes()).await;
-        flood(&mut stream).await;
-    });
-    check("a body of 200 MB", body.await, "larger than 8388608 bytes");
-    let lie = called(|_, mut stream: TcpStream| async move {
-        let head = format!("{JSON_HEAD}Content-Length: 18446744073709551615\r\n\r\n");
-        let _ = stream.write_all(head.as_bytes()).await;
-        flood(&mut stream).await;
-    });
-    check("a length that is a lie", lie.await, "");
-    let event = called(|_, mut stream: TcpStream| async move {
-        let _ = stream.write_all(format!("{EVENTS_HEAD}data: ").as_bytes()).await;
-        flood(&mut stream).await;
-    });
-    check("an event of 200 MB", event.await, "an event is larger than");
-    let headers = called(|_, mut stream: TcpStream| async move {
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
-        for at in 0..100_000 {
-            if stream.write_all(format!("x-{at}: y\r\n").as_bytes()).await.is_err() {
-                return;
-            }
-        }
-    });
-    check("headers without end", headers.await, "broke");
-    let status = called(|_, mut stream: TcpStream| async move {
-        let _ = stream.write_all(b"HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\n\r\n<h1>").await;
-        flood(&mut stream).await;
-    });
-    check("an error of 200 MB", status.await, "HTTP 500: <h1>xxx");
+    let html = "HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\n\r\n<h1>";
+    for (row, start, expected) in [
+        ("a body", format!("{JSON_HEAD}\r\n{{\"x\":\""), "larger than 8388608 bytes"),
+        (
+            "a length that is a lie",
+            format!("{JSON_HEAD}Content-Length: 18446744073709551000\r\n\r\n"),
+            "larger than 8388608 bytes",
+        ),
+        ("an event", format!("{EVENTS_HEAD}data: "), "an event is larger than 8388608 bytes"),
+        ("a line of an event", EVENTS_HEAD.to_owned(), "an event is larger than"),
+        ("headers", "HTTP/1.1 200 OK\r\nX: y\r\n".to_owned(), "broke"),
+        ("an error", html.to_owned(), "HTTP 500: <h1>xxx"),
+    ] {
+        check(row, flooded(start).await, expected);
+    }
 }
 
 #[tokio::test]
@@ -356,11 +359,10 @@ async fn headers_of_settings_are_checked_and_a_refusal_says_what_to_do() {
 
 #[tokio::test]
 async fn a_session_that_is_gone_is_opened_again() {
-    let sessions = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let sessions = Arc::new(AtomicUsize::new(0));
     let server = Raw::start(move |request: Seen, mut stream: TcpStream| {
         let sessions = sessions.clone();
         async move {
-            use std::sync::atomic::Ordering;
             let current = sessions.load(Ordering::SeqCst).to_string();
             let reply = match request.method().as_str() {
                 "initialize" => {
