@@ -13,16 +13,16 @@ mod call;
 mod catalogue;
 mod connection;
 mod connector;
+pub mod credentials;
+mod detached;
 mod error;
 mod handler;
 mod handshake;
-pub mod credentials;
-mod detached;
 pub mod http;
-pub mod login;
 mod identity;
 mod link;
 mod listing;
+pub mod login;
 mod member;
 mod names;
 mod pins;
@@ -47,6 +47,7 @@ use serde_json::json;
 use zero_runtime::{Elicitor, Registry, Services, Shown, erase};
 use zero_sandbox::StateDir;
 
+pub use connector::Web;
 pub use error::ServerError;
 pub use pool::Pool;
 pub use status::{Quarantined, ServerState, ServerStatus, ToolStatus};
@@ -71,6 +72,8 @@ const STARTS_AT_ONCE: usize = 16;
 pub struct ServersConfig {
     /// How programs are run.
     pub services: Services,
+    /// How servers that run elsewhere are reached.
+    pub web: Web,
     /// Where their tools go.
     pub registry: Arc<Registry>,
     /// zero's own folder.
@@ -108,7 +111,7 @@ pub struct UnknownServer {
 impl Servers {
     /// The servers of a host. Nothing is started, and nothing is registered yet.
     pub fn new(config: ServersConfig) -> Arc<Self> {
-        let connector = Arc::new(HostConnector::new(config.services.clone()));
+        let connector = Arc::new(HostConnector::new(config.services.clone(), config.web.clone()));
         Self::with_connector(config, connector)
     }
 

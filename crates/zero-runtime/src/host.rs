@@ -139,6 +139,16 @@ impl ToolHost {
         Services::of(self)
     }
 
+    /// Its judge.
+    pub fn policy(&self) -> &Arc<dyn Policy> {
+        &self.policy
+    }
+
+    /// What lies outside of this machine, as it sees it.
+    pub fn internet(&self) -> &Internet {
+        &self.internet
+    }
+
     /// Its counters.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use zero_core::{Reason, ToolError};
-use zero_mcp::client::{Pool, Servers, ServersConfig};
+use zero_mcp::client::credentials::{CredentialVault, DesktopKeyring};
+use zero_mcp::client::http::NetworkGuard;
+use zero_mcp::client::{Pool, Servers, ServersConfig, Web};
 use zero_runtime::{Elicitor, ToolHost};
 use zero_tools::discovered::{Discovery, DiscoveryConfig, LIST_TIMEOUT, PREFIX};
 
@@ -55,6 +57,7 @@ impl App {
             host.workspace().roots().map(|root| root.display().to_string()).collect();
         let servers = Servers::new(ServersConfig {
             services: host.services(),
+            web: web(host),
             registry: Arc::clone(host.registry()),
             state: host.state().clone(),
             definitions: servers.definitions,
@@ -75,6 +78,14 @@ impl App {
             })))
         });
         Outside { servers, discovery, host: Arc::clone(host) }
+    }
+}
+
+/// How servers are reached that run elsewhere, and where logins are kept.
+pub(crate) fn web(host: &ToolHost) -> Web {
+    Web {
+        guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
+        credentials: Arc::new(CredentialVault::new(host.state(), Arc::new(DesktopKeyring))),
     }
 }
 

@@ -139,8 +139,8 @@ impl Answers {
     }
 
     fn line(&self) -> io::Result<String> {
-        /// Longest answer read, in bytes.
-        const ANSWER_BYTES_MAX: u64 = 1_024;
+        /// Longest answer read, in bytes: a pasted address takes some room.
+        const ANSWER_BYTES_MAX: u64 = 8 * 1_024;
         let mut answer = String::new();
         match self {
             Self::Stdin => io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut answer)?,

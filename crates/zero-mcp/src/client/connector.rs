@@ -5,22 +5,41 @@ use std::sync::Arc;
 use zero_runtime::Services;
 use zero_runtime::tool::BoxFuture;
 
+use super::credentials::Credentials;
 use super::error::ServerError;
-use super::http;
+use super::http::{self, NetworkGuard};
 use super::link::{Connector, Link, Way, Witness};
 use super::process::Process;
 use super::status::Quarantined;
-use crate::definition::{Reach, ServerDefinition};
+use crate::definition::{Alias, Endpoint, Reach, ServerDefinition};
 use crate::wire::{TroubleReport, Troubles};
+
+/// What servers are reached with that run elsewhere.
+#[derive(Clone)]
+pub struct Web {
+    /// What may be connected to.
+    pub guard: NetworkGuard,
+    /// Where logins are kept.
+    pub credentials: Arc<dyn Credentials>,
+}
 
 /// Reaches the servers of a host.
 pub(crate) struct HostConnector {
     services: Services,
+    web: Web,
 }
 
 impl HostConnector {
-    pub(crate) fn new(services: Services) -> Self {
-        Self { services }
+    pub(crate) fn new(services: Services, web: Web) -> Self {
+        Self { services, web }
+    }
+
+    fn web(&self, alias: &Alias, endpoint: &Endpoint) -> Result<Way, ServerError> {
+        let Web { guard, credentials } = &self.web;
+        let troubles = Troubles::default();
+        let link = http::connect(alias, endpoint, guard, Arc::clone(credentials), troubles.clone())
+            .map_err(|error| ServerError::new(error.to_string()))?;
+        Ok(Way { link: Link::new(link), witness: Arc::new(Elsewhere(troubles)) })
     }
 }
 
@@ -36,7 +55,7 @@ impl Connector for HostConnector {
                     let (process, lines) = started.await?;
                     Ok(Way { link: Link::new(lines), witness: Arc::new(process) })
                 }
-                Reach::Http(endpoint) => http::connect(endpoint).await,
+                Reach::Http(endpoint) => self.web(&definition.alias, endpoint),
             }
         })
     }
@@ -67,6 +86,23 @@ impl Witness for Process {
 
     fn end(&self) -> BoxFuture<'_, ()> {
         Box::pin(Process::end(self))
+    }
+}
+
+/// A server that runs elsewhere: all there is to see of it is what it says.
+struct Elsewhere(Troubles);
+
+impl Witness for Elsewhere {
+    fn closed(&self) -> Option<String> {
+        self.0.closed().map(|why| why.to_string())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        troubles_in_words(&self.0.report())
+    }
+
+    fn malformed(&self) -> Vec<Quarantined> {
+        malformed(&self.0)
     }
 }
 

@@ -8,6 +8,7 @@ use rmcp::transport::Transport;
 use zero_runtime::tool::BoxFuture;
 
 use super::error::ServerError;
+use super::http::http_error;
 use super::status::Quarantined;
 use crate::definition::ServerDefinition;
 
@@ -124,7 +125,11 @@ impl<T: Transport<RoleClient>> AnyTransport for T {
 }
 
 /// An error with what caused it, once each.
-fn explained(error: &dyn std::error::Error) -> LinkError {
+fn explained(error: &(dyn std::error::Error + 'static)) -> LinkError {
+    // What we know of it says more than what the SDK makes of that.
+    if let Some(known) = http_error(error) {
+        return LinkError(known.to_string());
+    }
     let mut text = error.to_string();
     let mut cause = error.source();
     for _ in 0..8 {

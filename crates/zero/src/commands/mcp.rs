@@ -2,6 +2,7 @@
 
 mod install;
 mod known;
+mod login;
 mod serve;
 mod servers;
 mod status;
@@ -16,8 +17,8 @@ pub(super) fn run(app: &App, args: &McpArgs) -> anyhow::Result<Exit> {
         Some(McpCommand::Status(args)) => status::run(app, args),
         Some(McpCommand::Reconnect(args)) => servers::reconnect(app, args),
         Some(McpCommand::Approve(args)) => servers::approve(app, args),
-        Some(McpCommand::Login(args)) => servers::login(app, args),
-        Some(McpCommand::Logout(args)) => servers::logout(app, args),
+        Some(McpCommand::Login(args)) => login::login(app, args),
+        Some(McpCommand::Logout(args)) => login::logout(app, args),
         Some(McpCommand::Install(args)) => install::run(app, args),
     }
 }

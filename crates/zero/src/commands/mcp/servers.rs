@@ -1,12 +1,11 @@
-//! `zero mcp reconnect`, `approve`, `login` and `logout`: one server, by its name.
+//! `zero mcp reconnect` and `approve`: one server, by its name.
 
 use anyhow::Context;
 use zero_mcp::client::ServerState;
-use zero_mcp::definition::Reach;
 
 use super::known::Known;
 use crate::App;
-use crate::cli::{McpApproveArgs, McpLoginArgs, McpLogoutArgs, McpReconnectArgs};
+use crate::cli::{McpApproveArgs, McpReconnectArgs};
 use crate::exit::{Exit, UsageError};
 use crate::terminal::escape_line;
 
@@ -76,29 +75,4 @@ pub(super) fn approve(app: &App, args: &McpApproveArgs) -> anyhow::Result<Exit> 
         terminal.out.write(&format!("approved the tools of `{alias}` as they are now\n"))?;
         Ok(Exit::Ok)
     })
-}
-
-pub(super) fn login(app: &App, args: &McpLoginArgs) -> anyhow::Result<Exit> {
-    reached_by_http(&Known::read(app, args.workspace.as_ref())?, &args.alias)?;
-    Err(not_yet("login"))
-}
-
-pub(super) fn logout(app: &App, args: &McpLogoutArgs) -> anyhow::Result<Exit> {
-    reached_by_http(&Known::read(app, args.workspace.as_ref())?, &args.alias)?;
-    Err(not_yet("logout"))
-}
-
-/// Nobody logs in at a command.
-fn reached_by_http(known: &Known, alias: &str) -> Result<(), UsageError> {
-    match known.find(alias)?.reach {
-        Reach::Http(_) => Ok(()),
-        Reach::Command(_) => Err(UsageError(format!(
-            "server `{alias}` is a command; it gets what it needs to log in from `env` in settings"
-        ))),
-    }
-}
-
-/// Logging in is the part of the client that is not here yet.
-fn not_yet(what: &str) -> anyhow::Error {
-    anyhow::anyhow!("`zero mcp {what}` is not in this build")
 }

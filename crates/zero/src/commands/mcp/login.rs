@@ -1,0 +1,115 @@
+//! `zero mcp login` and `logout`: at a server that wants to know who calls.
+
+use zero_mcp::client::credentials::Kept;
+use zero_mcp::client::login::{self, LOGIN_TIME, LoggedOut, LoginRequest, LoginUi, Revoked};
+use zero_mcp::definition::{Endpoint, Reach, ServerDefinition};
+use zero_runtime::tool::BoxFuture;
+
+use super::known::Known;
+use crate::App;
+use crate::cli::{McpLoginArgs, McpLogoutArgs};
+use crate::exit::{Exit, UsageError};
+use crate::hosting::runtime;
+use crate::outside::web;
+use crate::terminal::{Answers, STRONG, Terminal, escape_line};
+
+pub(super) fn login(app: &App, args: &McpLoginArgs) -> anyhow::Result<Exit> {
+    let known = Known::read(app, args.workspace.as_ref())?;
+    let server = known.find(&args.alias)?.clone();
+    let endpoint = reached_by_http(&server)?;
+    let host = app.idle_host(known.workspace, &known.settings)?;
+    let web = web(&host);
+    let answers = app.terminal.answers();
+    if args.paste && answers.is_none() {
+        let what = "there is no terminal to paste the address at; leave out `--paste`";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    let ui = Ui { terminal: app.terminal.clone(), answers: answers.filter(|_| args.paste) };
+    let request = LoginRequest {
+        alias: &server.alias,
+        endpoint,
+        guard: &web.guard,
+        credentials: &*web.credentials,
+        client_metadata_url: None,
+        time: LOGIN_TIME,
+    };
+    let runtime = runtime()?;
+    let done = runtime.block_on(login::login(request, &ui));
+    // A line that nobody typed must not hold up the end.
+    runtime.shutdown_background();
+    let logged_in = done?;
+    let place = match logged_in.kept {
+        Kept::Keyring => "the desktop's keyring".to_owned(),
+        Kept::File => {
+            format!("a file in `{}`: no keyring answers here", host.state().path().display())
+        }
+    };
+    let out = &app.terminal.out;
+    out.write(&format!("logged in at `{}`; the login is kept in {place}\n", server.alias))?;
+    Ok(Exit::Ok)
+}
+
+pub(super) fn logout(app: &App, args: &McpLogoutArgs) -> anyhow::Result<Exit> {
+    let known = Known::read(app, args.workspace.as_ref())?;
+    let server = known.find(&args.alias)?.clone();
+    let endpoint = reached_by_http(&server)?;
+    let host = app.idle_host(known.workspace, &known.settings)?;
+    let web = web(&host);
+    let done = runtime()?.block_on(login::logout(endpoint, &web.guard, &*web.credentials))?;
+    let alias = &server.alias;
+    let told = match done {
+        LoggedOut::NotLoggedIn => format!("there is no login at `{alias}`"),
+        LoggedOut::Forgotten(Revoked::Yes) => format!("logged out at `{alias}`"),
+        LoggedOut::Forgotten(Revoked::NotOffered) => {
+            format!("forgot the login at `{alias}`; its issuer ends it by itself in time")
+        }
+        LoggedOut::Forgotten(Revoked::Failed(why)) => format!(
+            "forgot the login at `{alias}`; its issuer would not end it: {}",
+            escape_line(&why)
+        ),
+    };
+    app.terminal.out.write(&format!("{told}\n"))?;
+    Ok(Exit::Ok)
+}
+
+/// Nobody logs in at a command.
+fn reached_by_http(server: &ServerDefinition) -> Result<&Endpoint, UsageError> {
+    match &server.reach {
+        Reach::Http(endpoint) => Ok(endpoint),
+        Reach::Command(_) => Err(UsageError(format!(
+            "server `{}` is a command; it gets what it needs to log in from `env` in settings",
+            server.alias
+        ))),
+    }
+}
+
+/// The person at the terminal.
+struct Ui {
+    terminal: Terminal,
+    /// Where an address can be pasted.
+    answers: Option<Answers>,
+}
+
+impl LoginUi for Ui {
+    fn show_url(&self, url: &str) {
+        let stream = &self.terminal.err;
+        let url = escape_line(url);
+        let shown = stream.paint(STRONG, &url);
+        let next = match self.answers {
+            Some(_) => "Then paste the address that the browser ends at, and press Enter: ",
+            None => {
+                "Waiting for the browser to come back to this machine. Where it runs on another one, use `--paste`.\n"
+            }
+        };
+        // Whoever closed the terminal does not log in.
+        let _ = stream.write(&format!("Open this address in a browser:\n\n{shown}\n\n{next}"));
+    }
+
+    fn pasted(&self) -> BoxFuture<'_, Option<String>> {
+        let answers = self.answers.clone();
+        Box::pin(async move {
+            let answers = answers?;
+            tokio::task::spawn_blocking(move || answers.typed()).await.ok().flatten()
+        })
+    }
+}
