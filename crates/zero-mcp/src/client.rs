@@ -40,7 +40,7 @@ mod tests;
 mod tool;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use futures_util::StreamExt;
 use serde_json::json;
@@ -98,6 +98,8 @@ pub struct Servers {
     members: BTreeMap<Alias, Arc<Member>>,
     /// Whether tools have to be looked for; held while tools are registered.
     deferred: Mutex<Shown>,
+    /// Set once somebody listens to what servers list.
+    following: OnceLock<()>,
 }
 
 /// A name that no server has.
@@ -146,11 +148,18 @@ impl Servers {
             let member = Member::new(definition, lease, &state, elicitor.clone());
             members.insert(alias, Arc::new(member));
         }
-        Arc::new(Self { registry, schema_tokens_max, members, deferred: Mutex::new(Shown::Always) })
+        Arc::new(Self {
+            registry,
+            schema_tokens_max,
+            members,
+            deferred: Mutex::new(Shown::Always),
+            following: OnceLock::new(),
+        })
     }
 
     /// Registers at once the tools that are known from last time. Nothing is started for it.
-    pub fn register_known(&self) {
+    pub fn register_known(self: &Arc<Self>) {
+        self.follow_all();
         for member in self.members.values() {
             member.refresh();
         }
@@ -160,13 +169,9 @@ impl Servers {
     /// Starts the servers in the background whose tools nobody knows yet, and sees to it that
     /// whatever a server lists from now on is registered. Must be called within a runtime.
     pub fn start_unknown(self: &Arc<Self>) {
-        let mut unknown = Vec::new();
-        for member in self.members.values() {
-            tokio::spawn(Self::follow(Arc::downgrade(self), Arc::clone(member)));
-            if member.server().listing().is_none() {
-                unknown.push(Arc::clone(member.server()));
-            }
-        }
+        self.follow_all();
+        let servers = self.members.values().map(|member| Arc::clone(member.server()));
+        let unknown: Vec<_> = servers.filter(|server| server.listing().is_none()).collect();
         tokio::spawn(async move {
             let starting = futures_util::stream::iter(unknown).for_each_concurrent(
                 STARTS_AT_ONCE,
@@ -237,6 +242,16 @@ impl Servers {
             alias: shown::line(alias),
             known: self.members.keys().map(ToString::to_string).collect(),
         })
+    }
+
+    /// Sees to it, once, that whatever servers list is registered.
+    fn follow_all(self: &Arc<Self>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        self.following.get_or_init(|| {
+            for member in self.members.values() {
+                runtime.spawn(Self::follow(Arc::downgrade(self), Arc::clone(member)));
+            }
+        });
     }
 
     /// Registers whatever a server lists, for as long as there is a host.

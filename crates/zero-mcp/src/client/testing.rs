@@ -21,7 +21,7 @@ use zero_sandbox::{StateDir, Workspace};
 
 use super::error::ServerError;
 use super::link::{Connector, Link, LinkError, Way, Witness};
-use super::{Pool, Servers, ServersConfig};
+use super::{Servers, ServersConfig};
 use crate::definition::{
     Alias, CALL_TIMEOUT, CALL_TIMEOUT_MAX, Launch, Reach, STARTUP_TIMEOUT, ServerDefinition,
 };
@@ -44,13 +44,9 @@ impl Transport<RoleClient> for Memory {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        loop {
-            let message = self.from_server.recv().await?;
-            match serde_json::from_value(message.clone()) {
-                Ok(message) => return Some(message),
-                Err(error) => panic!("{error}: {message}"),
-            }
-        }
+        let message = self.from_server.recv().await?;
+        let parsed = serde_json::from_value(message.clone());
+        Some(parsed.unwrap_or_else(|error| panic!("{error}: {message}")))
     }
 
     async fn close(&mut self) -> Result<(), LinkError> {
@@ -363,8 +359,34 @@ impl Bench {
         definitions: Vec<ServerDefinition>,
         change: impl FnOnce(&mut ServersConfig),
     ) -> Self {
+        let connector = Arc::new(FakeConnector(Arc::clone(&fake)));
+        let start = |config| Servers::with_connector(config, connector);
+        Self::assemble(temp, fake, definitions, change, start)
+    }
+
+    /// A host whose server is a script that runs.
+    pub(crate) fn of_script(script: &str) -> Self {
+        let temp = Arc::new(tempfile::tempdir().unwrap());
+        let mut own = definition("fake");
+        if let Reach::Command(launch) = &mut own.reach {
+            launch.command = "bash".to_owned();
+            launch.args = vec!["-c".to_owned(), script.to_owned()];
+            launch.folder = temp.path().join("work");
+        }
+        Self::assemble(temp, Arc::default(), vec![own], |_| {}, Servers::new)
+    }
+
+    fn assemble(
+        temp: Arc<tempfile::TempDir>,
+        fake: Arc<Fake>,
+        definitions: Vec<ServerDefinition>,
+        change: impl FnOnce(&mut ServersConfig),
+        start: impl FnOnce(ServersConfig) -> Arc<Servers>,
+    ) -> Self {
         let state = StateDir::new(temp.path().join("state"));
-        let workspace = Workspace::open(&[temp.path().to_owned()], None).unwrap();
+        let work = temp.path().join("work");
+        StateDir::new(&work).create().unwrap();
+        let workspace = Workspace::open(&[work], None).unwrap();
         let person = Arc::new(Person::default());
         let host = ToolHost::new(HostConfig {
             approver: Some(Arc::clone(&person) as Arc<dyn Approver>),
@@ -382,7 +404,7 @@ impl Bench {
             confined_by: String::new(),
         };
         change(&mut config);
-        let servers = Servers::with_connector(config, Arc::new(FakeConnector(Arc::clone(&fake))));
+        let servers = start(config);
         let session = host.open_session(SessionId::new("test").unwrap()).unwrap();
         Self { temp, fake, person, host, servers, session }
     }
