@@ -1,0 +1,221 @@
+//! What the official conformance suite wants to find behind a server, over our own stack.
+//!
+//! The suite measures a server by what it calls and reads there, so it needs tools, resources and
+//! prompts of certain names that do certain things. They are here, and here only: the product has
+//! none of them. `tests/interop/run` starts this with a port in `PORT` (any free one when absent),
+//! reads the address from the first line it prints, and lets the suite loose on it.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a fixture of the interop suite, not part of the product"
+)]
+#![expect(deprecated, reason = "the suite also asks for what the protocol is about to remove")]
+
+mod asking;
+mod catalogue;
+mod library;
+mod rounds;
+mod serve;
+mod tools;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, RequestStateCodec, ServerCapabilities,
+    ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams,
+};
+use rmcp::service::{RequestContext, SubscriptionContext, SubscriptionSink};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+/// How long a client may keep a list.
+const CACHE_TTL_MS: u64 = 60_000;
+/// Streams that may listen for changes at once.
+const LISTENERS_MAX: usize = 64;
+/// Resources that may be subscribed to at once.
+const SUBSCRIBED_MAX: usize = 64;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let port = std::env::var("PORT").map_or(Ok(0), |port| port.parse::<u16>())?;
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    serve::serve(listener, Fixture::new()?).await
+}
+
+/// The server under test. Clones share everything.
+#[derive(Clone)]
+struct Fixture {
+    seal: RequestStateCodec,
+    listeners: Arc<Mutex<BTreeMap<u64, SubscriptionSink>>>,
+    subscribed: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Fixture {
+    fn new() -> Result<Self, Box<dyn Error>> {
+        let key: Vec<u8> =
+            (0..RequestStateCodec::MIN_KEY_LENGTH).map(|_| fastrand::u8(..)).collect();
+        Ok(Self {
+            seal: RequestStateCodec::try_new(key)?,
+            listeners: Arc::default(),
+            subscribed: Arc::default(),
+        })
+    }
+
+    /// Everyone who listens for changes now.
+    fn listeners(&self) -> Vec<SubscriptionSink> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+impl ServerHandler for Fixture {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_resources_list_changed()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_completions()
+            .enable_logging()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("zero-conformance", env!("CARGO_PKG_VERSION")))
+            .with_instructions("What the conformance suite wants to find.")
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        catalogue::tools().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let list = ListToolsResult::with_all_items(catalogue::tools());
+        Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if request.name.starts_with(rounds::PREFIX) {
+            return rounds::call(&self.seal, &request, &cx.meta);
+        }
+        tools::call(self, request, cx).await
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let list = ListResourcesResult::with_all_items(library::resources());
+        Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let list = ListResourceTemplatesResult::with_all_items(library::templates());
+        Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let contents = library::read(&request.uri)?;
+        Ok(contents.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let list = ListPromptsResult::with_all_items(library::prompts());
+        Ok(list.with_ttl_ms(CACHE_TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        library::prompt(&request)
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        library::complete(&request)
+    }
+
+    async fn set_level(
+        &self,
+        _: SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        library::read(&request.uri)?;
+        let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
+        if subscribed.len() >= SUBSCRIBED_MAX {
+            return Err(ErrorData::internal_error("too many subscriptions", None));
+        }
+        subscribed.insert(request.uri);
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(requested.supported_by(&self.get_info().capabilities))
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let id = fastrand::u64(..);
+        {
+            let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+            if listeners.len() >= LISTENERS_MAX {
+                return Err(ErrorData::internal_error("too many listeners", None));
+            }
+            listeners.insert(id, subscription.sink().clone());
+        }
+        subscription.cancelled().await;
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        Ok(())
+    }
+}
