@@ -15,7 +15,6 @@ mod asking;
 mod catalogue;
 mod library;
 mod rounds;
-mod serve;
 mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +31,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, SubscriptionContext, SubscriptionSink};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use zero_mcp::server::{Access, HttpConfig, serve_handler_http};
 
 /// How long a client may keep a list.
 const CACHE_TTL_MS: u64 = 60_000;
@@ -45,7 +45,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::var("PORT").map_or(Ok(0), |port| port.parse::<u16>())?;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     println!("http://{}/mcp", listener.local_addr()?);
-    serve::serve(listener, Fixture::new()?).await
+    let fixture = Fixture::new()?;
+    let mut config = HttpConfig::new(listener, "");
+    config.access = Access::Anybody;
+    Ok(serve_handler_http(config, move || fixture.clone()).await?)
 }
 
 /// The server under test. Clones share everything.
