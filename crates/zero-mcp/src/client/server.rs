@@ -169,7 +169,7 @@ impl Server {
         self.take_down().await;
     }
 
-    /// Notes that a connection was found gone before anything was sent on it.
+    /// Notes that a connection was found gone, so that the next call starts the server again.
     pub(crate) async fn found_gone(&self, connection: &Arc<Connection>) {
         self.lost(connection).await;
     }

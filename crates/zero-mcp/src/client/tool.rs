@@ -210,6 +210,7 @@ impl Own {
                     match error.reason() {
                         Some(Reason::RemoteFailure) => server.answered(),
                         Some(Reason::Deadline) => server.left_unanswered(&connection).await,
+                        _ if !connection.is_open() => server.found_gone(&connection).await,
                         _ => {}
                     }
                     return Err(error);
