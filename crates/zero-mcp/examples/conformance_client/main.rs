@@ -1,32 +1,34 @@
 //! What the official conformance suite wants a client to do, over our own stack.
 //!
 //! The suite starts this once per scenario, with the address of a server of its own as the only
-//! argument, and watches what arrives there. Nearly all scenarios are served by one and the same
-//! behaviour: connect, log in if told to, list everything, use everything. So there is one, and
-//! the scenario says only what differs. The person who logs in and fills in forms is played here.
+//! argument, and watches what arrives there. Here that server is one of a host, as if it stood in
+//! settings: its tools are listed, registered and called the way all tools are. Nearly all scenarios
+//! are served by one and the same behaviour: connect, log in if told to, call every tool once. The
+//! person who allows, logs in and fills in forms is played here.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
     reason = "a fixture of the interop suite, not part of the product"
 )]
-#![expect(deprecated, reason = "the suite also asks for what the protocol is about to remove")]
 
+mod browser;
 mod person;
-mod reach;
-mod visit;
+mod world;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rmcp::model::JsonObject;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use crate::reach::Reach;
+use crate::world::World;
 
 /// The suite gives up on a client after 30 s, and then says less about why.
 const TIME_MAX: Duration = Duration::from_secs(25);
 /// How often a person is willing to log in at one server.
 const LOGINS_MAX: usize = 3;
+/// Tools that are called at most.
+const CALLS_MAX: usize = 64;
 
 /// What the suite says beside the address.
 #[derive(Default, Deserialize)]
@@ -41,15 +43,7 @@ struct Context {
 #[derive(Deserialize)]
 struct Call {
     name: String,
-    arguments: Option<JsonObject>,
-}
-
-/// Why a visit ended early.
-enum Stop {
-    /// The server wants somebody to log in; this is its challenge.
-    LoginWanted(String),
-    /// Anything else.
-    Failed(String),
+    arguments: Option<Map<String, Value>>,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -71,17 +65,45 @@ async fn run() -> Result<(), String> {
         Ok(text) => serde_json::from_str(&text).map_err(|error| format!("context: {error}"))?,
         Err(_) => Context::default(),
     };
-    let mut reach = Reach::new(&url, &context)?;
+    let world = World::new(&url, &context)?;
+    let mut visited = visit(&world, &scenario, &context).await;
     for _ in 0..LOGINS_MAX {
-        match visit::visit(&reach, &scenario, &context).await {
-            Ok(()) => return Ok(()),
-            Err(Stop::LoginWanted(challenge)) => reach.login(&challenge).await?,
-            Err(Stop::Failed(reason)) => return Err(reason),
+        match &visited {
+            Err(reason) if wants_login(reason) => world.login().await?,
+            _ => break,
         }
+        visited = visit(&world, &scenario, &context).await;
     }
-    match visit::visit(&reach, &scenario, &context).await {
-        Ok(()) => Ok(()),
-        Err(Stop::LoginWanted(_)) => Err(format!("still no access after {LOGINS_MAX} logins")),
-        Err(Stop::Failed(reason)) => Err(reason),
+    world.servers.stop().await;
+    visited
+}
+
+/// Connects, and calls what the scenario is about.
+async fn visit(world: &World, scenario: &str, context: &Context) -> Result<(), String> {
+    world.connect().await?;
+    let calls: Vec<(String, Map<String, Value>)> = if context.calls.is_empty() {
+        let tools = world.tools();
+        let seen = tools.first().map(|(_, schema)| schema.clone()).unwrap_or_default();
+        let arguments = |schema: &Value| match scenario {
+            // This one wants to be told what its schema looks like from here.
+            "json-schema-2020-12-preservation" => {
+                Map::from_iter([("schema".to_owned(), seen.clone())])
+            }
+            _ => person::arguments(schema),
+        };
+        tools.iter().map(|(name, schema)| (name.clone(), arguments(schema))).collect()
+    } else {
+        let named = context.calls.iter();
+        let arguments = |call: &Call| call.arguments.clone().unwrap_or_default();
+        named.map(|call| (world.name_of(&call.name), arguments(call))).collect()
+    };
+    for (name, arguments) in calls.into_iter().take(CALLS_MAX) {
+        world.call(&name, arguments).await?;
     }
+    Ok(())
+}
+
+/// Whether a failure says that a login would help.
+fn wants_login(reason: &str) -> bool {
+    reason.contains("run: zero mcp login")
 }

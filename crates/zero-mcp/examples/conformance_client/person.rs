@@ -1,78 +1,52 @@
-//! The person at the client, who accepts every form as it is, and the model, which is an echo.
+//! The person: allows every call, and accepts every form as it is.
 
-use rmcp::model::{
-    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
-    ElicitRequestParams, ElicitResult, ElicitationAction, Implementation, ProtocolVersion, Role,
-    SamplingMessage, SamplingMessageContentBlock,
-};
-use rmcp::service::RequestContext;
-use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::{Map, Value, json};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    Answer, Approver, Elicitation, ElicitationAnswer, Elicitor, Question, elicitation::Wanted,
+};
 
-/// Answers what a server asks.
+/// Answers what is asked.
 pub(crate) struct Person;
 
-impl ClientHandler for Person {
-    fn get_info(&self) -> ClientConfig {
-        let capabilities =
-            ClientCapabilities::builder().enable_elicitation().enable_sampling().build();
-        let me = Implementation::new("zero-conformance", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(capabilities, me).with_protocol_version(ProtocolVersion::V_2025_11_25)
+impl Approver for Person {
+    fn name(&self) -> &str {
+        "person"
     }
 
-    async fn create_elicitation(
-        &self,
-        request: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
-    ) -> Result<ElicitResult, ErrorData> {
-        let ElicitRequestParams::FormElicitationParams { requested_schema, .. } = request else {
-            return Ok(ElicitResult::new(ElicitationAction::Decline));
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::AllowOnce))
+    }
+}
+
+impl Elicitor for Person {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        let answer = match &elicitation.wanted {
+            Wanted::Form(schema) => ElicitationAnswer::Accept(filled_in(schema)),
+            Wanted::Visit(_) => ElicitationAnswer::Decline,
         };
-        let schema = serde_json::to_value(&requested_schema)
-            .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-        Ok(ElicitResult::new(ElicitationAction::Accept).with_content(filled_in(&schema)))
-    }
-
-    async fn create_message(
-        &self,
-        request: CreateMessageRequestParams,
-        _: RequestContext<RoleClient>,
-    ) -> Result<CreateMessageResult, ErrorData> {
-        let first = request.messages.first().and_then(|message| message.content.first());
-        let text = first.and_then(|block| block.as_text()).map_or("", |text| text.text.as_str());
-        let reply = SamplingMessageContentBlock::text(format!("You said: {text}"));
-        let message = SamplingMessage::new(Role::Assistant, reply);
-        Ok(CreateMessageResult::new(message, "echo".to_owned()).with_stop_reason("endTurn"))
+        Box::pin(std::future::ready(answer))
     }
 }
 
 /// The form with its defaults, and something that fits where a required field has none.
-fn filled_in(schema: &Value) -> Value {
-    let required = names(schema.get("required"));
-    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let content: Map<String, Value> = fields
-        .filter_map(|(name, field)| {
-            let given = field.get("default").filter(|value| !value.is_null()).cloned();
-            let value = given.or_else(|| required.contains(name).then(|| fitting(field)))?;
-            Some((name.clone(), value))
-        })
-        .collect();
-    Value::Object(content)
+fn filled_in(schema: &Value) -> Map<String, Value> {
+    fields(schema, |field, is_required| {
+        let given = field.get("default").filter(|value| !value.is_null()).cloned();
+        given.or_else(|| is_required.then(|| fitting(field)))
+    })
 }
 
 /// Arguments for a tool: something that fits for every one that is required.
-pub(crate) fn arguments(schema: &Map<String, Value>) -> Map<String, Value> {
-    let required = names(schema.get("required"));
-    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    properties
-        .filter(|(name, _)| required.contains(name))
-        .map(|(name, property)| (name.clone(), fitting(property)))
-        .collect()
+pub(crate) fn arguments(schema: &Value) -> Map<String, Value> {
+    fields(schema, |property, is_required| is_required.then(|| fitting(property)))
 }
 
-fn names(list: Option<&Value>) -> Vec<String> {
-    let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(Value::as_str).map(str::to_owned).collect()
+fn fields(schema: &Value, value: impl Fn(&Value, bool) -> Option<Value>) -> Map<String, Value> {
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|n| n == name));
+    let all = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    all.filter_map(|(name, field)| Some((name.clone(), value(field, is_required(name))?))).collect()
 }
 
 fn fitting(schema: &Value) -> Value {

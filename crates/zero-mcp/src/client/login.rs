@@ -303,23 +303,47 @@ struct Challenge {
     is_refusal: bool,
 }
 
-/// Asks the server something, to hear what login it wants.
+/// Asks the server something, to hear what login it wants. Some let anybody shake hands and want a
+/// login only after that, so they are asked in the way that has no handshake first.
 async fn challenge(web: &LoginWeb, url: &Url) -> Result<Challenge, LoginError> {
-    const HEADER_BYTES_MAX: usize = 8 * 1024;
-    let body = serde_json::json!({
+    let ours = serde_json::json!({"name": "zero", "version": env!("CARGO_PKG_VERSION")});
+    let alone = serde_json::json!({
+        "jsonrpc": "2.0",
+        "id": 0,
+        "method": "server/discover",
+        "params": {"_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": ours,
+        }},
+    });
+    let challenge = ask(web, url, "2026-07-28", &alone).await?;
+    if challenge.is_refusal {
+        return Ok(challenge);
+    }
+    let handshake = serde_json::json!({
         "jsonrpc": "2.0",
         "id": 0,
         "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "zero", "version": env!("CARGO_PKG_VERSION")},
-        },
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": ours},
     });
+    ask(web, url, "2025-11-25", &handshake).await
+}
+
+async fn ask(
+    web: &LoginWeb,
+    url: &Url,
+    version: &str,
+    message: &serde_json::Value,
+) -> Result<Challenge, LoginError> {
+    const HEADER_BYTES_MAX: usize = 8 * 1024;
+    let method = message["method"].as_str().unwrap_or_default();
     let question = http::Request::post(url.as_str())
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")
-        .body(body.to_string().into_bytes())
+        .header("mcp-protocol-version", version)
+        .header("mcp-method", method)
+        .body(message.to_string().into_bytes())
         .map_err(|_| LoginError::BadAuthorizationUrl)?;
     let head = web.head(question, Redirects::SameOrigin).await?;
     let header = head.headers.get("www-authenticate").and_then(|header| header.to_str().ok());
