@@ -19,7 +19,10 @@ use zero_runtime::{
 };
 use zero_sandbox::{StateDir, Workspace};
 
+use super::connector::Web;
+use super::credentials::NoCredentials;
 use super::error::ServerError;
+use super::http::NetworkGuard;
 use super::link::{Connector, Link, LinkError, Way, Witness};
 use super::{Servers, ServersConfig};
 use crate::definition::{
@@ -395,6 +398,10 @@ impl Bench {
         });
         let mut config = ServersConfig {
             services: host.services(),
+            web: Web {
+                guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
+                credentials: Arc::new(NoCredentials),
+            },
             registry: Arc::clone(host.registry()),
             state,
             definitions,
