@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn a_bug_is_told_in_one_line() {
-        let config = Config::default();
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config::for_test(folder.path());
         let app = App { config, terminal: Terminal::for_test(), tools: || panic!("a bug") };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
         assert_eq!(exit, Exit::Error);
