@@ -86,8 +86,11 @@ impl Connection {
         let connection = match opening.await {
             // A server behind HTTP that knows only the older way may refuse the first question in
             // any way it likes, and the transport ends with that. It has no process to start twice.
-            Err(_) if !on_pipes && asking != Asking::Legacy && Instant::now() < deadline => {
-                Self::agree(connector, definition, Asking::Legacy, elicits, deadline).await
+            Err(first) if !on_pipes && asking != Asking::Legacy && Instant::now() < deadline => {
+                let older = Self::agree(connector, definition, Asking::Legacy, elicits, deadline);
+                // What has nothing to do with the question, such as a login that is wanted, is what
+                // there is to tell.
+                older.await.map_err(|second| if first.is_settled() { first } else { second })
             }
             opened => opened,
         };
@@ -308,6 +311,13 @@ impl Connection {
 enum Opening {
     Late(ServerError),
     Failed(ServerError),
+}
+
+impl Opening {
+    /// Whether it has nothing to do with how the server was asked.
+    fn is_settled(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is_settled)
+    }
 }
 
 fn unlisted(error: &ServiceError) -> ServerError {

@@ -21,6 +21,9 @@ pub struct ServerError {
     /// The end of what it wrote to its error output. Text of somebody nobody vouches for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
+    /// Whether it has nothing to do with how the server was asked.
+    #[serde(skip)]
+    pub(crate) is_settled: bool,
 }
 
 impl ServerError {

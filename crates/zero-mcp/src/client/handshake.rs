@@ -154,7 +154,10 @@ impl Talk<'_> {
 
     async fn send(&mut self, message: ClientJsonRpcMessage) -> Result<(), ServerError> {
         let sent = self.link.send(message).await;
-        sent.map_err(|error| ServerError::new(format!("it could not be talked to: {error}")))
+        sent.map_err(|error| ServerError {
+            is_settled: error.is_settled,
+            ..ServerError::new(format!("it could not be talked to: {error}"))
+        })
     }
 
     /// Takes one message; the first that settles everything ends the talk.

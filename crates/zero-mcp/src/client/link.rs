@@ -65,8 +65,18 @@ pub(crate) struct Link(Box<dyn AnyTransport>);
 
 /// What a transport failed with.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct LinkError(pub(crate) String);
+#[error("{words}")]
+pub(crate) struct LinkError {
+    pub(crate) words: String,
+    /// Whether asking in another way would change nothing.
+    pub(crate) is_settled: bool,
+}
+
+impl LinkError {
+    pub(crate) fn new(words: impl Into<String>) -> Self {
+        Self { words: words.into(), is_settled: false }
+    }
+}
 
 impl Link {
     pub(crate) fn new(transport: impl Transport<RoleClient> + 'static) -> Self {
@@ -128,7 +138,7 @@ impl<T: Transport<RoleClient>> AnyTransport for T {
 fn explained(error: &(dyn std::error::Error + 'static)) -> LinkError {
     // What we know of it says more than what the SDK makes of that.
     if let Some(known) = http_error(error) {
-        return LinkError(known.to_string());
+        return LinkError { words: known.to_string(), is_settled: known.is_settled() };
     }
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -140,5 +150,5 @@ fn explained(error: &(dyn std::error::Error + 'static)) -> LinkError {
         }
         cause = inner.source();
     }
-    LinkError(text)
+    LinkError::new(text)
 }

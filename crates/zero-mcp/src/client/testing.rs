@@ -43,7 +43,7 @@ impl Transport<RoleClient> for Memory {
         item: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), LinkError>> + Send + 'static {
         let (to_server, item) = (self.to_server.clone(), serde_json::to_value(item).unwrap());
-        async move { to_server.send(item).await.map_err(|_| LinkError("gone".into())) }
+        async move { to_server.send(item).await.map_err(|_| LinkError::new("gone")) }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {

@@ -118,6 +118,30 @@ pub enum HttpError {
     Credentials(#[from] CredentialError),
 }
 
+impl HttpError {
+    /// Whether it has nothing to do with what was said, so that saying it otherwise changes nothing.
+    pub(crate) fn is_settled(&self) -> bool {
+        match self {
+            Self::Refused(_)
+            | Self::Settings(_)
+            | Self::Connect { .. }
+            | Self::Redirect { .. }
+            | Self::LoginNeeded { .. }
+            | Self::LoginEnded { .. }
+            | Self::HeaderRefused
+            | Self::ScopeNeeded { .. }
+            | Self::ScopeUseless { .. }
+            | Self::Renewal { .. }
+            | Self::Credentials(_) => true,
+            Self::TimedOut { .. }
+            | Self::TooLarge { .. }
+            | Self::Status { .. }
+            | Self::Unusable { .. }
+            | Self::Broken { .. } => false,
+        }
+    }
+}
+
 impl From<HttpError> for StreamableHttpError<HttpError> {
     fn from(error: HttpError) -> Self {
         Self::Client(error)
