@@ -21,13 +21,31 @@ pub const DEPTH_MAX: usize = 64;
 /// Largest whole number that survives every JSON reader: 2^53 - 1.
 pub(crate) const WHOLE_MAX: u64 = 9_007_199_254_740_991;
 
-/// The JSON Schema 2020-12 of a type, as small as it can be: models pay for every word of it.
+/// The JSON Schema 2020-12 of what a type is read from, as small as it can be: models pay for every
+/// word of it.
 pub fn of<T: JsonSchema>() -> Value {
-    let mut settings = SchemaSettings::draft2020_12();
+    generated::<T>(SchemaSettings::draft2020_12(), Nulls::Dropped)
+}
+
+/// The same of what a type is written as: a field that is left out when empty is not promised.
+pub fn of_output<T: JsonSchema>() -> Value {
+    generated::<T>(SchemaSettings::draft2020_12().for_serialize(), Nulls::OfAbsent)
+}
+
+/// What becomes of the `null` that an optional field may be.
+#[derive(Clone, Copy)]
+enum Nulls {
+    /// It goes: to leave the field out says the same.
+    Dropped,
+    /// It goes where the field is left out instead, and stays where it comes.
+    OfAbsent,
+}
+
+fn generated<T: JsonSchema>(mut settings: SchemaSettings, nulls: Nulls) -> Value {
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    trim(&mut schema);
+    trim(&mut schema, nulls);
     schema
 }
 
@@ -37,8 +55,8 @@ pub fn take_description(schema: &mut Value) -> String {
     description.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Drops what only a Rust reader needs, and the `null` of optional fields: absent says the same.
-fn trim(schema: &mut Value) {
+/// Drops what only a Rust reader needs.
+fn trim(schema: &mut Value, nulls: Nulls) {
     match schema {
         Value::Object(object) => {
             object.shift_remove("title");
@@ -46,19 +64,39 @@ fn trim(schema: &mut Value) {
             if object.get("default").is_some_and(Value::is_null) {
                 object.shift_remove("default");
             }
-            if let Some(Value::Array(types)) = object.get_mut("type") {
-                types.retain(|name| name != "null");
-                if let [only] = &types[..] {
-                    let only = only.clone();
-                    object.insert("type".to_owned(), only);
-                }
+            match nulls {
+                Nulls::Dropped => drop_null(object),
+                Nulls::OfAbsent => drop_null_of_absent(object),
             }
-            unwrap_nullable(object);
             list_constants(object);
-            object.values_mut().for_each(trim);
+            object.values_mut().for_each(|value| trim(value, nulls));
         }
-        Value::Array(items) => items.iter_mut().for_each(trim),
+        Value::Array(items) => items.iter_mut().for_each(|item| trim(item, nulls)),
         _ => {}
+    }
+}
+
+/// `type: [X, null]` is how an optional field comes out; it becomes X.
+fn drop_null(object: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = &types[..] {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    unwrap_nullable(object);
+}
+
+fn drop_null_of_absent(object: &mut Map<String, Value>) {
+    let required = object.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(Value::Object(properties)) = object.get_mut("properties") else { return };
+    for (name, property) in properties {
+        if !required.iter().any(|required| required == name.as_str())
+            && let Value::Object(property) = property
+        {
+            drop_null(property);
+        }
     }
 }
 
@@ -410,6 +448,25 @@ mod tests {
             ],
         );
         check(json!([1]), &["the input: expected an object, found an array of 1"]);
+    }
+
+    #[test]
+    fn a_result_promises_only_what_always_comes() {
+        #[derive(serde::Serialize, JsonSchema)]
+        struct Output {
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            notes: Vec<String>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            code: Option<String>,
+            next: Option<String>,
+            text: String,
+        }
+        let output = Output { notes: vec![], code: None, next: None, text: String::new() };
+        let (schema, written) = (of_output::<Output>(), serde_json::to_value(output).unwrap());
+        assert!(jsonschema::is_valid(&schema, &written), "{schema} {written}");
+        assert_eq!(schema["required"], json!(["next", "text"]));
+        assert_eq!(schema["properties"]["code"], json!({"type": "string"}));
+        assert_eq!(schema["properties"]["next"], json!({"type": ["string", "null"]}));
     }
 
     #[test]

@@ -232,7 +232,7 @@ pub fn erase<T: Tool>(tool: T) -> Arc<dyn AnyTool> {
         display_name: about.display_name.to_owned(),
         description,
         input_schema,
-        output_schema: schema::of::<T::Output>(),
+        output_schema: schema::of_output::<T::Output>(),
         category: about.category,
         kind: about.kind,
         risk: about.risk,
