@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import mcp_types as types
 from mcp import Client, StdioServerParameters
 
 ZERO = os.environ["ZERO"]
@@ -36,8 +37,10 @@ def check(what, holds, why=""):
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="zero-interop-") as place:
-        world = World(Path(place))
+    # What is outside lies beside the programs, where servers can look and must not write.
+    with (tempfile.TemporaryDirectory(prefix="zero-interop-") as place,
+          tempfile.TemporaryDirectory(prefix="outside-", dir=CACHE) as outside):
+        world = World(Path(place), Path(outside))
         try:
             by_commands(world)
         except Exception as error:  # noqa: BLE001 - the other half is looked at all the same
@@ -59,12 +62,12 @@ def causes(error):
 class World:
     """A home, a folder to work in, one outside it, and settings that name the servers."""
 
-    def __init__(self, place):
-        self.home, self.folder, self.outside = place / "home", place / "work", place / "outside"
-        for folder in [self.home, self.folder, self.outside]:
-            folder.mkdir()
+    def __init__(self, place, outside):
+        self.home, self.folder, self.outside = place / "home", place / "work", outside
+        settings = self.home / ".config/zero/settings.json"
+        for folder in [settings.parent, self.folder]:
+            folder.mkdir(parents=True)
         (self.outside / "there.txt").write_text("outside\n")
-        self.settings = place / "settings.json"
         everything = {
             "command": str(NODE),
             "args": [str(PACKAGES / "server-everything/dist/index.js"), "stdio"],
@@ -80,7 +83,7 @@ class World:
             "args": [str(PACKAGES / "server-filesystem/dist/index.js"), str(self.outside)],
             "includeTools": ["write_file", "read_text_file"],
         }
-        self.settings.write_text(json.dumps(
+        settings.write_text(json.dumps(
             {"mcpServers": {"everything": everything, "files": files, "wide": wide}}))
 
     def environment(self):
@@ -88,8 +91,7 @@ class World:
 
     def zero(self, *arguments):
         """Runs a command of zero and returns what it printed."""
-        command = [ZERO, *arguments, "--settings", str(self.settings)]
-        return subprocess.run(command, cwd=self.folder, env=self.environment(), text=True,
+        return subprocess.run([ZERO, *arguments], cwd=self.folder, env=self.environment(), text=True,
                               capture_output=True, timeout=STEP_TIME_MAX)
 
 
@@ -127,10 +129,17 @@ def by_commands(world):
 async def by_client(world):
     zero = StdioServerParameters(
         command=ZERO, env=world.environment(), cwd=str(world.folder),
-        args=["mcp", "--yes", "--workspace", str(world.folder), "--settings", str(world.settings)])
-    async with Client(zero, mode="auto", cache=None) as client:
+        args=["mcp", "--yes", "--workspace", str(world.folder)])
+    asked = []
+
+    async def person(_context, params):
+        asked.append(params.message)
+        return types.ElicitResult(action="decline")
+
+    async with Client(zero, mode="auto", cache=None, elicitation_callback=person) as client:
         await until_listed(client, {"everything__echo", "files__write_file", "wide__write_file"})
         await calls(client)
+        await question(client, asked)
         await progress(client)
         await cancel(client, world)
         await crash(client, world)
@@ -162,6 +171,13 @@ async def calls(client):
     seen = text(result)
     check("the server's environment has what the settings give and no secret of ours",
           "by the settings" in seen and SECRET not in seen, seen)
+
+
+async def question(client, asked):
+    result = await client.call_tool("everything__trigger-elicitation-request", {})
+    check("a question of the server reaches the person, with who asks",
+          len(asked) == 1 and "everything" in asked[0], str(asked))
+    check("and their no reaches the server", "declined" in text(result).lower(), text(result))
 
 
 async def progress(client):
@@ -232,7 +248,7 @@ async def files(client, world):
     check("filesystem: the server refuses what is outside its folder", result.is_error, text(result))
     result = await client.call_tool("wide__write_file", {"path": str(outside), "content": "made\n"})
     check("filesystem: the sandbox refuses what the server would do",
-          result.is_error and not outside.exists(), text(result))
+          result.is_error and "EROFS" in text(result) and not outside.exists(), text(result))
 
 
 def processes_of(world):
