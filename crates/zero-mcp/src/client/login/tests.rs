@@ -9,14 +9,15 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use zero_runtime::{Internet, RiskPolicy};
-use zero_sandbox::StateDir;
+use zero_runtime::{HostConfig, Internet, RiskPolicy, ToolHost};
+use zero_sandbox::{StateDir, Workspace};
 
 use super::*;
 use crate::client::credentials::{CredentialVault, SecretStore, SecretStoreError};
 use crate::client::http::tests::servers::{Raw, Seen, json_body, status, usual};
 use crate::client::http::{connect, http_error};
-use crate::definition::Login;
+use crate::client::{ServerStatus, Servers, ServersConfig, Web};
+use crate::definition::{Login, Reach, ServerDefinition};
 use crate::wire::Troubles;
 
 /// What an issuer does.
@@ -34,6 +35,16 @@ struct Issuer {
     access: String,
     /// What a call needs beside the token.
     scope_needed: Option<&'static str>,
+    /// What becomes of a handshake without a token.
+    handshake: Handshake,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Handshake {
+    #[default]
+    WantsLogin,
+    Open,
+    Unknown,
 }
 
 impl Issuer {
@@ -79,6 +90,11 @@ impl Issuer {
     fn mcp(&self, request: &Seen) -> Vec<u8> {
         let origin = &self.origin;
         let bearer = format!("Bearer {}", self.access);
+        match (request.method().as_str(), self.handshake) {
+            ("initialize", Handshake::Open) => return usual(request),
+            ("initialize", Handshake::Unknown) => return status("400 Bad Request", ""),
+            _ => {}
+        }
         if self.access.is_empty() || request.header("authorization") != Some(bearer) {
             return status(
                 "401 Unauthorized",
@@ -303,6 +319,30 @@ impl World {
         }
     }
 
+    /// How the server stands after a host tried to use it.
+    async fn status(&self) -> ServerStatus {
+        let state = StateDir::new(self.folder.path().join("state"));
+        let workspace = Workspace::open(&[self.folder.path().to_owned()], None).unwrap();
+        let host = ToolHost::new(HostConfig::new(workspace, state.clone()));
+        let definition = ServerDefinition {
+            reach: Reach::Http(self.endpoint.clone()),
+            ..crate::client::testing::definition("test")
+        };
+        let credentials = Arc::new(self.vault.clone());
+        let servers = Servers::new(ServersConfig {
+            services: host.services(),
+            registry: Arc::clone(host.registry()),
+            state,
+            definitions: vec![definition],
+            schema_tokens_max: crate::client::SCHEMA_TOKENS_MAX,
+            elicitor: None,
+            web: Web { guard: self.guard.clone(), credentials },
+            pool: Arc::default(),
+            confined_by: String::new(),
+        });
+        servers.reconnect("test").await.unwrap()
+    }
+
     fn given(&self) -> usize {
         self.issuer.lock().unwrap().tokens_given
     }
@@ -329,6 +369,22 @@ async fn a_login_is_made_used_and_taken_back() {
         assert!(world.call().await.contains("zero mcp login test"));
         let again = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
         assert_eq!(again, LoggedOut::NotLoggedIn);
+    }
+}
+
+#[tokio::test]
+async fn one_that_shakes_hands_with_anybody_is_still_asked_what_login_it_wants() {
+    let world = World::new(Issuer { handshake: Handshake::Open, ..registering() }).await;
+    assert_eq!(world.log_in(Browser::Honest).await.unwrap().scopes, ["read"]);
+}
+
+#[tokio::test]
+async fn that_a_login_is_wanted_is_told_whatever_becomes_of_the_older_question() {
+    for handshake in [Handshake::WantsLogin, Handshake::Open, Handshake::Unknown] {
+        let world = World::new(Issuer { handshake, ..registering() }).await;
+        let status = world.status().await;
+        let error = status.last_error.unwrap().message;
+        assert!(error.contains("run: zero mcp login test"), "{error}");
     }
 }
 
