@@ -1,3 +1,5 @@
+//! Real programs as servers: how they start, what they say at the end, and that nothing of them stays.
+
 use std::time::Instant;
 
 use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};

@@ -1,3 +1,5 @@
+//! Forms of servers at a terminal: what a person sees, types and sends, and what they never do.
+
 use serde_json::json;
 
 use super::*;

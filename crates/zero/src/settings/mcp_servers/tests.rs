@@ -1,3 +1,5 @@
+//! Servers as people and other programs write them, as rows: what comes of each, and where it is told.
+
 use std::path::Path;
 use std::time::Duration;
 
