@@ -218,11 +218,11 @@ impl Servers {
         Ok(member.status())
     }
 
-    /// Takes what a server says of its tools now as approved, as if each had been called and
-    /// allowed. Gives back how many there are.
-    pub fn approve(&self, alias: &str) -> Result<usize, ServerError> {
+    /// Takes what a server says of these tools now as approved, as if each had been called and
+    /// allowed. They are meant by their names here.
+    pub fn approve(&self, alias: &str, tools: &[&str]) -> Result<(), ServerError> {
         let member = self.member(alias).map_err(|error| ServerError::new(error.to_string()))?;
-        member.approve()
+        member.approve(tools)
     }
 
     /// Ends the use of all servers; those that nobody else uses are stopped. Their tools go.

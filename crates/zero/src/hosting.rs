@@ -17,8 +17,13 @@ use crate::trust::TrustStore;
 
 impl App {
     /// The tools as a dialect offers them: zero's own, in the order zero brings them whatever they
-    /// are called, and those that others bring here as far as they are known. Starts nothing.
-    pub(crate) fn offered(&self, dialect: DialectName) -> anyhow::Result<Vec<Offered>> {
+    /// are called, and those that others bring here as far as they are known. Starts nothing. One
+    /// that somebody `asks_for` by name is among them also where it would have to be searched for.
+    pub(crate) fn offered(
+        &self,
+        dialect: DialectName,
+        asks_for: Option<&str>,
+    ) -> anyhow::Result<Vec<Offered>> {
         let registry = match self.known_tools() {
             Ok(registry) => registry,
             Err(error) => {
@@ -29,6 +34,9 @@ impl App {
                 Arc::new(registry)
             }
         };
+        if let Some(Ok(name)) = asks_for.map(ToolName::new) {
+            registry.reveal(&[name]);
+        }
         let mut offered = Dialect::new(dialect).offered(&registry);
         zero_mcp::server::in_order(&mut offered, &self.tool_order());
         Ok(offered)

@@ -122,12 +122,12 @@ impl Member {
         held.homeless = homeless.iter().map(|tool| taken(&tool.spec().name)).collect();
     }
 
-    /// Takes what the server says of its tools now as approved.
-    pub(crate) fn approve(&self) -> Result<usize, ServerError> {
+    /// Takes what the server says of these tools now as approved.
+    pub(crate) fn approve(&self, names: &[&str]) -> Result<(), ServerError> {
         let held = self.held();
-        let tools = held.tools.iter().map(|tool| (tool.own_name(), tool.hash()));
-        self.origin.pins.pin(tools).map_err(|error| ServerError::new(error.to_string()))?;
-        Ok(held.tools.len())
+        let tools = held.tools.iter().filter(|tool| names.contains(&tool.spec().name.as_str()));
+        let pins = tools.map(|tool| (tool.own_name(), tool.hash()));
+        self.origin.pins.pin(pins).map_err(|error| ServerError::new(error.to_string()))
     }
 
     /// How it stands.

@@ -94,6 +94,7 @@ impl Process {
             Arc::clone(&process.service),
             Arc::clone(&process.exit),
             process.ended.clone(),
+            process.drained.clone(),
         ));
         Ok((process, lines))
     }
@@ -206,8 +207,15 @@ fn receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
     pipe::Receiver::from_owned_fd(fd).map_err(|error| format!("its output is no pipe: {error}"))
 }
 
-async fn watch(service: Arc<Service>, exit: Arc<OnceLock<Exit>>, ended: CancellationToken) {
+async fn watch(
+    service: Arc<Service>,
+    exit: Arc<OnceLock<Exit>>,
+    ended: CancellationToken,
+    drained: CancellationToken,
+) {
     let how = service.ended().await;
+    // Whoever learns that it ended wants to know what it said last.
+    let _ = tokio::time::timeout(LAST_WORDS_MAX, drained.cancelled()).await;
     let _ = exit.set(Exit { code: how.exit_code, signal: how.signal });
     ended.cancel();
 }

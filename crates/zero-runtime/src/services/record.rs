@@ -5,6 +5,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use serde_json::json;
 use zero_core::{ByteSize, CallId, ToolError};
+use zero_policy::Verdict;
 use zero_sandbox::Workspace;
 use zero_sandbox::running::{Ended, Why};
 
@@ -44,8 +45,12 @@ impl Record {
         &self.call
     }
 
+    /// Notes how it was judged. What would have to be asked, settings have answered.
     pub(super) fn judged(&mut self, decision: &Decision) {
-        ledger::judged(&mut self.row, decision);
+        let noted = ledger::judged(&mut self.row, decision);
+        if decision.verdict == Verdict::Ask {
+            noted.answered = Some("settings: allow".to_owned());
+        }
     }
 
     /// Writes that it did not start.

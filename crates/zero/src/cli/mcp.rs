@@ -139,8 +139,9 @@ pub struct McpReconnectArgs {
 /// `zero mcp approve`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A tool whose description or parameters changed since it was last approved is asked about on each
-call, whatever the rules allow. This command shows what changed, and asks whether that is fine.
+    after_help = "A tool whose definition changed since a call of it was allowed is asked about, whatever the rules
+allow. This command lists such tools, and asks whether they may be taken as they are now; a yes to
+the question about a call does the same. `zero tools show NAME` has what a tool says of itself.
 
 Examples:
   zero mcp approve github
@@ -151,7 +152,7 @@ Exit codes: 0 approved, or nothing changed; 1 it failed; 2 wrong usage; 3 not ap
 pub struct McpApproveArgs {
     /// The server
     pub alias: String,
-    /// The tool, by the server's own name for it [default: all that changed]
+    /// The tool, by its name here or the server's own [default: all that changed]
     pub tool: Option<String>,
     /// Approve without being asked
     #[arg(long)]

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::terminal::{Cell, STRONG, Stream, Table};
 
 pub(super) fn run(app: &App, args: &ListArgs) -> anyhow::Result<Exit> {
-    let tools = app.offered(args.dialect)?;
+    let tools = app.offered(args.dialect, None)?;
     let out = &app.terminal.out;
     match if args.json { ListFormat::Json } else { args.format } {
         ListFormat::Table => out.write(&table(&tools, out))?,

@@ -18,7 +18,7 @@ use crate::exit::{Exit, UsageError};
 use crate::terminal::{Cell, FAINT, STRONG, Stream, Table, escape_line};
 
 pub(super) fn run(app: &App, args: &ShowArgs) -> anyhow::Result<Exit> {
-    let offered = app.offered(args.dialect)?;
+    let offered = app.offered(args.dialect, Some(&args.name))?;
     let Some(tool) = offered.iter().find(|tool| tool.name == args.name) else {
         return Err(unknown(args, &offered).into());
     };
@@ -204,7 +204,7 @@ mod tests {
         let config = Config::for_test(folder.path());
         let app = App { config, terminal: Terminal::for_test(), tools: zero_tools::builtin };
         for dialect in DialectName::ALL {
-            for tool in app.offered(dialect).unwrap() {
+            for tool in app.offered(dialect, None).unwrap() {
                 let line = example(dialect, &tool).unwrap_or_else(|| panic!("no {}", tool.name));
                 assert!(page(&app.terminal.out, dialect, &tool).ends_with(&format!("{line}\n")));
                 let (before, rest) = line.split_once(" '").unwrap();

@@ -1,7 +1,7 @@
 //! `zero mcp reconnect` and `approve`: one server, by its name.
 
 use anyhow::Context;
-use zero_mcp::client::ServerState;
+use zero_mcp::client::{ServerState, ToolStatus};
 
 use super::known::Known;
 use crate::App;
@@ -41,24 +41,27 @@ pub(super) fn approve(app: &App, args: &McpApproveArgs) -> anyhow::Result<Exit> 
     known.with(app, async |servers| {
         servers.ready(&alias).await.with_context(|| format!("server `{alias}`"))?;
         let all = servers.status();
-        let tools = all.iter().filter(|status| status.alias == alias).flat_map(|one| &one.tools);
+        let tools: Vec<&ToolStatus> = all
+            .iter()
+            .filter(|status| status.alias == alias)
+            .flat_map(|one| &one.tools)
+            .filter(|tool| args.tool.as_ref().is_none_or(|meant| is_called(tool, meant)))
+            .collect();
+        if let (Some(meant), []) = (&args.tool, &tools[..]) {
+            let what = format!("server `{alias}` has no tool `{meant}`; see `zero mcp status {alias}`");
+            return Err(UsageError(what).into());
+        }
         let changed: Vec<&str> =
-            tools.filter(|tool| tool.changed).map(|tool| tool.own_name.as_str()).collect();
+            tools.iter().filter(|tool| tool.changed).map(|tool| tool.name.as_str()).collect();
         let terminal = &app.terminal;
         if changed.is_empty() {
-            terminal.out.write(&format!("nothing changed in the tools of `{alias}`\n"))?;
+            let what = args.tool.as_ref().map_or("the tools", |meant| meant);
+            terminal.out.write(&format!("nothing changed in {} of `{alias}`\n", escape_line(what)))?;
             return Ok(Exit::Ok);
-        }
-        if let Some(tool) = args.tool.as_deref().filter(|tool| changed != [*tool]) {
-            return Err(UsageError(format!(
-                "`{tool}` is not the one that changed; these did, and are approved together: {}",
-                changed.join(", ")
-            ))
-            .into());
         }
         let list: String =
             changed.iter().map(|name| format!("  {}\n", escape_line(name))).collect();
-        let text = format!("changed since they were approved, of `{alias}`:\n{list}");
+        let text = format!("changed since they were approved; `zero tools show NAME` has what they say now:\n{list}");
         if !args.yes {
             let Some(answers) = terminal.answers() else {
                 terminal.out.write(&text)?;
@@ -71,8 +74,13 @@ pub(super) fn approve(app: &App, args: &McpApproveArgs) -> anyhow::Result<Exit> 
                 return Ok(Exit::Denied);
             }
         }
-        servers.approve(&alias)?;
-        terminal.out.write(&format!("approved the tools of `{alias}` as they are now\n"))?;
+        servers.approve(&alias, &changed)?;
+        terminal.out.write(&format!("approved as they are now: {}\n", changed.join(", ")))?;
         Ok(Exit::Ok)
     })
+}
+
+/// Whether a tool is meant, by its name here or by the server's own.
+fn is_called(tool: &ToolStatus, name: &str) -> bool {
+    tool.name == name || tool.own_name == name
 }

@@ -98,12 +98,6 @@ fn tell(app: &App, status: &ServerStatus) {
     let name = &status.alias;
     if let Some(error) = &status.last_error {
         let mut text = format!("server `{name}`: {}", error.message);
-        if let Some(code) = error.exit_code {
-            text.push_str(&format!("; exit code {code}"));
-        }
-        if let Some(signal) = error.signal {
-            text.push_str(&format!("; ended by signal {signal}"));
-        }
         for line in error.stderr_tail.lines() {
             text.push_str(&format!("\n  | {line}"));
         }
