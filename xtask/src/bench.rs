@@ -5,6 +5,7 @@
 //! same things: a fast wrong answer is no answer.
 
 mod machine;
+mod mcp;
 mod peak;
 mod policy;
 mod rows;
@@ -38,6 +39,9 @@ struct Bench {
     noop: PathBuf,
     decide: PathBuf,
     spawn_cost: PathBuf,
+    call_cost: PathBuf,
+    /// An MCP server that does as it is told.
+    other_server: PathBuf,
     tree: PathBuf,
     large_file: PathBuf,
     /// zero's own state during the measurements, so that nobody's audit log is touched.
@@ -70,6 +74,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     rows::measure(&bench, &mut table)?;
     policy::measure(&bench, &mut table)?;
     sandbox::measure(&bench, &mut table)?;
+    mcp::measure(&bench, &mut table)?;
     print!("{}", table.for_terminal());
     if write {
         table.write_into(&repository::root().join("docs/performance.md"), &machine::facts()?)?;
@@ -84,6 +89,8 @@ impl Bench {
         build(&["build", "--release", "--package", "zero-runtime", "--example", "noop_path"])?;
         build(&["build", "--release", "--package", "zero-policy", "--example", "decide"])?;
         build(&["build", "--release", "--package", "zero-sandbox", "--example", "spawn_cost"])?;
+        let mcp_examples = ["--example", "call_cost", "--example", "hostile_server"];
+        build(&[&["build", "--release", "--package", "zero-mcp"][..], &mcp_examples].concat())?;
         let target = Metadata::load()?.target_directory;
         let tree = target.join("bench-tree");
         let large_file = target.join("bench-large").join("lines.txt");
@@ -98,7 +105,20 @@ impl Bench {
         let (zero, noop) = (release.join("zero"), release.join("examples/noop_path"));
         let decide = release.join("examples/decide");
         let spawn_cost = release.join("examples/spawn_cost");
-        Ok(Self { zero, noop, decide, spawn_cost, tree, large_file, state, runs })
+        let call_cost = release.join("examples/call_cost");
+        let other_server = release.join("examples/hostile_server");
+        Ok(Self {
+            zero,
+            noop,
+            decide,
+            spawn_cost,
+            call_cost,
+            other_server,
+            tree,
+            large_file,
+            state,
+            runs,
+        })
     }
 
     /// A call of one of zero's tools on the tree.

@@ -1,18 +1,41 @@
 //! The most memory a process ever held.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 const POLL: Duration = Duration::from_millis(1);
+const NEEDS_LINUX: &str =
+    "this system does not say how much memory a process held; the figure needs Linux";
 
 /// Runs a command and returns the most memory it ever held, in bytes.
 ///
 /// The kernel keeps that figure for each process (`VmHWM`) and forgets it when the process is
 /// collected, so it is read again and again until the process has ended. It only ever grows: what is
 /// missed is at most what was added in the last millisecond.
-pub(super) fn resident_bytes(mut command: Command) -> Result<u64> {
+pub(super) fn resident_bytes(command: Command) -> Result<u64> {
+    let name = format!("{command:?}");
+    let (peak, status) = watched(command)?;
+    ensure!(status.success(), "{name} ended with {status}");
+    Ok(peak)
+}
+
+/// The same of a command that is meant to fail.
+pub(super) fn resident_bytes_of_failure(command: Command) -> Result<u64> {
+    let name = format!("{command:?}");
+    let (peak, status) = watched(command)?;
+    ensure!(status.code() == Some(1), "{name} ended with {status}");
+    Ok(peak)
+}
+
+/// The most memory a process held that still runs, in bytes.
+pub(super) fn of_process(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+    status.ok().as_deref().and_then(high_water_bytes).context(NEEDS_LINUX)
+}
+
+fn watched(mut command: Command) -> Result<(u64, ExitStatus)> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -30,12 +53,8 @@ pub(super) fn resident_bytes(mut command: Command) -> Result<u64> {
         }
         std::thread::sleep(POLL);
     };
-    ensure!(status.success(), "{command:?} ended with {status}");
-    ensure!(
-        peak > 0,
-        "this system does not say how much memory a process held; the figure needs Linux"
-    );
-    Ok(peak)
+    ensure!(peak > 0, NEEDS_LINUX);
+    Ok((peak, status))
 }
 
 fn high_water_bytes(status: &str) -> Option<u64> {

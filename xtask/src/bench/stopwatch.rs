@@ -60,7 +60,7 @@ fn time_one(mut command: Command) -> Result<Duration> {
 }
 
 /// The middle one.
-fn median(mut samples: Vec<Duration>) -> Duration {
+pub(super) fn median(mut samples: Vec<Duration>) -> Duration {
     samples.sort_unstable();
     samples.get(samples.len() / 2).copied().unwrap_or_default()
 }

@@ -1,0 +1,153 @@
+//! What a call costs through our client, and what one costs that goes nowhere, in nanoseconds.
+//!
+//! Prints one line of JSON with medians: `inside_ns`, LS of an empty folder within this process, to
+//! be taken off what the same call costs through `zero mcp`; and `through_client_ns`, a call of a
+//! tool of another server that answers at once, through the whole path a call takes here. The
+//! arguments are a folder that holds nothing yet, a server program that lists a tool `work` when its
+//! argument is `good`, and how many calls are made. `cargo xtask bench` runs it.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a measurement, not part of the product"
+)]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_core::{SessionId, ToolCall, ToolError};
+use zero_mcp::client::credentials::{CredentialVault, DesktopKeyring};
+use zero_mcp::client::http::NetworkGuard;
+use zero_mcp::client::{Pool, SCHEMA_TOKENS_MAX, Servers, ServersConfig, Web};
+use zero_mcp::definition::{
+    Alias, CALL_TIMEOUT, CALL_TIMEOUT_MAX, Launch, Reach, STARTUP_TIMEOUT, ServerDefinition,
+};
+use zero_runtime::host::new_call_id;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    Answer, Approver, Dialect, DialectName, HostConfig, Question, Session, ToolHost,
+};
+use zero_sandbox::{StateDir, Workspace};
+
+const WARM_UP_CALLS: usize = 200;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    zero_sandbox::child::from_argv0();
+    let mut args = std::env::args().skip(1);
+    let mut next = || args.next().ok_or("name a folder, a server and a number of calls");
+    let (folder, server, calls) = (PathBuf::from(next()?), next()?, next()?.parse()?);
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(measure(&folder, server, calls))
+}
+
+async fn measure(folder: &Path, server: String, calls: usize) -> Result<(), Box<dyn Error>> {
+    let place = Place::new(folder)?;
+    let inside = place.median("LS", json!({"path": "."}), calls).await?;
+    let servers = place.servers(server)?;
+    servers.ready("other").await.map_err(|error| error.to_string())?;
+    let through_client = place.median("other__work", json!({}), calls).await?;
+    servers.stop().await;
+    println!(
+        "{}",
+        json!({"inside_ns": inside.as_nanos() as u64, "through_client_ns": through_client.as_nanos() as u64})
+    );
+    Ok(())
+}
+
+struct Place {
+    work: PathBuf,
+    host: Arc<ToolHost>,
+    session: Session,
+    dialect: Dialect,
+}
+
+impl Place {
+    fn new(folder: &Path) -> Result<Self, Box<dyn Error>> {
+        let work = folder.join("work");
+        std::fs::create_dir_all(&work)?;
+        let workspace = Workspace::open(std::slice::from_ref(&work), None)?;
+        let mut config = HostConfig::new(workspace, StateDir::new(folder.join("state")));
+        config.approver = Some(Arc::new(Yes));
+        let host = Arc::new(ToolHost::new(config));
+        host.registry().add("builtin", zero_tools::builtin())?;
+        let session = host.open_session(SessionId::from_bits(1))?;
+        Ok(Self { work, host, session, dialect: Dialect::new(DialectName::Canonical) })
+    }
+
+    fn servers(&self, server: String) -> Result<Arc<Servers>, Box<dyn Error>> {
+        let host = &self.host;
+        let definition = ServerDefinition {
+            alias: Alias::new("other")?,
+            reach: Reach::Command(Launch {
+                command: server,
+                args: vec!["good".to_owned()],
+                variables: Vec::new(),
+                folder: self.work.clone(),
+                network: Vec::new(),
+                writable: Vec::new(),
+            }),
+            startup_timeout: STARTUP_TIMEOUT,
+            call_timeout: CALL_TIMEOUT,
+            call_timeout_max: CALL_TIMEOUT_MAX,
+            tool_timeouts: Default::default(),
+            tools_allowed: None,
+            tools_denied: Vec::new(),
+            written_at: "here".to_owned(),
+        };
+        Ok(Servers::new(ServersConfig {
+            services: host.services(),
+            web: Web {
+                guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
+                credentials: Arc::new(CredentialVault::new(host.state(), Arc::new(DesktopKeyring))),
+            },
+            registry: Arc::clone(host.registry()),
+            state: host.state().clone(),
+            definitions: vec![definition],
+            schema_tokens_max: SCHEMA_TOKENS_MAX,
+            elicitor: None,
+            pool: Arc::new(Pool::default()),
+            confined_by: String::new(),
+        }))
+    }
+
+    /// What a call takes: the middle one of many.
+    async fn median(&self, tool: &str, input: Value, calls: usize) -> Result<Duration, ToolError> {
+        let mut durations = Vec::with_capacity(calls);
+        for call in 0..WARM_UP_CALLS + calls {
+            let took = self.call(tool, input.clone()).await?;
+            if call >= WARM_UP_CALLS {
+                durations.push(took);
+            }
+        }
+        durations.sort_unstable();
+        Ok(durations.get(durations.len() / 2).copied().unwrap_or_default())
+    }
+
+    async fn call(&self, tool: &str, input: Value) -> Result<Duration, ToolError> {
+        let (id, session) = (new_call_id(), self.session.id().cloned());
+        let call = ToolCall { id, session, tool: tool.to_owned(), input, timeout: None };
+        let start = Instant::now();
+        let report =
+            self.host.call(&self.session, &self.dialect, call, &CancellationToken::new()).await;
+        let took = start.elapsed();
+        report.outcome.map(|_| took)
+    }
+}
+
+/// Allows everything: what is measured is not the person.
+struct Yes;
+
+impl Approver for Yes {
+    fn name(&self) -> &str {
+        "a measurement"
+    }
+
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::AllowOnce))
+    }
+}

@@ -1,0 +1,257 @@
+//! What MCP costs, both ways: `zero mcp` as a client sees it, and the servers whose tools zero uses.
+
+mod conversation;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::conversation::{Conversation, Era};
+use super::stopwatch::{Pair, median, time_pair};
+use super::table::{Row, Table};
+use super::{Bench, output_of, peak};
+
+/// From the start of `zero mcp` until its tools are listed.
+const LISTED_MAX: Duration = Duration::from_millis(15);
+/// What a call may take more when it comes by stdin and its result goes by stdout.
+const STDIO_CALL_MAX: Duration = Duration::from_micros(300);
+/// What a call of a tool of another server may take, with the whole path a call takes here.
+const CLIENT_CALL_MAX: Duration = Duration::from_micros(300);
+/// Nobody waits for servers that hang: what is left is to read their settings, and that others start
+/// at the same time.
+const TEN_LISTED_RATIO_MAX: f64 = 1.3;
+const TEN_SERVED_RATIO_MAX: f64 = 1.5;
+/// What a client may hold that is sent 200 MB.
+const GIANT_REPLY_BYTES_MAX: u64 = 60_000_000;
+
+/// Servers that are configured, and those of them that never say a word.
+const SERVERS: usize = 10;
+const SERVERS_THAT_HANG: usize = 3;
+/// Calls before anything is counted.
+const WARM_UP_CALLS: usize = 200;
+
+/// Measures both ways.
+pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
+    let place = Place::prepare(bench)?;
+    for (what, era) in [
+        ("mcp, start to tools listed, with a handshake", Era::Handshake),
+        ("mcp, start to tools listed, without one", Era::Alone),
+    ] {
+        let mut samples = Vec::with_capacity(bench.runs.start);
+        for run in 0..bench.runs.start {
+            let (took, talk) = place.listed(&place.none, &format!("start-{era:?}-{run}"), era)?;
+            talk.end()?;
+            samples.push(took);
+        }
+        let took = median(samples);
+        table.add(alone(what, ms(took), format!("≤ {}", ms(LISTED_MAX)), took <= LISTED_MAX));
+    }
+    calls(&place, table)?;
+    table.add(ten_listed(&place)?);
+    table.add(ten_served(&place)?);
+    memory(&place, table)
+}
+
+/// Settings, folders and programs of these measurements.
+struct Place<'a> {
+    bench: &'a Bench,
+    folder: PathBuf,
+    /// An empty folder to work in.
+    work: PathBuf,
+    /// Settings without servers, with ten, and with one whose replies are giants.
+    none: PathBuf,
+    ten: PathBuf,
+    giant: PathBuf,
+}
+
+impl<'a> Place<'a> {
+    fn prepare(bench: &'a Bench) -> Result<Self> {
+        let folder = bench.state.join("mcp");
+        let work = folder.join("work");
+        std::fs::create_dir_all(&work)?;
+        let settings = |name: &str, modes: &[&str]| -> Result<PathBuf> {
+            let config = folder.join(name);
+            let server = |(number, mode): (usize, &&str)| {
+                (format!("s{number}"), json!({"command": bench.other_server, "args": [mode]}))
+            };
+            let servers: serde_json::Map<String, Value> =
+                modes.iter().enumerate().map(server).collect();
+            std::fs::create_dir_all(config.join("zero"))?;
+            let text = json!({"mcpServers": servers}).to_string();
+            std::fs::write(config.join("zero/settings.json"), text)?;
+            Ok(config)
+        };
+        let mode = |number| if number < SERVERS_THAT_HANG { "never-answers" } else { "good" };
+        let ten: Vec<&str> = (0..SERVERS).map(mode).collect();
+        Ok(Self {
+            none: settings("none", &[])?,
+            ten: settings("ten", &ten)?,
+            giant: settings("giant", &["giant-reply"])?,
+            bench,
+            work,
+            folder,
+        })
+    }
+
+    /// zero with these settings, and with a state of that name.
+    fn zero(&self, settings: &PathBuf, state: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.bench.zero);
+        command
+            .args(args)
+            .current_dir(&self.work)
+            .env("XDG_CONFIG_HOME", settings)
+            .env("XDG_STATE_HOME", self.folder.join("states").join(state))
+            .env_remove("ZERO_LOG");
+        command
+    }
+
+    /// Starts `zero mcp` and has it list its tools; how long that took.
+    fn listed(
+        &self,
+        settings: &PathBuf,
+        state: &str,
+        era: Era,
+    ) -> Result<(Duration, Conversation)> {
+        let command = self.zero(settings, state, &["mcp"]);
+        let start = Instant::now();
+        let mut talk = Conversation::begin(command, era)?;
+        let answer = talk.ask("tools/list", json!({}))?.len();
+        let took = start.elapsed();
+        ensure!(answer > 1_000, "the list of tools is short: {answer} bytes");
+        Ok((took, talk))
+    }
+}
+
+/// What the example that calls tools prints.
+#[derive(Deserialize)]
+struct CallFigures {
+    inside_ns: u64,
+    through_client_ns: u64,
+}
+
+/// What a call costs that comes from a client, and what one costs that goes to another server.
+fn calls(place: &Place<'_>, table: &mut Table) -> Result<()> {
+    let bench = place.bench;
+    let count = bench.runs.search * 100;
+    let mut example = Command::new(&bench.call_cost);
+    example.arg(place.folder.join("calls")).arg(&bench.other_server).arg(count.to_string());
+    let figures: CallFigures = serde_json::from_slice(&output_of(example)?)
+        .context("could not read what the example printed")?;
+    let inside = Duration::from_nanos(figures.inside_ns);
+    for (what, era) in [
+        ("mcp, what stdio adds to a call, with a handshake", Era::Handshake),
+        ("mcp, what stdio adds to a call, without one", Era::Alone),
+    ] {
+        let took = served_call(place, era, count)?;
+        let added = took.saturating_sub(inside);
+        table.add(Row {
+            peer: format!("{} of {} inside", micros(inside), micros(took)),
+            ..alone(
+                what,
+                micros(added),
+                format!("≤ {}", micros(STDIO_CALL_MAX)),
+                added <= STDIO_CALL_MAX,
+            )
+        });
+    }
+    let took = Duration::from_nanos(figures.through_client_ns);
+    table.add(alone(
+        "mcp, a call of another server's tool",
+        micros(took),
+        format!("≤ {}", micros(CLIENT_CALL_MAX)),
+        took <= CLIENT_CALL_MAX,
+    ));
+    Ok(())
+}
+
+/// What a client waits for the list of an empty folder, the middle one of many.
+fn served_call(place: &Place<'_>, era: Era, count: usize) -> Result<Duration> {
+    let (_, mut talk) = place.listed(&place.none, &format!("calls-{era:?}"), era)?;
+    let mut samples = Vec::with_capacity(count);
+    for call in 0..WARM_UP_CALLS + count {
+        let params = json!({"name": "LS", "arguments": {"path": "."}});
+        let start = Instant::now();
+        let answer = talk.ask("tools/call", params)?;
+        let took = start.elapsed();
+        ensure!(!answer.contains(r#""isError":true"#), "the call failed: {answer}");
+        if call >= WARM_UP_CALLS {
+            samples.push(took);
+        }
+    }
+    talk.end()?;
+    Ok(median(samples))
+}
+
+fn ten_listed(place: &Place<'_>) -> Result<Row> {
+    // Listing starts nothing, so that nobody ever learns what the servers bring.
+    let list = |settings| place.zero(settings, "list", &["tools", "list"]);
+    let pair = time_pair(place.bench.runs.start, || list(&place.ten), || list(&place.none))?;
+    Ok(against_none("mcp, `zero tools list`, 10 servers, 3 hang", pair, TEN_LISTED_RATIO_MAX))
+}
+
+fn ten_served(place: &Place<'_>) -> Result<Row> {
+    let mut samples = (Vec::new(), Vec::new());
+    for run in 0..place.bench.runs.search {
+        // A state of its own each time: what was listed once is known the next time.
+        let (ten, talk) = place.listed(&place.ten, &format!("ten-{run}"), Era::Alone)?;
+        talk.end()?;
+        let (none, talk) = place.listed(&place.none, &format!("none-{run}"), Era::Alone)?;
+        talk.end()?;
+        samples.0.push(ten);
+        samples.1.push(none);
+    }
+    let pair = Pair { ours: median(samples.0), theirs: median(samples.1) };
+    Ok(against_none("mcp, start to tools listed, 10 servers, 3 hang", pair, TEN_SERVED_RATIO_MAX))
+}
+
+fn memory(place: &Place<'_>, table: &mut Table) -> Result<()> {
+    let (_, talk) = place.listed(&place.none, "memory", Era::Alone)?;
+    let listed = peak::of_process(talk.pid())?;
+    talk.end()?;
+    table.add(alone("mcp, memory once tools are listed", mb(listed), "–".to_owned(), true));
+    let call = || place.zero(&place.giant, "giant", &["tools", "call", "s0__work", "{}", "--yes"]);
+    let said = call().output().context("could not start zero")?;
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    ensure!(said.contains("it is longer than"), "the reply was not refused: {said:.500}");
+    let held = peak::resident_bytes_of_failure(call())?;
+    table.add(alone(
+        "mcp, memory for a reply of 200 MB",
+        format!("{} peak", mb(held)),
+        format!("≤ {}", mb(GIANT_REPLY_BYTES_MAX)),
+        held <= GIANT_REPLY_BYTES_MAX,
+    ));
+    Ok(())
+}
+
+fn against_none(what: &str, pair: Pair, budget: f64) -> Row {
+    Row {
+        what: what.to_owned(),
+        ours: ms(pair.ours),
+        peer: format!("no servers {}", ms(pair.theirs)),
+        ratio: format!("{:.2}", pair.ratio()),
+        budget: format!("≤ {budget}×"),
+        met: pair.ratio() <= budget,
+    }
+}
+
+/// A row that is compared with nothing.
+fn alone(what: &str, ours: String, budget: String, met: bool) -> Row {
+    let none = || "–".to_owned();
+    Row { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:.1} µs", time.as_secs_f64() * 1e6)
+}
+
+fn mb(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
