@@ -11,6 +11,7 @@
 
 mod call;
 mod catalogue;
+mod changes;
 mod connection;
 mod connector;
 pub mod credentials;
@@ -47,6 +48,7 @@ use serde_json::json;
 use zero_runtime::{Elicitor, Registry, Services, Shown, erase};
 use zero_sandbox::StateDir;
 
+pub use changes::ChangedTool;
 pub use connector::Web;
 pub use error::ServerError;
 pub use pool::Pool;
@@ -218,11 +220,16 @@ impl Servers {
         Ok(member.status())
     }
 
-    /// Takes what a server says of these tools now as approved, as if each had been called and
-    /// allowed. They are meant by their names here.
-    pub fn approve(&self, alias: &str, tools: &[&str]) -> Result<(), ServerError> {
+    /// The tools of a server that are not what was approved, with what was.
+    pub fn changed(&self, alias: &str) -> Result<Vec<ChangedTool>, UnknownServer> {
+        Ok(self.member(alias)?.changed())
+    }
+
+    /// Takes changed tools of a server as approved. What counts is what the person was shown,
+    /// whatever the server says meanwhile.
+    pub fn approve(&self, alias: &str, shown: &[ChangedTool]) -> Result<(), ServerError> {
         let member = self.member(alias).map_err(|error| ServerError::new(error.to_string()))?;
-        member.approve(tools)
+        member.approve(shown)
     }
 
     /// Ends the use of all servers; those that nobody else uses are stopped. Their tools go.

@@ -311,7 +311,12 @@ impl<'a> Case<'a> {
 
     fn mcp(&self, server: &str, tool: &str, definition: Definition) -> Judged {
         let target = format!("{server}/{tool}");
-        let lookup = |rules: &'a Rules, verdict| rules.mcp(verdict, server, tool);
+        // Where a server's own name cannot be one here, rules may be about either.
+        let name = self.request.tool.strip_prefix(server).and_then(|rest| rest.strip_prefix("__"));
+        let lookup = |rules: &'a Rules, verdict| {
+            let by_name = || rules.mcp(verdict, server, name?);
+            rules.mcp(verdict, server, tool).or_else(by_name)
+        };
         let judged = match self.ruling(lookup) {
             Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) => {
                 Judged::by_rule("mcp", target, verdict, rule)

@@ -354,5 +354,6 @@ async fn facts(mut error: ServerError, witness: &dyn Witness) -> ServerError {
         };
     }
     error.stderr_tail = witness.stderr_tail();
+    error.notes = witness.refused();
     error
 }

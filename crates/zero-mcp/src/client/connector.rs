@@ -80,6 +80,10 @@ impl Witness for Process {
         notes
     }
 
+    fn refused(&self) -> Vec<String> {
+        Process::refused(self)
+    }
+
     fn malformed(&self) -> Vec<Quarantined> {
         malformed(self.troubles())
     }

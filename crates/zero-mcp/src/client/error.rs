@@ -24,6 +24,9 @@ pub struct ServerError {
     /// Whether it has nothing to do with how the server was asked.
     #[serde(skip)]
     pub(crate) is_settled: bool,
+    /// What its confinement refused it, and the settings that would allow that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl ServerError {
@@ -39,6 +42,9 @@ impl ServerError {
             let start = self.stderr_tail.len().saturating_sub(TAIL_IN_MESSAGE_MAX);
             let tail = &self.stderr_tail[self.stderr_tail.ceil_char_boundary(start)..];
             message.push_str(&format!("; the end of its error output:\n{}", tail.trim_end()));
+        }
+        for note in &self.notes {
+            message.push_str(&format!("\nnote: {note}"));
         }
         let mut error = ToolError::failed(Reason::ServerUnavailable, message).with("server", alias);
         if let Some(code) = self.exit_code {

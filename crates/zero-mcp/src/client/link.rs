@@ -49,6 +49,11 @@ pub(crate) trait Witness: Send + Sync {
         Vec::new()
     }
 
+    /// What it was refused that may be why it failed, and the settings that would allow it.
+    fn refused(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Tools that were too malformed to be read, since the last time this was asked.
     fn malformed(&self) -> Vec<Quarantined> {
         Vec::new()

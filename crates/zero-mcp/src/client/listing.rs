@@ -54,6 +54,11 @@ pub(crate) struct Claims {
 impl Claims {
     /// The claims in words, for a person; empty when there is none.
     pub(crate) fn words(&self) -> String {
+        self.list().join(", ")
+    }
+
+    /// The same one by one.
+    pub(crate) fn list(&self) -> Vec<&'static str> {
         let claim = |claim: Option<bool>, yes: &'static str, no: &'static str| {
             claim.map(|claim| if claim { yes } else { no })
         };
@@ -63,7 +68,7 @@ impl Claims {
             claim(self.idempotent, "the same when repeated", "not the same when repeated"),
             claim(self.open_world, "talks to the outside", "stays inside"),
         ];
-        words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        words.into_iter().flatten().collect()
     }
 }
 

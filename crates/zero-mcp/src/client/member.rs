@@ -8,6 +8,7 @@ use zero_runtime::tool::AnyTool;
 use zero_runtime::{Elicitor, Registry, Shown};
 use zero_sandbox::StateDir;
 
+use super::changes::ChangedTool;
 use super::error::ServerError;
 use super::listing::Listing;
 use super::names;
@@ -80,24 +81,21 @@ impl Member {
             is_allowed && !definition.tools_denied.contains(name)
         };
         let mut held = Held::default();
-        for (own, tool) in &listing.tools {
-            if !is_wanted(own) {
-                held.unwanted += 1;
-                continue;
-            }
-            match names::name(&definition.alias, own) {
+        let (wanted, unwanted): (Vec<_>, Vec<_>) =
+            listing.tools.values().partition(|tool| is_wanted(&tool.name));
+        held.unwanted = unwanted.len();
+        let names = names::names(&definition.alias, wanted.iter().map(|tool| tool.name.as_str()));
+        for (tool, name) in wanted.into_iter().zip(names) {
+            match name {
                 Ok(name) => {
                     let tool = RemoteTool::new(Arc::clone(&self.origin), name, tool.clone());
                     held.tools.push(Arc::new(tool));
                 }
                 Err(reason) => {
-                    held.quarantined.push(Quarantined { tool: shown::line(own), reason });
+                    held.quarantined.push(Quarantined { tool: shown::line(&tool.name), reason });
                 }
             }
         }
-        // Two different tools with one name here would take a hash that was made to clash. Then
-        // the one whose name is its own has it.
-        held.tools.sort_by_key(|tool| tool.spec().name.as_str() != plain(definition, tool));
         held.listing = Some(listing);
         held
     }
@@ -122,12 +120,26 @@ impl Member {
         held.homeless = homeless.iter().map(|tool| taken(&tool.spec().name)).collect();
     }
 
-    /// Takes what the server says of these tools now as approved.
-    pub(crate) fn approve(&self, names: &[&str]) -> Result<(), ServerError> {
+    /// The tools that are not what was approved.
+    pub(crate) fn changed(&self) -> Vec<ChangedTool> {
+        let pins = &self.origin.pins;
+        let pinned = pins.known();
         let held = self.held();
-        let tools = held.tools.iter().filter(|tool| names.contains(&tool.spec().name.as_str()));
-        let pins = tools.map(|tool| (tool.own_name(), tool.hash()));
-        self.origin.pins.pin(pins).map_err(|error| ServerError::new(error.to_string()))
+        let tools = held.tools.iter();
+        let changed = tools.filter(|tool| is_changed(tool, &pinned));
+        let shown = changed.map(|tool| ChangedTool {
+            name: tool.spec().name.to_string(),
+            tool: tool.own_name().to_owned(),
+            before: pins.approved(tool.own_name()),
+            after: tool.definition().clone(),
+        });
+        shown.collect()
+    }
+
+    /// Takes tools as approved that a person was shown, as they were shown.
+    pub(crate) fn approve(&self, shown: &[ChangedTool]) -> Result<(), ServerError> {
+        let definitions = shown.iter().map(|tool| &tool.after);
+        self.origin.pins.pin(definitions).map_err(|error| ServerError::new(error.to_string()))
     }
 
     /// How it stands.
@@ -204,11 +216,10 @@ fn tool_status(tool: &RemoteTool, pinned: &KnownPins) -> ToolStatus {
         title: definition.title.as_deref().map(shown::line),
         claims: definition.claims.words(),
         tokens: tool.tokens(),
-        changed: pinned.standing(tool.own_name(), tool.hash()) == Standing::Changed,
+        changed: is_changed(tool, pinned),
     }
 }
 
-/// The name a tool has where it need not be changed.
-fn plain(definition: &ServerDefinition, tool: &RemoteTool) -> String {
-    format!("{}__{}", definition.alias, tool.own_name())
+fn is_changed(tool: &RemoteTool, pinned: &KnownPins) -> bool {
+    pinned.standing(tool.own_name(), tool.hash()) == Standing::Changed
 }

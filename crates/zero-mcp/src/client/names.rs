@@ -1,38 +1,57 @@
-//! The names that tools of servers have here: `alias__tool`.
+//! The names that tools of servers have here: `alias__tool`, as [`ToolName::namespaced`] makes them.
 //!
-//! A name that survives as it is stays as it is. Every other, because a character had to be
-//! replaced or because it had to be cut, ends in a hash of the server's own name for it: always,
-//! and not only where it would clash with a neighbour. So a tool has the same name whatever else
-//! its server lists, and in whatever order, and what a person allowed by name stays allowed to
-//! that tool and no other.
+//! They depend on the tool alone, whatever else its server lists and in whatever order: what a
+//! person allowed by name stays allowed to that tool. Names that a server made to clash are found
+//! here, before anything could be called by the wrong one.
+
+use std::collections::BTreeMap;
 
 use zero_core::ToolName;
-use zero_sandbox::journal::sha256;
 
+use super::shown;
 use crate::definition::Alias;
 
-/// Digits of the hash at the end of a changed name.
-const HASH_DIGITS: usize = 6;
 /// Longest name of a server's own, in bytes, that is looked at.
 const OWN_NAME_BYTES_MAX: usize = 256;
 
-/// The name here of a tool that its server calls `own`; otherwise, why it can have none.
-pub(crate) fn name(alias: &Alias, own: &str) -> Result<ToolName, String> {
+/// The names here of the tools that a server calls `own`, in their order; otherwise, why one can
+/// have none. Of two that would have the same, the one whose own name it is has it, and where there
+/// is none the first by its own name.
+pub(crate) fn names<'a>(
+    alias: &Alias,
+    own: impl IntoIterator<Item = &'a str>,
+) -> Vec<Result<ToolName, String>> {
+    let named: Vec<_> = own.into_iter().map(|own| (own, name(alias, own))).collect();
+    let is_own = |name: &ToolName, own: &str| {
+        name.as_str().strip_prefix(alias.as_str()).and_then(|rest| rest.strip_prefix("__"))
+            == Some(own)
+    };
+    let mut holders: BTreeMap<ToolName, &str> = BTreeMap::new();
+    for (own, name) in &named {
+        let Ok(name) = name else { continue };
+        let holder = holders.entry(name.clone()).or_insert(own);
+        if is_own(name, own) || (!is_own(name, holder) && own < holder) {
+            *holder = own;
+        }
+    }
+    let settled = named.into_iter().map(|(own, name)| {
+        let name = name?;
+        match holders.get(&name) {
+            Some(holder) if *holder != own => Err(format!(
+                "its name here would be `{name}`, as that of {}",
+                shown::quoted(holder)
+            )),
+            _ => Ok(name),
+        }
+    });
+    settled.collect()
+}
+
+fn name(alias: &Alias, own: &str) -> Result<ToolName, String> {
     if own.is_empty() || own.len() > OWN_NAME_BYTES_MAX {
         return Err(format!("its name has {} bytes, not 1 to {OWN_NAME_BYTES_MAX}", own.len()));
     }
-    ToolName::new(format!("{alias}__{own}"))
-        .or_else(|_| ToolName::new(changed(alias, own)))
-        .map_err(|error| error.to_string())
-}
-
-/// The nearest name that can be one, with the hash that makes it the only one.
-fn changed(alias: &Alias, own: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let room = ToolName::LEN_MAX - alias.as_str().len() - "__".len() - "_".len() - HASH_DIGITS;
-    let clean: String = own.chars().map(|c| if fits(c) { c } else { '_' }).take(room).collect();
-    let hash: String = sha256(own.as_bytes()).chars().take(HASH_DIGITS).collect();
-    format!("{alias}__{clean}_{hash}")
+    ToolName::namespaced(alias.as_str(), own).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -40,36 +59,40 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(own: &str, expected: &str) {
-        let name = name(&Alias::new("git-hub").unwrap(), own);
-        assert_eq!(name.map_or_else(|why| why, |name| name.to_string()), expected, "{own:?}");
+    fn check(own: &[&str], expected: &[&str]) {
+        let alias = Alias::new("git-hub").unwrap();
+        let said: Vec<String> = names(&alias, own.iter().copied())
+            .into_iter()
+            .map(|name| name.map_or_else(|why| why, |name| name.to_string()))
+            .collect();
+        assert_eq!(said, expected, "{own:?}");
     }
 
     #[test]
     fn a_name_depends_on_the_tool_alone() {
-        check("create_issue", "git-hub__create_issue");
-        check("1st", "git-hub__1st");
-        check("__x__", "git-hub____x__");
-        check("a-b", "git-hub__a-b");
-        check("a_b", "git-hub__a_b");
-        check("a.b", "git-hub__a_b_2e7336");
-        check("a/b", "git-hub__a_b_c14cdd");
-        check("é", "git-hub____4a9955");
-        check("a\nb", "git-hub__a_b_7e18f7");
-        check("", "its name has 0 bytes, not 1 to 256");
-        check(&"a".repeat(257), "its name has 257 bytes, not 1 to 256");
+        check(&["create_issue", "1st"], &["git-hub__create_issue", "git-hub__1st"]);
+        check(&["a.b", "a_b"], &["git-hub__a_b_e27bcb35", "git-hub__a_b"]);
+        check(&["a_b", "a.b"], &["git-hub__a_b", "git-hub__a_b_e27bcb35"]);
+        let (long, longest) = ("a".repeat(257), "a".repeat(256));
+        check(
+            &["", &long],
+            &["its name has 0 bytes, not 1 to 256", "its name has 257 bytes, not 1 to 256"],
+        );
+        let alias = Alias::new("a".repeat(Alias::LEN_MAX)).unwrap();
+        let name = name(&alias, &longest).unwrap();
+        assert_eq!(name.as_str().len(), ToolName::LEN_MAX);
     }
 
     #[test]
-    fn a_long_name_is_cut_and_stays_the_only_one() {
-        let longest = "a".repeat(55);
-        check(&longest, &format!("git-hub__{longest}"));
-        let alias = Alias::new("a".repeat(Alias::LEN_MAX)).unwrap();
-        for (one, other) in
-            [("x".repeat(60) + "1", "x".repeat(60) + "2"), ("a.b".into(), "a/b".into())]
-        {
-            let [one, other] = [one, other].map(|own| name(&alias, &own).unwrap());
-            assert!(one != other && one.as_str().len() <= ToolName::LEN_MAX, "{one} {other}");
-        }
+    fn of_names_that_clash_one_is_used_and_the_other_is_not() {
+        // A name that is what another becomes keeps it, in whatever order they come.
+        let taken = "its name here would be `git-hub__a_b_e27bcb35`, as that of `a_b_e27bcb35`";
+        check(&["a.b", "a_b_e27bcb35"], &[taken, "git-hub__a_b_e27bcb35"]);
+        check(&["a_b_e27bcb35", "a.b"], &["git-hub__a_b_e27bcb35", taken]);
+        // Two that were looked for: different characters, the same mark.
+        let (one, other) = ("\u{12c6b}", "\u{2feed}");
+        let taken = format!("its name here would be `git-hub____dbd45d73`, as that of `{one}`");
+        check(&[one, other], &["git-hub____dbd45d73", &taken]);
+        check(&[other, one], &[&taken, "git-hub____dbd45d73"]);
     }
 }

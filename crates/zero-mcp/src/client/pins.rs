@@ -13,7 +13,7 @@ use zero_sandbox::journal::sha256;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
 use super::identity::Identity;
-use super::listing::TOOLS_MAX;
+use super::listing::{TOOLS_MAX, ToolDefinition};
 use crate::definition::Alias;
 
 /// Largest file, in bytes.
@@ -21,6 +21,10 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Most pins of one server: what it lists now, and what it listed before. Beyond that every new
 /// tool is asked about.
 const PINS_MAX: usize = 4 * TOOLS_MAX;
+/// Largest definition that is kept beside its hash, in bytes of JSON.
+const DEFINITION_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of all that are kept of one server.
+const DEFINITIONS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What is locked while a file changes.
 const LOCK: &str = "pins.lock";
 
@@ -28,7 +32,11 @@ const LOCK: &str = "pins.lock";
 #[derive(Clone, Debug)]
 pub(crate) struct Pins {
     state: StateDir,
+    /// The hashes, which decide.
     file: ConfigFile,
+    /// The definitions, which only show what changed. What lies there counts where it has the hash
+    /// that was pinned, so that a file which is damaged, or gone, costs no more than a worse view.
+    seen: ConfigFile,
 }
 
 /// How a definition stands.
@@ -82,7 +90,8 @@ impl Pins {
         let mut name = sha256(key.as_bytes());
         name.truncate(32);
         let file = ConfigFile::Own(state.path().join(format!("{name}.json")));
-        Self { state, file }
+        let seen = ConfigFile::Own(state.path().join(format!("{name}.seen.json")));
+        Self { state, file, seen }
     }
 
     /// How the definition of a tool stands.
@@ -103,21 +112,40 @@ impl Pins {
         self.load().err().map(|error| error.to_string())
     }
 
-    /// Pins these definitions: names and hashes. A damaged file is never replaced: with it would go
-    /// what it knew of other tools.
+    /// Pins these definitions. A damaged file is never replaced: with it would go what it knew of
+    /// other tools.
     pub(crate) fn pin<'a>(
         &self,
-        tools: impl IntoIterator<Item = (&'a str, &'a str)>,
+        tools: impl IntoIterator<Item = &'a ToolDefinition>,
     ) -> Result<(), PinError> {
         let _lock = config_file::lock(&self.state, LOCK).map_err(|error| self.failed(error))?;
         let mut pinned = self.load()?;
-        for (tool, hash) in tools {
-            if pinned.tools.len() < PINS_MAX || pinned.tools.contains_key(&key(tool)) {
-                pinned.tools.insert(key(tool), hash.to_owned());
+        let mut seen = self.seen();
+        for tool in tools {
+            let key = key(&tool.name);
+            if pinned.tools.len() < PINS_MAX || pinned.tools.contains_key(&key) {
+                pinned.tools.insert(key.clone(), tool.hash());
+                seen.insert(key, tool.clone());
             }
         }
         let bytes = serde_json::to_vec(&pinned).unwrap_or_default();
-        self.file.write(&bytes).map_err(|error| self.failed(error))
+        self.file.write(&bytes).map_err(|error| self.failed(error))?;
+        if let Err(error) = self.seen.write(&bounded(seen)) {
+            tracing::warn!(%error, "what was approved of a server could not be kept to be shown");
+        }
+        Ok(())
+    }
+
+    /// The definition of a tool that was pinned, where it was kept.
+    pub(crate) fn approved(&self, tool: &str) -> Option<ToolDefinition> {
+        let hash = self.load().ok()?.tools.remove(&key(tool))?;
+        self.seen().remove(&key(tool)).filter(|kept| kept.name == tool && kept.hash() == hash)
+    }
+
+    /// The definitions that are kept, as far as they can be read.
+    fn seen(&self) -> BTreeMap<String, ToolDefinition> {
+        let bytes = self.seen.read(2 * DEFINITIONS_BYTES_MAX as u64).ok().flatten();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
     fn load(&self) -> Result<Pinned, PinError> {
@@ -147,10 +175,30 @@ fn key(tool: &str) -> String {
     hash
 }
 
+/// As many definitions as may be kept, as JSON.
+fn bounded(definitions: BTreeMap<String, ToolDefinition>) -> Vec<u8> {
+    let mut left = DEFINITIONS_BYTES_MAX;
+    let mut kept = BTreeMap::new();
+    for (key, definition) in definitions {
+        let value = serde_json::to_value(definition).unwrap_or_default();
+        let size = value.to_string().len();
+        if size <= DEFINITION_BYTES_MAX.min(left) {
+            left -= size;
+            kept.insert(key, value);
+        }
+    }
+    serde_json::to_vec(&kept).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::definition::{Endpoint, Login, Reach};
+
+    fn tool(name: &str, description: &str) -> ToolDefinition {
+        let value = json!({"name": name, "description": description, "input_schema": {}});
+        serde_json::from_value(value).unwrap()
+    }
 
     fn pins(state: &StateDir, alias: &str, url: &str) -> Pins {
         let endpoint = Endpoint {
@@ -166,20 +214,46 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::new(temp.path());
         let ours = pins(&state, "a", "https://a.b/");
-        assert_eq!(ours.standing("t", "1"), Standing::New);
-        ours.pin([("t", "1")]).unwrap();
+        let (one, two) = (tool("t", "1"), tool("t", "2"));
+        assert_eq!(ours.standing("t", &one.hash()), Standing::New);
+        ours.pin([&one]).unwrap();
         for (pins, tool, hash, expected) in [
-            (pins(&state, "a", "https://a.b/"), "t", "1", Standing::Same),
-            (pins(&state, "a", "https://a.b/"), "t", "2", Standing::Changed),
-            (pins(&state, "a", "https://a.b/"), "u", "1", Standing::New),
-            (pins(&state, "b", "https://a.b/"), "t", "2", Standing::New),
-            (pins(&state, "a", "https://a.b/x"), "t", "2", Standing::New),
+            (pins(&state, "a", "https://a.b/"), "t", one.hash(), Standing::Same),
+            (pins(&state, "a", "https://a.b/"), "t", two.hash(), Standing::Changed),
+            (pins(&state, "a", "https://a.b/"), "u", one.hash(), Standing::New),
+            (pins(&state, "b", "https://a.b/"), "t", two.hash(), Standing::New),
+            (pins(&state, "a", "https://a.b/x"), "t", two.hash(), Standing::New),
         ] {
-            assert_eq!(pins.standing(tool, hash), expected, "{tool} {hash}");
+            assert_eq!(pins.standing(tool, &hash), expected, "{tool} {hash}");
         }
-        ours.pin([("t", "2")]).unwrap();
-        assert_eq!(ours.standing("t", "2"), Standing::Same);
-        assert_eq!(ours.standing("t", "1"), Standing::Changed);
+        ours.pin([&two]).unwrap();
+        assert_eq!(ours.standing("t", &two.hash()), Standing::Same);
+        assert_eq!(ours.standing("t", &one.hash()), Standing::Changed);
+    }
+
+    #[test]
+    fn what_was_approved_is_kept_to_be_shown_and_counts_for_nothing_else() {
+        let temp = tempfile::tempdir().unwrap();
+        let pins = pins(&StateDir::new(temp.path()), "a", "https://a.b/");
+        assert_eq!(pins.approved("t"), None);
+        let huge = tool("huge", &"x".repeat(DEFINITION_BYTES_MAX));
+        pins.pin([&tool("t", "1"), &tool("u", "1"), &huge]).unwrap();
+        assert_eq!(pins.approved("t"), Some(tool("t", "1")));
+        assert_eq!((pins.approved("v"), pins.approved("huge")), (None, None));
+        assert_eq!(pins.standing("huge", &huge.hash()), Standing::Same);
+        // Another definition in the place of the one that was pinned is none.
+        let forged = BTreeMap::from([(key("t"), tool("t", "2")), (key("u"), tool("u", "1"))]);
+        pins.seen.write(&bounded(forged)).unwrap();
+        assert_eq!((pins.approved("t"), pins.approved("u")), (None, Some(tool("u", "1"))));
+        pins.seen.write(b"{").unwrap();
+        assert_eq!(pins.approved("u"), None);
+        assert_eq!(pins.standing("u", &tool("u", "1").hash()), Standing::Same);
+        // However many there are, the file stays one that can be read.
+        let many: Vec<_> = (0..100).map(|n| tool(&n.to_string(), &"x".repeat(60_000))).collect();
+        pins.pin(&many).unwrap();
+        assert!(pins.seen.read(2 * DEFINITIONS_BYTES_MAX as u64).is_ok());
+        let kept = many.iter().filter(|tool| pins.approved(&tool.name).is_some()).count();
+        assert!((50..100).contains(&kept), "{kept}");
     }
 
     #[test]
@@ -189,7 +263,7 @@ mod tests {
             let pins = pins(&StateDir::new(temp.path()), "a", "https://a.b/");
             pins.file.write(text.as_bytes()).unwrap();
             assert_eq!(pins.standing("t", "1"), Standing::Changed, "{text}");
-            assert!(pins.pin([("t", "1")]).unwrap_err().to_string().contains("is damaged"));
+            assert!(pins.pin([&tool("t", "1")]).unwrap_err().to_string().contains("is damaged"));
             assert!(pins.fault().unwrap().contains("remove it"));
             assert_eq!(pins.standing("t", "1"), Standing::Changed, "{text}");
         }

@@ -26,6 +26,8 @@ pub const STDERR_KEPT: usize = 8 << 10;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a tree that was killed is waited for.
 const KILLED_MAX: Duration = Duration::from_secs(5);
+/// Most notes on a server that failed.
+const NOTES_MAX: usize = 8;
 /// How long the last words of a server that seems to have died are waited for.
 const LAST_WORDS_MAX: Duration = Duration::from_millis(200);
 
@@ -119,6 +121,11 @@ impl Process {
         self.service.notes()
     }
 
+    /// What it was refused that may be why it failed, and the settings that would allow it.
+    pub fn refused(&self) -> Vec<String> {
+        refused(self.notes(), &self.stderr_tail())
+    }
+
     /// Waits until it has ended.
     pub async fn ended(&self) {
         self.ended.cancelled().await;
@@ -150,6 +157,7 @@ impl Process {
             exit_code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal),
             stderr_tail: self.stderr_tail(),
+            notes: self.refused(),
             ..ServerError::new(message)
         }
     }
@@ -177,6 +185,40 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.service.kill();
     }
+}
+
+/// What programs say when they cannot reach a host.
+const NO_NETWORK: [&str; 7] = [
+    "ENOTFOUND",
+    "EAI_AGAIN",
+    "ENETUNREACH",
+    "name resolution",
+    "Could not resolve",
+    "Network is unreachable",
+    "403 Forbidden",
+];
+/// What programs say when they may not change a file.
+const NO_WRITES: [&str; 5] =
+    ["EROFS", "EACCES", "EPERM", "Read-only file system", "Permission denied"];
+
+/// Notes on a server that failed, with the settings that would allow what its confinement seems to
+/// have refused. That a program was refused a change of a file only the program itself can say.
+fn refused(mut notes: Vec<String>, stderr: &str) -> Vec<String> {
+    notes.truncate(NOTES_MAX);
+    let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
+    if notes.iter().any(|note| note.starts_with("network:")) || says(&NO_NETWORK) {
+        notes.push(
+            "it runs confined: list the hosts that it needs in `network` of this server, such as [\"registry.npmjs.org\"]"
+                .to_owned(),
+        );
+    }
+    if says(&NO_WRITES) {
+        notes.push(
+            "it runs confined: list the folders that it must change in `writable` of this server, such as [\"~/.npm\"]"
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 fn request(launch: &Launch, alias: &Alias) -> ServiceRequest {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::catalogue::{Catalogue, Era, Remembered};
@@ -52,6 +52,8 @@ pub(crate) struct Server {
     users: AtomicUsize,
     /// Held by whoever starts or stops it.
     starting: tokio::sync::Mutex<()>,
+    /// Told when a start that is under way is not wanted any more.
+    halted: Notify,
     state: Mutex<State>,
     listing: watch::Sender<Option<Arc<Listing>>>,
 }
@@ -107,6 +109,7 @@ impl Server {
             elicits,
             users: AtomicUsize::new(0),
             starting: tokio::sync::Mutex::default(),
+            halted: Notify::new(),
             state: Mutex::new(state),
             listing: watch::Sender::new(known.listing.map(Arc::new)),
         }
@@ -163,8 +166,9 @@ impl Server {
         self.connection().await
     }
 
-    /// Stops it. The next call starts it again.
+    /// Stops it, also while it starts. The next call starts it again.
     pub(crate) async fn stop(&self) {
+        self.halted.notify_waiters();
         let _one = self.starting.lock().await;
         self.take_down().await;
     }
@@ -207,6 +211,7 @@ impl Server {
         if let Some(connection) = self.open() {
             return Ok(connection);
         }
+        let halted = self.halted.notified();
         self.take_down().await;
         self.rest().await?;
         let era = {
@@ -215,7 +220,14 @@ impl Server {
             state.starts = state.starts.saturating_add(1);
             state.era
         };
-        let opened = Connection::open(&*self.connector, &self.definition, era, self.elicits).await;
+        let opening = Connection::open(&*self.connector, &self.definition, era, self.elicits);
+        let opened = tokio::select! {
+            opened = opening => opened,
+            () = halted => {
+                self.state().phase = ServerState::Stopped;
+                return Err(ServerError::new("it was stopped while it started"));
+            }
+        };
         match opened {
             Ok((connection, listing)) => {
                 {

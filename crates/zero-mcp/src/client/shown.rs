@@ -18,13 +18,16 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Text of several lines, as a block that Markdown in it cannot leave.
 pub(crate) fn block(text: &str, language: &str) -> String {
-    let text: String = text
-        .chars()
-        .map(|c| if is_harmless(c) || c == '\n' || c == '\t' { c } else { '\u{FFFD}' })
-        .collect();
+    let text = harmless(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat((longest + 1).max(3));
     format!("{fence}{language}\n{text}\n{fence}")
+}
+
+/// Text of several lines that does nothing but be read.
+pub(crate) fn harmless(text: &str) -> String {
+    let keeps = |c: char| is_harmless(c) || c == '\n' || c == '\t';
+    text.chars().map(|c| if keeps(c) { c } else { '\u{FFFD}' }).collect()
 }
 
 /// The beginning of a text, with a mark where it was cut.

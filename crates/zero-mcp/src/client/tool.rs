@@ -15,6 +15,7 @@ use zero_runtime::{CallContext, Description, Elicitor};
 use zero_sandbox::Workspace;
 
 use super::call::{Order, Unanswered};
+use super::changes;
 use super::handler::Caller;
 use super::listing::{self, ToolDefinition};
 use super::pins::{Pins, Standing};
@@ -101,6 +102,10 @@ impl AnyTool for RemoteTool {
         let standing = own.origin.pins.standing(&own.definition.name, &own.hash);
         Ok(Box::new(RemotePlan { own, arguments, standing }))
     }
+
+    fn claims(&self) -> Vec<String> {
+        self.own.definition.claims.list().into_iter().map(str::to_owned).collect()
+    }
 }
 
 /// A call of such a tool, as it is judged.
@@ -141,9 +146,11 @@ impl AnyPlan for RemotePlan {
             text.push_str(&format!("\n\nThe server says: {claims}"));
         }
         if self.standing == Standing::Changed {
-            let now = shown::block(&self.own.definition.described(), "");
+            let own = &self.own;
+            let before = own.origin.pins.approved(&own.definition.name);
+            let changes = shown::block(&changes::text(before.as_ref(), &own.definition), "");
             text.push_str(&format!(
-                "\n\nWhat the server says about this tool changed since it was allowed. It says now:\n{now}"
+                "\n\nWhat the server says about this tool changed since it was allowed:\n{changes}"
             ));
         }
         Some(Display::markdown(text))
@@ -242,12 +249,11 @@ impl Own {
 
     /// Pins the definition: a call under it was allowed to run.
     async fn pin(&self, cx: &CallContext) -> Result<(), ToolError> {
-        let (pins, name, hash) =
-            (self.origin.pins.clone(), self.definition.name.clone(), self.hash.clone());
+        let (pins, definition) = (self.origin.pins.clone(), self.definition.clone());
         cx.blocking(move |_| {
             // What cannot be pinned is asked about again; that is no reason not to do what was
             // allowed.
-            if let Err(error) = pins.pin([(name.as_str(), hash.as_str())]) {
+            if let Err(error) = pins.pin([&definition]) {
                 tracing::warn!(%error, "what was approved of a server could not be kept");
             }
             Ok(())

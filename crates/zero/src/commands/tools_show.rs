@@ -64,6 +64,11 @@ fn page(out: &Stream, dialect: DialectName, tool: &Offered) -> String {
     fact("timeout", &format!("{} s", Limits::default().timeout(spec.timeout_class).as_secs()));
     fact("repeatable", if spec.idempotent { "yes, twice is the same as once" } else { "no" });
     fact("source", &tool.registered.source);
+    let claims = tool.registered.tool.claims();
+    if !claims.is_empty() {
+        let claims = escape_line(&claims.join(", ")).into_owned();
+        fact("claims", &format!("{claims}; whoever brings it says so, and nothing relies on it"));
+    }
     if let Some(example) = example(dialect, tool) {
         let heading = out.paint(STRONG, "Example");
         let notes = format!("with a notes.txt that says `{}`", examples::NOTES);

@@ -10,6 +10,8 @@ mod help;
 mod hostile_disk;
 mod leaks;
 mod mcp;
+mod mcp_fixture;
+mod mcp_servers;
 mod mcp_settings;
 mod policy;
 mod processes;

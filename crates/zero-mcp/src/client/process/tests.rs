@@ -24,6 +24,26 @@ fn a_tail_is_the_end_of_what_was_written() {
     assert!(shown.starts_with('a'));
 }
 
+#[test]
+fn what_a_server_was_refused_comes_with_the_setting_that_allows_it() {
+    #[track_caller]
+    fn check(notes: &[&str], stderr: &str, expected: &[&str]) {
+        let notes = notes.iter().map(ToString::to_string).collect();
+        let said = refused(notes, stderr);
+        assert_eq!(said.len(), expected.len(), "{said:?}");
+        for (note, words) in said.iter().zip(expected) {
+            assert!(note.contains(words), "{note:?} does not say {words:?}");
+        }
+    }
+    check(&[], "boom", &[]);
+    check(&["network: a.com:443 was refused"], "", &["a.com:443", "`network` of this server"]);
+    check(&[], "npm ERR! code EAI_AGAIN", &["`network` of this server"]);
+    check(&[], "mkdir: cannot create: Read-only file system", &["`writable` of this server"]);
+    check(&["a gap"], "EACCES, ENOTFOUND", &["a gap", "`network`", "`writable`"]);
+    let many = ["note"; 50];
+    assert_eq!(refused(many.map(str::to_owned).to_vec(), "").len(), NOTES_MAX);
+}
+
 struct Started {
     process: Process,
     lines: Lines<RoleClient>,

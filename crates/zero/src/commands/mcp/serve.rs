@@ -4,6 +4,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -31,6 +32,9 @@ const TOKEN_FILE_BYTES_MAX: u64 = 4_096;
 const TOKEN_CHARS_MIN: usize = 16;
 /// Random bytes of a fresh token.
 const TOKEN_BYTES: usize = 32;
+
+/// How long servers may take to end once nobody is served any more.
+const END_MAX: Duration = Duration::from_millis(400);
 
 /// How to allow what was denied because nobody could be asked.
 const HOW_TO_ALLOW: &str =
@@ -61,7 +65,8 @@ pub(super) fn run(app: &App, args: &McpServeArgs) -> anyhow::Result<Exit> {
             None => serve_stdio(config).await,
             Some(door) => door.serve(app, config).await,
         };
-        outside.stop().await;
+        // Who served is gone: servers have a moment to end by themselves, and are killed then.
+        let _ = tokio::time::timeout(END_MAX, outside.stop()).await;
         served
     });
     // A read of stdin that nobody waits for must not hold up the end.

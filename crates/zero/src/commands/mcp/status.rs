@@ -102,6 +102,9 @@ fn tell(app: &App, status: &ServerStatus) {
             text.push_str(&format!("\n  | {line}"));
         }
         app.terminal.note(&text);
+        for note in &error.notes {
+            app.terminal.note(&format!("server `{name}`: {note}"));
+        }
     }
     for bad in &status.quarantined {
         let text = format!("server `{name}`: tool `{}` is left out: {}", bad.tool, bad.reason);

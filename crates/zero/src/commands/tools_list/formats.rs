@@ -8,7 +8,7 @@ use zero_runtime::dialect::Offered;
 pub(in crate::commands) fn full(tool: &Offered) -> Value {
     let spec = tool.registered.tool.spec();
     let timeout = Limits::default().timeout(spec.timeout_class);
-    json!({
+    let mut full = json!({
         "name": tool.name,
         "description": tool.description,
         "inputSchema": tool.input_schema,
@@ -26,7 +26,12 @@ pub(in crate::commands) fn full(tool: &Offered) -> Value {
         "idempotent": spec.idempotent,
         "canonicalName": spec.name,
         "source": tool.registered.source,
-    })
+    });
+    let claims = tool.registered.tool.claims();
+    if let Some(fields) = full.as_object_mut().filter(|_| !claims.is_empty()) {
+        fields.insert("claims".to_owned(), json!(claims));
+    }
+    full
 }
 
 /// `tools` of an OpenAI-compatible request.

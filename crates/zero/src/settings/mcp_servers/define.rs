@@ -6,7 +6,7 @@ use zero_mcp::definition::{
     Alias, CALL_TIMEOUT, CALL_TIMEOUT_MAX, Endpoint, Launch, Login, Reach, STARTUP_TIMEOUT,
     ServerDefinition,
 };
-use zero_policy::HostPattern;
+use zero_policy::{Engine, EngineConfig, HostPattern, Verdict};
 
 use super::super::command_line;
 use super::expand::{expand, is_variable};
@@ -27,7 +27,28 @@ impl Settings {
                 maker.add_command(entry, &mut servers);
             }
         }
+        self.turn_off_denied(&mut servers);
         servers
+    }
+
+    /// Turns off the servers of which a rule denies every tool: what cannot be used is not started.
+    fn turn_off_denied(&self, servers: &mut McpServers) {
+        if servers.definitions.is_empty() {
+            return;
+        }
+        let rules = self.policy_rules();
+        let engine = Engine::new(EngineConfig { rules, ..EngineConfig::default() });
+        let McpServers { definitions, turned_off, .. } = servers;
+        definitions.retain(|server| {
+            // No tool is called so: only a rule for the whole server is about it.
+            let rule = engine.rules().mcp(Verdict::Deny, server.alias.as_str(), "*");
+            turned_off.extend(rule.map(|rule| ServerProblem {
+                alias: server.alias.to_string(),
+                why: format!("denied by rule `{}` in {}", rule.text, rule.source),
+                written_at: server.written_at.clone(),
+            }));
+            rule.is_none()
+        });
     }
 
     /// Most tokens that the schemas of MCP tools may cost before tools are deferred.

@@ -1,0 +1,86 @@
+//! `zero mcp approve`: tools that are not what they were, looked at and taken as they are now.
+
+use anyhow::Context;
+use zero_mcp::client::{ChangedTool, Servers};
+
+use super::known::Known;
+use crate::App;
+use crate::cli::McpApproveArgs;
+use crate::exit::{Exit, UsageError};
+use crate::terminal::escape_line;
+
+pub(super) fn run(app: &App, args: &McpApproveArgs) -> anyhow::Result<Exit> {
+    let known = Known::read(app, args.workspace.as_ref())?;
+    let alias = known.find(&args.alias)?.alias.to_string();
+    known.with(app, async |servers| {
+        servers.ready(&alias).await.with_context(|| format!("server `{alias}`"))?;
+        let changed = meant(servers, &alias, args.tool.as_deref())?;
+        let terminal = &app.terminal;
+        if changed.is_empty() {
+            let what = args.tool.as_deref().map_or("the tools".to_owned(), quoted);
+            terminal.out.write(&format!("nothing changed in {what} of `{alias}`\n"))?;
+            return Ok(Exit::Ok);
+        }
+        let text = told(&alias, &changed);
+        if args.yes {
+            terminal.out.write(&text)?;
+        } else {
+            let Some(answers) = terminal.answers() else {
+                terminal.out.write(&text)?;
+                terminal
+                    .error("nobody can be asked here; read what changed, then run it with `--yes`");
+                return Ok(Exit::Denied);
+            };
+            terminal.err.write(&text)?;
+            let question = match changed.len() {
+                1 => "Take it as it is now?",
+                _ => "Take them as they are now?",
+            };
+            if !terminal.confirm(&answers, question) {
+                terminal.out.write("not approved; nothing changed\n")?;
+                return Ok(Exit::Denied);
+            }
+        }
+        // Exactly what was shown, whatever the server says by now.
+        servers.approve(&alias, &changed)?;
+        let names: Vec<String> = changed.iter().map(|one| quoted(&one.tool)).collect();
+        terminal.out.write(&format!("approved as shown: {}\n", names.join(", ")))?;
+        Ok(Exit::Ok)
+    })
+}
+
+/// The changed tools that are meant: all, or the one of this name.
+fn meant(servers: &Servers, alias: &str, tool: Option<&str>) -> anyhow::Result<Vec<ChangedTool>> {
+    let changed = servers.changed(alias)?;
+    let Some(name) = tool else { return Ok(changed) };
+    let found: Vec<ChangedTool> =
+        changed.into_iter().filter(|one| one.tool == name || one.name == name).collect();
+    let all = servers.status();
+    let mut tools =
+        all.iter().filter(|status| status.alias == alias).flat_map(|status| &status.tools);
+    if found.is_empty() && !tools.any(|one| one.own_name == name || one.name == name) {
+        return Err(UsageError(format!(
+            "server `{alias}` has no tool {}; `zero mcp status {alias}` lists them",
+            quoted(name)
+        ))
+        .into());
+    }
+    Ok(found)
+}
+
+/// What changed, tool by tool. Nothing a server wrote can steer a terminal.
+fn told(alias: &str, changed: &[ChangedTool]) -> String {
+    let mut text = String::new();
+    for one in changed {
+        let name = quoted(&one.tool);
+        text.push_str(&format!("{name} of `{alias}` changed since it was approved:\n"));
+        for line in one.text().lines() {
+            text.push_str(&format!("  {}\n", escape_line(line)));
+        }
+    }
+    text
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{}`", escape_line(name))
+}

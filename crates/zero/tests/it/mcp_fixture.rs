@@ -1,0 +1,282 @@
+//! Real servers behind `zero`, and clients in front of it.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::config::{USER, write};
+use crate::program::Program;
+
+/// How long anything may take that has to happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A workspace with the script of a server.
+pub(crate) fn workspace() -> Program {
+    let zero = Program::new();
+    write(&zero, "server.py", include_str!("mcp_server.py"));
+    zero
+}
+
+/// The settings of a server that behaves in some way.
+pub(crate) fn server(zero: &Program, alias: &str, behaviour: &str) -> Value {
+    let script = zero.folder().join("server.py");
+    json!({"command": "/usr/bin/python3", "args": [script, alias, behaviour]})
+}
+
+/// A workspace with one server that works, `a`, and these permissions of the person.
+pub(crate) fn with_server(permissions: Value) -> Program {
+    let zero = workspace();
+    let servers = json!({"a": server(&zero, "a", "")});
+    settings(&zero, json!({"mcpServers": servers, "permissions": permissions}));
+    zero
+}
+
+/// Writes the person's settings.
+pub(crate) fn settings(zero: &Program, settings: Value) {
+    write(zero, USER, settings.to_string());
+}
+
+/// How often a server was started.
+pub(crate) fn starts(zero: &Program, alias: &str) -> usize {
+    std::fs::read(zero.folder().join(format!("started-{alias}"))).map_or(0, |marks| marks.len())
+}
+
+/// How many processes of servers there are.
+pub(crate) fn processes(zero: &Program) -> usize {
+    let script = zero.folder().join("server.py").display().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.map(|entry| std::fs::read(entry.path().join("cmdline")));
+    lines.flatten().filter(|line| String::from_utf8_lossy(line).contains(&script)).count()
+}
+
+#[track_caller]
+pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what} within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A client of `zero mcp` that runs it.
+pub(crate) struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    heard: Receiver<Value>,
+    /// What was said and not asked for.
+    pub(crate) others: Vec<Value>,
+    last_id: u64,
+}
+
+impl Client {
+    /// Starts it, and shakes hands.
+    pub(crate) fn start(zero: &Program, args: &[&str], capabilities: Value) -> Self {
+        let mut child = zero.command(&[&["mcp"], args].concat());
+        let mut child = child
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (said, heard) = channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if said.send(serde_json::from_str(&line).unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        let mut client = Self { child, stdin, heard, others: Vec::new(), last_id: 0 };
+        client.request("initialize", hello(capabilities));
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    /// Says something.
+    pub(crate) fn send(&mut self, message: &Value) {
+        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// Asks, without waiting for the answer.
+    pub(crate) fn begin(&mut self, method: &str, params: Value) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Asks, and waits for the answer.
+    #[track_caller]
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params);
+        self.wait(method, |message| message["id"] == id && message.get("method").is_none())
+    }
+
+    /// The first message that is meant, said before or from now on.
+    #[track_caller]
+    pub(crate) fn wait(&mut self, what: &str, is_meant: impl Fn(&Value) -> bool) -> Value {
+        if let Some(place) = self.others.iter().position(&is_meant) {
+            return self.others.remove(place);
+        }
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let message = self.heard.recv_timeout(left);
+            let message =
+                message.unwrap_or_else(|error| panic!("{what}: {error}; {:?}", self.others));
+            if is_meant(&message) {
+                return message;
+            }
+            self.others.push(message);
+        }
+    }
+
+    /// The names of the tools that are listed.
+    pub(crate) fn tools(&mut self) -> Vec<String> {
+        let answer = self.request("tools/list", json!({}));
+        let tools = answer["result"]["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Waits until a tool is listed.
+    #[track_caller]
+    pub(crate) fn wait_for_tool(&mut self, name: &str) {
+        let until = Instant::now() + PATIENCE;
+        while !self.tools().iter().any(|tool| tool == name) {
+            assert!(Instant::now() < until, "{name} within {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What a call gives, as text.
+    #[track_caller]
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> String {
+        text(&self.request("tools/call", json!({"name": tool, "arguments": arguments})))
+    }
+
+    /// Ends its input, and gives how long it took to end.
+    pub(crate) fn end(mut self) -> Duration {
+        let begun = Instant::now();
+        drop(self.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+        begun.elapsed()
+    }
+
+    /// Tells it to end by a signal, and gives how long it took to end.
+    pub(crate) fn terminate(mut self, zero: &Program) -> Duration {
+        let begun = Instant::now();
+        let pid = self.child.id().to_string();
+        assert!(zero.other_program("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap();
+        begun.elapsed()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The text of an answer to a call.
+pub(crate) fn text(answer: &Value) -> String {
+    let content = answer["result"]["content"].as_array();
+    let content = content.unwrap_or_else(|| panic!("no result of a call: {answer}"));
+    content.iter().map(|part| part["text"].as_str().unwrap_or_default()).collect()
+}
+
+fn hello(capabilities: Value) -> Value {
+    json!({
+        "protocolVersion": "2025-11-25", "capabilities": capabilities,
+        "clientInfo": {"name": "test", "version": "1"},
+    })
+}
+
+/// A `zero mcp` that serves by HTTP.
+pub(crate) struct HttpServer {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl HttpServer {
+    pub(crate) fn start(zero: &Program) -> Self {
+        let mut child = zero
+            .command(&["mcp", "--http", "127.0.0.1:0"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut after = |mark: &str| -> String {
+            let line = lines.find(|line| line.contains(mark)).unwrap();
+            let rest = line.split_once(mark).unwrap().1;
+            rest.split(['/', '`']).next().unwrap().to_owned()
+        };
+        let (address, token) = (after("http://"), after("Bearer "));
+        // Whatever else it says is read, so that it never waits for it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, address, token }
+    }
+
+    /// Opens a session, and gives its id.
+    pub(crate) fn session(&self) -> String {
+        let (head, _) = self.post(None, "initialize", hello(json!({})));
+        let lines = head.lines().filter_map(|line| line.split_once(": "));
+        let id = lines
+            .filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"))
+            .map(|(_, id)| id.to_owned())
+            .next();
+        id.unwrap_or_else(|| panic!("no session: {head}"))
+    }
+
+    /// What a call gives, as text.
+    pub(crate) fn call(&self, session: &str, tool: &str) -> String {
+        let params = json!({"name": tool, "arguments": {}});
+        let (head, body) = self.post(Some(session), "tools/call", params);
+        let mut events = body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let event = events.rfind(|event| event.contains("\"result\""));
+        let json = event.or_else(|| body.lines().find(|line| line.starts_with('{')));
+        let json = json.unwrap_or_else(|| panic!("no answer: {head}\n{body}"));
+        text(&serde_json::from_str(json).unwrap())
+    }
+
+    fn post(&self, session: Option<&str>, method: &str, params: Value) -> (String, String) {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let body = body.to_string();
+        let session = session
+            .map(|id| format!("mcp-session-id: {id}\r\nmcp-protocol-version: 2025-11-25\r\n"));
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\
+             accept: application/json, text/event-stream\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n{}\r\n",
+            self.address,
+            self.token,
+            body.len(),
+            session.unwrap_or_default()
+        );
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
