@@ -148,7 +148,8 @@ impl AnyPlan for RemotePlan {
         if self.standing == Standing::Changed {
             let own = &self.own;
             let before = own.origin.pins.approved(&own.definition.name);
-            let changes = shown::block(&changes::text(before.as_ref(), &own.definition), "");
+            let changes = changes::text(before.as_ref(), &own.definition);
+            let changes = shown::block(changes.trim_end(), "");
             text.push_str(&format!(
                 "\n\nWhat the server says about this tool changed since it was allowed:\n{changes}"
             ));

@@ -322,18 +322,38 @@ fn a_pattern_is_the_files_it_stands_for() {
     check(Mode::AcceptEdits, "", "touch .github/*", "ask");
 }
 
+/// What becomes of a call of a remote tool, which has this name here.
+fn remote(rules: &str, name: &str, server: &str, tool: &str, definition: Definition) -> String {
+    let (server, tool) = (server.to_owned(), tool.to_owned());
+    let effects = [Effect::Mcp { server, tool, definition }];
+    let risk = Risk::High;
+    let request = Request { tool: name, risk, effects: &effects, grants: &[], world: &NoWorld };
+    engine(rules, Mode::Auto).decide(request).verdict.word().to_owned()
+}
+
+#[test]
+fn a_rule_about_a_remote_tool_names_it_as_its_server_does_or_as_zero_does() {
+    use Definition::{Changed, Steady};
+    for (rules, name, definition, expected) in [
+        ("allow a__b.c", "a__b_c_1234", Steady, "allow"),
+        ("allow a__b_c_1234", "a__b_c_1234", Steady, "allow"),
+        ("allow a__b_c_1234", "a__b_c_1234", Changed, "ask"),
+        ("allow a__b_c_5678", "a__b_c_1234", Steady, "ask"),
+        ("allow a__b_c_1234; ask a__b.c", "a__b_c_1234", Steady, "ask"),
+        ("allow a__b_c_1234; deny a__b.c", "a__b_c_1234", Steady, "deny"),
+        ("allow a__b.c; deny a__b_c_1234", "a__b_c_1234", Steady, "deny"),
+        ("allow a__b.c; deny a__B_C_1234", "a__b_c_1234", Steady, "deny"),
+        ("allow x__b_c_1234", "x__b_c_1234", Steady, "ask"),
+    ] {
+        let said = remote(rules, name, "a", "b.c", definition);
+        assert_eq!(said, expected, "{name} under `{rules}`");
+    }
+}
+
 #[test]
 fn a_name_of_a_remote_tool_is_denied_in_every_case_of_letters() {
     let verdict = |rules: &str, server: &str, tool: &str| {
-        let effects = [Effect::Mcp {
-            server: server.to_owned(),
-            tool: tool.to_owned(),
-            definition: Definition::Steady,
-        }];
-        let (name, risk) = (format!("{server}__{tool}"), Risk::High);
-        let request =
-            Request { tool: &name, risk, effects: &effects, grants: &[], world: &NoWorld };
-        engine(rules, Mode::Auto).decide(request).verdict.word()
+        remote(rules, &format!("{server}__{tool}"), server, tool, Definition::Steady)
     };
     for (rules, server, tool, expected) in [
         ("allow *; deny github__create_issue", "GitHub", "create_issue", "deny"),

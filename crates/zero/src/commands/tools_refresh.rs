@@ -10,7 +10,7 @@ use crate::exit::{Exit, UsageError};
 use crate::hosting::runtime;
 
 pub(super) fn run(app: &App, args: &RefreshArgs) -> anyhow::Result<Exit> {
-    let folder = args.workspace.as_ref().map(std::slice::from_ref).unwrap_or_default();
+    let folder = args.workspace.as_slice();
     let workspace = app.config.workspace(folder)?;
     let settings = app.settings(&workspace, &[])?;
     if let Some(note) = settings.note() {
