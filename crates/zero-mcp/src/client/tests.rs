@@ -323,20 +323,6 @@ async fn of_two_names_that_clash_the_second_is_put_aside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_changed_definition_is_approved_without_the_other() {
-    let bench = ready(with_tools(&["echo", "echo2"])).await;
-    bench.servers.approve("fake", &["fake__echo", "fake__echo2"]).unwrap();
-    for tool in bench.fake.tools.lock().unwrap().iter_mut() {
-        tool["description"] = json!("something else");
-    }
-    bench.servers.reconnect("fake").await.unwrap();
-    let changed = || bench.servers.status()[0].tools.iter().map(|t| t.changed).collect::<Vec<_>>();
-    assert_eq!(changed(), [true, true]);
-    bench.servers.approve("fake", &["fake__echo2"]).unwrap();
-    assert_eq!(changed(), [true, false]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_call_is_made_under_the_definition_it_was_judged_by() {
     let fake = Arc::new(Fake::default());
     let first = Bench::build(Arc::clone(&fake), vec![definition("fake")], |_| {});
