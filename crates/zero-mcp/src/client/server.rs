@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::catalogue::{Catalogue, Era, Remembered};
 use super::connection::Connection;
@@ -52,8 +53,6 @@ pub(crate) struct Server {
     users: AtomicUsize,
     /// Held by whoever starts or stops it.
     starting: tokio::sync::Mutex<()>,
-    /// Told when a start that is under way is not wanted any more.
-    halted: Notify,
     state: Mutex<State>,
     listing: watch::Sender<Option<Arc<Listing>>>,
 }
@@ -68,7 +67,14 @@ struct State {
     rests_until: Option<Instant>,
     last_error: Option<ServerError>,
     starts: u32,
+    /// Attempts to start it that failed.
+    failed_starts: u32,
+    /// Gives up the attempt that is being made.
+    give_up: CancellationToken,
 }
+
+/// How an attempt to start a server went.
+type Opened = Result<(Arc<Connection>, Listing), ServerError>;
 
 /// How a server stands, at a glance.
 pub(crate) struct Glance {
@@ -100,6 +106,8 @@ impl Server {
             rests_until: None,
             last_error: known.last_error,
             starts: 0,
+            failed_starts: 0,
+            give_up: CancellationToken::new(),
         };
         Self {
             identity,
@@ -109,7 +117,6 @@ impl Server {
             elicits,
             users: AtomicUsize::new(0),
             starting: tokio::sync::Mutex::default(),
-            halted: Notify::new(),
             state: Mutex::new(state),
             listing: watch::Sender::new(known.listing.map(Arc::new)),
         }
@@ -168,7 +175,8 @@ impl Server {
 
     /// Stops it, also while it starts. The next call starts it again.
     pub(crate) async fn stop(&self) {
-        self.halted.notify_waiters();
+        // A start may take half a minute, and nobody wants this one any more.
+        self.state().give_up.cancel();
         let _one = self.starting.lock().await;
         self.take_down().await;
     }
@@ -207,26 +215,31 @@ impl Server {
     }
 
     async fn start(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
+        let failed_before = self.state().failed_starts;
         let _one = self.starting.lock().await;
         if let Some(connection) = self.open() {
             return Ok(connection);
         }
-        let halted = self.halted.notified();
-        self.take_down().await;
-        self.rest().await?;
-        let era = {
+        if self.users.load(Ordering::Acquire) == 0 {
+            return Err(ServerError::new("nobody uses it any more"));
+        }
+        let give_up = {
             let mut state = self.state();
-            state.phase = ServerState::Starting;
-            state.starts = state.starts.saturating_add(1);
-            state.era
-        };
-        let opening = Connection::open(&*self.connector, &self.definition, era, self.elicits);
-        let opened = tokio::select! {
-            opened = opening => opened,
-            () = halted => {
-                self.state().phase = ServerState::Stopped;
-                return Err(ServerError::new("it was stopped while it started"));
+            // Whoever waited for a start that failed has heard how it went, and does not wait for
+            // another one.
+            if state.failed_starts != failed_before {
+                return Err(state.last_error.clone().unwrap_or_default());
             }
+            state.give_up = CancellationToken::new();
+            state.give_up.clone()
+        };
+        let opened = tokio::select! {
+            biased;
+            () = give_up.cancelled() => {
+                self.state().phase = ServerState::Stopped;
+                return Err(ServerError::new("it was stopped before it had started"));
+            }
+            opened = self.try_to_start() => opened?,
         };
         match opened {
             Ok((connection, listing)) => {
@@ -246,12 +259,26 @@ impl Server {
                     let mut state = self.state();
                     // What was known of it may be what is wrong.
                     state.era = None;
+                    state.failed_starts = state.failed_starts.wrapping_add(1);
                     state.fail(error.clone());
                 }
                 self.remember().await;
                 Err(error)
             }
         }
+    }
+
+    /// Makes one attempt to start it; that it still rests is no attempt.
+    async fn try_to_start(&self) -> Result<Opened, ServerError> {
+        self.take_down().await;
+        self.rest().await?;
+        let era = {
+            let mut state = self.state();
+            state.phase = ServerState::Starting;
+            state.starts = state.starts.saturating_add(1);
+            state.era
+        };
+        Ok(Connection::open(&*self.connector, &self.definition, era, self.elicits).await)
     }
 
     /// Waits for a short rest to be over; a long one is told.

@@ -629,3 +629,43 @@ async fn nothing_waits_for_a_server_that_hangs() {
     is_send_and_sync::<super::Servers>();
     is_send_and_sync::<ToolHost>();
 }
+
+fn silent() -> Fake {
+    let fake = Fake { is_silent: true, ..Fake::default() };
+    fake.answers.lock().unwrap().clear();
+    fake
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_waits_for_no_start() {
+    let bench = Bench::new(silent());
+    let began = tokio::time::Instant::now();
+    bench.servers.start_unknown();
+    let servers = Arc::clone(&bench.servers);
+    // One starts it, and one waits for that.
+    let waits = tokio::spawn(async move { servers.ready("fake").await });
+    settle().await;
+    assert_eq!(bench.fake.running.load(Ordering::SeqCst), 1);
+    bench.servers.stop().await;
+    assert!(waits.await.unwrap().is_err());
+    settle().await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(bench.fake.running.load(Ordering::SeqCst), 0, "nothing of it is left");
+    assert_eq!(bench.fake.starts.load(Ordering::SeqCst), 1, "and nobody starts it again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waited_for_a_start_that_failed_waits_for_no_other() {
+    let bench = Bench::new(silent());
+    let began = tokio::time::Instant::now();
+    let all = (0..5).map(|_| {
+        let servers = Arc::clone(&bench.servers);
+        tokio::spawn(async move { servers.ready("fake").await })
+    });
+    for one in all.collect::<Vec<_>>() {
+        let error = one.await.unwrap().unwrap_err();
+        contains(&error.to_string(), &["it was not ready within 30 s"]);
+    }
+    assert!(began.elapsed() < Duration::from_secs(35), "{:?}", began.elapsed());
+    assert_eq!(bench.fake.starts.load(Ordering::SeqCst), 1);
+}
