@@ -30,7 +30,7 @@ impl App {
                 let what = "the tools that MCP servers and commands bring are not among these";
                 self.terminal.note(&format!("{what}: {error:#}"));
                 let registry = Registry::default();
-                registry.add(BUILTIN, (self.tools)()).context("the built-in tools clash")?;
+                registry.add(BUILTIN, self.tools.clone()).context("the built-in tools clash")?;
                 Arc::new(registry)
             }
         };
@@ -44,7 +44,7 @@ impl App {
 
     /// zero's own tools, in the order zero brings them.
     pub(crate) fn tool_order(&self) -> Vec<ToolName> {
-        (self.tools)().iter().map(|tool| tool.spec().name.clone()).collect()
+        self.tools.iter().map(|tool| tool.spec().name.clone()).collect()
     }
 
     /// Every tool that is known in the current folder.

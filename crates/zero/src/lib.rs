@@ -24,7 +24,7 @@ mod unique_json;
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use clap::Parser;
 use zero_core::ToolError;
@@ -39,8 +39,9 @@ use crate::terminal::Terminal;
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) terminal: Terminal,
-    /// The tools that come with zero; made when asked for, since not every command needs them.
-    pub(crate) tools: fn() -> Vec<Arc<dyn AnyTool>>,
+    /// The tools that come with zero; made once, when asked for: not every command needs them,
+    /// and their schemas take a while.
+    pub(crate) tools: LazyLock<Vec<Arc<dyn AnyTool>>>,
 }
 
 /// Runs `zero` with a command line, program name first.
@@ -49,7 +50,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let terminal = Terminal::new(config.streams);
     logging::start(config.log.as_deref(), &terminal);
     logging::report_panics();
-    run_app(&App { config, terminal, tools: zero_tools::builtin }, args).into()
+    run_app(&App { config, terminal, tools: LazyLock::new(zero_tools::builtin) }, args).into()
 }
 
 /// Runs a command line to its end, whatever happens on the way.
@@ -94,7 +95,11 @@ mod tests {
     fn a_bug_is_told_in_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let config = Config::for_test(folder.path());
-        let app = App { config, terminal: Terminal::for_test(), tools: || panic!("a bug") };
+        let app = App {
+            config,
+            terminal: Terminal::for_test(),
+            tools: LazyLock::new(|| panic!("a bug")),
+        };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
         assert_eq!(exit, Exit::Error);
         assert!(app.terminal.err.written().starts_with("error: zero has a bug"));

@@ -173,6 +173,8 @@ mod tests {
     use clap::Parser;
     use serde_json::json;
 
+    use std::sync::LazyLock;
+
     use super::*;
     use crate::cli::Cli;
     use crate::config::Config;
@@ -197,7 +199,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("notes.txt"), format!("{}\n", examples::NOTES)).unwrap();
         let config = Config::for_test(folder.path());
-        let app = App { config, terminal: Terminal::for_test(), tools: zero_tools::builtin };
+        let app = App {
+            config,
+            terminal: Terminal::for_test(),
+            tools: LazyLock::new(zero_tools::builtin),
+        };
         let cli = Cli::try_parse_from(words).unwrap();
         let exit = crate::commands::run(&app, cli).unwrap();
         (exit, app.terminal.out.written() + &app.terminal.err.written())
@@ -207,7 +213,11 @@ mod tests {
     fn every_example_works_as_it_is_shown() {
         let folder = tempfile::tempdir().unwrap();
         let config = Config::for_test(folder.path());
-        let app = App { config, terminal: Terminal::for_test(), tools: zero_tools::builtin };
+        let app = App {
+            config,
+            terminal: Terminal::for_test(),
+            tools: LazyLock::new(zero_tools::builtin),
+        };
         for dialect in DialectName::ALL {
             for tool in app.offered(dialect, None).unwrap() {
                 let line = example(dialect, &tool).unwrap_or_else(|| panic!("no {}", tool.name));
