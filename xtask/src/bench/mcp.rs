@@ -76,7 +76,9 @@ impl<'a> Place<'a> {
         let settings = |name: &str, modes: &[&str]| -> Result<PathBuf> {
             let config = folder.join(name);
             let server = |(number, mode): (usize, &&str)| {
-                (format!("s{number}"), json!({"command": bench.other_server, "args": [mode]}))
+                // The number tells them apart: servers that are started alike are one.
+                let args = json!([mode, number.to_string()]);
+                (format!("s{number}"), json!({"command": bench.other_server, "args": args}))
             };
             let servers: serde_json::Map<String, Value> =
                 modes.iter().enumerate().map(server).collect();
