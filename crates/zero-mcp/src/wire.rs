@@ -25,6 +25,7 @@ mod troubles;
 
 use std::time::Duration;
 
+pub(crate) use intake::refusal_in;
 pub use intake::{Intake, Taken};
 pub use ledger::Asked;
 pub use lines::Lines;

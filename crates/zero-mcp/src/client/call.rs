@@ -24,11 +24,14 @@ use zero_runtime::CallContext;
 use super::connection::Connection;
 use super::handler::{Caller, Progress};
 use super::shown;
+use crate::wire;
 
 /// How often a server may ask before it answers.
 const ROUNDS_MAX: usize = 10;
 /// Most questions of one round.
 const QUESTIONS_MAX: usize = 16;
+/// Most that a server has carried back to it between two rounds, in bytes.
+const STATE_BYTES_MAX: usize = 1 << 20;
 /// Least time between two words of progress that are passed on.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
 /// Longest message of an error, in characters.
@@ -88,17 +91,19 @@ impl Connection {
                 }
                 ServerResult::CreateTaskResult(_) => {
                     return Err(failed(
+                        order,
                         "made a task of the call, and zero did not offer to wait for tasks",
                     ));
                 }
                 _ => {
                     return Err(failed(
+                        order,
                         "answered the call with something that is no result of a tool",
                     ));
                 }
             }
         }
-        Err(failed(&format!("asked for more {ROUNDS_MAX} times and never answered")))
+        Err(failed(order, &format!("asked for more {ROUNDS_MAX} times and never answered")))
     }
 
     /// Sends one request and waits for its answer.
@@ -142,10 +147,7 @@ impl Connection {
                     };
                 }
                 () = cx.cancelled() => {
-                    return Err(Unanswered::Failed(match order.since.elapsed() >= order.total_max {
-                        true => timed_out(order, order.total_max, "without finishing"),
-                        false => ToolError::cancelled(),
-                    }));
+                    return Err(called_off(order));
                 }
                 Some(word) = progress.recv() => {
                     silent_at = Instant::now() + order.silence_max;
@@ -174,15 +176,23 @@ impl Connection {
         cx: &CallContext,
         put_off: &mut u32,
     ) -> Result<(Option<InputResponses>, Option<String>), Unanswered> {
+        let state_bytes = asked.request_state.as_ref().map_or(0, String::len);
+        if state_bytes > STATE_BYTES_MAX {
+            let what = format!(
+                "wants {state_bytes} bytes of its state to be sent back; {STATE_BYTES_MAX} are"
+            );
+            return Err(failed(order, &what));
+        }
         let questions = asked.input_requests.unwrap_or_default();
         if questions.len() > QUESTIONS_MAX {
-            return Err(failed(&format!("asked {} questions at once", questions.len())));
+            let what = format!("asked {} questions at once", questions.len());
+            return Err(failed(order, &what));
         }
         if questions.is_empty() {
             let pause = PUT_OFF_PAUSE * 2_u32.pow((*put_off).min(5));
             *put_off += 1;
             tokio::select! {
-                () = cx.cancelled() => return Err(Unanswered::Failed(ToolError::cancelled())),
+                () = cx.cancelled() => return Err(called_off(order)),
                 () = tokio::time::sleep(pause) => return Ok((None, asked.request_state)),
             }
         }
@@ -191,7 +201,7 @@ impl Connection {
             let answer = match question {
                 InputRequest::Elicitation(request) => {
                     let said = tokio::select! {
-                        () = cx.cancelled() => return Err(Unanswered::Failed(ToolError::cancelled())),
+                        () = cx.cancelled() => return Err(called_off(order)),
                         said = self.handler.elicit(order.caller, request.params) => said,
                     };
                     serde_json::to_value(said).unwrap_or_default()
@@ -199,10 +209,11 @@ impl Connection {
                 InputRequest::ListRoots(_) => json!({"roots": []}),
                 InputRequest::CreateMessage(_) => {
                     return Err(failed(
+                        order,
                         "wants to use a model, which zero does not lend to servers",
                     ));
                 }
-                _ => return Err(failed("asked something that zero does not know")),
+                _ => return Err(failed(order, "asked something that zero does not know")),
             };
             answers.insert(key, answer);
         }
@@ -216,7 +227,8 @@ impl Connection {
             ServiceError::Cancelled { .. } => ToolError::cancelled(),
             ServiceError::TransportClosed => {
                 let mut why = self.why_ended().await;
-                why.message = format!("{} before it answered; the call may have run", why.message);
+                why.message =
+                    format!("{}; it had not answered, and the call may have run", why.message);
                 why.for_call(order.caller.alias.as_str())
             }
             ServiceError::TransportSend(error) => {
@@ -229,7 +241,7 @@ impl Connection {
             }
             other => {
                 let said = shown::line(&other.to_string());
-                unavailable(&format!("gave no answer that can be read: {said}"))
+                unavailable(order, &format!("gave no answer that can be read: {said}"))
             }
         }
     }
@@ -272,6 +284,14 @@ fn tell(word: &Progress, told_at: &mut Option<Instant>, cx: &CallContext) {
     }
 }
 
+/// A call that nobody waits for any more: it took too long, or it is not wanted.
+fn called_off(order: &Order<'_>) -> Unanswered {
+    Unanswered::Failed(match order.since.elapsed() >= order.total_max {
+        true => timed_out(order, order.total_max, "without finishing"),
+        false => ToolError::cancelled(),
+    })
+}
+
 fn timed_out(order: &Order<'_>, limit: Duration, how: &str) -> ToolError {
     let message = format!(
         "stopped after {} s {how}; the server was told to stop, and it may have done part of it; ask for less at once, or raise the timeout of MCP server `{}` ({})",
@@ -285,9 +305,16 @@ fn timed_out(order: &Order<'_>, limit: Duration, how: &str) -> ToolError {
 
 /// The server refused the request itself, in its own words.
 fn refused(error: &ErrorData, order: &Order<'_>) -> ToolError {
+    let alias = &order.caller.alias;
+    if let Some(why) = wire::refusal_in(error) {
+        let why = shown::shortened(why, ERROR_CHARS_MAX);
+        let message = format!(
+            "MCP server `{alias}` answered with something that cannot be used: {why}; the call may have run"
+        );
+        return ToolError::failed(Reason::RemoteFailure, message).with("server", alias.as_str());
+    }
     let said = shown::shortened(&error.message, ERROR_CHARS_MAX);
-    let message =
-        format!("MCP server `{}` refused the call: {said} ({})", order.caller.alias, error.code.0);
+    let message = format!("MCP server `{alias}` refused the call: {said} ({})", error.code.0);
     let refusal = ToolError::failed(Reason::RemoteFailure, message).with("code", error.code.0);
     match &error.data {
         Some(data) if data.to_string().len() <= ERROR_CHARS_MAX => {
@@ -298,14 +325,15 @@ fn refused(error: &ErrorData, order: &Order<'_>) -> ToolError {
 }
 
 fn lost(order: &Order<'_>) -> ToolError {
-    unavailable("ended in the middle of the call; it may have run")
-        .with("server", order.caller.alias.as_str())
+    unavailable(order, "ended in the middle of the call; it may have run")
 }
 
-fn failed(what: &str) -> Unanswered {
-    Unanswered::Failed(unavailable(what))
+fn failed(order: &Order<'_>, what: &str) -> Unanswered {
+    Unanswered::Failed(unavailable(order, what))
 }
 
-fn unavailable(what: &str) -> ToolError {
-    ToolError::failed(Reason::ServerUnavailable, format!("the MCP server {what}"))
+fn unavailable(order: &Order<'_>, what: &str) -> ToolError {
+    let alias = order.caller.alias.as_str();
+    ToolError::failed(Reason::ServerUnavailable, format!("MCP server `{alias}` {what}"))
+        .with("server", alias)
 }

@@ -11,6 +11,7 @@ use rmcp::model::{
     ServerPeerInfo, ServerResult, SubscriptionFilter,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, serve_directly_with_ct};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,7 @@ use super::link::{Connector, Way, Witness};
 use super::listing::{Listing, ListingBuilder, Wanted};
 use super::shown;
 use crate::definition::{Reach, ServerDefinition};
+use crate::wire;
 
 /// Most pages of a list of tools.
 const PAGES_MAX: usize = 100;
@@ -55,6 +57,26 @@ pub(crate) struct Connection {
     pub(super) silences: AtomicU32,
 }
 
+/// Servers that could not be opened, on their way out. Dropping it ends them at once.
+#[derive(Default)]
+pub(crate) struct Endings(Mutex<JoinSet<()>>);
+
+impl Endings {
+    /// Ends a server in an orderly way, without anybody waiting for it.
+    fn add(&self, witness: Arc<dyn Witness>) {
+        let mut endings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while endings.try_join_next().is_some() {}
+        endings.spawn(async move { witness.end().await });
+    }
+
+    /// Ends all of them at once.
+    pub(crate) async fn hurry(&self) {
+        let mut endings =
+            std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        endings.shutdown().await;
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -68,6 +90,7 @@ impl Connection {
         definition: &ServerDefinition,
         known: Option<Era>,
         elicits: bool,
+        endings: &Endings,
     ) -> Result<(Arc<Self>, Listing), ServerError> {
         let deadline = Instant::now() + definition.startup_timeout;
         let late = || {
@@ -82,27 +105,32 @@ impl Connection {
             Some(Era::Legacy) => Asking::Legacy,
             _ => Asking::Either { overlap: on_pipes },
         };
-        let opening = Self::agree(connector, definition, asking, elicits, deadline);
+        let agree = |asking| Self::agree(connector, definition, asking, elicits, deadline, endings);
+        let opening = agree(asking);
         let connection = match opening.await {
             // A server behind HTTP that knows only the older way may refuse the first question in
             // any way it likes, and the transport ends with that. It has no process to start twice.
             Err(first) if !on_pipes && asking != Asking::Legacy && Instant::now() < deadline => {
-                let older = Self::agree(connector, definition, Asking::Legacy, elicits, deadline);
                 // What has nothing to do with the question, such as a login that is wanted, is what
                 // there is to tell.
-                older.await.map_err(|second| if first.is_settled() { first } else { second })
+                let older = agree(Asking::Legacy).await;
+                older.map_err(|second| if first.is_settled() { first } else { second })
             }
             opened => opened,
         };
         let connection = Arc::new(connection.map_err(|error| match error {
-            Opening::Late(facts) => ServerError { message: late().message, ..facts },
+            Opening::Late(facts) => {
+                let known = std::iter::once(late().message).chain(Some(facts.message.clone()));
+                let known: Vec<String> = known.filter(|words| !words.is_empty()).collect();
+                ServerError { message: known.join("; "), ..facts }
+            }
             Opening::Failed(error) => error,
         })?);
         tokio::spawn(Arc::clone(&connection).follow());
         match tokio::time::timeout_at(deadline, connection.list()).await {
             Ok(Ok(listing)) => Ok((connection, listing)),
-            Ok(Err(error)) => Err(connection.give_up(error).await),
-            Err(_) => Err(connection.give_up(late()).await),
+            Ok(Err(error)) => Err(connection.give_up(error, endings).await),
+            Err(_) => Err(connection.give_up(late(), endings).await),
         }
     }
 
@@ -112,6 +140,7 @@ impl Connection {
         asking: Asking,
         elicits: bool,
         deadline: Instant,
+        endings: &Endings,
     ) -> Result<Self, Opening> {
         let Ok(way) = tokio::time::timeout_at(deadline, connector.connect(definition)).await else {
             return Err(Opening::Late(ServerError::default()));
@@ -123,12 +152,14 @@ impl Connection {
         let agreed = match tokio::time::timeout_at(deadline, talk).await {
             Ok(Ok(agreed)) => agreed,
             Ok(Err(error)) => {
-                drop(link);
-                return Err(Opening::Failed(last_words(error, witness).await));
+                let error = last_words(error, &*witness).await;
+                endings.add(witness);
+                return Err(Opening::Failed(error));
             }
             Err(_) => {
-                drop(link);
-                return Err(Opening::Late(last_words(ServerError::default(), witness).await));
+                let error = last_words(ServerError::default(), &*witness).await;
+                endings.add(witness);
+                return Err(Opening::Late(error));
             }
         };
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
@@ -200,14 +231,19 @@ impl Connection {
 
     /// Why it ended by itself, with all that is known.
     pub(crate) async fn why_ended(&self) -> ServerError {
-        let witness = Arc::clone(&self.witness);
-        facts(ServerError::new("its connection ended"), &*witness).await
+        let mut error = facts(ServerError::default(), &*self.witness).await;
+        if error.message.is_empty() {
+            error.message = "its connection ended".to_owned();
+        }
+        error
     }
 
-    async fn give_up(&self, error: ServerError) -> ServerError {
+    async fn give_up(&self, error: ServerError, endings: &Endings) -> ServerError {
+        let error = last_words(error, &*self.witness).await;
         self.is_closing.store(true, Ordering::Release);
         self.stop.cancel();
-        last_words(error, Arc::clone(&self.witness)).await
+        endings.add(Arc::clone(&self.witness));
+        error
     }
 
     /// Asks for all tools. The answers are never those of a cache.
@@ -321,23 +357,37 @@ impl Opening {
 }
 
 fn unlisted(error: &ServiceError) -> ServerError {
-    let said = shown::line(&error.to_string());
-    ServerError::new(format!("it could not be asked for its tools: {said}"))
+    ServerError::new(match error {
+        ServiceError::McpError(error) => match wire::refusal_in(error) {
+            Some(why) => format!("its list of tools cannot be used: {}", shown::line(why)),
+            None => {
+                let said = shown::line(&error.message);
+                format!("it refused to list its tools: {said} ({})", error.code.0)
+            }
+        },
+        ServiceError::TransportClosed => "it ended before it had listed its tools".to_owned(),
+        other => {
+            format!("it could not be asked for its tools: {}", shown::line(&other.to_string()))
+        }
+    })
 }
 
-/// An error with how the process ended and what it wrote; the process is ended afterwards, by
-/// itself and without anybody waiting for it.
-async fn last_words(error: ServerError, witness: Arc<dyn Witness>) -> ServerError {
-    let error = facts(error, &*witness).await;
-    tokio::spawn(async move { witness.end().await });
+/// An error with all that is known of a server that could not be opened, before it is ended for it.
+async fn last_words(error: ServerError, witness: &dyn Witness) -> ServerError {
+    let mut error = facts(error, witness).await;
+    // What it said in place of an answer mostly says what is wrong.
+    let said = witness.notes();
+    let known = [error.message].into_iter().chain(said).filter(|words| !words.is_empty());
+    error.message = known.collect::<Vec<_>>().join("; ");
     error
 }
 
-/// An error with how the process ended and what it wrote, waiting for that a moment.
+/// An error with how the process ended and what it wrote. The end of one that has stopped to talk is
+/// waited for a moment.
 async fn facts(mut error: ServerError, witness: &dyn Witness) -> ServerError {
     let pause = Duration::from_millis(10);
     let mut waited = Duration::ZERO;
-    while witness.ended().is_none() && waited < LAST_WORDS {
+    while witness.closed().is_some() && witness.ended().is_none() && waited < LAST_WORDS {
         tokio::time::sleep(pause).await;
         waited += pause;
     }

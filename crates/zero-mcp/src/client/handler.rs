@@ -81,7 +81,7 @@ impl Progress {
             Some(total) if total > 0.0 => format!("{}/{total}", self.done),
             _ => self.done.to_string(),
         };
-        match self.message.as_deref().map(shown::line).filter(|message| !message.is_empty()) {
+        match self.message.as_deref().filter(|message| !message.is_empty()) {
             Some(message) => format!("{message} ({amount})"),
             None => amount,
         }
@@ -271,6 +271,7 @@ impl ClientHandler for Handler {
         if let Some(listener) = listener {
             let ProgressNotificationParam { progress, total, message, .. } = params;
             // Who is behind hears the next word.
+            let message = message.as_deref().map(shown::line);
             let _ = listener.try_send(Progress { done: progress, total, message });
         }
     }

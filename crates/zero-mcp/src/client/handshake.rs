@@ -25,6 +25,7 @@ use super::catalogue::Era;
 use super::error::ServerError;
 use super::link::Link;
 use super::shown;
+use crate::wire;
 
 /// How long a server that never said which protocol it speaks may be silent before it is asked in
 /// the older way as well.
@@ -86,7 +87,7 @@ pub(crate) async fn shake_hands(
             }
         };
         let Some(message) = message else {
-            return Err(ServerError::new("it closed the connection before it had said anything"));
+            return Err(ServerError::new("it never became ready"));
         };
         if let Some(agreed) = talk.hear(message).await? {
             return Ok(agreed);
@@ -232,6 +233,11 @@ impl Talk<'_> {
         supported: &[ProtocolVersion],
     ) -> Result<Option<Agreed>, ServerError> {
         self.discover = Question::Settled;
+        if supported.contains(&ProtocolVersion::V_2026_07_28) {
+            return Err(ServerError::new(
+                "it refuses version 2026-07-28 of the protocol, which it says it speaks",
+            ));
+        }
         let knows_older = supported.is_empty()
             || supported.iter().any(|version| is_known(version) && version.has_initialize());
         if !knows_older {
@@ -278,6 +284,9 @@ impl Talk<'_> {
 }
 
 fn refused(error: &ErrorData) -> ServerError {
+    if let Some(why) = wire::refusal_in(error) {
+        return ServerError::new(format!("its greeting cannot be used: {}", shown::line(why)));
+    }
     let said = shown::line(&error.message);
     ServerError::new(format!("it refused to be talked to: {said} ({})", error.code.0))
 }

@@ -16,6 +16,8 @@ use crate::definition::Alias;
 
 /// Most blocks of one result.
 const BLOCKS_MAX: usize = 1_000;
+/// Most of a result that a person is shown, in bytes. What the model gets is the pipeline's to cut.
+const SHOWN_BYTES_MAX: usize = 256 << 10;
 /// Longest media type.
 const MIME_BYTES_MAX: usize = 100;
 /// Most that is said about structured content that does not fit.
@@ -200,8 +202,19 @@ fn misfit(structured: Option<&Value>, promised: Option<&InputSchema>) -> Option<
 
 /// What the person sees: the texts, harmless, and what else there is by name.
 fn display(content: &[Content]) -> Display {
-    let texts: Vec<&str> = content.iter().map(text_of).collect();
-    Display::markdown(shown::block(&texts.join("\n"), ""))
+    let mut texts = String::new();
+    for text in content.iter().map(text_of) {
+        if !texts.is_empty() {
+            texts.push('\n');
+        }
+        let left = SHOWN_BYTES_MAX.saturating_sub(texts.len());
+        texts.push_str(&text[..text.floor_char_boundary(left)]);
+        if text.len() > left {
+            texts.push_str("\n[the rest is not shown]");
+            break;
+        }
+    }
+    Display::markdown(shown::block(&texts, ""))
 }
 
 #[cfg(test)]

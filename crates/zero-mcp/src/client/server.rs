@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::catalogue::{Catalogue, Era, Remembered};
-use super::connection::Connection;
+use super::connection::{Connection, Endings};
 use super::error::ServerError;
 use super::identity::Identity;
 use super::link::Connector;
@@ -53,6 +53,8 @@ pub(crate) struct Server {
     users: AtomicUsize,
     /// Held by whoever starts or stops it.
     starting: tokio::sync::Mutex<()>,
+    /// Processes of starts that failed.
+    endings: Endings,
     state: Mutex<State>,
     listing: watch::Sender<Option<Arc<Listing>>>,
 }
@@ -117,6 +119,7 @@ impl Server {
             elicits,
             users: AtomicUsize::new(0),
             starting: tokio::sync::Mutex::default(),
+            endings: Endings::default(),
             state: Mutex::new(state),
             listing: watch::Sender::new(known.listing.map(Arc::new)),
         }
@@ -179,6 +182,7 @@ impl Server {
         self.state().give_up.cancel();
         let _one = self.starting.lock().await;
         self.take_down().await;
+        self.endings.hurry().await;
     }
 
     /// Notes that a connection was found gone, so that the next call starts the server again.
@@ -278,7 +282,9 @@ impl Server {
             state.starts = state.starts.saturating_add(1);
             state.era
         };
-        Ok(Connection::open(&*self.connector, &self.definition, era, self.elicits).await)
+        let opening =
+            Connection::open(&*self.connector, &self.definition, era, self.elicits, &self.endings);
+        Ok(opening.await)
     }
 
     /// Waits for a short rest to be over; a long one is told.

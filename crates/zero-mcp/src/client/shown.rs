@@ -3,10 +3,13 @@
 
 /// Longest single line of a server that is shown, in characters.
 const LINE_CHARS_MAX: usize = 200;
+/// Most characters of a text that are looked at for such a line.
+const LINE_CHARS_READ: usize = 16 * LINE_CHARS_MAX;
 
 /// One line of text, for a title or a name.
 pub(crate) fn line(text: &str) -> String {
-    let text: String = text.chars().map(|c| if is_harmless(c) { c } else { ' ' }).collect();
+    let read = text.chars().take(LINE_CHARS_READ);
+    let text: String = read.map(|c| if is_harmless(c) { c } else { ' ' }).collect();
     let words: Vec<&str> = text.split_whitespace().collect();
     shortened(&words.join(" "), LINE_CHARS_MAX)
 }

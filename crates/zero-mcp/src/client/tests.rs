@@ -601,7 +601,7 @@ async fn strange_answers_are_errors_that_say_so() {
         ),
         (
             "fake__nonsense",
-            "ServerUnavailable: the MCP server answered the call with something that is no result of a tool",
+            "ServerUnavailable: MCP server `fake` answered the call with something that is no result of a tool",
         ),
     ] {
         assert_eq!(outcome(&bench, tool, json!({})).await, expected);

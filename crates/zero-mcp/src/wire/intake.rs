@@ -285,9 +285,17 @@ impl<R: Role> Intake<R> {
     }
 }
 
+/// How the error begins that stands for an answer which was refused here.
+const REFUSED: &str = "the answer was refused: ";
+
 fn refusal(why: &str) -> ErrorData {
-    let message = format!("the answer was refused: {why}");
-    ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None)
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, format!("{REFUSED}{why}"), None)
+}
+
+/// Why an answer was refused here, where that is what an error stands for. A server that says the
+/// same words is taken at its word.
+pub(crate) fn refusal_in(error: &ErrorData) -> Option<&str> {
+    error.message.strip_prefix(REFUSED).filter(|_| error.code == ErrorCode::INTERNAL_ERROR)
 }
 
 fn parse_request<R: Role>(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Limits;
@@ -14,6 +15,10 @@ use super::outbox::{Outbox, WireError};
 use super::reader::{Line, LineReader};
 use super::role::Role;
 use super::troubles::{Closed, Troubles};
+
+/// A line of at least this long is looked at beside the runtime: whoever shares it with us goes on
+/// meanwhile.
+const LONG_LINE: usize = 256 << 10;
 
 /// A transport for the SDK over a pair of streams.
 ///
@@ -27,6 +32,8 @@ pub struct Lines<R: Role> {
     outbox: Outbox,
     troubles: Troubles,
     eof: CancellationToken,
+    /// A long line that is being looked at. It outlives a read that is dropped half-way.
+    taking: Option<JoinHandle<Taken<R>>>,
 }
 
 impl<R: Role> Lines<R> {
@@ -44,6 +51,7 @@ impl<R: Role> Lines<R> {
             outbox: Outbox::start(output, &limits, troubles.clone()),
             troubles,
             eof: CancellationToken::new(),
+            taking: None,
         }
     }
 
@@ -75,6 +83,15 @@ impl<R: Role> Lines<R> {
                 tokio::task::coop::consume_budget().await;
                 return Some(message);
             }
+            if let Some(taking) = &mut self.taking {
+                let taken = taking.await;
+                self.taking = None;
+                match taken {
+                    Ok(taken) => self.deliver(taken),
+                    Err(error) => self.end(Closed::ReadFailed { why: error.to_string() }),
+                }
+                continue;
+            }
             if self.eof.is_cancelled() {
                 return None;
             }
@@ -86,6 +103,11 @@ impl<R: Role> Lines<R> {
                 }
             };
             let taken = match line {
+                Ok(Line::Whole(mut line)) if line.len() >= LONG_LINE => {
+                    let intake = Arc::clone(&self.intake);
+                    self.taking = Some(tokio::task::spawn_blocking(move || intake.take(&mut line)));
+                    continue;
+                }
                 Ok(Line::Whole(mut line)) => {
                     let taken = self.intake.take(&mut line);
                     self.reader.reuse(line);

@@ -2,6 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests set up and look at real files")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod hostile;
+mod hostile_fixture;
 mod server;
 mod server_approvals;
 mod server_fixture;

@@ -230,6 +230,10 @@ impl Sleep {
         format!("sleep {}", self.0)
     }
 
+    pub(crate) fn seconds(&self) -> &str {
+        &self.0
+    }
+
     pub(crate) fn runs(&self) -> bool {
         std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
             let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();

@@ -97,6 +97,7 @@ fn tools_table(all: &[ServerStatus], out: &Stream) -> String {
 fn tell(app: &App, status: &ServerStatus) {
     let name = &status.alias;
     if let Some(error) = &status.last_error {
+        // How its process ended is part of the message.
         let mut text = format!("server `{name}`: {}", error.message);
         for line in error.stderr_tail.lines() {
             text.push_str(&format!("\n  | {line}"));

@@ -1,0 +1,483 @@
+//! Servers that misbehave. Whatever one does, it ends in words that say what happened, within its
+//! timeout; its neighbours answer meanwhile, zero stays small, and no process is left.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_mcp::client::ServerState;
+use zero_mcp::definition::ServerDefinition;
+
+use crate::hostile_fixture::{Arena, forget_peak_memory, peak_memory};
+
+/// What a server does, and what is to come of it: these words, in this order, with `…` between.
+type Row = (&'static str, &'static str);
+
+/// How long it may take to notice that a timeout has passed, on a machine that is busy.
+const GRACE: Duration = Duration::from_millis(1_500);
+/// How long the server that behaves may take to answer at worst, and how long half of the time.
+const NEIGHBOUR_MAX: Duration = Duration::from_secs(3);
+const NEIGHBOUR_USUAL: Duration = Duration::from_millis(300);
+/// The most memory this program may take, whatever its servers send.
+const MEMORY_MAX: u64 = 60 << 20;
+
+/// How much time servers have.
+#[derive(Clone, Copy)]
+struct Patience {
+    startup: Duration,
+    silence: Duration,
+    call: Duration,
+}
+
+/// For what is over soon, or never.
+const SHORT: Patience = Patience {
+    startup: Duration::from_secs(2),
+    silence: Duration::from_secs(1),
+    call: Duration::from_secs(2),
+};
+/// For what takes a program without optimisation a while to read.
+const LONG: Patience = Patience {
+    startup: Duration::from_secs(8),
+    silence: Duration::from_secs(8),
+    call: Duration::from_secs(8),
+};
+
+impl Patience {
+    fn arena(self, modes: &[&str]) -> Arena {
+        Arena::new(modes, |definition: &mut ServerDefinition| {
+            definition.startup_timeout = self.startup;
+            definition.call_timeout = self.silence;
+            definition.call_timeout_max = self.call;
+        })
+    }
+}
+
+/// Visits servers, so many at a time, all of one host.
+async fn check_all(rows: &[Row], patience: Patience, at_once: usize) {
+    let modes: Vec<&str> = rows.iter().map(|(mode, _)| *mode).collect();
+    let arena = patience.arena(&modes);
+    arena.servers.ready("good").await.unwrap();
+    let done = CancellationToken::new();
+    let visits = async {
+        let visits = futures_util::stream::iter(rows).map(|row| check(&arena, row, patience));
+        let faults: Vec<String> = visits.buffer_unordered(at_once).concat().await;
+        done.cancel();
+        faults
+    };
+    let (faults, mut neighbour) = tokio::join!(visits, arena.neighbour(&done));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    neighbour.sort();
+    let (usual, worst) = (neighbour[neighbour.len() / 2], neighbour[neighbour.len() - 1]);
+    assert!(usual < NEIGHBOUR_USUAL && worst < NEIGHBOUR_MAX, "{usual:?} {worst:?}");
+    arena.stop().await;
+}
+
+/// Visits one server; what is wrong with what came of it.
+async fn check(arena: &Arena, (mode, expected): &Row, patience: Patience) -> Vec<String> {
+    let visit = arena.visit(mode, json!({})).await;
+    let mut faults = Vec::new();
+    if !has_in_order(&visit.said, expected) {
+        faults.push(format!("{mode}: expected {expected:?}, got {:?}", visit.said));
+    }
+    let parts: Vec<&str> = visit.said.split("; ").collect();
+    if parts.iter().enumerate().any(|(at, part)| parts[..at].contains(part)) {
+        faults.push(format!("{mode}: it says something twice: {}", visit.said));
+    }
+    let limits = [patience.startup, patience.call];
+    for (took, limit) in [visit.start, visit.call].into_iter().zip(limits) {
+        if took > limit + GRACE {
+            faults.push(format!("{mode}: it took {took:?}, and {limit:?} are allowed"));
+        }
+    }
+    faults
+}
+
+/// Whether a text begins with the first of some words, and has the others after it in this order.
+fn has_in_order(text: &str, expected: &str) -> bool {
+    let mut words = expected.split(" … ");
+    let Some(mut rest) = text.strip_prefix(words.next().unwrap_or_default()) else { return false };
+    for word in words {
+        let Some((_, after)) = rest.split_once(word) else { return false };
+        rest = after;
+    }
+    true
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_do_not_start() {
+    const LATE: &str = "not ready: it was not ready within 2 s; give it more time by its startup timeout (settings.json:3)";
+    let rows = [
+        (
+            "exits-at-once",
+            "not ready: it never became ready; its process ended with exit code 3 | cannot find my configuration",
+        ),
+        ("dies-by-signal", "not ready: it never became ready; its process was ended by signal 6"),
+        (
+            "exits-on-hello",
+            "not ready: it never became ready; its process ended with exit code 101 | panicked at hello",
+        ),
+        ("never-answers", LATE),
+        ("drips-for-ever", LATE),
+        ("closes-its-output", LATE),
+        ("talks-on-the-wrong-stream", "not ready: it was not ready within 2 s; … | {\"id\":1"),
+        (
+            "talks-text",
+            "not ready: it was not ready within 2 s; … lines of its output were no messages, such as: Server listening! No MCP here.",
+        ),
+        (
+            "endless-line",
+            "not ready: it was not ready within 2 s; … refused, such as: it is longer than 8388608 bytes",
+        ),
+        (
+            "refuses-to-begin",
+            "not ready: it refused to be talked to: the licence of this server has expired (-32000) |",
+        ),
+        (
+            "greets-with-nonsense",
+            "not ready: its greeting cannot be used: it cannot be read: invalid type: integer `7`, expected a string",
+        ),
+        ("greets-with-a-list", "not ready: its greeting cannot be used: its result is no object"),
+        (
+            "speaks-the-future",
+            "not ready: it answered `initialize` with version `9999-01-01` of the protocol",
+        ),
+        (
+            "speaks-nonsense",
+            "not ready: it answered `initialize` with version `yes` of the protocol",
+        ),
+        (
+            "discovers-the-future",
+            "not ready: it speaks versions of the protocol that zero does not: 2999-01-01, [2Jyes |",
+        ),
+        (
+            "refuses-every-version",
+            "not ready: it refuses version 2026-07-28 of the protocol, which it says it speaks |",
+        ),
+        ("never-lists", LATE),
+        (
+            "fails-to-list",
+            "not ready: it refused to list its tools: the database is down (-32603) |",
+        ),
+        (
+            "lists-nonsense",
+            "not ready: its list of tools cannot be used: its `tools` are no valid list",
+        ),
+        (
+            "dies-in-a-list",
+            "not ready: it ended before it had listed its tools; its process ended with exit code 12 | no more memory for a list",
+        ),
+    ];
+    check_all(&rows, SHORT, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_start_in_odd_ways() {
+    let rows = [
+        ("prints-a-banner", "ok: worked"),
+        ("logs-json-first", "ok: worked"),
+        ("speaks-bytes", "ok: worked"),
+        ("floods-errors", "ok: worked"),
+        ("leaves-a-child", "ok: worked"),
+        ("answers-ahead", "ok: worked"),
+        ("declares-nothing", "ok: worked"),
+        ("drips", "ok: worked"),
+        ("asks-back", "ok: worked"),
+        ("discovers-nonsense", "ok: worked"),
+        ("discovers-another-kind", "ok: worked"),
+        ("lists-in-circles", "ok: worked"),
+        ("lists-an-empty-cursor", "ok: worked"),
+        ("bad-neighbours", "ok: worked"),
+        ("takes-names", "ok: worked"),
+        ("hides-controls", "ok: worked"),
+        ("claims-harmlessness", "ok: worked"),
+        ("changes-its-list-all-the-time", "ok: worked"),
+        ("ignores-the-end", "ok: worked"),
+        ("ignores-every-end", "ok: worked"),
+    ];
+    check_all(&rows, LONG, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_none() {
+    const SILENT: &str = "Timeout Deadline: stopped after 1 s without an answer or a word of progress; … raise the timeout of MCP server … (settings.json:3)";
+    let rows = [
+        ("never-returns", SILENT),
+        ("stops-reading", SILENT),
+        ("closes-in-a-call", SILENT),
+        ("replies-to-others", SILENT),
+        ("replies-to-nobody", SILENT),
+        ("replies-late", SILENT),
+        ("progress-of-others", SILENT),
+        (
+            "progress-for-ever",
+            "Timeout Deadline: stopped after 2 s without finishing; … raise the timeout of MCP server `progress-for-ever` (settings.json:3)",
+        ),
+        (
+            "dies-in-a-call",
+            "ExecutionFailed ServerUnavailable: MCP server `dies-in-a-call`: its process ended with exit code 7; it had not answered, and the call may have run; the end of its error output:\nthread 'main' panicked",
+        ),
+        (
+            "is-killed-in-a-call",
+            "ExecutionFailed ServerUnavailable: MCP server `is-killed-in-a-call`: its process was ended by signal 6; it had not answered, and the call may have run",
+        ),
+        (
+            "broken-json",
+            "ExecutionFailed RemoteFailure: MCP server `broken-json` answered with something that cannot be used: it is no valid JSON; the call may have run",
+        ),
+        ("null-result", "ExecutionFailed RemoteFailure: … it holds neither a result nor an error"),
+        (
+            "neither-result-nor-error",
+            "ExecutionFailed RemoteFailure: … it holds neither a result nor an error",
+        ),
+        (
+            "both-result-and-error",
+            "ExecutionFailed RemoteFailure: … it holds both a result and an error",
+        ),
+        ("another-rpc", "ExecutionFailed RemoteFailure: … it does not say that it is JSON-RPC 2.0"),
+        ("replies-in-a-batch", "ExecutionFailed RemoteFailure: … it came in a batch"),
+        (
+            "error-without-a-message",
+            "ExecutionFailed RemoteFailure: MCP server `error-without-a-message` refused the call: an error that cannot be read: 5",
+        ),
+        (
+            "answers-with-an-error",
+            "ExecutionFailed RemoteFailure: MCP server `answers-with-an-error` refused the call: internal trouble (-32603)",
+        ),
+        ("says-it-failed", "ExecutionFailed RemoteFailure: no such row\ntry 1 to 9"),
+    ];
+    check_all(&rows, SHORT, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_need_mending() {
+    let rows = [
+        ("lone-surrogate", "ok: \u{fffd} half"),
+        ("bad-bytes", "ok: \u{fffd}\u{fffd} half"),
+        ("replies-twice", "ok: first"),
+        ("id-as-text", "ok: worked"),
+        ("reuses-its-ids", "ok: worked"),
+        (
+            "deep-reply",
+            "ok: [a structured content of the server's answer was left out: it nests 100000 levels deep",
+        ),
+        (
+            "unknown-blocks",
+            "ok: [a block of the server's answer was left out: its kind `hologram` is unknown]\nand this",
+        ),
+        ("bad-picture", "ok: [data of type `image/png` was left out: it is no base64]\nbeside it"),
+        ("empty-result", "ok: (the tool ran and said nothing)"),
+        (
+            "lies-about-results",
+            "ok: … [note: the structured content does not fit the tool's own output schema: /n: expected a whole number",
+        ),
+    ];
+    check_all(&rows, LONG, 8).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_without_a_handshake() {
+    let rows = [
+        ("modern-good", "ok: worked"),
+        (
+            "modern-unknown-kind",
+            "ExecutionFailed RemoteFailure: … its `resultType` is \"hologram\", which is unknown",
+        ),
+        (
+            "modern-task",
+            "ExecutionFailed ServerUnavailable: MCP server `modern-task` made a task of the call",
+        ),
+        (
+            "modern-asks-for-ever",
+            "ExecutionFailed ServerUnavailable: MCP server `modern-asks-for-ever` asked for more 10 times and never answered",
+        ),
+        (
+            "modern-puts-off-for-ever",
+            "Timeout Deadline: stopped after 2 s without finishing; … MCP server `modern-puts-off-for-ever` (settings.json:3)",
+        ),
+        (
+            "modern-asks-a-hundred-things",
+            "ExecutionFailed ServerUnavailable: … asked 100 questions at once",
+        ),
+        ("modern-asks-nonsense", "ExecutionFailed RemoteFailure: … cannot be used"),
+        (
+            "modern-wants-a-model",
+            "ExecutionFailed ServerUnavailable: … wants to use a model, which zero does not lend to servers",
+        ),
+        ("modern-listen-floods", "ok: worked"),
+        ("modern-listen-ends-at-once", "ok: listened"),
+    ];
+    check_all(&rows, SHORT, 8).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn floods_pass() {
+    let rows = [
+        ("floods-requests", "ok: after the flood"),
+        ("floods-questions", "ok: after the questions"),
+        ("floods-notifications", "ok: after the flood"),
+        ("lists-for-ever", "NotFound UnknownTool: … lists-for-ever__page0"),
+        ("lists-a-hundred-thousand-pages-of-nothing", "NotFound UnknownTool: "),
+        ("deep-schema", "NotFound UnknownTool: "),
+    ];
+    check_all(
+        &rows,
+        Patience { call: Duration::from_secs(20), silence: Duration::from_secs(20), ..LONG },
+        2,
+    )
+    .await;
+}
+
+/// One after the other, so that each is measured by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn giants_find_little_memory() {
+    let rows = [
+        (
+            "giant-reply",
+            "ExecutionFailed RemoteFailure: MCP server `giant-reply` answered with something that cannot be used: it is longer than 8388608 bytes",
+        ),
+        (
+            "giant-reply-backwards",
+            "ExecutionFailed RemoteFailure: … it is longer than 8388608 bytes",
+        ),
+        (
+            "many-nodes",
+            "ok: [a structured content of the server's answer was left out: it holds more than 200000 values]",
+        ),
+        (
+            "giant-error",
+            "ExecutionFailed RemoteFailure: MCP server `giant-error` refused the call: no no",
+        ),
+        ("large-reply", "ok: large large"),
+        ("large-reply-of-controls", "ok: "),
+        ("many-blocks", "ok: b\nb\n"),
+        ("large-progress", "Timeout Deadline: "),
+        ("giant-schema", "ok: worked"),
+        ("lists-five-thousand", "NotFound UnknownTool: … lists-five-thousand__t0"),
+        (
+            "modern-giant-state",
+            "ExecutionFailed ServerUnavailable: … wants 6291456 bytes of its state to be sent back; 1048576 are",
+        ),
+    ];
+    for row in &rows {
+        forget_peak_memory();
+        let before = peak_memory();
+        check_all(std::slice::from_ref(row), LONG, 1).await;
+        let peak = peak_memory();
+        eprintln!("{} {before} {peak}", row.0);
+        assert!(peak < MEMORY_MAX, "{}: {before} bytes before, {peak} at most", row.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_takes_the_name_of_another() {
+    let arena = LONG.arena(&["pretends-to-be-another", "takes-names"]);
+    arena.servers.probe().await;
+    let own = |mode| -> Vec<(String, String)> {
+        let tools = arena.status(mode).tools.into_iter();
+        let mut names: Vec<_> = tools.map(|tool| (tool.own_name, tool.name)).collect();
+        names.sort();
+        names
+    };
+    let names = own("pretends-to-be-another");
+    assert_eq!(names.len(), 6);
+    for (own, name) in names {
+        assert_eq!(name, format!("pretends-to-be-another__{own}"));
+    }
+    let names = own("takes-names");
+    assert!(names.iter().all(|(_, name)| name.starts_with("takes-names__") && name.len() <= 64));
+    let different: std::collections::BTreeSet<_> = names.iter().map(|(_, name)| name).collect();
+    assert_eq!(different.len(), names.len(), "{names:?}");
+    assert!(names.contains(&("Read".to_owned(), "takes-names__Read".to_owned())), "{names:?}");
+    // The tools whose names were wanted are still who they were.
+    assert_eq!(arena.call("good__work", json!({})).await.unwrap(), "worked");
+    std::fs::write(arena.path("work/a.txt"), "mine").unwrap();
+    let read = arena.call("Read", json!({"path": "a.txt"})).await.unwrap();
+    assert!(read.contains("mine"), "{read}");
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_locked_in() {
+    let modes = ["shows-its-environment", "reads-a-secret", "writes-a-file", "calls-home"];
+    let arena = LONG.arena(&modes);
+    let say = async |mode: &str, input: Value| arena.visit(mode, input).await.said;
+    let environment = say("shows-its-environment", json!({})).await;
+    assert!(environment.contains("PATH=") && !environment.contains("CARGO"), "{environment}");
+    std::fs::write(arena.path("state/secret"), "the secret").unwrap();
+    let read = say("reads-a-secret", json!({"path": arena.path("state/secret")})).await;
+    assert!(read.starts_with("ok: Err(") && !read.contains("the secret"), "{read}");
+    let outside = arena.path("outside");
+    let wrote = say("writes-a-file", json!({"path": outside})).await;
+    assert!(wrote.starts_with("ok: Err(") && !outside.exists(), "{wrote}");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    assert_eq!(say("calls-home", json!({"to": to})).await, "ok: reached: false");
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_answer_is_not_that_of_the_next_call() {
+    let arena = SHORT.arena(&["replies-late"]);
+    let first = arena.visit("replies-late", json!({})).await.said;
+    assert!(first.starts_with("Timeout Deadline"), "{first}");
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(arena.visit("replies-late", json!({})).await.said, "ok: worked");
+    let notes = arena.status("replies-late").notes;
+    assert_eq!(notes, ["1 of its answers were to nothing that was asked"]);
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_says_something_else_each_time_is_noticed() {
+    let arena = LONG.arena(&["rewrites-itself"]);
+    assert_eq!(arena.visit("rewrites-itself", json!({})).await.said, "ok: worked");
+    let is_changed = || arena.status("rewrites-itself").tools[0].changed;
+    assert!(!is_changed());
+    let status = arena.servers.reconnect("rewrites-itself").await.unwrap();
+    assert_eq!(status.state, ServerState::Ready);
+    assert!(is_changed());
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_died_once_is_started_again() {
+    let arena = LONG.arena(&["dies-once"]);
+    let first = arena.visit("dies-once", json!({})).await.said;
+    assert!(first.starts_with("ExecutionFailed ServerUnavailable"), "{first}");
+    assert_eq!(arena.visit("dies-once", json!({})).await.said, "ok: worked");
+    assert_eq!(arena.status("dies-once").starts, 2);
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_ends_every_subscription_is_not_asked_all_the_time() {
+    let modes = ["modern-listen-ends-at-once", "modern-listen-floods"];
+    let arena = LONG.arena(&modes);
+    for mode in modes {
+        arena.visit(mode, json!({})).await;
+    }
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    let said = arena.visit(modes[0], json!({})).await.said;
+    let counts: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+    // The pauses between are one second, then two, then four.
+    assert!(counts.len() == 2 && counts[0] <= 3 && counts[1] <= 4, "{said}");
+    let said = arena.visit(modes[1], json!({})).await.said;
+    let counts: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(counts.len() == 1 && counts[0] <= 5, "{said}");
+    arena.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_becomes_ready_does_not_hold_up_the_end() {
+    let arena = Arena::new(&["never-answers", "talks-text"], |definition| {
+        definition.startup_timeout = Duration::from_secs(600);
+    });
+    arena.servers.start_unknown();
+    arena.servers.ready("good").await.unwrap();
+    arena.begun("never-answers").await;
+    let begun = Instant::now();
+    arena.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,233 @@
+//! A host whose MCP servers misbehave, each in its own way, beside one that does not.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_core::{Content, SessionId, ToolCall, ToolError};
+use zero_mcp::client::credentials::NoCredentials;
+use zero_mcp::client::http::NetworkGuard;
+use zero_mcp::client::{Pool, ServerStatus, Servers, ServersConfig, Web};
+use zero_mcp::definition::{Alias, Launch, Reach, ServerDefinition};
+use zero_runtime::host::new_call_id;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    Dialect, DialectName, Elicitation, ElicitationAnswer, Elicitor, HostConfig, Session, ToolHost,
+};
+use zero_sandbox::{StateDir, Workspace};
+
+use crate::server_fixture::{Sleep, Yes, until};
+
+/// The server that behaves.
+pub(crate) const GOOD: &str = "good";
+
+/// A person who answers every question at once.
+struct Obliging;
+
+impl Elicitor for Obliging {
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        let values = Map::from_iter([("name".to_owned(), json!("Ada"))]);
+        Box::pin(std::future::ready(ElicitationAnswer::Accept(values)))
+    }
+}
+
+/// A host and its servers.
+pub(crate) struct Arena {
+    temp: tempfile::TempDir,
+    pub(crate) host: ToolHost,
+    pub(crate) servers: Arc<Servers>,
+    session: Session,
+    mark: Sleep,
+}
+
+impl Arena {
+    /// A host with a server of each of these modes, known by the name that [`alias`] gives it, and
+    /// one that behaves.
+    pub(crate) fn new(modes: &[&str], change: impl Fn(&mut ServerDefinition)) -> Self {
+        // Not in `/tmp`, where a server would see its own.
+        let temp = tempfile::tempdir_in("/var/tmp").unwrap();
+        let work = temp.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        let state = StateDir::new(temp.path().join("state"));
+        let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
+        let mut config = HostConfig::new(workspace, state.clone());
+        config.approver = Some(Arc::new(Yes));
+        let host = ToolHost::new(config);
+        host.registry().add("builtin", zero_tools::builtin()).unwrap();
+        let mark = Sleep::new();
+        let definitions = modes.iter().chain([&GOOD]).map(|mode| {
+            let mut definition = definition(mode, &work, &mark);
+            if *mode != GOOD {
+                change(&mut definition);
+            }
+            definition
+        });
+        let servers = Servers::new(ServersConfig {
+            services: host.services(),
+            web: Web {
+                guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
+                credentials: Arc::new(NoCredentials),
+            },
+            registry: Arc::clone(host.registry()),
+            state,
+            definitions: definitions.collect(),
+            schema_tokens_max: 1_000_000,
+            elicitor: Some(Arc::new(Obliging)),
+            pool: Arc::new(Pool::default()),
+            confined_by: String::new(),
+        });
+        let session = host.open_session(SessionId::new("test").unwrap()).unwrap();
+        Self { temp, host, servers, session, mark }
+    }
+
+    /// Where the host and its servers keep things.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().join(name)
+    }
+
+    /// What a call gives, as text.
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<String, ToolError> {
+        let call = ToolCall {
+            id: new_call_id(),
+            session: None,
+            tool: tool.to_owned(),
+            input,
+            timeout: None,
+        };
+        let dialect = Dialect::new(DialectName::Canonical);
+        let never = CancellationToken::new();
+        let report = self.host.call(&self.session, &dialect, call, &never).await;
+        report.outcome.map(|outcome| {
+            let texts = outcome.result.content.iter().map(|content| match content {
+                Content::Text(text) => text.clone(),
+                other => format!("{other:?}"),
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        })
+    }
+
+    /// Starts the server of a mode and calls its tool `work`.
+    pub(crate) async fn visit(&self, mode: &str, input: Value) -> Visit {
+        let (alias, begun) = (alias(mode), Instant::now());
+        let ready = self.servers.ready(&alias).await;
+        let start = begun.elapsed();
+        if let Err(error) = ready {
+            let said = format!("not ready: {} | {}", error.message, error.stderr_tail.trim());
+            return Visit { said, start, call: Duration::ZERO };
+        }
+        let begun = Instant::now();
+        let said = match self.call(&format!("{alias}__work"), input).await {
+            Ok(text) => format!("ok: {text}"),
+            Err(error) => {
+                let reason = error.reason().map(|reason| format!("{reason:?}"));
+                format!("{:?} {}: {}", error.error_type, reason.unwrap_or_default(), error.message)
+            }
+        };
+        Visit { said, start, call: begun.elapsed() }
+    }
+
+    /// How the server of a mode stands.
+    pub(crate) fn status(&self, mode: &str) -> ServerStatus {
+        let alias = alias(mode);
+        self.servers.status().into_iter().find(|status| status.alias == alias).unwrap()
+    }
+
+    /// Calls the server that behaves, again and again; how long it took each time.
+    pub(crate) async fn neighbour(&self, until: &CancellationToken) -> Vec<Duration> {
+        let mut took = Vec::new();
+        while took.is_empty() || !until.is_cancelled() {
+            let begun = Instant::now();
+            let said = self.call("good__work", json!({})).await;
+            assert_eq!(said.unwrap(), "worked", "its neighbours are none of its business");
+            took.push(begun.elapsed());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        took
+    }
+
+    /// Waits until the process of a mode runs.
+    pub(crate) async fn begun(&self, mode: &str) {
+        until(|| {
+            std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+                let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+                let [program, is, mark, ..] = words[..] else { return false };
+                program.ends_with(b"hostile_server")
+                    && is == mode.as_bytes()
+                    && mark == self.mark.seconds().as_bytes()
+            })
+        })
+        .await;
+    }
+
+    /// Stops all servers, and sees that no process of them is left.
+    pub(crate) async fn stop(self) {
+        self.servers.stop().await;
+        // What was killed is gone in a moment.
+        let left = self.mark.ends().await;
+        assert!(left < Duration::from_secs(1), "processes were left for {left:?}");
+    }
+}
+
+/// What came of a visit.
+pub(crate) struct Visit {
+    /// What was said, beginning with what it was: `ok`, `not ready`, or the kind of error.
+    pub(crate) said: String,
+    /// How long the server took to start.
+    pub(crate) start: Duration,
+    /// How long the call took.
+    pub(crate) call: Duration,
+}
+
+/// The name of the server of a mode.
+pub(crate) fn alias(mode: &str) -> String {
+    // Names of servers are short.
+    mode.chars().take(Alias::LEN_MAX).collect()
+}
+
+fn definition(mode: &str, work: &Path, mark: &Sleep) -> ServerDefinition {
+    ServerDefinition {
+        alias: Alias::new(alias(mode)).unwrap(),
+        reach: Reach::Command(Launch {
+            command: program().display().to_string(),
+            args: vec![mode.to_owned(), mark.seconds().to_owned()],
+            variables: Vec::new(),
+            folder: work.to_owned(),
+            network: Vec::new(),
+            writable: Vec::new(),
+        }),
+        startup_timeout: Duration::from_secs(20),
+        call_timeout: Duration::from_secs(10),
+        call_timeout_max: Duration::from_secs(10),
+        tool_timeouts: Default::default(),
+        tools_allowed: None,
+        tools_denied: Vec::new(),
+        written_at: "settings.json:3".to_owned(),
+    }
+}
+
+/// The server: an example beside this test.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().unwrap().with_file_name("examples").join("hostile_server");
+    assert!(
+        program.is_file(),
+        "{} is missing: `cargo build -p zero-mcp --example hostile_server`",
+        program.display()
+    );
+    program
+}
+
+/// The most memory this process had so far, in bytes.
+pub(crate) fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
+}
+
+/// Has the kernel forget that peak.
+pub(crate) fn forget_peak_memory() {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+}
