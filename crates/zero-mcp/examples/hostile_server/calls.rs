@@ -73,7 +73,7 @@ impl Server {
                 self.calls += 1;
             },
             "floods-requests" => {
-                for number in 0..50_000 {
+                for number in 0..20_000 {
                     say(&json!({"jsonrpc": "2.0", "id": format!("f{number}"), "method": "ping"}));
                 }
                 say(&reply(id, done("after the flood")));
@@ -126,7 +126,7 @@ impl Server {
                 sleep(Duration::from_millis(20));
             },
             "floods-notifications" => {
-                for number in 0..100_000 {
+                for number in 0..30_000 {
                     say(&json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": number}}));
                 }
                 say(&reply(id, done("after the flood")));

@@ -85,7 +85,7 @@ impl Server {
         let answer = match self.mode.as_str() {
             "modern-unknown-kind" => json!({"resultType": "hologram", "content": []}),
             "modern-task" => {
-                json!({"resultType": "task", "taskId": "1", "task": {"taskId": "1", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null}})
+                json!({"resultType": "task", "taskId": "1", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null, "ttl": null})
             }
             "modern-asks-for-ever" => asked(json!({"name": form}), "again"),
             "modern-puts-off-for-ever" => {

@@ -120,9 +120,8 @@ impl Connection {
         };
         let connection = Arc::new(connection.map_err(|error| match error {
             Opening::Late(facts) => {
-                let known = std::iter::once(late().message).chain(Some(facts.message.clone()));
-                let known: Vec<String> = known.filter(|words| !words.is_empty()).collect();
-                ServerError { message: known.join("; "), ..facts }
+                let message = joined([late().message, facts.message]);
+                ServerError { message, ..facts }
             }
             Opening::Failed(error) => error,
         })?);
@@ -376,10 +375,12 @@ fn unlisted(error: &ServiceError) -> ServerError {
 async fn last_words(error: ServerError, witness: &dyn Witness) -> ServerError {
     let mut error = facts(error, witness).await;
     // What it said in place of an answer mostly says what is wrong.
-    let said = witness.notes();
-    let known = [error.message].into_iter().chain(said).filter(|words| !words.is_empty());
-    error.message = known.collect::<Vec<_>>().join("; ");
+    error.message = joined([error.message].into_iter().chain(witness.notes()));
     error
+}
+
+fn joined(parts: impl IntoIterator<Item = String>) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// An error with how the process ended and what it wrote. The end of one that has stopped to talk is
@@ -387,7 +388,8 @@ async fn last_words(error: ServerError, witness: &dyn Witness) -> ServerError {
 async fn facts(mut error: ServerError, witness: &dyn Witness) -> ServerError {
     let pause = Duration::from_millis(10);
     let mut waited = Duration::ZERO;
-    while witness.closed().is_some() && witness.ended().is_none() && waited < LAST_WORDS {
+    let is_over = || witness.ended().is_some() && witness.is_drained();
+    while witness.closed().is_some() && !is_over() && waited < LAST_WORDS {
         tokio::time::sleep(pause).await;
         waited += pause;
     }
@@ -397,12 +399,7 @@ async fn facts(mut error: ServerError, witness: &dyn Witness) -> ServerError {
         (Some(code), None) => Some(format!("its process ended with exit code {code}")),
         (None, None) => witness.closed(),
     };
-    if let Some(how) = how {
-        error.message = match error.message.is_empty() {
-            true => how,
-            false => format!("{}; {how}", error.message),
-        };
-    }
+    error.message = joined([error.message].into_iter().chain(how));
     error.stderr_tail = witness.stderr_tail();
     error.notes = witness.refused();
     error

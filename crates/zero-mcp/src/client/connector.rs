@@ -70,6 +70,10 @@ impl Witness for Process {
         Process::stderr_tail(self)
     }
 
+    fn is_drained(&self) -> bool {
+        Process::is_drained(self)
+    }
+
     fn closed(&self) -> Option<String> {
         self.troubles().closed().map(|why| why.to_string())
     }

@@ -39,6 +39,11 @@ pub(crate) trait Witness: Send + Sync {
         String::new()
     }
 
+    /// Whether all of its error output is known.
+    fn is_drained(&self) -> bool {
+        true
+    }
+
     /// Why there is nothing more to be said to it or heard of it, where that is known.
     fn closed(&self) -> Option<String> {
         None

@@ -111,6 +111,11 @@ impl Process {
         self.stderr.shown()
     }
 
+    /// Whether all of its error output has been read.
+    pub fn is_drained(&self) -> bool {
+        self.drained.is_cancelled()
+    }
+
     /// How it ended, if it did.
     pub fn exit(&self) -> Option<Exit> {
         self.exit.get().copied()

@@ -226,8 +226,3 @@ pub(crate) fn peak_memory() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
 }
-
-/// Has the kernel forget that peak.
-pub(crate) fn forget_peak_memory() {
-    std::fs::write("/proc/self/clear_refs", "5").unwrap();
-}

@@ -8,13 +8,18 @@ use crate::wire::json::{self, Malformed};
 use crate::wire::troubles::sample;
 use crate::wire::{Limits, Troubles};
 
+/// Most blocks of a result that are read: each takes some hundred bytes however little it says. One
+/// less than a result may have, so that there is room to say so.
+const BLOCKS_MAX: usize = 999;
+
 /// Reads the result of a call. There always is one if the JSON around its pieces is valid.
 pub(super) fn complete(
     written: &[u8],
     limits: &Limits,
     troubles: &Troubles,
 ) -> Result<CallToolResult, String> {
-    if fits(written, limits).is_ok()
+    if !is_crowded(written)
+        && fits(written, limits).is_ok()
         && let Ok(result) = serde_json::from_slice(written)
     {
         return Ok(result);
@@ -41,6 +46,12 @@ pub(super) fn complete(
     Ok(result)
 }
 
+/// Whether a result has more blocks than are read.
+fn is_crowded(written: &[u8]) -> bool {
+    json::member(written, "content")
+        .is_some_and(|content| json::elements(content).nth(BLOCKS_MAX).is_some())
+}
+
 /// Whether a result says that it is an error. When in doubt it does.
 fn is_error(written: &[u8]) -> Option<bool> {
     match written {
@@ -56,12 +67,22 @@ fn content(
     troubles: &Troubles,
 ) -> Result<Vec<ContentBlock>, String> {
     match written.first() {
-        Some(b'[') => json::elements(written)
-            .map(|piece| {
+        Some(b'[') => {
+            let mut blocks = Vec::new();
+            let mut too_many = 0_usize;
+            for piece in json::elements(written) {
                 let piece = piece.map_err(|Malformed| "its `content` is no valid list")?;
-                Ok(block(piece.value, budget, troubles))
-            })
-            .collect(),
+                match blocks.len() < BLOCKS_MAX {
+                    true => blocks.push(block(piece.value, budget, troubles)),
+                    false => too_many += 1,
+                }
+            }
+            if too_many > 0 {
+                let why = format!("there were {too_many} more than the {BLOCKS_MAX} that are read");
+                blocks.push(left_out("part", &why, troubles));
+            }
+            Ok(blocks)
+        }
         Some(b'n') => Ok(Vec::new()),
         _ => Ok(vec![block(written, budget, troubles)]),
     }
