@@ -94,7 +94,7 @@ impl App {
     /// A host with the tools that come with zero.
     pub(crate) fn host(&self, config: HostConfig) -> anyhow::Result<ToolHost> {
         let host = ToolHost::new(config);
-        host.registry().add(BUILTIN, (self.tools)()).context("the built-in tools clash")?;
+        host.registry().add(BUILTIN, self.tools.clone()).context("the built-in tools clash")?;
         Ok(host)
     }
 }

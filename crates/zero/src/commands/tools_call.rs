@@ -192,8 +192,11 @@ mod tests {
     /// Runs `zero tools call` with these words; gives the exit code, stdout and stderr.
     fn call(words: &[&str]) -> (Exit, String, String) {
         let folder = tempfile::tempdir().unwrap();
-        let app =
-            App { config: Config::for_test(folder.path()), terminal: Terminal::for_test(), tools };
+        let app = App {
+            config: Config::for_test(folder.path()),
+            terminal: Terminal::for_test(),
+            tools: std::sync::LazyLock::new(tools),
+        };
         let cli = Cli::try_parse_from(["zero", "tools", "call"].iter().chain(words)).unwrap();
         let exit =
             crate::commands::run(&app, cli).unwrap_or_else(|error| crate::report(&app, &error));
