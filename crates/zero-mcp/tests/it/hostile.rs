@@ -120,7 +120,10 @@ async fn servers_that_do_not_start() {
         ),
         ("never-answers", LATE),
         ("drips-for-ever", LATE),
-        ("closes-its-output", "not ready: it "),
+        (
+            "closes-its-output",
+            "not ready: it never became ready; the other end closed the connection |",
+        ),
         (
             "talks-on-the-wrong-stream",
             "not ready: it was not ready within 2 s; … | {\"jsonrpc\":\"2.0\",\"id\":1",
@@ -204,7 +207,10 @@ async fn answers_that_are_none() {
     let rows = [
         ("never-returns", SILENT),
         ("stops-reading", SILENT),
-        ("closes-in-a-call", ""),
+        (
+            "closes-in-a-call",
+            "ExecutionFailed ServerUnavailable: MCP server `closes-in-a-call`: the other end closed the connection; it had not answered, and the call may have run",
+        ),
         ("replies-to-others", SILENT),
         ("replies-to-nobody", SILENT),
         ("replies-late", SILENT),

@@ -141,7 +141,7 @@ impl Server {
     /// an order, and told then.
     fn use_the_quiet(&mut self) {
         if self.ready.is_none() {
-            let _ = self.make_ready();
+            let _ = self.make_ready(&[]);
         }
         self.is_due = false;
         if let (Some(ready), Some(_)) = (&self.ready, &self.last) {
@@ -166,7 +166,7 @@ impl Server {
         let mut failed = None;
         for _ in 0..READY_TRIES_MAX {
             if self.ready.is_none()
-                && let Err(error) = self.make_ready()
+                && let Err(error) = self.make_ready(fds)
             {
                 failed = Some(error);
             }
@@ -190,8 +190,9 @@ impl Server {
     }
 
     /// Forks a keeper that stands ready for the next command, in groups of its own where joining
-    /// them takes time.
-    fn make_ready(&mut self) -> std::io::Result<()> {
+    /// them takes time. What the warden holds of an order is not for it: it gets its own, and what
+    /// else it held of a command's streams would hide that the command has closed them.
+    fn make_ready(&mut self, held: &[OwnedFd]) -> std::io::Result<()> {
         let (ready, orders) = message::channel()?;
         let warden = rustix::process::getpid();
         match raw::fork()? {
@@ -205,6 +206,7 @@ impl Server {
             Forked::Child => {
                 let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
                 drop(ready);
+                held.iter().for_each(raw::close_in_child);
                 if rustix::process::getppid() == Some(warden) {
                     self.leave_to_warden();
                     self.keep_next(&orders);
