@@ -324,7 +324,7 @@ impl<'a> Case<'a> {
             // What was allowed is a tool that said something else of itself.
             _ if definition == Definition::Changed => {
                 let reason = format!(
-                    "`{tool}` of MCP server `{server}` is not what was approved: its definition changed"
+                    "`{tool}` of MCP server `{server}` is not what was approved: its definition changed (`zero mcp approve {server}` shows how)"
                 );
                 Judged::new("mcp", target, Verdict::Ask, reason)
             }

@@ -609,6 +609,23 @@ async fn strange_answers_are_errors_that_say_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_that_nobody_wants_any_more_is_given_up() {
+    let mute = Fake { answers: Default::default(), is_silent: true, ..Fake::default() };
+    let bench = Bench::new(mute);
+    let began = tokio::time::Instant::now();
+    let stopped = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        bench.servers.stop().await;
+    };
+    let (started, ()) = tokio::join!(bench.servers.ready("fake"), stopped);
+    contains(&started.unwrap_err().to_string(), &["it was stopped before it had started"]);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    settle().await;
+    assert_eq!(bench.fake.running.load(Ordering::SeqCst), 0);
+    assert_eq!(bench.servers.status()[0].state, ServerState::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_waits_for_a_server_that_hangs() {
     let mute = Fake { answers: Default::default(), is_silent: true, ..Fake::default() };
     let bench = Bench::build(Arc::new(mute), vec![definition("a"), definition("b")], |_| {});

@@ -34,6 +34,8 @@ pub(crate) struct McpServers {
     pub(crate) problems: Vec<ServerProblem>,
     /// Those that somebody turned off.
     pub(crate) turned_off: Vec<ServerProblem>,
+    /// Those of which a rule denies every tool, so that there is no reason to start them.
+    pub(crate) denied: Vec<ServerProblem>,
     /// What is written of a server and does nothing here.
     pub(crate) ignored: Vec<ServerProblem>,
 }

@@ -173,8 +173,7 @@ impl Client {
     /// Tells it to end by a signal, and gives how long it took to end.
     pub(crate) fn terminate(mut self, zero: &Program) -> Duration {
         let begun = Instant::now();
-        let pid = self.child.id().to_string();
-        assert!(zero.other_program("kill").args(["-TERM", &pid]).status().unwrap().success());
+        interrupt(zero, "TERM", self.child.id());
         self.child.wait().unwrap();
         begun.elapsed()
     }
@@ -185,6 +184,12 @@ impl Drop for Client {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn interrupt(zero: &Program, signal: &str, pid: u32) {
+    let mut kill = zero.other_program("kill");
+    assert!(kill.args([format!("-{signal}"), pid.to_string()]).status().unwrap().success());
 }
 
 /// The text of an answer to a call.

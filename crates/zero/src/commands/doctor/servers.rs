@@ -20,7 +20,8 @@ pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mu
         let names: Vec<String> = servers.definitions.iter().map(named).collect();
         findings.well(CHECK, format!("servers: {}", names.join(", ")));
     }
-    for ServerProblem { alias, why, written_at } in &servers.turned_off {
+    for ServerProblem { alias, why, written_at } in servers.turned_off.iter().chain(&servers.denied)
+    {
         findings.well(CHECK, format!("server `{alias}` is {why} ({written_at})"));
     }
     for ServerProblem { alias, why, written_at } in &servers.problems {

@@ -57,8 +57,9 @@ impl Known {
         if let Some(found) = usable.find(|server| server.alias.as_str() == alias) {
             return Ok(found);
         }
-        let McpServers { problems, turned_off, .. } = &self.servers;
-        if let Some(one) = problems.iter().chain(turned_off).find(|one| one.alias == alias) {
+        let McpServers { problems, turned_off, denied, .. } = &self.servers;
+        let mut unused = problems.iter().chain(turned_off).chain(denied);
+        if let Some(one) = unused.find(|one| one.alias == alias) {
             let what = format!("server `{alias}` is not used ({}): {}", one.written_at, one.why);
             return Err(UsageError(what));
         }

@@ -15,38 +15,33 @@ pub(super) fn run(app: &App, args: &McpStatusArgs) -> anyhow::Result<Exit> {
     let mut known = Known::read(app, args.workspace.as_ref())?;
     if let Some(alias) = &args.alias {
         let is_meant = |one: &ServerProblem| one.alias == *alias;
-        let McpServers { definitions, problems, turned_off, ignored } = &known.servers;
-        if !problems.iter().chain(turned_off).any(is_meant) {
+        let McpServers { problems, turned_off, denied, .. } = &known.servers;
+        if !problems.iter().chain(turned_off).chain(denied).any(is_meant) {
             known.find(alias)?;
         }
-        let only = McpServers {
-            definitions: definitions
-                .iter()
-                .filter(|one| one.alias.as_str() == alias)
-                .cloned()
-                .collect(),
-            problems: problems.iter().filter(|one| is_meant(one)).cloned().collect(),
-            turned_off: turned_off.iter().filter(|one| is_meant(one)).cloned().collect(),
-            ignored: ignored.iter().filter(|one| is_meant(one)).cloned().collect(),
-        };
-        known.servers = only;
+        let McpServers { definitions, problems, turned_off, denied, ignored } = &mut known.servers;
+        definitions.retain(|one| one.alias.as_str() == alias);
+        for list in [problems, turned_off, denied, ignored] {
+            list.retain(is_meant);
+        }
     }
     if args.offline { offline(app, args, &known.servers) } else { online(app, args, known) }
 }
 
 /// How all servers are once each was started or reached.
 fn online(app: &App, args: &McpStatusArgs, known: Known) -> anyhow::Result<Exit> {
-    let unusable = known.servers.problems.clone();
+    let (unusable, denied) = (known.servers.problems.clone(), known.servers.denied.clone());
     if known.servers.definitions.is_empty() {
         return offline(app, args, &known.servers);
     }
     let all = known.with(app, async |servers| Ok(servers.probe().await))?;
     let out = &app.terminal.out;
     if args.json {
-        let broken = unusable.iter().map(|one| {
-            json!({"alias": one.alias, "state": "not_usable", "reason": one.why, "written_at": one.written_at})
-        });
-        let rows: Vec<Value> = all.iter().map(|status| json!(status)).chain(broken).collect();
+        let unused = [("not_usable", &unusable), ("denied", &denied)];
+        let unused = unused.iter().flat_map(|(state, list)| list.iter().map(move |one| {
+            json!({"alias": one.alias, "state": state, "reason": one.why, "written_at": one.written_at})
+        }));
+        let rows: Vec<Value> = all.iter().map(|status| json!(status)).chain(unused).collect();
         out.write_pretty(&rows)?;
     } else {
         out.write(&servers_table(&all, out))?;
@@ -56,7 +51,7 @@ fn online(app: &App, args: &McpStatusArgs, known: Known) -> anyhow::Result<Exit>
         for status in &all {
             tell(app, status);
         }
-        for one in &unusable {
+        for one in unusable.iter().chain(&denied) {
             app.terminal.note(&format!("server `{}`: {}", one.alias, one.why));
         }
     }
@@ -123,12 +118,13 @@ fn offline(app: &App, args: &McpStatusArgs, servers: &McpServers) -> anyhow::Res
         out.write_pretty(&as_json(servers))?;
         return Ok(exit(servers));
     }
-    if servers.definitions.len() + servers.problems.len() + servers.turned_off.len() == 0 {
+    let McpServers { definitions, problems, turned_off, denied, ignored } = servers;
+    if definitions.len() + problems.len() + turned_off.len() + denied.len() == 0 {
         app.terminal.note("no MCP servers are set up; docs: `zero mcp --help`");
         return Ok(Exit::Ok);
     }
     let mut table = Table::new(["SERVER", "STATE", "REACHED BY", "SOURCE"]);
-    for server in &servers.definitions {
+    for server in definitions {
         table.row([
             Cell::styled(server.alias.as_str(), STRONG),
             "set up".into(),
@@ -137,7 +133,7 @@ fn offline(app: &App, args: &McpStatusArgs, servers: &McpServers) -> anyhow::Res
         ]);
     }
     for (state, style, list) in
-        [("off", FAINT, &servers.turned_off), ("not usable", NOTABLE, &servers.problems)]
+        [("off", FAINT, turned_off), ("denied", FAINT, denied), ("not usable", NOTABLE, problems)]
     {
         for one in list {
             table.row([
@@ -149,7 +145,7 @@ fn offline(app: &App, args: &McpStatusArgs, servers: &McpServers) -> anyhow::Res
         }
     }
     out.write(&table.render(out))?;
-    for one in servers.problems.iter().chain(&servers.ignored) {
+    for one in problems.iter().chain(denied).chain(ignored) {
         app.terminal.note(&format!("server `{}`: {}", one.alias, one.why));
     }
     Ok(exit(servers))
@@ -187,6 +183,7 @@ fn as_json(servers: &McpServers) -> Vec<Value> {
     };
     usable
         .chain(other("turned_off", &servers.turned_off))
+        .chain(other("denied", &servers.denied))
         .chain(other("not_usable", &servers.problems))
         .collect()
 }

@@ -27,22 +27,22 @@ impl Settings {
                 maker.add_command(entry, &mut servers);
             }
         }
-        self.turn_off_denied(&mut servers);
+        self.set_denied_aside(&mut servers);
         servers
     }
 
-    /// Turns off the servers of which a rule denies every tool: what cannot be used is not started.
-    fn turn_off_denied(&self, servers: &mut McpServers) {
+    /// Sets servers aside of which a rule denies every tool: what cannot be used is not started.
+    fn set_denied_aside(&self, servers: &mut McpServers) {
         if servers.definitions.is_empty() {
             return;
         }
         let rules = self.policy_rules();
         let engine = Engine::new(EngineConfig { rules, ..EngineConfig::default() });
-        let McpServers { definitions, turned_off, .. } = servers;
+        let McpServers { definitions, denied, .. } = servers;
         definitions.retain(|server| {
             // No tool is called so: only a rule for the whole server is about it.
             let rule = engine.rules().mcp(Verdict::Deny, server.alias.as_str(), "*");
-            turned_off.extend(rule.map(|rule| ServerProblem {
+            denied.extend(rule.map(|rule| ServerProblem {
                 alias: server.alias.to_string(),
                 why: format!("denied by rule `{}` in {}", rule.text, rule.source),
                 written_at: server.written_at.clone(),

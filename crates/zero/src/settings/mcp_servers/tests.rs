@@ -18,11 +18,15 @@ fn config() -> Config {
     Config::for_test(Path::new("/me")).with_variable("TOKEN", "t0ken").with_variable("EMPTY", "")
 }
 
+/// The settings of a person's file.
+fn of(text: &str) -> Settings {
+    Settings::merge(&layers(&[(LayerKind::User, text)]), Standing::Nothing)
+}
+
 /// The servers of a person's file with this `mcpServers`.
 fn servers(mcp_servers: Value) -> McpServers {
     let text = json!({ "mcpServers": mcp_servers }).to_string();
-    let settings = Settings::merge(&layers(&[(LayerKind::User, &text)]), Standing::Nothing);
-    settings.mcp_servers(&config(), Path::new(ROOT))
+    of(&text).mcp_servers(&config(), Path::new(ROOT))
 }
 
 /// The one server that is meant, which can be used.
@@ -190,6 +194,29 @@ fn an_address_never_shows_what_a_variable_brought() {
 }
 
 #[test]
+fn a_server_whose_every_tool_is_denied_is_set_aside() {
+    for (rule, denied) in [
+        ("a__*", &["a"][..]),
+        ("mcp__a", &["a"]),
+        ("A__*", &["a"]),
+        ("mcp__*", &["a", "b"]),
+        ("*", &["a", "b"]),
+        ("a__tool", &[]),
+        ("Bash", &[]),
+    ] {
+        let servers = r#""mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.org/"}}"#;
+        let text = format!(r#"{{{servers}, "permissions": {{"deny": ["{rule}"]}}}}"#);
+        let found = of(&text).mcp_servers(&config(), Path::new(ROOT));
+        let names: Vec<&str> = found.denied.iter().map(|one| one.alias.as_str()).collect();
+        assert_eq!(names, denied, "{rule}");
+        assert_eq!(found.definitions.len() + names.len(), 2, "{rule}");
+        for one in found.denied {
+            assert!(one.why.starts_with(&format!("denied by rule `{rule}` in ")), "{}", one.why);
+        }
+    }
+}
+
+#[test]
 fn a_server_can_be_turned_off() {
     let found = servers(
         json!({"a": {"command": "x", "disabled": true}, "b": {"command": "x", "enabled": false},
@@ -221,7 +248,6 @@ fn nothing_beside_a_server_allows_its_tools() {
 #[test]
 fn one_server_comes_from_a_command_line() {
     let text = r#"{"mcp": {"mcpServerCommand": "npx -y 'a b'", "toolSchemaBudget": 5}}"#;
-    let of = |text: &str| Settings::merge(&layers(&[(LayerKind::User, text)]), Standing::Nothing);
     let found = of(text).mcp_servers(&config(), Path::new(ROOT));
     assert_eq!(
         shown(&found.definitions[0]),
