@@ -77,11 +77,12 @@ impl<R: Role> Lines<R> {
 
     async fn next_message(&mut self) -> Option<RxJsonRpcMessage<R>> {
         loop {
-            if let Some(message) = self.inbox.pop_front() {
+            if !self.inbox.is_empty() {
                 // The SDK starts a task for each message: without a pause now and then, a flood of
-                // them would pile up before any of these had run.
+                // them would pile up before any of these had run. It may drop this future while it
+                // pauses, so a message is taken only afterwards.
                 tokio::task::coop::consume_budget().await;
-                return Some(message);
+                return self.inbox.pop_front();
             }
             if let Some(taking) = &mut self.taking {
                 let taken = taking.await;
