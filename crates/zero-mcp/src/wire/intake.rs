@@ -45,8 +45,9 @@ impl<R: Role> Taken<R> {
         Self { messages: vec![message], replies: Vec::new() }
     }
 
-    fn reply(error: ErrorData, id: RequestId) -> Self {
-        Self { messages: Vec::new(), replies: vec![JsonRpcMessage::error(error, Some(id))] }
+    /// An error for a request; without an id where its own is none.
+    fn reply(error: ErrorData, id: Option<RequestId>) -> Self {
+        Self { messages: Vec::new(), replies: vec![JsonRpcMessage::error(error, id)] }
     }
 }
 
@@ -198,7 +199,7 @@ impl<R: Role> Intake<R> {
             Begun::TooMany => {
                 self.troubles.refused("too many requests at a time");
                 let message = "too many requests at a time: wait for some of the answers";
-                return Taken::reply(ErrorData::internal_error(message, None), id.clone());
+                return Taken::reply(ErrorData::internal_error(message, None), Some(id.clone()));
             }
         }
         let checked = clean::fits(message, &self.limits)
@@ -209,7 +210,7 @@ impl<R: Role> Intake<R> {
             Err(error) => {
                 self.ledger().end(id);
                 self.troubles.refused(&error.message);
-                Taken::reply(error, id.clone())
+                Taken::reply(error, Some(id.clone()))
             }
         }
     }
@@ -258,15 +259,16 @@ impl<R: Role> Intake<R> {
     /// Refuses a message: an answer becomes an error for the one who waits for it, a request is
     /// answered with one, and all else is noted only.
     fn refuse(&self, envelope: &Envelope<'_>, why: &str) -> Taken<R> {
+        let is_request = envelope.method.is_some() && envelope.id != Id::Absent;
+        if is_request {
+            self.troubles.refused(why);
+            let error = ErrorData::invalid_request(format!("refused: {why}"), None);
+            return Taken::reply(error, envelope.id.given().cloned());
+        }
         let Some(id) = envelope.id.given() else {
             self.troubles.refused(why);
             return Taken::nothing();
         };
-        if envelope.method.is_some() {
-            self.troubles.refused(why);
-            let error = ErrorData::invalid_request(format!("refused: {why}"), None);
-            return Taken::reply(error, id.clone());
-        }
         self.answer_with_refusal(id, why).unwrap_or_else(|| {
             self.troubles.unasked_answer();
             Taken::nothing()

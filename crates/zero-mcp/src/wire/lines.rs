@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::Limits;
@@ -19,15 +20,19 @@ use super::troubles::{Closed, Troubles};
 /// A line of at least this long is looked at beside the runtime: whoever shares it with us goes on
 /// meanwhile.
 const LONG_LINE: usize = 256 << 10;
+/// Refusals that wait for room to be written. With more of them, reading waits.
+const REPLIES_WAITING_MAX: usize = 1024;
 
 /// A transport for the SDK over a pair of streams.
 ///
-/// Reading never writes and never waits for what is written: a task of its own writes. When the
-/// other end does not read for too long, or cannot be written to, the transport closes, and
-/// [`Lines::closed_because`] says why.
+/// A task of its own writes, so that reading waits for what is written only where the other end
+/// says more and more that is refused and does not read the refusals. When it does not read for too
+/// long, or cannot be written to, the transport closes, and [`Lines::closed_because`] says why.
 pub struct Lines<R: Role> {
     reader: LineReader,
     inbox: VecDeque<RxJsonRpcMessage<R>>,
+    /// Refusals that are not written yet. They outlive a read that is dropped half-way.
+    replies: VecDeque<TxJsonRpcMessage<R>>,
     intake: Arc<Intake<R>>,
     outbox: Outbox,
     troubles: Troubles,
@@ -47,6 +52,7 @@ impl<R: Role> Lines<R> {
         Self {
             reader: LineReader::new(input, limits.line_bytes_max),
             inbox: VecDeque::new(),
+            replies: VecDeque::new(),
             intake: Arc::new(Intake::new(limits, troubles.clone())),
             outbox: Outbox::start(output, &limits, troubles.clone()),
             troubles,
@@ -70,6 +76,11 @@ impl<R: Role> Lines<R> {
         self.outbox.closing.clone()
     }
 
+    /// Cancelled once everything that was sent is written, or cannot be.
+    pub fn written(&self) -> CancellationToken {
+        self.outbox.closed.clone()
+    }
+
     /// Why the connection is closed, if it is.
     pub fn closed_because(&self) -> Option<Closed> {
         self.troubles.closed()
@@ -84,24 +95,32 @@ impl<R: Role> Lines<R> {
                 tokio::task::coop::consume_budget().await;
                 return self.inbox.pop_front();
             }
-            if let Some(taking) = &mut self.taking {
-                let taken = taking.await;
-                self.taking = None;
-                match taken {
-                    Ok(taken) => self.deliver(taken),
-                    Err(error) => self.end(Closed::ReadFailed { why: error.to_string() }),
-                }
-                continue;
-            }
-            if self.eof.is_cancelled() {
+            let ended = self.eof.is_cancelled() && self.taking.is_none();
+            if ended && self.replies.is_empty() {
                 return None;
             }
+            let may_read = !ended && self.replies.len() < REPLIES_WAITING_MAX;
             let line = tokio::select! {
-                line = self.reader.next() => line,
+                biased;
                 () = self.outbox.closed.cancelled() => {
                     self.eof.cancel();
                     return None;
                 }
+                sent = send_first(&self.outbox, &mut self.replies), if !self.replies.is_empty() => {
+                    if sent.is_err() {
+                        self.troubles.refused("the refusal of a message could not be sent");
+                    }
+                    continue;
+                }
+                Some(taken) = finished(&mut self.taking) => {
+                    self.taking = None;
+                    match taken {
+                        Ok(taken) => self.deliver(taken),
+                        Err(error) => self.end(Closed::ReadFailed { why: error.to_string() }),
+                    }
+                    continue;
+                }
+                line = self.reader.next(), if may_read && self.taking.is_none() => line,
             };
             let taken = match line {
                 Ok(Line::Whole(mut line)) if line.len() >= LONG_LINE => {
@@ -132,17 +151,29 @@ impl<R: Role> Lines<R> {
 
     fn deliver(&mut self, taken: Taken<R>) {
         self.inbox.extend(taken.messages);
-        for reply in taken.replies {
-            // Whoever does not read what it is answered has no claim to more answers.
-            if self.outbox.send_now(reply).is_err() {
-                self.troubles.refused("the refusal of a message could not be sent");
-            }
-        }
+        self.replies.extend(taken.replies);
     }
 
     fn end(&mut self, why: Closed) {
         self.troubles.close(why);
         self.eof.cancel();
+    }
+}
+
+/// Sends the first reply once there is room for it; until then it stays where it is.
+async fn send_first<T: Serialize>(
+    outbox: &Outbox,
+    replies: &mut VecDeque<T>,
+) -> Result<(), WireError> {
+    let room = outbox.room().await?;
+    replies.pop_front().map_or(Ok(()), |reply| room.send(&reply))
+}
+
+/// What came of a long line, if one is being looked at.
+async fn finished<T>(taking: &mut Option<JoinHandle<T>>) -> Option<Result<T, JoinError>> {
+    match taking {
+        Some(taking) => Some(taking.await),
+        None => None,
     }
 }
 

@@ -59,16 +59,12 @@ impl Outbox {
 
     /// Sends a message once there is room for it. That it was sent does not mean that it arrived.
     pub(crate) async fn send(self, message: impl Serialize) -> Result<(), WireError> {
-        let room = self.queue.reserve().await.map_err(|_| self.closed_error())?;
-        room.send(line(&message)?);
-        Ok(())
+        self.room().await?.send(&message)
     }
 
-    /// Sends a message if there is room for it now.
-    pub(crate) fn send_now(&self, message: impl Serialize) -> Result<(), WireError> {
-        let room = self.queue.try_reserve().map_err(|_| self.closed_error())?;
-        room.send(line(&message)?);
-        Ok(())
+    /// Waits for room for a message. Whoever stops to wait loses nothing.
+    pub(crate) async fn room(&self) -> Result<Room<'_>, WireError> {
+        self.queue.reserve().await.map(Room).map_err(|_| self.closed_error())
     }
 
     /// Writes what waits, as long as that is allowed to take, and closes.
@@ -80,6 +76,17 @@ impl Outbox {
 
     fn closed_error(&self) -> WireError {
         WireError::Closed(self.troubles.closed().unwrap_or(Closed::ByUs))
+    }
+}
+
+/// Room for one message.
+pub(crate) struct Room<'a>(mpsc::Permit<'a, Vec<u8>>);
+
+impl Room<'_> {
+    /// Sends a message.
+    pub(crate) fn send(self, message: &impl Serialize) -> Result<(), WireError> {
+        self.0.send(line(message)?);
+        Ok(())
     }
 }
 

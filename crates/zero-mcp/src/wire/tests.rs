@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use rmcp::model::{ClientRequest, ErrorCode, JsonRpcMessage, RequestId, ServerResult};
+use rmcp::model::{
+    CallToolRequestParams, ClientRequest, ErrorCode, JsonRpcMessage, RequestId, ServerResult,
+};
 use rmcp::service::{RoleClient, RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport as _;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream,
+};
 
 use super::{Closed, Limits, Lines, Role, Troubles};
 
@@ -428,7 +432,9 @@ async fn a_client_is_answered_where_it_can_be() {
     let ping = |id: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}");
     check_server(&ping("1"), 1, &[]).await;
     check_server("hello\n{}\n[]\n", 0, &[]).await;
-    check_server(&ping("null"), 0, &[]).await;
+    for no_id in ["null", "1.5", "{}"] {
+        check_server(&ping(no_id), 0, &[("null", invalid)]).await;
+    }
     check_server(&format!("{}\n{}\n", ping("1"), ping("1")), 1, &[]).await;
     let three = format!("{}\n{}\n{}\n", ping("1"), ping("2"), ping("3"));
     check_server(&three, 2, &[("3", ErrorCode::INTERNAL_ERROR.0)]).await;
@@ -443,6 +449,41 @@ async fn a_client_is_answered_where_it_can_be() {
         "]".repeat(500)
     );
     check_server(&deep, 0, &[("6", invalid)]).await;
+}
+
+#[tokio::test]
+async fn whoever_reads_gets_every_refusal() {
+    const MANY: usize = 3_000;
+    let mut bench = bench::<RoleServer>(Limits { requests_max: 1, ..Limits::default() });
+    let (reading, mut writing) = tokio::io::split(bench.there);
+    let says = "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}\n".repeat(MANY);
+    let talking = tokio::spawn(async move {
+        writing.write_all(says.as_bytes()).await.unwrap();
+        writing.shutdown().await.unwrap();
+    });
+    let answers = tokio::spawn(async move {
+        let mut lines = BufReader::new(reading).lines();
+        let mut count = 0;
+        while lines.next_line().await.unwrap().is_some() {
+            count += 1;
+        }
+        count
+    });
+    // As the SDK does, each read is dropped now and then, wherever it is.
+    loop {
+        tokio::select! {
+            biased;
+            message = bench.lines.receive() => {
+                assert!(message.is_none());
+                break;
+            }
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    bench.lines.close().await.unwrap();
+    drop(bench.lines);
+    talking.await.unwrap();
+    assert_eq!(answers.await.unwrap(), MANY);
 }
 
 #[tokio::test]
@@ -475,4 +516,49 @@ async fn a_call_read_quickly_is_the_call_that_the_sdk_reads() {
     assert_eq!(format!("{:?}", quick.request), format!("{:?}", slow.request));
     let (slow, quick) = (serde_json::to_value(slow), serde_json::to_value(quick));
     assert_eq!(quick.unwrap(), slow.unwrap());
+}
+
+#[tokio::test]
+async fn a_client_gets_every_answer_of_a_burst() {
+    const CALLS: usize = 100;
+    let bench = bench::<RoleClient>(Limits::default());
+    let (reading, mut writing) = tokio::io::split(bench.there);
+    let server = tokio::spawn(async move {
+        let mut lines = BufReader::new(reading).lines();
+        let mut answers = String::new();
+        let (mut calls, mut pings) = (0, 0);
+        while let Some(line) = lines.next_line().await.unwrap() {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            let id = &message["id"];
+            let result = match message["method"].as_str() {
+                Some("initialize") => json!({
+                    "protocolVersion": "2025-11-25", "capabilities": {},
+                    "serverInfo": {"name": "test", "version": "1"},
+                }),
+                Some("tools/call") => json!({"content": []}),
+                Some(_) => continue,
+                None => {
+                    pings += 1;
+                    if pings == CALLS { return } else { continue }
+                }
+            };
+            answers += &format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "result": result}));
+            if message["method"] == "tools/call" {
+                let ping = json!({"jsonrpc": "2.0", "id": calls, "method": "ping"});
+                answers += &format!("{ping}\n");
+                calls += 1;
+            }
+            if calls == 0 || calls == CALLS {
+                writing.write_all(std::mem::take(&mut answers).as_bytes()).await.unwrap();
+            }
+        }
+        panic!("only {pings} pings were answered");
+    });
+    let client = rmcp::ServiceExt::serve((), bench.lines).await.unwrap();
+    let calls = (0..CALLS).map(|_| client.call_tool(CallToolRequestParams::new("t")));
+    let answers = futures_util::future::join_all(calls);
+    let answers =
+        tokio::time::timeout(Duration::from_secs(20), answers).await.expect("one is lost");
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    tokio::time::timeout(Duration::from_secs(20), server).await.expect("a ping is lost").unwrap();
 }
