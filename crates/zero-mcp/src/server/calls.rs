@@ -4,10 +4,11 @@
 //! answer, and a client that does not read cannot hold it up. Whoever lets go of it ends it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{ClientResult, ElicitResult, ElicitationAction};
 use rmcp::model::{ElicitRequest, JsonObject, ServerRequest};
-use rmcp::service::{Peer, PeerRequestOptions, RoleServer};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleServer};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -17,6 +18,9 @@ use zero_runtime::{Dialect, Report, Session, ToolHost};
 
 use super::progress::Teller;
 use super::switchboard::{Ask, LineEnd, Reach, Switchboard};
+
+/// How long it may take to tell a client that a question is withdrawn.
+const WITHDRAWN_WITHIN: Duration = Duration::from_secs(5);
 
 /// A call that runs.
 pub(super) struct Running {
@@ -78,19 +82,41 @@ impl Running {
 pub(super) async fn put(peer: &Peer<RoleServer>, mut ask: Ask) {
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(ask.params));
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
-    let Ok(mut sent) = sent else { return };
+    let Ok(sent) = sent else { return };
+    let mut open = Open(Some(sent));
     tokio::select! {
-        answer = &mut sent.rx => {
+        answer = open.answer() => {
             let answer = match answer {
-                Ok(Ok(ClientResult::ElicitResult(answer))) => answer,
+                Some(ClientResult::ElicitResult(answer)) => answer,
                 // No answer is not a yes.
                 _ => ElicitResult::new(ElicitationAction::Cancel),
             };
             let _ = ask.answer.send(answer);
         }
-        () = ask.answer.closed() => {
-            // The client may be gone as well.
-            let _ = sent.cancel(Some("the call is over".to_owned())).await;
-        }
+        () = ask.answer.closed() => {}
+    }
+}
+
+/// A question that a client has. It is withdrawn when nobody waits for the answer any more, and
+/// that is also when the request is cancelled that waits here.
+struct Open(Option<RequestHandle<RoleServer>>);
+
+impl Open {
+    async fn answer(&mut self) -> Option<ClientResult> {
+        let answer = (&mut self.0.as_mut()?.rx).await;
+        self.0 = None;
+        answer.ok()?.ok()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let Some(sent) = self.0.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        // The client may be gone as well.
+        runtime.spawn(async move {
+            let withdrawn = sent.cancel(Some("the call is over".to_owned()));
+            let _ = tokio::time::timeout(WITHDRAWN_WITHIN, withdrawn).await;
+        });
     }
 }
