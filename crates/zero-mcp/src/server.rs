@@ -35,7 +35,7 @@ pub use self::elicitations::McpElicitor;
 pub use self::http::{Access, HttpConfig, HttpLimits, Reachable, serve_handler_http, serve_http};
 pub use self::listing::in_order;
 pub use self::progress::McpObserver;
-pub use self::stdio::{serve_on, serve_stdio};
+pub use self::stdio::{serve_lines, serve_on, serve_stdio};
 pub use self::switchboard::Switchboard;
 
 use self::listing::Listing;
@@ -116,6 +116,9 @@ pub enum ServeError {
         "`{0}` can be reached from other machines; bind to a loopback address such as 127.0.0.1, or say that this is wanted"
     )]
     OpenAddress(std::net::SocketAddr),
+    /// The client did not read what it was sent.
+    #[error("the client did not read what it was sent for {} s; the connection was given up", .0.as_secs())]
+    NotRead(Duration),
     /// The socket, or stdin or stdout, failed.
     #[error("could not use the connection")]
     Socket(#[source] std::io::Error),

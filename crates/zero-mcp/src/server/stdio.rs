@@ -18,22 +18,41 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
 use super::{ServeError, Server, ServerConfig};
-use crate::wire::{self, Limits, Lines, Troubles};
+use crate::wire::{self, Closed, Limits, Lines, Troubles};
 
 /// How long calls may still run when the client is gone: a script that pipes its requests in and
 /// closes the pipe wants to read the results.
 const GRACE: Duration = Duration::from_millis(100);
 /// How often it is looked whether all is answered.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// How long the last results may take to be written.
+/// How long calls that were stopped may take to say so.
 const FAREWELL: Duration = Duration::from_millis(50);
+/// How long the last results may take to be written.
+const WRITE_OUT: Duration = Duration::from_secs(1);
+/// How long a client may not read what it is sent. A client whose person is away, or that is looked
+/// at in a debugger, is no broken one.
+const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Serves one client on stdin and stdout until stdin ends or the server is stopped. Nothing else
 /// may be written to stdout.
 pub async fn serve_stdio(config: ServerConfig) -> Result<(), ServeError> {
     let (input, output) = wire::stdio().map_err(ServeError::Socket)?;
-    let lines = Lines::<RoleServer>::new(input, output, Limits::default(), Troubles::default());
-    serve_on(config, lines).await
+    let limits = Limits { write_timeout: UNREAD_MAX, ..Limits::default() };
+    serve_lines(config, Lines::new(input, output, limits, Troubles::default())).await
+}
+
+/// Serves one client on a pair of streams. When it returns, what the client is told is written. A
+/// client that does not read what it is told is an error.
+pub async fn serve_lines(config: ServerConfig, lines: Lines<RoleServer>) -> Result<(), ServeError> {
+    let (closing, written) = (lines.closing(), lines.written());
+    let troubles = lines.troubles().clone();
+    let outcome = serve_on(config, lines).await;
+    closing.cancel();
+    let _ = tokio::time::timeout(WRITE_OUT, written.cancelled()).await;
+    match troubles.closed() {
+        Some(Closed::WriteTimedOut { after }) => Err(ServeError::NotRead(after)),
+        _ => outcome,
+    }
 }
 
 /// Serves one client on any transport.
@@ -113,11 +132,17 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Watched<T> {
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        if matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
-            let one_less = |open: usize| Some(open.saturating_sub(1));
-            let _ = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        let is_answer = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
+        let answered = is_answer.then(|| Arc::clone(&self.open));
+        let sending = self.inner.send(message);
+        async move {
+            let sent = sending.await;
+            if let Some(open) = answered {
+                let one_less = |open: usize| Some(open.saturating_sub(1));
+                let _ = open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+            }
+            sent
         }
-        self.inner.send(message)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {

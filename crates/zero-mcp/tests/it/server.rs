@@ -1,5 +1,6 @@
 //! What a client gets over one connection, in both eras.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rmcp::model::{
@@ -9,6 +10,8 @@ use rmcp::model::{
 use rmcp::service::{ClientLifecycleMode, RequestContext};
 use rmcp::{ClientHandler, ClientServiceExt, ErrorData, RoleClient};
 use serde_json::{Value, json};
+use zero_mcp::server::ServeError;
+use zero_mcp::wire::Limits;
 use zero_runtime::schema::InputSchema;
 use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 
@@ -367,4 +370,56 @@ async fn a_question_of_another_server_reaches_the_client_with_its_origin() {
     assert!(sleep.runs(), "it is the same call that goes on");
     client.hang_up().await;
     assert!(!sleep.runs());
+}
+
+#[tokio::test]
+async fn every_request_of_a_burst_is_answered_once() {
+    let fixture = Fixture::new(Asked::Nobody);
+    fixture.put("a.txt", "one\n");
+    let read = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
+    for (count, method, params) in
+        [(300, "ping", json!({})), (300, "tools/list", json!({})), (600, "tools/call", read)]
+    {
+        let mut client = fixture.shake_hands(json!({})).await;
+        client.burst(count, method, &params).await;
+        let mut waited_for: BTreeSet<u64> = (1000..1000 + count).collect();
+        while !waited_for.is_empty() {
+            let answer = client.hear().await;
+            let id = answer["id"].as_u64().unwrap();
+            assert!(waited_for.remove(&id), "{method}: {answer}");
+        }
+        assert_eq!(client.hear_within(Duration::from_millis(50)).await, None);
+    }
+}
+
+#[tokio::test]
+async fn what_is_answered_is_written_before_the_end() {
+    let fixture = Fixture::new(Asked::Nobody);
+    for round in 0..30 {
+        let mut client = fixture.connect();
+        match round % 2 {
+            0 => client.request("tools/list", alone(json!({}), json!({}))).await,
+            _ => {
+                let hello = json!({
+                    "protocolVersion": "2025-11-25", "capabilities": {},
+                    "clientInfo": {"name": "test", "version": "1"},
+                });
+                client.request("initialize", hello).await
+            }
+        };
+        let (outcome, heard) = client.end_unread().await;
+        outcome.unwrap();
+        assert_eq!(heard.len(), 1, "round {round}: {heard:?}");
+        assert!(heard[0]["result"].is_object(), "{heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_an_error() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let limits = Limits { write_timeout: Duration::from_millis(200), ..Limits::default() };
+    let mut client = fixture.connect_within(fixture.config(), 512, limits);
+    client.request("tools/list", alone(json!({}), json!({}))).await;
+    let error = client.outcome().await.unwrap_err();
+    assert!(matches!(error, ServeError::NotRead(_)), "{error}");
 }

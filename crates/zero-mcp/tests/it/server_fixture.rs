@@ -11,7 +11,7 @@ use tokio::io::{
 };
 use tokio::task::JoinHandle;
 use zero_mcp::server::{
-    McpApprover, McpElicitor, McpObserver, ServeError, ServerConfig, Switchboard, serve_on,
+    McpApprover, McpElicitor, McpObserver, ServeError, ServerConfig, Switchboard, serve_lines,
 };
 use zero_mcp::wire;
 use zero_runtime::tool::BoxFuture;
@@ -90,15 +90,21 @@ impl Fixture {
     }
 
     pub(crate) fn connect_to(&self, config: ServerConfig) -> Client {
-        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        self.connect_within(config, 1 << 20, wire::Limits::default())
+    }
+
+    /// A client with a pipe that holds so much.
+    pub(crate) fn connect_within(
+        &self,
+        config: ServerConfig,
+        pipe_bytes: usize,
+        limits: wire::Limits,
+    ) -> Client {
+        let (ours, theirs) = tokio::io::duplex(pipe_bytes);
         let (input, output) = tokio::io::split(theirs);
-        let lines = wire::Lines::<RoleServer>::new(
-            input,
-            output,
-            wire::Limits::default(),
-            wire::Troubles::default(),
-        );
-        let served = tokio::spawn(serve_on(config, lines));
+        let troubles = wire::Troubles::default();
+        let lines = wire::Lines::<RoleServer>::new(input, output, limits, troubles);
+        let served = tokio::spawn(serve_lines(config, lines));
         let (read, write) = tokio::io::split(ours);
         Client { lines: BufReader::new(read).lines(), write: Some(write), served, next_id: 0 }
     }
@@ -137,6 +143,18 @@ impl Client {
         let answer = self.ask("initialize", params).await;
         self.tell("notifications/initialized", json!({})).await;
         answer
+    }
+
+    /// Sends many requests at once, with the ids from 1000 on.
+    pub(crate) async fn burst(&mut self, count: u64, method: &str, params: &Value) {
+        let lines: String = (1000..1000 + count)
+            .map(|id| {
+                let (version, params) = ("2.0", params.clone());
+                json!({"jsonrpc": version, "id": id, "method": method, "params": params})
+            })
+            .map(|message| format!("{message}\n"))
+            .collect();
+        self.write.as_mut().unwrap().write_all(lines.as_bytes()).await.unwrap();
     }
 
     pub(crate) async fn send(&mut self, message: Value) {
@@ -190,6 +208,22 @@ impl Client {
             heard.push(serde_json::from_str(&line).unwrap());
         }
         heard
+    }
+
+    /// Closes our side to speak; gives back how it ended, and what had been said when it had.
+    pub(crate) async fn end_unread(mut self) -> (Result<(), ServeError>, Vec<Value>) {
+        self.write.take().unwrap().shutdown().await.unwrap();
+        let outcome = tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap();
+        let mut heard = Vec::new();
+        while let Some(line) = self.lines.next_line().await.unwrap() {
+            heard.push(serde_json::from_str(&line).unwrap());
+        }
+        (outcome, heard)
+    }
+
+    /// How the server ended by itself.
+    pub(crate) async fn outcome(self) -> Result<(), ServeError> {
+        tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap()
     }
 
     /// How long it takes until the server has ended by itself.
