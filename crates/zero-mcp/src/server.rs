@@ -40,7 +40,7 @@ pub use self::switchboard::Switchboard;
 
 use self::listing::Listing;
 use self::pending::Pending;
-use self::sessions::{LazySession, Sessions};
+use self::sessions::{HttpSessions, LazySession, Sessions};
 
 /// Where a result says whose it is.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -134,6 +134,7 @@ struct Server {
     /// Of requests that stand alone.
     alone: LazySession,
     sessions: Sessions,
+    http_sessions: HttpSessions,
     calls: Semaphore,
     listeners: Semaphore,
     clients: Arc<Semaphore>,
@@ -169,6 +170,7 @@ impl Server {
             pending: Pending::new(limits.pending_max, limits.pending_age_max),
             alone: LazySession::default(),
             sessions: Sessions::default(),
+            http_sessions: HttpSessions::default(),
             calls: Semaphore::new(limits.calls_max),
             listeners: Semaphore::new(limits.listeners_max),
             clients: Arc::new(Semaphore::new(limits.sessions_max)),

@@ -18,7 +18,7 @@ use super::Server;
 use super::calls::{Next, Running, Start, put};
 use super::pending::{Resumed, Wish};
 use super::progress::Teller;
-use super::sessions::LazySession;
+use super::sessions::{LazySession, session_of};
 use super::switchboard::Reach;
 use super::to_mcp::{self, Structured};
 
@@ -67,6 +67,16 @@ impl Handler {
         session.get(&self.server.host, &self.server.sessions).await
     }
 
+    /// Cancelled when the client has ended its session.
+    fn gone(&self, cx: &RequestContext<RoleServer>) -> CancellationToken {
+        let Some(own) = self.own.get() else { return CancellationToken::new() };
+        let http = cx.extensions.get::<http::request::Parts>();
+        if let Some(session) = http.and_then(|head| session_of(&head.headers)) {
+            self.server.http_sessions.note(session, &own.gone);
+        }
+        own.gone.clone()
+    }
+
     /// Makes a call, or goes on with the one that an answer belongs to.
     async fn begin(
         &self,
@@ -92,7 +102,11 @@ impl Handler {
             Err(error) => return Ok(Err(error.for_tool(&tool))),
         };
         let version = cx.protocol_version();
-        let reach = Reach::of(version.as_ref(), cx.client_capabilities().as_ref());
+        let reach = match (era, self.own.get()) {
+            // It speaks a protocol with requests both ways, but there is no other way.
+            (Era::Handshake, None) => Reach::of(version.as_ref(), None),
+            _ => Reach::of(version.as_ref(), cx.client_capabilities().as_ref()),
+        };
         // Only who can be asked without a connection has to repeat what was asked for.
         let wish = (era == Era::Alone && reach.asks())
             .then(|| Wish { tool: tool.clone(), arguments: arguments.clone() });
@@ -192,7 +206,9 @@ impl ServerHandler for Handler {
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        let versions = ProtocolVersion::KNOWN_VERSIONS.to_vec();
+        // Those that need a handshake are settled by it, and are of no use to who does without.
+        let versions = ProtocolVersion::KNOWN_VERSIONS.iter();
+        let versions = versions.filter(|version| !version.has_initialize()).cloned().collect();
         let result = DiscoverResult::from_server_info(versions, self.server.info.clone());
         Ok(result.with_ttl_ms(LIST_TTL_MS))
     }
@@ -238,6 +254,7 @@ impl ServerHandler for Handler {
             let error = ToolError::failed(Reason::QueueFull, message).for_tool(&request.name);
             return failed(error);
         };
+        let gone = self.gone(&cx);
         let call = async {
             match self.begin(request, &cx).await? {
                 Ok(Begun::Running { tool, running, wish }) => {
@@ -253,6 +270,7 @@ impl ServerHandler for Handler {
             () = cx.ct.cancelled() => failed(ToolError::cancelled()),
             response = call => response,
             () = self.server.stop.cancelled() => failed(ToolError::cancelled()),
+            () = gone.cancelled() => failed(ToolError::cancelled()),
         }?;
         if let (CallToolResponse::Complete(result), Era::Alone) = (&mut response, Era::of(&cx)) {
             result.meta = Some(self.server.whose.clone());

@@ -8,6 +8,7 @@
 //! A client that shakes hands has a session of its own for as long as the protocol's session lasts.
 //! Requests that stand alone share one: see [`super::sessions`].
 
+mod cors;
 pub(super) mod guard;
 
 use std::convert::Infallible;
@@ -32,9 +33,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::guard::Guard;
+use self::guard::{Guard, Refusal};
 use super::handler::Handler;
-use super::{ServeError, Server, ServerConfig};
+use super::{ServeError, Server, ServerConfig, sessions};
 use crate::wire::{self, json};
 
 /// The one path there is.
@@ -98,7 +99,8 @@ pub enum Reachable {
 /// Bounds of an HTTP server.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
-    /// Connections at once; more wait to be taken.
+    /// Connections at once; more wait to be taken. Each call holds one while it runs or waits for a
+    /// person, and answers come over others: it must be more than the calls there can be.
     pub connections_max: usize,
     /// Bytes of a request's body.
     pub body_bytes_max: usize,
@@ -106,18 +108,19 @@ pub struct HttpLimits {
     pub head_time: Duration,
     /// How long its body may take.
     pub body_time: Duration,
-    /// How long a protocol session lasts that nobody uses.
+    /// How long a protocol session lasts in which nothing is said. A call that runs, or a question
+    /// that a person has not answered yet, says nothing: it must be longer than any of these.
     pub session_idle: Duration,
 }
 
 impl Default for HttpLimits {
     fn default() -> Self {
         Self {
-            connections_max: 64,
+            connections_max: 1024,
             body_bytes_max: 8 * 1024 * 1024,
-            head_time: Duration::from_secs(30),
+            head_time: Duration::from_secs(10),
             body_time: Duration::from_secs(30),
-            session_idle: Duration::from_secs(5 * 60),
+            session_idle: Duration::from_secs(60 * 60),
         }
     }
 }
@@ -128,7 +131,12 @@ pub async fn serve_http(config: ServerConfig, mut http: HttpConfig) -> Result<()
     let stop = http.stop.child_token();
     http.stop = stop.clone();
     let shared = Arc::clone(&server);
-    let served = serve_handler_http(http, move || Handler::new(Arc::clone(&shared)));
+    let deleted = Arc::clone(&server);
+    let served = serve_sessions(
+        http,
+        move || Handler::new(Arc::clone(&shared)),
+        move |session| deleted.http_sessions.end(session),
+    );
     let outcome = tokio::select! {
         outcome = served => outcome,
         () = async {
@@ -149,6 +157,16 @@ pub async fn serve_http(config: ServerConfig, mut http: HttpConfig) -> Result<()
 pub async fn serve_handler_http<H: ServerHandler>(
     config: HttpConfig,
     handler: impl Fn() -> H + Send + Sync + 'static,
+) -> Result<(), ServeError> {
+    serve_sessions(config, handler, |_| {}).await
+}
+
+/// The same, and tells which protocol session a client has ended: the SDK would let its calls run
+/// on for seconds.
+async fn serve_sessions<H: ServerHandler>(
+    config: HttpConfig,
+    handler: impl Fn() -> H + Send + Sync + 'static,
+    ended_session: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<(), ServeError> {
     let HttpConfig { listener, access, reachable, hosts, origins, limits, stop } = config;
     let address = listener.local_addr().map_err(ServeError::Socket)?;
@@ -171,6 +189,7 @@ pub async fn serve_handler_http<H: ServerHandler>(
         guard: Guard::new(access, address.ip(), &hosts, &origins),
         service,
         limits,
+        ended_session: Box::new(ended_session),
         ended,
     });
     take_all(&shared, listener).await;
@@ -181,6 +200,7 @@ struct Shared<H> {
     guard: Guard,
     service: StreamableHttpService<H, LocalSessionManager>,
     limits: HttpLimits,
+    ended_session: Box<dyn Fn(&str) + Send + Sync>,
     ended: CancellationToken,
 }
 
@@ -244,9 +264,25 @@ type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 impl<H: ServerHandler> Shared<H> {
     async fn answer(&self, request: Request<Incoming>) -> Reply {
-        if let Err(refusal) = self.guard.check(request.headers()) {
-            tracing::warn!(reason = refusal.reason(), "refused a request");
-            return refusal.reply();
+        if let Err(refusal) = self.guard.check_place(request.uri(), request.headers()) {
+            return refuse(refusal);
+        }
+        let page = self.guard.named_origin(request.headers());
+        let mut reply = match page.is_some() && cors::is_preflight(&request) {
+            // A browser asks beforehand, and never with the token.
+            true => cors::preflight(),
+            false => self.answer_there(request).await,
+        };
+        if let Some(origin) = page {
+            cors::show_to(&mut reply, origin);
+        }
+        reply
+    }
+
+    /// Answers a request that is addressed to us and comes from nowhere else than it may.
+    async fn answer_there(&self, request: Request<Incoming>) -> Reply {
+        if let Err(refusal) = self.guard.check_token(request.headers()) {
+            return refuse(refusal);
         }
         if request.uri().path() != PATH {
             return plain(StatusCode::NOT_FOUND, "not found: the server is at /mcp");
@@ -260,7 +296,15 @@ impl<H: ServerHandler> Shared<H> {
             // No other method has anything to say there.
             _ => Bytes::new(),
         };
-        self.service.handle(Request::from_parts(head, Full::new(body))).await
+        let ends = match head.method {
+            Method::DELETE => sessions::session_of(&head.headers).map(str::to_owned),
+            _ => None,
+        };
+        let reply = self.service.handle(Request::from_parts(head, Full::new(body))).await;
+        if let Some(session) = ends.filter(|_| reply.status().is_success()) {
+            (self.ended_session)(&session);
+        }
+        reply
     }
 
     /// The whole body, within its bounds.
@@ -286,6 +330,11 @@ impl<H: ServerHandler> Shared<H> {
             Err(_) => refuse(StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive"),
         }
     }
+}
+
+fn refuse(refusal: Refusal) -> Reply {
+    tracing::warn!(reason = refusal.reason(), "refused a request");
+    refusal.reply()
 }
 
 fn plain(status: StatusCode, message: &str) -> Reply {

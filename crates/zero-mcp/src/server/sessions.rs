@@ -6,9 +6,12 @@
 //! command in the background not be followed. A session is opened by its first call: a client that
 //! only lists costs nothing.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use http::HeaderMap;
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 use zero_core::{SessionId, ToolError};
 use zero_runtime::{Session, ToolHost};
 
@@ -22,6 +25,37 @@ pub(super) struct LazySession {
 #[derive(Default)]
 pub(super) struct Sessions {
     open: Mutex<Vec<Weak<Session>>>,
+}
+
+/// Which protocol session over HTTP is whose, so that a client that ends one ends its calls. Those
+/// of clients that are gone are forgotten, so there are no more than clients.
+#[derive(Default)]
+pub(super) struct HttpSessions {
+    clients: Mutex<HashMap<String, CancellationToken>>,
+}
+
+impl HttpSessions {
+    /// Notes what ends the calls of a session.
+    pub(super) fn note(&self, session: &str, gone: &CancellationToken) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if !clients.contains_key(session) {
+            clients.retain(|_, gone| !gone.is_cancelled());
+            clients.insert(session.to_owned(), gone.clone());
+        }
+    }
+
+    /// Ends the calls of a session.
+    pub(super) fn end(&self, session: &str) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gone) = clients.remove(session) {
+            gone.cancel();
+        }
+    }
+}
+
+/// The protocol session that a request over HTTP belongs to.
+pub(super) fn session_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get("mcp-session-id").and_then(|session| session.to_str().ok())
 }
 
 impl LazySession {

@@ -131,6 +131,7 @@ async fn nobody_gets_in_who_should_not() {
         (vec![host, token, ("origin", "null")], "GET /mcp", 403),
         (vec![host], "POST /mcp", 401),
         (vec![host, ("authorization", "Bearer 0123456789abcdeg")], "POST /mcp", 401),
+        (vec![host, token], "POST http://evil.example/mcp", 403),
         (vec![host, token], "GET /", 404),
         (vec![host, token], "GET /mcp/x", 404),
         (vec![host, token], "PUT /mcp", 405),
@@ -287,4 +288,104 @@ async fn an_address_open_to_others_is_refused() {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let refused = serve_http(fixture.config(), HttpConfig::new(listener, TOKEN)).await;
     assert!(matches!(refused, Err(ServeError::OpenAddress(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_ends_its_calls_at_once() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let server = HttpServer::start(&fixture, |_| {}).await;
+    let session = server.post(&[], &initialize()).await.header("mcp-session-id").unwrap();
+    let bearer = format!("Bearer {TOKEN}");
+    let head = [
+        ("host", "127.0.0.1"),
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", "2025-11-25"),
+    ];
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(server.post(&head[4..], &told).await.status, 202);
+    let sleep = Sleep::new();
+    let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
+    let call = request("tools/call", call).to_string();
+    let _stream = server.open(&head, "POST /mcp", &call).await;
+    sleep.begins().await;
+    let stranger = server.exchange(&[head[0], head[4]], "DELETE /mcp", "").await;
+    assert_eq!(stranger.status, 401);
+    assert!(sleep.runs());
+    let reply = server.exchange(&head, "DELETE /mcp", "").await;
+    assert!((200..300).contains(&reply.status), "{reply:?}");
+    let took = sleep.ends().await;
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn who_shook_no_hands_cannot_be_asked_on_a_connection() {
+    let fixture = Fixture::new(Asked::Client);
+    let server = HttpServer::start(&fixture, |_| {}).await;
+    let write = json!({"name": "Write", "arguments": {"file_path": "a", "content": "x"}});
+    let mut params = alone(write, json!({"elicitation": {}}));
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2025-11-25");
+    let call = request("tools/call", params);
+    for version in ["2025-11-25", "2025-06-18"] {
+        let head = [("mcp-protocol-version", version)];
+        let answer = server.post(&head, &call).await;
+        let refused = answer.status >= 400 || answer.json()["result"]["isError"] == true;
+        assert!(refused, "{version}: {answer:?}");
+    }
+    assert!(!fixture.path("a").exists());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn pages_of_an_origin_that_was_named_can_use_it() {
+    const PAGE: &str = "https://app.example";
+    let fixture = Fixture::new(Asked::Nobody);
+    let server = HttpServer::start(&fixture, |http| http.origins = vec![PAGE.to_owned()]).await;
+    let head = |origin| {
+        let wants = ("access-control-request-method", "POST");
+        [("host", "localhost:1"), ("origin", origin), wants]
+    };
+    let asked = server.exchange(&head(PAGE), "OPTIONS /mcp", "").await;
+    assert_eq!(asked.status, 204, "{asked:?}");
+    assert_eq!(asked.header("access-control-allow-origin").as_deref(), Some(PAGE));
+    assert!(asked.header("access-control-allow-methods").unwrap().contains("POST"));
+    let headers = asked.header("access-control-allow-headers").unwrap();
+    for name in ["authorization", "content-type", "mcp-protocol-version", "mcp-session-id"] {
+        assert!(headers.contains(name), "{headers}");
+    }
+    assert_eq!(asked.header("vary").as_deref(), Some("Origin"));
+    let reply = server.post(&[("origin", PAGE)], &initialize()).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert_eq!(reply.header("access-control-allow-origin").as_deref(), Some(PAGE));
+    assert!(reply.header("access-control-expose-headers").unwrap().contains("mcp-session-id"));
+    // A page that may be here by chance is not told anything, nor is anybody else let in.
+    for (origin, first, status) in [
+        ("http://localhost:5173", "OPTIONS /mcp", 401),
+        ("http://evil.example", "OPTIONS /mcp", 403),
+        (PAGE, "OPTIONS /", 401),
+        (PAGE, "POST /mcp", 401),
+    ] {
+        let reply = server.exchange(&head(origin), first, "").await;
+        assert_eq!(reply.status, status, "{origin} {first}: {reply:?}");
+        let shown = reply.header("access-control-allow-origin");
+        assert_eq!(shown.is_some(), origin == PAGE, "{origin} {first}: {reply:?}");
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn silent_connections_do_not_keep_others_out() {
+    let fixture = Fixture::new(Asked::Nobody);
+    let server = HttpServer::start(&fixture, |_| {}).await;
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    let begun = Instant::now();
+    assert_eq!(server.post(&[], &initialize()).await.status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    server.end().await;
 }

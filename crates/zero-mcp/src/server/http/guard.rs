@@ -41,21 +41,36 @@ impl Guard {
         Self { access, hosts: known, origins }
     }
 
-    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// Whether a request is addressed to us, and by a page that may, if by one.
+    pub(super) fn check_place(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = only(headers, &HOST).map_err(|_| Refusal::Host)?;
-        if !host.is_some_and(|host| self.is_ours(host)) {
+        let Some(host) = host.filter(|host| self.is_ours(host)) else { return Err(Refusal::Host) };
+        // A request can name its host twice: proxies believe the other one.
+        if target.authority().is_some_and(|named| !named.as_str().eq_ignore_ascii_case(host)) {
             return Err(Refusal::Host);
         }
         let origin = only(headers, &ORIGIN).map_err(|_| Refusal::Origin)?;
         if origin.is_some_and(|origin| !self.is_welcome(origin)) {
             return Err(Refusal::Origin);
         }
+        Ok(())
+    }
+
+    /// Whether a request comes from somebody who may use the server.
+    pub(super) fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let Access::Token(token) = &self.access else { return Ok(()) };
         let shown = only(headers, &AUTHORIZATION).ok().flatten().and_then(bearer);
         match shown.is_some_and(|shown| is_same(shown.as_bytes(), token.as_bytes())) {
             true => Ok(()),
             false => Err(Refusal::Token),
         }
+    }
+
+    /// The origin of a request, where it is one that was named.
+    pub(super) fn named_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = only(headers, &ORIGIN).ok().flatten()?;
+        let is_named = self.origins.contains(&origin.to_ascii_lowercase());
+        headers.get(ORIGIN).filter(|_| is_named).cloned()
     }
 
     fn is_ours(&self, host: &str) -> bool {
@@ -68,13 +83,10 @@ impl Guard {
         if self.origins.contains(&origin) {
             return true;
         }
-        let Ok(uri) = Uri::try_from(origin.as_str()) else { return false };
-        let Some(authority) = uri.authority().filter(|name| !name.as_str().contains('@')) else {
-            return false;
-        };
-        uri.scheme_str() == Some("http")
-            && uri.path().trim_matches('/').is_empty()
-            && LOOPBACK.contains(&bare(authority.host()).as_str())
+        // An origin is a scheme and a host, and nothing behind it.
+        let host = origin.strip_prefix("http://").and_then(|host| Authority::try_from(host).ok());
+        host.filter(|host| !host.as_str().contains('@'))
+            .is_some_and(|host| LOOPBACK.contains(&bare(host.host()).as_str()))
     }
 }
 
@@ -163,7 +175,31 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        assert_eq!(guard().check(&map), expected, "{headers:?}");
+        let checked = guard().check_place(&Uri::from_static("/mcp"), &map);
+        let checked = checked.and_then(|()| guard().check_token(&map));
+        assert_eq!(checked, expected, "{headers:?}");
+    }
+
+    #[test]
+    fn a_target_that_names_a_host_names_the_same() {
+        #[track_caller]
+        fn check(target: &'static str, expected: Result<(), Refusal>) {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:1"))]);
+            let checked = guard().check_place(&Uri::from_static(target), &headers);
+            assert_eq!(checked, expected, "{target}");
+        }
+        check("http://LOCALHOST:1/mcp", Ok(()));
+        check("http://localhost:2/mcp", Err(Refusal::Host));
+        check("http://127.0.0.1:1/mcp", Err(Refusal::Host));
+        check("http://evil.example/mcp", Err(Refusal::Host));
+    }
+
+    #[test]
+    fn only_an_origin_that_was_named_is_one() {
+        for (origin, named) in [("https://app.example:8443", true), ("http://localhost:1", false)] {
+            let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))]);
+            assert_eq!(guard().named_origin(&headers).is_some(), named, "{origin}");
+        }
     }
 
     #[test]
@@ -211,6 +247,8 @@ mod tests {
             "http://a@localhost",
             "file://",
             "http://localhost/x",
+            "http://localhost?x",
+            "http://localhost#x",
             "chrome-extension://localhost",
         ] {
             check(&[host, token, ("origin", origin)], Err(Refusal::Origin));
