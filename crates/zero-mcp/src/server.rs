@@ -45,6 +45,9 @@ use self::sessions::{HttpSessions, LazySession, Sessions};
 /// Where a result says whose it is.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
+/// How long calls that were stopped may take to end.
+const CALLS_END: Duration = Duration::from_secs(1);
+
 /// What a server is made of.
 pub struct ServerConfig {
     /// The tools. Its approver, elicitor and observer reach clients through `board`.
@@ -135,6 +138,8 @@ struct Server {
     alone: LazySession,
     sessions: Sessions,
     http_sessions: HttpSessions,
+    /// Listened to by each call whose commands may still be there.
+    running: watch::Sender<()>,
     calls: Semaphore,
     listeners: Semaphore,
     clients: Arc<Semaphore>,
@@ -171,6 +176,7 @@ impl Server {
             alone: LazySession::default(),
             sessions: Sessions::default(),
             http_sessions: HttpSessions::default(),
+            running: watch::Sender::new(()),
             calls: Semaphore::new(limits.calls_max),
             listeners: Semaphore::new(limits.listeners_max),
             clients: Arc::new(Semaphore::new(limits.sessions_max)),
@@ -188,6 +194,7 @@ impl Server {
     async fn end(self: &Arc<Self>) {
         self.stop.cancel();
         self.pending.clear();
+        let _ = tokio::time::timeout(CALLS_END, self.running.closed()).await;
         let server = Arc::clone(self);
         // It waits for processes to die.
         let _ = tokio::task::spawn_blocking(move || server.sessions.end()).await;

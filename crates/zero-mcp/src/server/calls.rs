@@ -10,6 +10,7 @@ use rmcp::model::{ClientResult, ElicitResult, ElicitationAction};
 use rmcp::model::{ElicitRequest, JsonObject, ServerRequest};
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleServer};
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zero_core::{Reason, ToolCall, ToolError};
@@ -38,6 +39,8 @@ pub(super) struct Start {
     pub(super) reach: Reach,
     /// Ends the call.
     pub(super) stop: CancellationToken,
+    /// Held until the call has ended.
+    pub(super) running: watch::Receiver<()>,
 }
 
 /// What happens next to a call.
@@ -51,13 +54,16 @@ pub(super) enum Next {
 impl Running {
     /// Makes a call.
     pub(super) fn start(start: Start, tool: String, arguments: JsonObject) -> Self {
-        let Start { host, dialect, session, board, reach, stop } = start;
+        let Start { host, dialect, session, board, reach, stop, running } = start;
         let id = new_call_id();
         let line = board.open(id.clone(), reach);
         let input = Value::Object(arguments);
         let call = ToolCall { id, session: session.id().cloned(), tool, input, timeout: None };
         let end = stop.clone().drop_guard();
-        let done = tokio::spawn(async move { host.call(&session, &dialect, call, &stop).await });
+        let done = tokio::spawn(async move {
+            let _running = running;
+            host.call(&session, &dialect, call, &stop).await
+        });
         Self { done, line, _end: end }
     }
 

@@ -117,6 +117,7 @@ impl Handler {
             board: Arc::clone(&self.server.board),
             reach,
             stop: self.server.stop.child_token(),
+            running: self.server.running.subscribe(),
         };
         let running = Running::start(start, tool.clone(), arguments);
         Ok(Ok(Begun::Running { tool, running, wish }))
