@@ -41,6 +41,15 @@ impl Identity {
         Self::from_facts(&facts)
     }
 
+    /// What a server is, wherever it runs and whatever secrets it is given: its program and
+    /// arguments, or its address.
+    pub(crate) fn of_what_it_is(reach: &Reach) -> Self {
+        Self::from_facts(&match reach {
+            Reach::Command(launch) => json!(["command", launch.command, launch.args]),
+            Reach::Http(endpoint) => json!(["http", endpoint.url.as_str()]),
+        })
+    }
+
     /// The same server for somebody who must not share it with others.
     pub(crate) fn narrowed(&self, by: &Value) -> Self {
         Self::from_facts(&json!([self.0, by]))

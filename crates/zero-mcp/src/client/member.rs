@@ -48,7 +48,7 @@ impl Member {
         elicitor: Option<Arc<dyn Elicitor>>,
     ) -> Self {
         let server = Arc::clone(lease.server());
-        let pins = Pins::new(state, &definition.alias, &server.identity);
+        let pins = Pins::new(state, &definition.alias, &definition.reach);
         let origin = Arc::new(Origin { definition, server, pins, elicitor });
         Self { origin, lease: Mutex::new(Some(lease)), held: Mutex::default() }
     }

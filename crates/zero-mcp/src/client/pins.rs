@@ -3,7 +3,9 @@
 //! A server can rewrite what it says about a tool at any time, and a tool that was harmless in its
 //! own words yesterday may ask for more today. So the definition is pinned by the first call that
 //! was allowed to run, and a tool whose definition is another now is asked about again, whatever
-//! rules allow it. The pins are of one server as it is launched: another launch starts afresh.
+//! rules allow it. The pins are of one server under one name: another program or address starts
+//! afresh, but neither another folder nor a new token does, or a server that is rewritten would only
+//! have to wait for one of them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +16,7 @@ use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
 use super::identity::Identity;
 use super::listing::{TOOLS_MAX, ToolDefinition};
-use crate::definition::Alias;
+use crate::definition::{Alias, Reach};
 
 /// Largest file, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -83,10 +85,10 @@ pub(crate) enum PinError {
 }
 
 impl Pins {
-    /// Those of a server that is launched or reached in this way, under this name.
-    pub(crate) fn new(state: &StateDir, alias: &Alias, identity: &Identity) -> Self {
+    /// Those of a server under this name. Where it runs and with which secrets does not matter.
+    pub(crate) fn new(state: &StateDir, alias: &Alias, reach: &Reach) -> Self {
         let state = state.child("pins");
-        let key = json!([alias.as_str(), identity.as_str()]).to_string();
+        let key = json!([alias.as_str(), Identity::of_what_it_is(reach).as_str()]).to_string();
         let mut name = sha256(key.as_bytes());
         name.truncate(32);
         let file = ConfigFile::Own(state.path().join(format!("{name}.json")));
@@ -193,7 +195,7 @@ fn bounded(definitions: BTreeMap<String, ToolDefinition>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::{Endpoint, Login, Reach};
+    use crate::definition::{Endpoint, Launch, Login};
 
     fn tool(name: &str, description: &str) -> ToolDefinition {
         let value = json!({"name": name, "description": description, "input_schema": {}});
@@ -206,7 +208,7 @@ mod tests {
             headers: vec![],
             login: Login::default(),
         };
-        Pins::new(state, &Alias::new(alias).unwrap(), &Identity::of(&Reach::Http(endpoint)))
+        Pins::new(state, &Alias::new(alias).unwrap(), &Reach::Http(endpoint))
     }
 
     #[test]
@@ -229,6 +231,44 @@ mod tests {
         ours.pin([&two]).unwrap();
         assert_eq!(ours.standing("t", &two.hash()), Standing::Same);
         assert_eq!(ours.standing("t", &one.hash()), Standing::Changed);
+    }
+
+    #[test]
+    fn neither_another_folder_nor_another_token_makes_a_server_a_new_one() {
+        #[track_caller]
+        fn check(first: Reach, second: Reach, expected: Standing) {
+            let temp = tempfile::tempdir().unwrap();
+            let state = StateDir::new(temp.path());
+            let alias = Alias::new("a").unwrap();
+            Pins::new(&state, &alias, &first).pin([&tool("t", "1")]).unwrap();
+            let later = Pins::new(&state, &alias, &second);
+            assert_eq!(later.standing("t", &tool("t", "2").hash()), expected, "{second:?}");
+        }
+        let launch = |argument: &str, token: &str, folder: &str| {
+            Reach::Command(Launch {
+                command: "npx".to_owned(),
+                args: vec![argument.to_owned()],
+                variables: vec![("TOKEN".to_owned(), token.to_owned())],
+                folder: folder.into(),
+                network: vec![],
+                writable: vec![],
+            })
+        };
+        let endpoint = |url: &str, token: &str| {
+            Reach::Http(Endpoint {
+                url: url::Url::parse(url).unwrap(),
+                headers: vec![("X-Token".to_owned(), token.to_owned())],
+                login: Login::default(),
+            })
+        };
+        let first = launch("x", "1", "/w");
+        check(first.clone(), launch("x", "1", "/w"), Standing::Changed);
+        check(first.clone(), launch("x", "1", "/elsewhere"), Standing::Changed);
+        check(first.clone(), launch("x", "2", "/w"), Standing::Changed);
+        check(first.clone(), launch("y", "1", "/w"), Standing::New);
+        let first = endpoint("https://a.b/", "1");
+        check(first.clone(), endpoint("https://a.b/", "2"), Standing::Changed);
+        check(first, endpoint("https://a.c/", "1"), Standing::New);
     }
 
     #[test]
