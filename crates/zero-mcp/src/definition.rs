@@ -25,16 +25,22 @@ pub struct Alias(String);
 
 /// A text that cannot name a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{}` cannot name a server: use 1 to {} letters, digits, `-` or single `_`, starting with a letter",
-    .0.escape_debug(), Alias::LEN_MAX
-)]
-pub struct InvalidAlias(String);
+pub enum InvalidAlias {
+    /// It is no such name.
+    #[error(
+        "`{}` cannot name a server: use 1 to {} letters, digits, `-` or single `_`, starting with a letter",
+        .0.escape_debug(), Alias::LEN_MAX
+    )]
+    Malformed(String),
+    /// Something else has it.
+    #[error("`{0}` cannot name a server: the name is taken by zero's own tools; choose another")]
+    Taken(String),
+}
 
 impl Alias {
     /// Longest name; half of that of a tool is left to the tool.
     pub const LEN_MAX: usize = 32;
-    /// Names that stand for something else in front of `__`.
+    /// Names that stand for something else in front of `__`, however they are written.
     const TAKEN: [&str; 2] = ["mcp", "cmd"];
 
     /// Checks a name.
@@ -43,11 +49,13 @@ impl Alias {
         let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic());
         let all_allowed = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
         let is_clear = !name.contains("__") && !name.ends_with('_');
-        let is_free = !Self::TAKEN.contains(&name.as_str());
-        if starts_well && all_allowed && is_clear && is_free && name.len() <= Self::LEN_MAX {
-            return Ok(Self(name));
+        if !(starts_well && all_allowed && is_clear && name.len() <= Self::LEN_MAX) {
+            return Err(InvalidAlias::Malformed(name));
         }
-        Err(InvalidAlias(name))
+        match Self::TAKEN.iter().any(|taken| name.eq_ignore_ascii_case(taken)) {
+            true => Err(InvalidAlias::Taken(name)),
+            false => Ok(Self(name)),
+        }
     }
 
     /// The name as text.
@@ -173,8 +181,16 @@ mod tests {
         check("my-server_2", true);
         check(&"a".repeat(32), true);
         check(&"a".repeat(33), false);
-        for bad in ["", "2nd", "a__b", "a_", "a b", "gitе", "mcp", "cmd", "a.b", "_a"] {
+        for bad in ["", "2nd", "a__b", "a_", "a b", "gitе", "a.b", "_a"] {
             check(bad, false);
         }
+    }
+
+    #[test]
+    fn a_name_of_zeros_own_is_said_to_be_taken_however_it_is_written() {
+        for taken in ["mcp", "cmd", "MCP", "Cmd"] {
+            assert_eq!(Alias::new(taken), Err(InvalidAlias::Taken(taken.to_owned())));
+        }
+        check("mcp2", true);
     }
 }
