@@ -205,9 +205,8 @@ impl ListingBuilder {
     }
 
     fn refuse(&mut self, name: String, why: String) {
-        if self.refused.len() < QUARANTINED_MAX {
-            self.refused.insert(name, why);
-        }
+        // All of them are remembered, so that none comes back; `take` bounds how many.
+        self.refused.insert(name, why);
     }
 
     /// The whole, with the tools that could not even be read.
@@ -403,6 +402,18 @@ mod tests {
             assert_eq!(listing.tools.contains_key("a"), kept);
             assert_eq!(listing.quarantined.len(), usize::from(!kept));
         }
+    }
+
+    #[test]
+    fn what_was_put_aside_stays_so_however_much_is() {
+        let mut builder = ListingBuilder::default();
+        let bad = |n: usize| tool(&format!("bad{n}"), json!({"type": "string"}));
+        builder.take((0..QUARANTINED_MAX + 5).map(bad).collect());
+        let versions = [json!({"title": "1"}), json!({"title": "2"}), json!({"title": "3"})];
+        builder.take(versions.into_iter().map(|schema| tool("twice", schema)).collect());
+        let listing = builder.finish(vec![]);
+        assert!(listing.tools.is_empty(), "{:?}", listing.tools.keys());
+        assert_eq!(listing.quarantined.len(), QUARANTINED_MAX);
     }
 
     #[test]
