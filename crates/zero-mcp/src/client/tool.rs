@@ -139,20 +139,23 @@ impl AnyPlan for RemotePlan {
     }
 
     fn preview(&self, _cx: &CallContext) -> Option<Display> {
-        let arguments = serde_json::to_string_pretty(&self.arguments).unwrap_or_default();
-        let mut text = shown::block(&arguments, "json");
-        let claims = self.own.definition.claims.words();
-        if !claims.is_empty() {
-            text.push_str(&format!("\n\nThe server says: {claims}"));
-        }
+        let mut text = String::new();
+        // It comes first: whoever shows only the beginning must not leave it out for the sake of
+        // long arguments.
         if self.standing == Standing::Changed {
             let own = &self.own;
             let before = own.origin.pins.approved(&own.definition.name);
             let changes = changes::text(before.as_ref(), &own.definition);
             let changes = shown::block(changes.trim_end(), "");
             text.push_str(&format!(
-                "\n\nWhat the server says about this tool changed since it was allowed:\n{changes}"
+                "What the server says about this tool changed since it was allowed:\n{changes}\n\nThe arguments of this call:\n"
             ));
+        }
+        let arguments = serde_json::to_string_pretty(&self.arguments).unwrap_or_default();
+        text.push_str(&shown::block(&arguments, "json"));
+        let claims = self.own.definition.claims.words();
+        if !claims.is_empty() {
+            text.push_str(&format!("\n\nThe server says: {claims}"));
         }
         Some(Display::markdown(text))
     }
