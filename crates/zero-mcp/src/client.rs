@@ -134,7 +134,10 @@ impl Servers {
             let key = identity.narrowed(&json!([
                 config.confined_by,
                 elicits,
-                state.path().as_os_str().as_encoded_bytes()
+                state.path().as_os_str().as_encoded_bytes(),
+                // What it says when it fails names the one, and how long it may take is the other.
+                definition.alias.as_str(),
+                definition.startup_timeout.as_millis().to_string(),
             ]));
             let lease = pool.lease(key, || {
                 let catalogue = Catalogue::new(&state);

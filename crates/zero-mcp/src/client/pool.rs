@@ -1,7 +1,8 @@
 //! The servers of a process, shared between all hosts and sessions that would start the same one.
 //!
-//! Ten sessions with the same server are one process and not ten. What makes it the same is how it
-//! is launched, down to its variables and folder, and what it is confined by.
+//! Ten sessions with the same server are one process and not ten. What makes it the same is its name,
+//! how it is launched, down to its variables and folder, how long that may take, and what it is
+//! confined by.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -137,7 +137,13 @@ impl Fake {
         self.voice.lock().unwrap().take();
     }
 
-    async fn serve(self: Arc<Self>, mut inbox: mpsc::Receiver<Value>, _counted: Counted) {
+    /// Answers on its own connection, also when another of it was started since.
+    async fn serve(
+        self: Arc<Self>,
+        mut inbox: mpsc::Receiver<Value>,
+        voice: mpsc::Sender<Value>,
+        _counted: Counted,
+    ) {
         tokio::time::sleep(self.slow_start).await;
         loop {
             // Hung up is hung up, at once.
@@ -147,7 +153,9 @@ impl Fake {
             };
             let Some(message) = message else { return };
             self.heard.lock().unwrap().push(message.clone());
-            let Some(voice) = self.voice.lock().unwrap().clone() else { return };
+            if self.voice.lock().unwrap().is_none() {
+                return;
+            }
             let Some(id) = message.get("id").cloned() else { continue };
             if let Some(answer) = self.answer(&message) {
                 if answer == json!("die") {
@@ -265,10 +273,10 @@ impl Connector for FakeConnector {
             }
             let (to_server, inbox) = mpsc::channel(64);
             let (voice, from_server) = mpsc::channel(64);
-            *fake.voice.lock().unwrap() = Some(voice);
+            *fake.voice.lock().unwrap() = Some(voice.clone());
             fake.running.fetch_add(1, Ordering::SeqCst);
             let counted = Counted(Arc::clone(&fake.running));
-            tokio::spawn(fake.serve(inbox, counted));
+            tokio::spawn(fake.serve(inbox, voice, counted));
             let link = Link::new(Memory { to_server, from_server });
             Ok(Way { link, witness: Arc::new(NoWitness) })
         })

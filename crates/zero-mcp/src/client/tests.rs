@@ -252,6 +252,8 @@ async fn a_definition_that_changed_is_asked_about_again() {
     assert_eq!(definitions(&bench), [Steady, Steady, Changed, Steady]);
     let questions = bench.person.questions.lock().unwrap();
     let Some(Display::Markdown { text }) = &questions[2].preview else { panic!("a preview") };
+    assert!(text.starts_with("What the server says about this tool changed"), "{text}");
+    assert!(text.ends_with("The arguments of this call:\n```json\n{}\n```"), "{text}");
     contains(
         text,
         &[
@@ -509,27 +511,39 @@ async fn hosts_share_a_server_and_an_idle_one_stops() {
             config.pool = Arc::clone(&pool);
         });
     let three =
-        Bench::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![definition("b")], |config| {
+        Bench::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![definition("a")], |config| {
             config.pool = Arc::clone(&pool);
         });
     let four =
-        Bench::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![definition("c")], |config| {
+        Bench::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![definition("a")], |config| {
             config.pool = Arc::clone(&pool);
             config.confined_by = "another workspace".to_owned();
         });
     two.servers.ready("a").await.unwrap();
-    three.servers.ready("b").await.unwrap();
+    three.servers.ready("a").await.unwrap();
     assert_eq!(fake.starts.load(Ordering::SeqCst), 1, "one process for both");
-    four.servers.ready("c").await.unwrap();
+    four.servers.ready("a").await.unwrap();
     assert_eq!(fake.starts.load(Ordering::SeqCst), 2, "confined in another way");
+    // Another name has words of its own, and another patience its own end.
+    let mut patient = definition("a");
+    patient.startup_timeout *= 2;
+    for (starts, other) in [(3, definition("b")), (4, patient)] {
+        let alias = other.alias.to_string();
+        let five = Bench::again(Arc::clone(&one.temp), Arc::clone(&fake), vec![other], |config| {
+            config.pool = Arc::clone(&pool);
+        });
+        five.servers.ready(&alias).await.unwrap();
+        assert_eq!(fake.starts.load(Ordering::SeqCst), starts);
+        five.servers.stop().await;
+    }
     four.servers.stop().await;
     two.servers.stop().await;
-    assert_eq!(outcome(&three, "b__echo", json!({})).await, "{}", "somebody still uses it");
+    assert_eq!(outcome(&three, "a__echo", json!({})).await, "{}", "somebody still uses it");
     tokio::time::sleep(Duration::from_secs(11 * 60)).await;
     settle().await;
     assert_eq!(fake.running.load(Ordering::SeqCst), 0, "nobody used it for a while");
     assert_eq!(three.servers.status()[0].state, ServerState::Stopped);
-    assert_eq!(outcome(&three, "b__echo", json!({})).await, "{}", "and it comes back");
+    assert_eq!(outcome(&three, "a__echo", json!({})).await, "{}", "and it comes back");
     three.servers.stop().await;
     settle().await;
     assert_eq!(fake.running.load(Ordering::SeqCst), 0);
