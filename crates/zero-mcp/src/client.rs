@@ -31,6 +31,7 @@ mod pool;
 pub mod process;
 mod results;
 mod search;
+mod secrets;
 mod server;
 mod shown;
 mod status;

@@ -23,6 +23,7 @@ use zero_runtime::CallContext;
 
 use super::connection::Connection;
 use super::handler::{Caller, Progress};
+use super::secrets::Secrets;
 use super::shown;
 use crate::wire;
 
@@ -52,6 +53,8 @@ pub(crate) struct Order<'a> {
     pub(crate) since: Instant,
     /// Where these limits are written down.
     pub(crate) written_at: &'a str,
+    /// What nothing that is told of the server may hold.
+    pub(crate) secrets: &'a Secrets,
 }
 
 /// Why a call gave nothing.
@@ -229,7 +232,7 @@ impl Connection {
                 let mut why = self.why_ended().await;
                 why.message =
                     format!("{}; it had not answered, and the call may have run", why.message);
-                why.for_call(order.caller.alias.as_str())
+                order.secrets.taken_out_of(why).for_call(order.caller.alias.as_str())
             }
             ServiceError::TransportSend(error) => {
                 let mut why = self.why_ended().await;
@@ -237,7 +240,7 @@ impl Connection {
                     "the call could not be written ({}); it may have run",
                     shown::line(&error.to_string())
                 );
-                why.for_call(order.caller.alias.as_str())
+                order.secrets.taken_out_of(why).for_call(order.caller.alias.as_str())
             }
             other => {
                 let said = shown::line(&other.to_string());
@@ -307,13 +310,13 @@ fn timed_out(order: &Order<'_>, limit: Duration, how: &str) -> ToolError {
 fn refused(error: &ErrorData, order: &Order<'_>) -> ToolError {
     let alias = &order.caller.alias;
     if let Some(why) = wire::refusal_in(error) {
-        let why = shown::shortened(why, ERROR_CHARS_MAX);
+        let why = shown::shortened(&order.secrets.without(why), ERROR_CHARS_MAX);
         let message = format!(
             "MCP server `{alias}` answered with something that cannot be used: {why}; the call may have run"
         );
         return ToolError::failed(Reason::RemoteFailure, message).with("server", alias.as_str());
     }
-    let said = shown::shortened(&error.message, ERROR_CHARS_MAX);
+    let said = shown::shortened(&order.secrets.without(&error.message), ERROR_CHARS_MAX);
     let message = format!("MCP server `{alias}` refused the call: {said} ({})", error.code.0);
     let refusal = ToolError::failed(Reason::RemoteFailure, message).with("code", error.code.0);
     match &error.data {

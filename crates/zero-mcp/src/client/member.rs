@@ -156,7 +156,9 @@ impl Member {
             notes.push(format!("{} of its tools are left out by its settings", held.unwanted));
         }
         notes.extend(self.origin.pins.fault());
-        notes.extend(connection.iter().flat_map(|connection| connection.witness.notes()));
+        let secrets = &self.origin.server.secrets;
+        let noted = connection.iter().flat_map(|connection| connection.witness.notes());
+        notes.extend(noted.map(|note| secrets.without(&note)));
         let quarantined = listing.into_iter().flat_map(|listing| &listing.quarantined);
         let quarantined = quarantined.chain(&held.quarantined).chain(&held.homeless);
         ServerStatus {

@@ -16,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 use zero_runtime::services::{Service, ServiceRequest, Services};
 
 use super::error::ServerError;
+use super::secrets::Secrets;
+use super::shown;
 use crate::definition::{Alias, Launch};
 use crate::wire::{Limits, Lines, Troubles};
 
@@ -36,6 +38,8 @@ pub struct Process {
     service: Arc<Service>,
     troubles: Troubles,
     stderr: Arc<Tail>,
+    /// What its error output must not give away.
+    secrets: Secrets,
     exit: Arc<OnceLock<Exit>>,
     ended: CancellationToken,
     /// All of its error output has been read.
@@ -68,10 +72,14 @@ impl Process {
             Ok(Err(error)) => return Err(could_not_start(launch, &error.to_string())),
             Err(error) => return Err(could_not_start(launch, &error.to_string())),
         };
-        Self::attend(service, alias).map_err(|why| could_not_start(launch, &why))
+        Self::attend(service, launch, alias).map_err(|why| could_not_start(launch, &why))
     }
 
-    fn attend(mut service: Service, alias: &Alias) -> Result<(Self, Lines<RoleClient>), String> {
+    fn attend(
+        mut service: Service,
+        launch: &Launch,
+        alias: &Alias,
+    ) -> Result<(Self, Lines<RoleClient>), String> {
         let stdin = sender(service.stdin.take())?;
         let stdout = receiver(service.stdout.take())?;
         let stderr = receiver(service.stderr.take())?;
@@ -81,12 +89,14 @@ impl Process {
             service: Arc::new(service),
             troubles,
             stderr: Arc::default(),
+            secrets: Secrets::of_launch(launch),
             exit: Arc::default(),
             ended: CancellationToken::new(),
             drained: CancellationToken::new(),
             closing: lines.closing(),
         };
-        let reading = drain(stderr, Arc::clone(&process.stderr), alias.clone());
+        let reading =
+            drain(stderr, Arc::clone(&process.stderr), process.secrets.clone(), alias.clone());
         let drained = process.drained.clone().drop_guard();
         tokio::spawn(async move {
             let _drained = drained;
@@ -106,9 +116,9 @@ impl Process {
         &self.troubles
     }
 
-    /// The end of its error output, control characters escaped.
+    /// The end of its error output, without secrets, control characters escaped.
     pub fn stderr_tail(&self) -> String {
-        self.stderr.shown()
+        self.stderr.shown(&self.secrets)
     }
 
     /// Whether all of its error output has been read.
@@ -241,7 +251,9 @@ fn request(launch: &Launch, alias: &Alias) -> ServiceRequest {
 }
 
 fn could_not_start(launch: &Launch, why: &str) -> ServerError {
-    ServerError::new(format!("`{}` could not be started: {why}", launch.command.escape_debug()))
+    let secrets = Secrets::of_launch(launch);
+    let command = launch.command.escape_debug();
+    ServerError::new(secrets.without(&format!("`{command}` could not be started: {why}")))
 }
 
 fn sender(fd: Option<OwnedFd>) -> Result<pipe::Sender, String> {
@@ -268,12 +280,12 @@ async fn watch(
 }
 
 /// Reads error output until it ends. What reads slower than a server writes makes the server wait.
-async fn drain(mut stderr: pipe::Receiver, tail: Arc<Tail>, alias: Alias) {
+async fn drain(mut stderr: pipe::Receiver, tail: Arc<Tail>, secrets: Secrets, alias: Alias) {
     let mut chunk = vec![0; 4 << 10];
     while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
         let text = chunk.get(..length).unwrap_or_default();
         tail.add(text);
-        tracing::debug!(server = %alias, text = %shown(text), "error output");
+        tracing::debug!(server = %alias, text = %shown(text, &secrets), "error output");
     }
 }
 
@@ -290,24 +302,16 @@ impl Tail {
         kept.extend(bytes);
     }
 
-    fn shown(&self) -> String {
+    fn shown(&self, secrets: &Secrets) -> String {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shown(kept.make_contiguous())
+        shown(kept.make_contiguous(), secrets)
     }
 }
 
-/// Bytes of somebody else as text that cannot play with a terminal.
-fn shown(bytes: &[u8]) -> String {
-    let mut shown = String::new();
-    for character in String::from_utf8_lossy(bytes).chars() {
-        match character {
-            '\n' | '\t' => shown.push(character),
-            '\r' => {}
-            _ if character.is_control() => shown.extend(character.escape_unicode()),
-            _ => shown.push(character),
-        }
-    }
-    shown
+/// Error output as it may be told.
+fn shown(bytes: &[u8], secrets: &Secrets) -> String {
+    // Escaped later: a secret with a line break must be recognised.
+    shown::escaped(&secrets.without_in_tail(&String::from_utf8_lossy(bytes)))
 }
 
 #[cfg(test)]

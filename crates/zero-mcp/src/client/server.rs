@@ -19,6 +19,7 @@ use super::error::ServerError;
 use super::identity::Identity;
 use super::link::Connector;
 use super::listing::Listing;
+use super::secrets::Secrets;
 use super::status::ServerState;
 use crate::definition::ServerDefinition;
 
@@ -47,6 +48,8 @@ const SILENCES_MAX: u32 = 3;
 pub(crate) struct Server {
     pub(crate) identity: Identity,
     definition: ServerDefinition,
+    /// What nothing that is told of it may hold.
+    pub(crate) secrets: Secrets,
     connector: Arc<dyn Connector>,
     catalogue: Catalogue,
     elicits: bool,
@@ -113,6 +116,7 @@ impl Server {
         };
         Self {
             identity,
+            secrets: Secrets::of(&definition.reach),
             definition,
             connector,
             catalogue,
@@ -284,7 +288,7 @@ impl Server {
         };
         let opening =
             Connection::open(&*self.connector, &self.definition, era, self.elicits, &self.endings);
-        Ok(opening.await)
+        Ok(opening.await.map_err(|error| self.secrets.taken_out_of(error)))
     }
 
     /// Waits for a short rest to be over; a long one is told.
@@ -378,7 +382,7 @@ impl Server {
         if connection.is_closing() || !self.holds(connection) {
             return;
         }
-        let error = connection.why_ended().await;
+        let error = self.secrets.taken_out_of(connection.why_ended().await);
         if connection.opened.elapsed() >= GOOD_LIFE && self.holds(connection) {
             self.state().failures = 0;
         }

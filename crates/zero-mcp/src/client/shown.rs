@@ -41,6 +41,21 @@ pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
     }
 }
 
+/// Error output as text that does nothing but be read: what would do more is shown as an escape, so
+/// that it can be told what was there.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => escaped.push(c),
+            '\r' => {}
+            _ if is_harmless(c) => escaped.push(c),
+            _ => escaped.extend(c.escape_unicode()),
+        }
+    }
+    escaped
+}
+
 /// Whether a character shows as itself and leaves its neighbours alone.
 fn is_harmless(c: char) -> bool {
     let is_invisible = matches!(
@@ -76,6 +91,12 @@ mod tests {
         check("é ü 日本", "é ü 日本");
         check(&"x".repeat(500), &format!("{}…", "x".repeat(200)));
         assert_eq!(quoted("a`b"), "`a'b`");
+    }
+
+    #[test]
+    fn what_would_do_more_than_be_read_is_escaped() {
+        assert_eq!(escaped("a\tb\r\n\u{1b}[2J é"), "a\tb\n\\u{1b}[2J é");
+        assert_eq!(escaped("x\u{202E}y\u{200B}"), "x\\u{202e}y\\u{200b}");
     }
 
     #[test]

@@ -375,6 +375,9 @@ impl Bench {
         Self::assemble(temp, fake, definitions, change, start)
     }
 
+    /// What settings give a script as `OWN_VALUE`.
+    pub(crate) const OWN_VALUE: &str = "q9-nobody-shall-see-this";
+
     /// A host whose server is a script that runs.
     pub(crate) fn of_script(script: &str) -> Self {
         let temp = Arc::new(tempfile::tempdir().unwrap());
@@ -382,6 +385,7 @@ impl Bench {
         if let Reach::Command(launch) = &mut own.reach {
             launch.command = "bash".to_owned();
             launch.args = vec!["-c".to_owned(), script.to_owned()];
+            launch.variables = vec![("OWN_VALUE".to_owned(), Self::OWN_VALUE.to_owned())];
             launch.folder = temp.path().join("work");
         }
         Self::assemble(temp, Arc::default(), vec![own], |_| {}, Servers::new)

@@ -605,6 +605,39 @@ async fn a_server_that_is_a_process_crashes_comes_back_and_is_gone_in_the_end() 
     assert_eq!(bench.servers.status()[0].state, ServerState::Stopped);
 }
 
+#[tokio::test]
+async fn what_settings_gave_a_server_is_nowhere_in_what_is_told_of_it() {
+    let loud = r#"echo "noise $OWN_VALUE"; echo "error $OWN_VALUE" >&2"#;
+    for (script, starts) in
+        [(format!("{loud}\n{SCRIPT}"), true), (format!("{loud}\nexit 3"), false)]
+    {
+        let bench = Bench::of_script(&script);
+        bench.servers.register_known();
+        let mut told = match bench.servers.ready("fake").await {
+            Ok(()) => String::new(),
+            Err(error) => format!("{:?}", error.for_call("fake")),
+        };
+        assert_eq!(told.is_empty(), starts, "{told}");
+        let status = |bench: &Bench| serde_json::to_string(&bench.servers.status()).unwrap();
+        told.push_str(&status(&bench));
+        if starts {
+            told.push_str(&outcome(&bench, "fake__crash", json!({})).await);
+            told.push_str(&status(&bench));
+            contains(&told, &["noise [OWN_VALUE]"]);
+        }
+        contains(&told, &["error [OWN_VALUE]"]);
+        bench.servers.stop().await;
+        let catalogue = zero_sandbox::StateDir::new(bench.temp.path().join("state/mcp/catalogue"));
+        let names = catalogue.names().unwrap();
+        assert_eq!(names.len(), 1);
+        #[expect(clippy::disallowed_methods, reason = "the test looks at the file itself")]
+        let kept = std::fs::read_to_string(catalogue.path().join(&names[0])).unwrap();
+        contains(&kept, &["error [OWN_VALUE]"]);
+        told.push_str(&kept);
+        assert!(!told.contains(Bench::OWN_VALUE), "{told}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn strange_answers_are_errors_that_say_so() {
     let bench = ready(with_tools(&["refuse", "nonsense"])).await;

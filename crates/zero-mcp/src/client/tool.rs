@@ -191,6 +191,7 @@ impl Own {
             total_max: definition.call_timeout_max,
             since,
             written_at: &definition.written_at,
+            secrets: &server.secrets,
         };
         let mut is_second = false;
         loop {
@@ -215,7 +216,8 @@ impl Own {
                     is_second = true;
                 }
                 Err(Unanswered::NeverSent) => {
-                    return Err(connection.why_ended().await.for_call(alias.as_str()));
+                    let why = server.secrets.taken_out_of(connection.why_ended().await);
+                    return Err(why.for_call(alias.as_str()));
                 }
                 Err(Unanswered::Failed(error)) => {
                     match error.reason() {

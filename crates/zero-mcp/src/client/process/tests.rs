@@ -17,11 +17,14 @@ zero_sandbox::look_at_name_before_main!();
 fn a_tail_is_the_end_of_what_was_written() {
     let tail = Tail::default();
     tail.add(&[b'a'; 3 * STDERR_KEPT]);
-    assert_eq!(tail.shown().len(), STDERR_KEPT);
+    assert_eq!(tail.shown(&Secrets::default()).len(), STDERR_KEPT);
     tail.add(b"the end\x1b[2J");
-    let shown = tail.shown();
+    let shown = tail.shown(&Secrets::default());
     assert!(shown.ends_with("the end\\u{1b}[2J"), "{shown:?}");
     assert!(shown.starts_with('a'));
+    tail.add("\u{202E}back".as_bytes());
+    let shown = tail.shown(&Secrets::default());
+    assert!(shown.ends_with("\\u{202e}back"), "{shown:?}");
 }
 
 #[test]

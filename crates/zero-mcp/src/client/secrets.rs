@@ -1,0 +1,150 @@
+//! What settings gave a server and nobody else is to see: the values of its variables and headers.
+//!
+//! Servers quote them, mostly when they complain: in their error output, in lines that are no
+//! messages, in refusals. All of that ends in errors, in status and in files. There the name stands
+//! in place of the value, and what looks like any other secret is taken out as it is everywhere.
+
+use std::fmt;
+
+use zero_runtime::redact;
+
+use super::error::ServerError;
+use crate::definition::{Launch, Reach};
+
+/// Shorter values say nothing, and would be found everywhere.
+const VALUE_CHARS_MIN: usize = 6;
+
+/// The values that settings gave a server, with their names. Cheap enough to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Secrets {
+    /// The longest value first, so that none is left in part because another is within it.
+    values: Vec<(String, String)>,
+}
+
+impl Secrets {
+    /// Those of a server.
+    pub(crate) fn of(reach: &Reach) -> Self {
+        match reach {
+            Reach::Command(launch) => Self::of_launch(launch),
+            Reach::Http(endpoint) => {
+                let secret = endpoint.login.client_secret.iter();
+                let secret = secret.map(|secret| ("client secret", secret.as_str()));
+                Self::new(pairs(&endpoint.headers).chain(secret))
+            }
+        }
+    }
+
+    /// Those of a server that is started here.
+    pub(crate) fn of_launch(launch: &Launch) -> Self {
+        Self::new(pairs(&launch.variables))
+    }
+
+    fn new<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut values = Vec::new();
+        for (name, value) in pairs {
+            let value = value.trim();
+            // Of `Bearer abc` a server may quote the last word only.
+            let last = value.split_whitespace().next_back().unwrap_or_default();
+            for value in [value, last] {
+                let pair = (name.to_owned(), value.to_owned());
+                if value.chars().count() >= VALUE_CHARS_MIN && !values.contains(&pair) {
+                    values.push(pair);
+                }
+            }
+        }
+        values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        Self { values }
+    }
+
+    /// The same text without them, and without what looks like a secret.
+    pub(crate) fn without(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (name, value) in &self.values {
+            if text.contains(value) {
+                text = text.replace(value, &mark(name));
+            }
+        }
+        redact::text(&text).into_owned()
+    }
+
+    /// The same for a text whose beginning was cut off, perhaps in the middle of one.
+    pub(crate) fn without_in_tail(&self, text: &str) -> String {
+        let rest_of = |value: &str| {
+            let ends = value.char_indices().skip(1).map(|(at, _)| value[at..].to_owned());
+            let mut ends = ends.take_while(|end| end.chars().count() >= VALUE_CHARS_MIN);
+            ends.find(|end| text.starts_with(end))
+        };
+        let cut = self.values.iter().find_map(|(name, value)| Some((name, rest_of(value)?)));
+        match cut {
+            Some((name, end)) => {
+                let rest = text.get(end.len()..).unwrap_or_default();
+                self.without(&format!("{}{rest}", mark(name)))
+            }
+            None => self.without(text),
+        }
+    }
+
+    /// The same error without them.
+    pub(crate) fn taken_out_of(&self, error: ServerError) -> ServerError {
+        ServerError {
+            message: self.without(&error.message),
+            stderr_tail: self.without(&error.stderr_tail),
+            notes: error.notes.iter().map(|note| self.without(note)).collect(),
+            ..error
+        }
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.values.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// What stands where a value stood.
+fn mark(name: &str) -> String {
+    format!("[{name}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets() -> Secrets {
+        let pairs = [
+            ("PART", "hunter"),
+            ("KEY", "hunter2-and-more"),
+            ("PIN", "12345"),
+            ("X-Auth", "Custom zyxwvut"),
+        ];
+        Secrets::new(pairs.into_iter())
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(secrets().without_in_tail(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn a_name_stands_for_its_value() {
+        check("nothing of it", "nothing of it");
+        check("bad key hunter2-and-more!", "bad key [KEY]!");
+        check("a hunter came", "a [PART] came");
+        check("12345", "12345");
+        check("Custom zyxwvut", "[X-Auth]");
+        check("got zyxwvut", "got [X-Auth]");
+        check("er2-and-more\nnext", "[KEY]\nnext");
+        check("and more", "and more");
+        let found = "x ghp_0123456789abcdefghijABCDEFGHIJ012345";
+        assert!(!secrets().without(found).contains("ghp_0123456789abc"));
+    }
+
+    #[test]
+    fn values_are_not_shown() {
+        assert!(!format!("{:?}", secrets()).contains("hunter"));
+    }
+}
