@@ -15,6 +15,8 @@ use super::{CredentialError, Credentials, Kept, LoginRecord, RenewalLock};
 
 /// The file with the list of logins.
 const FILE: &str = "credentials.json";
+/// Where one goes that cannot be read, when a new one takes its place.
+const DAMAGED_FILE: &str = "credentials.damaged.json";
 /// The lock on it.
 const FILE_LOCK: &str = "credentials.lock";
 /// Largest list that is read.
@@ -128,15 +130,19 @@ impl CredentialVault {
         off_thread(move || file.read()).await
     }
 
-    /// Changes the list; nobody else does meanwhile.
+    /// Changes the list; nobody else does meanwhile. One that cannot be read is replaced.
     async fn change(
         &self,
+        damaged: Damaged,
         change: impl FnOnce(&mut List) + Send + 'static,
     ) -> Result<(), CredentialError> {
         let file = self.file();
         off_thread(move || {
             let _lock = config_file::lock(&file.folder, FILE_LOCK).map_err(|e| file.failed(&e))?;
-            let mut list = file.read()?;
+            let mut list = match file.read() {
+                Err(CredentialError::Damaged { .. }) => file.give_up(damaged)?,
+                read => read?,
+            };
             change(&mut list);
             file.write(&list)
         })
@@ -179,7 +185,11 @@ impl CredentialVault {
         let place = || CredentialError::Damaged { place: "not kept yet".to_owned() };
         let secret = serde_json::to_string(&record).map_err(|_| place())?;
         let name = secret_name(&record.issuer, &record.resource);
-        let before = self.list().await?.take(&record.resource);
+        let before = match self.list().await {
+            // Nobody knows what there was.
+            Err(CredentialError::Damaged { .. }) => None,
+            list => list?.take(&record.resource),
+        };
         let kept = match self.ask(move |keyring| keyring.set(&name, &secret)).await {
             Ok(()) => Kept::Keyring,
             Err(why) => {
@@ -195,7 +205,7 @@ impl CredentialVault {
             let name = secret_name(&old.issuer, &resource);
             let _ = self.ask(move |keyring| keyring.remove(&name)).await;
         }
-        self.change(move |list| {
+        self.change(Damaged::Aside, move |list| {
             list.take(&resource);
             let record = (kept == Kept::File).then_some(record);
             list.logins.push(Entry { resource, issuer, kept, record });
@@ -205,14 +215,25 @@ impl CredentialVault {
     }
 
     async fn remove_record(&self, resource: &str) -> Result<bool, CredentialError> {
-        let Some(entry) = self.list().await?.take(resource) else { return Ok(false) };
+        let file = self.file();
+        // The login may be in there, too.
+        off_thread(move || file.remove_damaged()).await?;
+        let list = match self.list().await {
+            // The login may be in there, so nothing of it stays.
+            Err(CredentialError::Damaged { .. }) => {
+                self.change(Damaged::Gone, |_| {}).await?;
+                return Ok(true);
+            }
+            list => list,
+        };
+        let Some(entry) = list?.take(resource) else { return Ok(false) };
         if entry.kept == Kept::Keyring {
             let name = secret_name(&entry.issuer, resource);
             let removed = self.ask(move |keyring| keyring.remove(&name)).await;
             removed.map_err(|why| CredentialError::Keyring { why: why.0 })?;
         }
         let resource = resource.to_owned();
-        self.change(move |list| drop(list.take(&resource))).await?;
+        self.change(Damaged::Gone, move |list| drop(list.take(&resource))).await?;
         Ok(true)
     }
 
@@ -276,9 +297,42 @@ impl ListFile {
     }
 
     fn read(&self) -> Result<List, CredentialError> {
-        let bytes = self.config_file().read(FILE_BYTES_MAX).map_err(|e| self.failed(&e))?;
+        let bytes = match self.config_file().read(FILE_BYTES_MAX) {
+            Err(ConfigFileError::TooLarge { .. }) => {
+                return Err(CredentialError::Damaged { place: self.path() });
+            }
+            bytes => bytes.map_err(|e| self.failed(&e))?,
+        };
         let Some(bytes) = bytes else { return Ok(List::default()) };
         serde_json::from_slice(&bytes).map_err(|_| CredentialError::Damaged { place: self.path() })
+    }
+
+    /// Makes room for a new list where the old one cannot be read.
+    fn give_up(&self, damaged: Damaged) -> Result<List, CredentialError> {
+        match damaged {
+            Damaged::Gone => {
+                tracing::warn!(
+                    path = self.path(),
+                    "the list of logins is damaged; all are forgotten"
+                );
+            }
+            Damaged::Aside => {
+                // What is too large to be read is too large to be kept.
+                let bytes = self.config_file().read(FILE_BYTES_MAX).ok().flatten();
+                let aside = ConfigFile::Own(self.folder.path().join(DAMAGED_FILE));
+                aside.write(&bytes.unwrap_or_default()).map_err(|e| self.failed(&e))?;
+                tracing::warn!(
+                    path = self.path(),
+                    "the list of logins is damaged and starts afresh; what it held is in `{DAMAGED_FILE}` beside it"
+                );
+            }
+        }
+        Ok(List::default())
+    }
+
+    /// Removes the list that was put aside, where there is one.
+    fn remove_damaged(&self) -> Result<(), CredentialError> {
+        self.folder.remove(DAMAGED_FILE).map_err(|error| self.failed(&error.into()))
     }
 
     fn write(&self, list: &List) -> Result<(), CredentialError> {
@@ -286,6 +340,15 @@ impl ListFile {
         let bytes = serde_json::to_vec_pretty(list).map_err(damaged)?;
         self.config_file().write(&bytes).map_err(|e| self.failed(&e))
     }
+}
+
+/// What becomes of a list that cannot be read.
+#[derive(Clone, Copy)]
+enum Damaged {
+    /// It is kept beside the new one: a person may be able to mend it.
+    Aside,
+    /// Nothing of it stays.
+    Gone,
 }
 
 /// Which logins there are.

@@ -1,14 +1,21 @@
 //! The token that requests to a server carry, renewed when its time comes.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::failure::HttpError;
 use super::guard::NetworkGuard;
-use crate::client::credentials::{Credentials, LoginRecord, Token};
+use crate::client::credentials::{CredentialError, Credentials, LoginRecord, Token};
 use crate::client::login::renewal::{self, Renewed};
 use crate::definition::Endpoint;
+
+/// For how long a renewal that failed is not tried again: every request would ask for it, and each
+/// try asks the server and its issuer several times.
+const RENEWAL_REST: Duration = Duration::from_secs(30);
 
 /// The login at one server.
 pub(super) struct Tokens {
@@ -29,6 +36,10 @@ struct Account {
     resource: String,
     guard: NetworkGuard,
     credentials: Arc<dyn Credentials>,
+    /// When the last renewal failed, and why.
+    failed: std::sync::Mutex<Option<(Instant, String)>>,
+    /// It was told that what is kept cannot be read.
+    has_told: AtomicBool,
 }
 
 impl Tokens {
@@ -42,6 +53,8 @@ impl Tokens {
             resource: LoginRecord::resource_of(&endpoint.url),
             guard: guard.clone(),
             credentials,
+            failed: std::sync::Mutex::default(),
+            has_told: AtomicBool::new(false),
         };
         Self { account: Arc::new(account), held: Mutex::new(None) }
     }
@@ -52,8 +65,7 @@ impl Tokens {
         if let Some(token) = held.as_ref().filter(|token| token.is_fresh(now())) {
             return Ok(Some(token.clone()));
         }
-        let Account { credentials, resource, .. } = &*self.account;
-        let token = credentials.load(resource).await?.and_then(|record| record.token());
+        let token = self.account.login().await?.and_then(|record| record.token());
         *held = match token {
             Some(token) if !token.is_fresh(now()) => match self.renew(&token).await {
                 Ok(renewed) => renewed,
@@ -101,6 +113,20 @@ impl Tokens {
 }
 
 impl Account {
+    /// The login there is. One that cannot be read counts as none: perhaps none is wanted, and if
+    /// one is, a new login is what helps.
+    async fn login(&self) -> Result<Option<LoginRecord>, HttpError> {
+        match self.credentials.load(&self.resource).await {
+            Err(error @ CredentialError::Damaged { .. }) => {
+                if !self.has_told.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%error, "the server is asked without a login");
+                }
+                Ok(None)
+            }
+            login => Ok(login?),
+        }
+    }
+
     async fn renew(&self, old: &Token) -> Result<Option<Token>, HttpError> {
         let _lock = self.credentials.lock(&self.resource).await?;
         let record = self.credentials.load(&self.resource).await?;
@@ -111,7 +137,13 @@ impl Account {
             Some(token) if token.secret() != old.secret() => return Ok(Some(token)),
             Some(_) => {}
         }
-        match renewal::renew(&self.endpoint.url, &self.guard, &record).await {
+        if let Some(why) = self.has_just_failed() {
+            return Err(HttpError::Renewal { why });
+        }
+        let renewed = renewal::renew(&self.endpoint.url, &self.guard, &record).await;
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
+            renewed.as_ref().err().map(|why| (Instant::now(), why.clone()));
+        match renewed {
             Ok(Renewed::Yes(stored)) => {
                 record.stored = *stored;
                 let token = record.token();
@@ -126,6 +158,13 @@ impl Account {
             }
             Err(why) => Err(HttpError::Renewal { why }),
         }
+    }
+
+    /// Why the last renewal failed, where that was a moment ago.
+    fn has_just_failed(&self) -> Option<String> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, why) = failed.as_ref()?;
+        (at.elapsed() < RENEWAL_REST).then(|| why.clone())
     }
 }
 

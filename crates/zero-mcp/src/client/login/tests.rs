@@ -30,6 +30,10 @@ struct Issuer {
     tokens_given: usize,
     registered: usize,
     revoked: Vec<String>,
+    /// How often it was asked who issues logins.
+    searched: usize,
+    /// Gives no tokens for now.
+    is_ill: bool,
     /// The only refresh token that is good, and the only access token.
     refresh: String,
     access: String,
@@ -49,9 +53,12 @@ enum Handshake {
 
 impl Issuer {
     fn answer(&mut self, request: &Seen) -> Vec<u8> {
+        let path = request.path().split('?').next().unwrap_or_default().to_owned();
+        self.searched += usize::from(path == "/.well-known/oauth-protected-resource/mcp");
         let origin = &self.origin;
-        match request.path().split('?').next().unwrap_or_default() {
+        match path.as_str() {
             "/mcp" => self.mcp(request),
+            "/token" if self.is_ill => status("503 Service Unavailable", ""),
             "/.well-known/oauth-protected-resource/mcp" => json_body(&json!({
                 "resource": format!("{origin}/mcp"),
                 "authorization_servers": [origin],
@@ -447,6 +454,43 @@ async fn a_login_is_renewed_once_however_many_need_it() {
     let said = world.call().await;
     assert!(said.contains("has ended") && said.contains("zero mcp login test"), "{said}");
     assert!(world.call().await.contains("zero mcp login test"));
+}
+
+#[tokio::test]
+async fn a_renewal_that_failed_is_not_tried_again_by_every_request() {
+    let world = World::new(Issuer { expires_in: Some(1), ..registering() }).await;
+    world.log_in(Browser::Honest).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let searched = {
+        let mut issuer = world.issuer.lock().unwrap();
+        issuer.is_ill = true;
+        issuer.searched
+    };
+    // The server takes the old token still.
+    assert_eq!(world.call().await, "done");
+    assert_eq!(world.issuer.lock().unwrap().searched, searched + 1);
+}
+
+#[tokio::test]
+async fn a_damaged_list_of_logins_is_in_nobodys_way() {
+    let world = World::new(registering()).await;
+    world.log_in(Browser::Honest).await.unwrap();
+    let damage = || std::fs::write(world.folder.path().join("mcp/credentials.json"), "{").unwrap();
+    damage();
+    assert!(world.call().await.contains("zero mcp login test"));
+    world.log_in(Browser::Honest).await.unwrap();
+    assert_eq!(world.call().await, "done");
+    damage();
+    let left = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
+    assert_eq!(left, LoggedOut::Forgotten(Revoked::NotOffered));
+    let again = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
+    assert_eq!(again, LoggedOut::NotLoggedIn);
+
+    // A server that wants no login.
+    damage();
+    let url = crate::client::http::tests::servers::echo(Default::default()).await;
+    let world = World { endpoint: Endpoint { url, ..world.endpoint.clone() }, ..world };
+    assert_eq!(world.call().await, "done");
 }
 
 #[tokio::test]

@@ -122,6 +122,28 @@ async fn what_is_damaged_is_said_and_not_used() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the test damages the file")]
+async fn a_damaged_list_is_replaced_by_a_login_and_forgotten_by_a_logout() {
+    let (vault, fake, folder) = vault(Fake::default());
+    fake.refuses.store(true, Ordering::SeqCst);
+    let (list, aside) = ("mcp/credentials.json", "mcp/credentials.damaged.json");
+    let (list, aside) = (folder.path().join(list), folder.path().join(aside));
+    vault.save(login()).await.unwrap();
+    let large = " ".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
+    for (damaged, kept) in [("{\"old hush\"", "{\"old hush\""), ("[]", "[]"), (&large, "")] {
+        std::fs::write(&list, damaged).unwrap();
+        assert_eq!(vault.save(login()).await.unwrap(), Kept::File);
+        assert!(vault.load(HERE).await.unwrap().is_some());
+        assert_eq!(std::fs::read_to_string(&aside).unwrap(), kept);
+    }
+    std::fs::write(&list, "{\"old hush\"").unwrap();
+    assert!(vault.remove(HERE).await.unwrap());
+    assert!(!aside.exists() && !file(&folder).contains("hush"), "{}", file(&folder));
+    assert!(!vault.remove(HERE).await.unwrap());
+    assert!(vault.load(HERE).await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn renewals_wait_for_each_other() {
     let (vault, _, _folder) = vault(Fake::default());
     let held = vault.lock(HERE).await.unwrap();
