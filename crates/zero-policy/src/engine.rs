@@ -15,7 +15,9 @@ mod tree;
 
 use std::path::{Path, PathBuf};
 
-use zero_core::{CommandLimitChange, CommandLine, Definition, Effect, Execution, Risk, TargetPath};
+use zero_core::{
+    CommandLimitChange, CommandLine, Definition, Effect, Execution, Risk, TargetPath, ToolName,
+};
 
 pub use self::reach::{Permit, Reach, Refusal};
 pub use self::tree::{Tree, TreeNode};
@@ -331,8 +333,10 @@ impl<'a> Case<'a> {
             Some((verdict, rule)) => Judged::by_rule("mcp", target, verdict, rule),
             None => {
                 let reason = format!("no rule allows `{tool}` of MCP server `{server}`");
-                let rule = format!("{server}__{tool}");
-                let grant = Some(Grant { rule, folder: None, program: None });
+                // Its own name may be anything, such as `*`, which as a rule would mean more.
+                let name = ToolName::namespaced(server, tool).ok();
+                let rule = name.map(|name| name.as_str().to_owned());
+                let grant = rule.map(|rule| Grant { rule, folder: None, program: None });
                 Judged { grant, ..Judged::new("mcp", target, Verdict::Ask, reason) }
             }
         };

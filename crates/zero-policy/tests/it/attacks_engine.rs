@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use zero_core::{Definition, Effect, Execution, Risk, TargetPath, Whereabouts};
+use zero_core::{Definition, Effect, Execution, Risk, TargetPath, ToolName, Whereabouts};
 use zero_policy::rule::{Owner, Source};
 use zero_policy::{
     Decision, Engine, EngineConfig, Grant, Mode, NoWorld, Request, Rule, Sought, Verdict, World,
@@ -408,6 +408,38 @@ fn a_remote_tool_that_changed_is_asked_about_whatever_allowed_it() {
     }
     let reason = decide("allow *", Mode::Auto, Definition::Changed, &[]).reason;
     assert!(reason.contains("is not what was approved"), "{reason}");
+}
+
+#[test]
+fn what_is_offered_for_a_remote_tool_is_that_tool_whatever_it_calls_itself() {
+    let decide = |rules: &str, own: &str, grants: &[Grant]| {
+        let name = ToolName::namespaced("github", own).unwrap();
+        let definition = Definition::Steady;
+        let effect = Effect::Mcp { server: "github".to_owned(), tool: own.to_owned(), definition };
+        engine(rules, Mode::Ask).decide(Request {
+            tool: name.as_str(),
+            risk: Risk::High,
+            effects: &[effect],
+            grants,
+            world: &NoWorld,
+        })
+    };
+    let names = ["*", "a b", "ü", "x", "a,b", "Bash(*)", "", "x\"y"];
+    for own in names {
+        let granted = decide("", own, &[]).grants;
+        let here = ToolName::namespaced("github", own).unwrap();
+        assert_eq!(granted.len(), 1, "{own}");
+        assert_eq!(granted[0].rule, here.as_str());
+        for other in names {
+            let expected = if own == other { "allow" } else { "ask" };
+            let by_grant = decide("", other, &granted);
+            let by_rule = decide(&format!("allow {here}"), other, &[]);
+            for decision in [by_grant, by_rule] {
+                let seen = decision.verdict.word();
+                assert_eq!(seen, expected, "{own:?} for {other:?}: {}", decision.reason);
+            }
+        }
+    }
 }
 
 #[test]
