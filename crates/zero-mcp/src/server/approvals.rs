@@ -5,6 +5,7 @@
 //! cannot show forms is told how the call could be allowed instead.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use rmcp::model::{
@@ -144,10 +145,13 @@ fn message(question: &Question) -> String {
         Some(Display::Diff(diff)) => {
             let _ = write!(text, "\nChange of {}:\n{}\n", plain(&diff.path), quoted(&diff.unified));
         }
-        Some(Display::Markdown { text: preview }) if commands.is_empty() => {
-            let _ = write!(text, "\n{}\n", quoted(preview));
+        Some(Display::Markdown { text: preview }) => {
+            let preview = unsaid(preview, &commands, &question.workspace);
+            if !preview.is_empty() {
+                let _ = write!(text, "\n{}\n", quoted(preview));
+            }
         }
-        Some(Display::Markdown { .. }) | None => {}
+        None => {}
     }
     text
 }
@@ -156,6 +160,20 @@ fn command(effect: &Effect) -> Option<&Execution> {
     match effect {
         Effect::Exec(execution) => Some(execution),
         _ => None,
+    }
+}
+
+/// A preview without what it begins with, where that is only the command that was shown.
+fn unsaid<'a>(preview: &'a str, commands: &[&Execution], workspace: &Path) -> &'a str {
+    let [command] = commands else { return preview };
+    let folder = command.folder.as_ref().map_or(workspace, |folder| folder.canonical());
+    let mut said = format!("{command}\n\nin {}", folder.display());
+    for (variable, value) in &command.variables {
+        let _ = write!(said, "\nwith {variable}={value}");
+    }
+    match preview.strip_prefix(&said) {
+        Some(rest) if rest.is_empty() || rest.starts_with('\n') => rest.trim_start_matches('\n'),
+        _ => preview,
     }
 }
 
@@ -254,6 +272,31 @@ mod tests {
             "Run `make`\n\nRisk: high\nWhy you are asked: no rule allows it\n\n\
              Command, in /w:\n| make\n| rm x\\u{202e}\n"
         );
+    }
+
+    #[test]
+    fn what_a_command_gets_is_shown_and_nothing_twice() {
+        #[track_caller]
+        fn check(preview: &str, expected: &str) {
+            let question = Question {
+                effects: vec![Effect::Exec(Execution::shell("make"))],
+                preview: Some(Display::markdown(preview.to_owned())),
+                ..question(Risk::High, &[])
+            };
+            let (_, shown) = message(&question)
+                .split_once("Command, in /w:\n| make\n")
+                .map(|(a, b)| (a.to_owned(), b.to_owned()))
+                .unwrap();
+            assert_eq!(shown, expected, "{preview:?}");
+        }
+        check("make\n\nin /w", "");
+        check("make\n\nin /w\nin the background", "\n| in the background\n");
+        check(
+            "make\n\nin /w\n\nwith this on its input:\n{}",
+            "\n| with this on its input:\n| {}\n",
+        );
+        check("make\n\nin /work", "\n| make\n| \n| in /work\n");
+        check("another", "\n| another\n");
     }
 
     #[test]

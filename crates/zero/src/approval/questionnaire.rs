@@ -56,11 +56,13 @@ pub(super) fn text(stream: &Stream, question: &Question) -> String {
             page.line("");
             page.text.push_str(&stream.diff(&shortened(&diff.unified)));
         }
-        // Of a command all of it is said.
-        Some(Display::Markdown { text }) if commands.is_empty() => {
-            page.line(&format!("\n{}", stream.foreign(&shortened(text))));
+        Some(Display::Markdown { text }) => {
+            let text = unsaid(text, &commands, &question.workspace);
+            if !text.is_empty() {
+                page.line(&format!("\n{}", stream.foreign(&shortened(text))));
+            }
         }
-        Some(Display::Markdown { .. }) | None => {}
+        None => {}
     }
     page.line("");
     if page.text.lines().count() > SCREEN_ROWS {
@@ -207,6 +209,20 @@ fn command(effect: &Effect) -> Option<&Execution> {
     match effect {
         Effect::Exec(execution) => Some(execution),
         _ => None,
+    }
+}
+
+/// A preview without what it begins with, where that is only the command that was shown.
+fn unsaid<'a>(preview: &'a str, commands: &[&Execution], workspace: &Path) -> &'a str {
+    let [command] = commands else { return preview };
+    let folder = command.folder.as_ref().map_or(workspace, |folder| folder.canonical());
+    let mut said = format!("{command}\n\nin {}", folder.display());
+    for (variable, value) in &command.variables {
+        let _ = write!(said, "\nwith {variable}={value}");
+    }
+    match preview.strip_prefix(&said) {
+        Some(rest) if rest.is_empty() || rest.starts_with('\n') => rest.trim_start_matches('\n'),
+        _ => preview,
     }
 }
 

@@ -89,7 +89,7 @@ fn a_command_is_shown_whole_with_its_parts_and_what_it_touches() {
             ),
             part("exec", command, Verdict::Ask, "no rule allows it"),
         ],
-        preview: Some(Display::markdown("said twice")),
+        preview: Some(Display::markdown(format!("{command}\n\nin /w/src\nwith A=x y"))),
         ..question(
             "Run `cd src`",
             "running `git push origin main`: no rule allows it",
@@ -179,4 +179,24 @@ fn many_rows_and_a_long_preview_are_cut() {
     assert!(first < seen.find("/w/0").unwrap(), "what asks comes first: {seen}");
     let text = "x\n".repeat(PREVIEW_LINES_MAX + 5);
     assert!(shortened(&text).ends_with("… and 5 more lines\n"));
+}
+
+#[test]
+fn what_a_command_gets_is_shown_and_nothing_twice() {
+    #[track_caller]
+    fn check(preview: &str, expected: Option<&str>) {
+        let question = Question {
+            preview: Some(Display::markdown(preview.to_owned())),
+            ..question("Run `make`", "it asks", vec![Effect::Exec(Execution::shell("make"))])
+        };
+        let shown = shown(&question);
+        assert_eq!(shown.matches("make").count(), 2, "{preview:?}: {shown}");
+        let (_, after) = shown.split_once("in      /w\n").unwrap();
+        assert_eq!(after.trim(), expected.unwrap_or_default(), "{preview:?}");
+    }
+    check("make\n\nin /w", None);
+    check("make\n\nin /w\nin the background", Some("in the background"));
+    let arguments = "with this on its input:\n{\n  \"path\": \"/etc\"\n}";
+    check(&format!("make\n\nin /w\n\n{arguments}"), Some(arguments));
+    check("quite\nanother", Some("quite\nanother"));
 }
