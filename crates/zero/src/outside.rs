@@ -23,6 +23,8 @@ pub(crate) struct Outside {
     pub(crate) servers: Arc<Servers>,
     /// The command, if there is one.
     pub(crate) discovery: Option<Arc<Discovery>>,
+    /// Whether the command may run before anybody asks for its tools.
+    discovers_unasked: bool,
     host: Arc<ToolHost>,
 }
 
@@ -67,6 +69,7 @@ impl App {
             confined_by: roots.join("\n"),
         });
         let commands = settings.tool_commands();
+        let discovers_unasked = commands.as_ref().is_some_and(|commands| commands.is_of_project);
         let discovery = commands.and_then(|commands| {
             Some(Arc::new(Discovery::new(DiscoveryConfig {
                 list: commands.discovery,
@@ -77,7 +80,7 @@ impl App {
                 services: host.services(),
             })))
         });
-        Outside { servers, discovery, host: Arc::clone(host) }
+        Outside { servers, discovery, discovers_unasked, host: Arc::clone(host) }
     }
 }
 
@@ -98,10 +101,12 @@ impl Outside {
         }
     }
 
-    /// Starts in the background whatever nobody knows yet.
+    /// Starts in the background whatever nobody knows yet. The person's own command runs in any
+    /// folder, and would run what it finds there: it waits until somebody asks for its tools.
     pub(crate) fn start_unknown(&self) {
         self.servers.start_unknown();
-        if let Some(discovery) = self.discovery.clone().filter(|discovery| !discovery.has_run()) {
+        let discovery = self.discovery.clone().filter(|_| self.discovers_unasked);
+        if let Some(discovery) = discovery.filter(|discovery| !discovery.has_run()) {
             let registry = Arc::clone(self.host.registry());
             tokio::spawn(async move {
                 if let Err(error) = discovery.refresh(&registry).await {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Settings, command_line};
+use super::{LayerKind, Settings, command_line};
 
 /// How tools are found that a command of yours brings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -27,6 +27,9 @@ pub(crate) struct ToolCommands {
     pub(crate) discovery: Vec<String>,
     /// The words that make a call, without the tool's name; absent where only a list is set.
     pub(crate) call: Option<Vec<String>>,
+    /// Whether the one that lists them belongs to this project, which is trusted: it may then run
+    /// before anybody asks for its tools.
+    pub(crate) is_of_project: bool,
     /// Where the first stands, for a person.
     pub(crate) written_at: String,
 }
@@ -56,7 +59,8 @@ impl Settings {
         };
         let (discovery, entry) = words("tools.toolDiscoveryCommand")?;
         let call = words("tools.toolCallCommand").map(|(words, _)| words);
-        Some(ToolCommands { discovery, call, written_at: entry.place() })
+        let is_of_project = matches!(entry.layer, LayerKind::Project | LayerKind::Local);
+        Some(ToolCommands { discovery, call, is_of_project, written_at: entry.place() })
     }
 }
 
@@ -75,8 +79,8 @@ pub(crate) fn is_found(program: &str, folder: &Path, search_path: &[std::path::P
 
 #[cfg(test)]
 mod tests {
+    use super::super::Settings;
     use super::super::tests::layers;
-    use super::super::{LayerKind, Settings};
     use super::*;
     use crate::trust::Standing;
 
@@ -88,6 +92,7 @@ mod tests {
         let expected = expected.map(|(discovery, call)| ToolCommands {
             discovery: owned(discovery),
             call: call.map(owned),
+            is_of_project: true,
             written_at: "project:1".to_owned(),
         });
         assert_eq!(found, expected, "{text}");

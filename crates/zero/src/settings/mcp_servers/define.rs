@@ -13,7 +13,7 @@ use super::expand::{expand, is_variable};
 use super::setting::{CommandSetting, OauthSetting, ServerSetting, Transport};
 use super::{COMMAND_ALIAS, McpServers, ServerProblem, TOOL_SCHEMA_BUDGET};
 use crate::config::Config;
-use crate::settings::{Entry, Settings};
+use crate::settings::{Entry, LayerKind, Settings};
 
 impl Settings {
     /// The MCP servers that count in the workspace whose first folder is `root`.
@@ -115,7 +115,7 @@ impl Maker<'_> {
             command: command.clone(),
             args: args.to_vec(),
             variables: Vec::new(),
-            folder: self.root.to_owned(),
+            folder: self.default_folder(entry.layer),
             network: Vec::new(),
             writable: Vec::new(),
         };
@@ -145,13 +145,20 @@ impl Maker<'_> {
             (Some(Transport::Stdio), None, Some(_)) => Err(
                 "its `type` is `stdio` and it has a `url`; write `command`, or leave `type` out",
             ),
-            (_, Some(command), None) => Ok(Reach::Command(self.launch(command, setting)?)),
+            (_, Some(command), None) => {
+                Ok(Reach::Command(self.launch(command, setting, entry.layer)?))
+            }
             (_, None, Some(url)) => Ok(Reach::Http(self.endpoint(url, setting)?)),
         };
         Ok(define(alias, reach.map_err(str::to_owned)?, setting, entry))
     }
 
-    fn launch(&self, command: &CommandSetting, setting: &ServerSetting) -> Result<Launch, String> {
+    fn launch(
+        &self,
+        command: &CommandSetting,
+        setting: &ServerSetting,
+        layer: LayerKind,
+    ) -> Result<Launch, String> {
         let mut variables: Vec<(&str, &str)> = Vec::new();
         let mut args: Vec<&String> = Vec::new();
         let program = match command {
@@ -178,7 +185,7 @@ impl Maker<'_> {
                 .map(|arg| self.expanded("args", arg))
                 .collect::<Result<_, _>>()?,
             variables: self.variables(&variables)?,
-            folder: self.folder(setting.cwd.as_deref())?,
+            folder: self.folder(setting.cwd.as_deref(), layer)?,
             network: setting
                 .network
                 .iter()
@@ -203,8 +210,8 @@ impl Maker<'_> {
         Ok(variables)
     }
 
-    fn folder(&self, cwd: Option<&str>) -> Result<PathBuf, String> {
-        let Some(cwd) = cwd else { return Ok(self.root.to_owned()) };
+    fn folder(&self, cwd: Option<&str>, layer: LayerKind) -> Result<PathBuf, String> {
+        let Some(cwd) = cwd else { return Ok(self.default_folder(layer)) };
         let below_home = if cwd == "~" { Some("") } else { cwd.strip_prefix("~/") };
         match (below_home, self.config.home()) {
             (Some(below), Some(home)) => Ok(home.join(below)),
@@ -212,6 +219,19 @@ impl Maker<'_> {
                 "`cwd` is `{cwd}`, and where your home folder is is not known; set HOME"
             )),
             (None, _) => Ok(zero_policy::path::lexical(&self.root.join(cwd))),
+        }
+    }
+
+    /// Where a server starts that names no folder. Many programs run what they find where they
+    /// start, such as a module of that name; so a server of the person's starts in no folder that
+    /// nobody trusts, with the secrets that it gets.
+    fn default_folder(&self, layer: LayerKind) -> PathBuf {
+        match layer {
+            LayerKind::Project | LayerKind::Local => self.root.to_owned(),
+            LayerKind::User | LayerKind::Flag => {
+                let home = self.config.home().filter(|home| home.is_dir());
+                home.unwrap_or(Path::new("/")).to_owned()
+            }
         }
     }
 

@@ -92,7 +92,7 @@ fn wrong(file: Value, expected: &[&str]) {
 
 #[test]
 fn the_forms_of_several_programs_say_the_same() {
-    let plain = r#"a: "npx" ["-y", "s"] [("K", "v")] in /work/app net [] writes []"#;
+    let plain = r#"a: "npx" ["-y", "s"] [("K", "v")] in / net [] writes []"#;
     check(json!({"command": "npx", "args": ["-y", "s"], "env": {"K": "v"}}), plain);
     check(json!({"command": {"path": "npx", "args": ["-y", "s"], "env": {"K": "v"}}}), plain);
     check(
@@ -251,7 +251,7 @@ fn one_server_comes_from_a_command_line() {
     let found = of(text).mcp_servers(&config(), Path::new(ROOT));
     assert_eq!(
         shown(&found.definitions[0]),
-        r#"default: "npx" ["-y", "a b"] [] in /work/app net [] writes []"#
+        r#"default: "npx" ["-y", "a b"] [] in / net [] writes []"#
     );
     assert_eq!(of(text).tool_schema_budget(), 5);
     assert_eq!(of("{}").tool_schema_budget(), TOOL_SCHEMA_BUDGET);
@@ -344,6 +344,35 @@ fn a_wrong_form_is_an_error_of_the_file() {
             "unknown key `tools.toolCallComand`; did you mean `toolCallCommand`?",
         ],
     );
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the home is a real folder")]
+fn only_a_server_of_the_project_starts_in_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let text = r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": {"mcpServerCommand": "y"}}"#;
+    let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+    let starts = |layer: LayerKind| {
+        let settings = Settings::merge(&layers(&[(layer, text)]), trusted.clone());
+        let config = Config::for_test(folder.path());
+        let found = settings.mcp_servers(&config, Path::new(ROOT)).definitions;
+        let folders = found.into_iter().map(|server| match server.reach {
+            Reach::Command(launch) => launch.folder,
+            Reach::Http(_) => panic!("it is a command"),
+        });
+        folders.collect::<Vec<_>>()
+    };
+    assert_eq!(starts(LayerKind::User), [Path::new("/"); 2], "there is no home");
+    std::fs::create_dir(&home).unwrap();
+    for (layer, expected) in [
+        (LayerKind::User, home.as_path()),
+        (LayerKind::Flag, &home),
+        (LayerKind::Project, Path::new(ROOT)),
+        (LayerKind::Local, Path::new(ROOT)),
+    ] {
+        assert_eq!(starts(layer), [expected; 2], "{layer:?}");
+    }
 }
 
 #[test]
