@@ -9,12 +9,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use zero_policy::engine::Tree;
 use zero_policy::{CommandHosts, Decision, Engine, EngineConfig, Grant, Mode, Rule};
-use zero_runtime::{DialectName, Machine, Policy, RulePolicy};
+use zero_runtime::{DialectName, Machine, Policy, Registry, RulePolicy};
 use zero_sandbox::{Workspace, survey};
 
 use self::subject::{Place, Subject};
 use crate::App;
 use crate::cli::PlaceArgs;
+use crate::exit::UsageError;
 use crate::settings::Settings;
 use crate::trust::TrustStore;
 
@@ -54,11 +55,34 @@ impl Surroundings {
 pub(crate) struct Judge {
     engine: Engine,
     surroundings: Surroundings,
+    /// The tools that others bring here, which say themselves what they would do.
+    brought: Option<Brought>,
+}
+
+/// Tools that others bring to a workspace.
+struct Brought {
+    registry: Arc<Registry>,
+    workspace: Workspace,
+}
+
+impl Brought {
+    /// What a call of one of them would do; `None` when it is none of them.
+    fn subject(&self, tool: &str, input: &Value) -> Option<Result<Subject, String>> {
+        let name = tool.strip_prefix("mcp__").unwrap_or(tool);
+        let found = self.registry.get(name).filter(|_| name.contains("__"))?;
+        let spec = found.tool.spec();
+        let plan = found.tool.plan(input.clone(), &self.workspace);
+        Some(plan.map_err(|error| error.message).map(|plan| Subject {
+            tool: spec.name.to_string(),
+            risk: spec.risk,
+            effects: plan.effects(),
+        }))
+    }
 }
 
 impl Judge {
     pub(crate) fn new(rules: Vec<Rule>, mode: Mode, surroundings: Surroundings) -> Self {
-        Self { engine: surroundings.engine(rules, mode), surroundings }
+        Self { engine: surroundings.engine(rules, mode), surroundings, brought: None }
     }
 
     /// Where it judges.
@@ -73,6 +97,10 @@ impl Judge {
         input: &Value,
         dialect: Option<DialectName>,
     ) -> Result<Subject, String> {
+        let brought = self.brought.as_ref().and_then(|brought| brought.subject(tool, input));
+        if let Some(subject) = brought {
+            return subject;
+        }
         let machine = Machine::new(&self.surroundings.search_path);
         let place = Place {
             roots: &self.surroundings.roots,
@@ -113,7 +141,29 @@ impl App {
         }
         let mode = mode.unwrap_or_else(|| settings.mode());
         let surroundings = Surroundings { network: settings.command_hosts(), ..surroundings };
-        Ok(Judge::new(settings.policy_rules(), mode, surroundings))
+        let brought = self.brought(&surroundings, &settings)?;
+        let judge = Judge::new(settings.policy_rules(), mode, surroundings);
+        Ok(Judge { brought, ..judge })
+    }
+
+    /// The tools that others bring there, as far as they are known. Starts nothing.
+    fn brought(
+        &self,
+        surroundings: &Surroundings,
+        settings: &Settings,
+    ) -> anyhow::Result<Option<Brought>> {
+        let Some(root) = surroundings.roots.first() else { return Ok(None) };
+        let servers = settings.mcp_servers(&self.config, root);
+        if servers.definitions.is_empty() && settings.tool_commands().is_none() {
+            return Ok(None);
+        }
+        let open = || {
+            let workspace = Workspace::open(&surroundings.roots, surroundings.home.clone());
+            workspace.map_err(|error| UsageError(error.message))
+        };
+        let host = self.idle_host(open()?, settings)?;
+        self.outside_of(&host, settings, servers, None).register_known();
+        Ok(Some(Brought { registry: Arc::clone(host.registry()), workspace: open()? }))
     }
 
     /// The judge of a host that works in these folders.

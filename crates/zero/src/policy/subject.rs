@@ -13,6 +13,7 @@ use zero_core::{
 use zero_policy::{Grant, Request, World};
 use zero_runtime::DialectName;
 use zero_sandbox::LastLink;
+use zero_tools::discovered::PREFIX;
 
 /// A call as a judge sees it.
 #[derive(Clone, Debug)]
@@ -205,6 +206,9 @@ impl Subject {
         }
         let remote = tool.strip_prefix("mcp__").unwrap_or(tool);
         match remote.split_once("__") {
+            Some((PREFIX, _)) => Err(format!(
+                "which command `{remote}` runs is not known here; `zero tools refresh` finds the tools that commands bring"
+            )),
             Some((server, name)) if !server.is_empty() && !name.is_empty() => {
                 let effect = Effect::Mcp {
                     server: server.to_owned(),
