@@ -16,7 +16,7 @@ use crate::exit::{Exit, UsageError};
 use crate::settings::document::Document;
 use crate::settings::edit::{self, Edit};
 use crate::settings::layer::{shown, unreadable};
-use crate::terminal::{FAINT, escape_line};
+use crate::terminal::escape_line;
 
 /// Largest file of another program that is changed, in bytes. Some keep their history in it.
 const FILE_BYTES_MAX: u64 = 32_000_000;
@@ -32,11 +32,8 @@ pub(super) fn run(app: &App, args: &McpInstallArgs) -> anyhow::Result<Exit> {
         return write(app, args, &file, &path, &entry);
     }
     let section = section(args.client);
-    let out = &app.terminal.out;
-    let place = format!("// in {}, beside what is there:", escape_line(&path));
-    out.write(&format!("{}\n", out.paint(FAINT, &place)))?;
-    out.write_pretty(&json!({ section: { &args.name: entry } }))?;
-    app.terminal.note("`--write` puts it there");
+    app.terminal.note(&format!("this belongs in {path}; `--write` puts it there"));
+    app.terminal.out.write_pretty(&json!({ section: { &args.name: entry } }))?;
     Ok(Exit::Ok)
 }
 
@@ -146,11 +143,9 @@ fn edited(
         UsageError(format!("nothing was written, because the file cannot be read: {first}"))
     })?;
     let there = document.value().get(section).and_then(|servers| servers.get(name));
-    if let Some(command) = there.and_then(|there| there.get("command"))
-        && command_name(command) != command_name(&entry["command"])
-    {
+    if there.is_some_and(|there| !is_ours(there, entry)) {
         return Err(UsageError(format!(
-            "nothing was written, because `{name}` in {path} is another program: {command}; choose another name with `--name`"
+            "nothing was written, because `{name}` in {path} is something else; choose another name with `--name`, or remove that entry"
         )));
     }
     let mut text = String::from_utf8_lossy(old).into_owned();
@@ -174,10 +169,21 @@ fn edited(
     Ok(changed.then_some(text))
 }
 
-/// The last part of a program's path: an update may have moved it.
-fn command_name(command: &Value) -> Option<&str> {
-    let path = command.as_str().or_else(|| command.get("path")?.as_str())?;
-    path.rsplit('/').next()
+/// Whether an entry is what would be written, but for where the program is, which an update may
+/// have moved. Somebody chose other arguments, and they may mean more or less freedom.
+fn is_ours(there: &Value, entry: &Value) -> bool {
+    let Value::Object(fields) = there else { return false };
+    let is_same = |key: &str| fields.get(key) == entry.get(key);
+    let is_kind = |key: &str| !fields.contains_key(key) || is_same(key);
+    let is_remote = ["url", "httpUrl", "serverUrl"].iter().any(|key| fields.contains_key(*key));
+    let program = fields.get("command").and_then(program_name);
+    let is_program = program.is_some() && program == program_name(&entry["command"]);
+    is_program && is_same("args") && is_kind("type") && is_kind("source") && !is_remote
+}
+
+/// The last part of a program's path.
+fn program_name(command: &Value) -> Option<&str> {
+    command.as_str()?.rsplit('/').next()
 }
 
 #[cfg(test)]
@@ -240,6 +246,27 @@ mod tests {
         check("[]", Err("settings are an object"));
         check("{\"a\": 1, \"a\": 2}", Err("a second time"));
         check("{\"mcpServers\": []}", Err("`mcpServers` is not an object"));
-        check(r#"{"mcpServers": {"zero": {"command": "/opt/other"}}}"#, Err("choose another name"));
+        for there in [
+            r#"{"command": "/opt/other", "args": ["mcp"]}"#,
+            r#"{"url": "https://x.org/mcp"}"#,
+            r#"{"type": "http", "url": "https://x.org/mcp"}"#,
+            r#"{"command": "/usr/bin/zero", "args": ["mcp"], "url": "https://x.org/mcp"}"#,
+            r#"{"type": "http", "command": "/usr/bin/zero", "args": ["mcp"]}"#,
+            r#"{"command": "/usr/bin/zero"}"#,
+            r#"{"command": "/usr/bin/zero", "args": ["mcp", "--yes", "--mode", "plan"]}"#,
+            r#"{"command": "/usr/bin/zero", "args": ["tools"]}"#,
+            r#"{"command": {"path": "/usr/bin/zero", "args": ["mcp"]}}"#,
+            "null",
+            "\"zero\"",
+        ] {
+            let old = format!(r#"{{"mcpServers": {{"zero": {there}}}}}"#);
+            check(&old, Err("choose another name with `--name`, or remove that entry"));
+        }
+    }
+
+    #[test]
+    fn what_is_there_already_is_not_written() {
+        let same = r#"{"mcpServers": {"zero": {"type": "stdio", "command": "/usr/bin/zero", "args": ["mcp"], "env": {"A": "b"}}}}"#;
+        check(same, Ok(None));
     }
 }
