@@ -6,7 +6,7 @@ mod questionnaire;
 use std::fmt::Write as _;
 
 use anstyle::Style;
-use zero_core::Risk;
+use zero_core::{Definition, Effect, Risk};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Answer, AnswerOption, Approver, Question};
 
@@ -25,6 +25,35 @@ impl Approver for AlwaysYes {
 
     fn ask<'a>(&'a self, _question: &'a Question) -> BoxFuture<'a, Answer> {
         Box::pin(std::future::ready(Answer::AllowOnce))
+    }
+}
+
+/// Stands where nobody can be asked, and says what would let the call pass.
+pub(crate) struct Nobody {
+    /// What helps with any call.
+    pub(crate) how_to_allow: String,
+}
+
+impl Approver for Nobody {
+    fn name(&self) -> &str {
+        "nobody"
+    }
+
+    fn unreachable(&self, question: &Question) -> Option<String> {
+        let how = &self.how_to_allow;
+        // A call that stands alone is offered nothing for later; a rule is for later all the same.
+        let is_remote = question
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Mcp { definition: Definition::Steady, .. }));
+        Some(match is_remote {
+            true => format!("{how}, or allow it by a rule: `{}`", question.tool),
+            false => format!("{how}, or allow it by a rule in settings"),
+        })
+    }
+
+    fn ask<'a>(&'a self, _question: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::RejectOnce))
     }
 }
 

@@ -15,7 +15,7 @@ use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 
 use self::field::Field;
 use super::OpenLine;
-use crate::terminal::{Answers, FAINT, NOTABLE, STRONG, Stream, Terminal, escape_line};
+use crate::terminal::{Answers, Counter, FAINT, NOTABLE, STRONG, Stream, Terminal, escape_line};
 
 /// Most fields of a form. Nobody fills in more at a terminal.
 const FIELDS_MAX: usize = 50;
@@ -29,11 +29,13 @@ const TRIES_MAX: usize = 5;
 struct Form {
     terminal: Terminal,
     answers: Answers,
+    /// What counts the seconds of the call that asks.
+    counter: Counter,
 }
 
 /// The person at this terminal, for servers that have a question.
-pub(crate) fn at(terminal: &Terminal, answers: Answers) -> Arc<dyn Elicitor> {
-    Arc::new(Form { terminal: terminal.clone(), answers })
+pub(crate) fn at(terminal: &Terminal, answers: Answers, counter: Counter) -> Arc<dyn Elicitor> {
+    Arc::new(Form { terminal: terminal.clone(), answers, counter })
 }
 
 impl Form {
@@ -118,6 +120,7 @@ impl Elicitor for Form {
         let (form, elicitation) = (self.clone(), elicitation.clone());
         Box::pin(async move {
             // Reading blocks until they answer; the asker can give up meanwhile.
+            let _pause = self.counter.pause();
             let mut line = OpenLine { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || form.ask(&elicitation));
             let answer = asked.await.ok().flatten();

@@ -14,7 +14,7 @@ use zero_runtime::{
 use zero_sandbox::Workspace;
 
 use crate::App;
-use crate::approval::{AlwaysYes, Person, elicitation};
+use crate::approval::{AlwaysYes, Nobody, Person, elicitation};
 use crate::cli::CallArgs;
 use crate::exit::{Exit, UsageError};
 use crate::hosting::runtime;
@@ -66,8 +66,10 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<Prepared> {
     if let Some(warning) = settings.warning() {
         app.terminal.note(&warning);
     }
-    let host = Arc::new(host(app, args, workspace, &settings, limits)?);
-    let outside = app.outside(&host, &settings, elicitor(app, args));
+    let counter = Counter::new(&app.terminal.err);
+    let elicitor = elicitor(app, args, &counter);
+    let host = Arc::new(host(app, args, workspace, &settings, limits, counter)?);
+    let outside = app.outside(&host, &settings, elicitor);
     outside.register_known();
     // Fails only for want of zero's own folder, which is nothing the tool could help.
     let session = host.one_shot().map_err(|error| {
@@ -82,6 +84,7 @@ fn host(
     workspace: Workspace,
     settings: &Settings,
     limits: Limits,
+    counter: Counter,
 ) -> anyhow::Result<ToolHost> {
     let policy = app.policy(&workspace, settings, args.mode)?;
     let commands = settings.commands(&app.config, workspace.cwd());
@@ -89,26 +92,24 @@ fn host(
     config.limits = limits;
     config.policy = policy;
     config.commands = commands;
-    config.approver = approver(app, args);
-    config.how_to_allow = how_to_allow(args);
-    config.observer = Some(Arc::new(Watcher {
-        counter: Counter::new(&app.terminal.err),
-        title: Mutex::default(),
-    }));
+    config.approver = Some(approver(app, args));
+    config.observer = Some(Arc::new(Watcher { counter, title: Mutex::default() }));
     app.host(config)
 }
 
-fn approver(app: &App, args: &CallArgs) -> Option<Arc<dyn Approver>> {
+fn approver(app: &App, args: &CallArgs) -> Arc<dyn Approver> {
     if args.yes {
-        return Some(Arc::new(AlwaysYes { name: "--yes" }));
+        return Arc::new(AlwaysYes { name: "--yes" });
     }
-    let answers = answers(app, args)?;
-    Some(Arc::new(Person { terminal: app.terminal.clone(), answers }))
+    match answers(app, args) {
+        Some(answers) => Arc::new(Person { terminal: app.terminal.clone(), answers }),
+        None => Arc::new(Nobody { how_to_allow: how_to_allow(args) }),
+    }
 }
 
 /// Who answers what a server asks. `--yes` answers no such question: it says nothing of values.
-fn elicitor(app: &App, args: &CallArgs) -> Option<Arc<dyn Elicitor>> {
-    Some(elicitation::at(&app.terminal, answers(app, args)?))
+fn elicitor(app: &App, args: &CallArgs, counter: &Counter) -> Option<Arc<dyn Elicitor>> {
+    Some(elicitation::at(&app.terminal, answers(app, args)?, counter.clone()))
 }
 
 fn answers(app: &App, args: &CallArgs) -> Option<Answers> {
@@ -228,7 +229,7 @@ mod tests {
             &["Smash", "{}"],
             Exit::Denied,
             "",
-            "error: Smash: denied, because its risk is medium and nobody can be asked here; to allow it, run it with `--yes`, or from a terminal to be asked\n",
+            "error: Smash: denied, because its risk is medium and nobody can be asked here; to allow it, run it with `--yes`, or from a terminal to be asked, or allow it by a rule in settings\n",
         );
     }
 

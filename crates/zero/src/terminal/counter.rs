@@ -27,6 +27,8 @@ struct State {
     /// What is under way; `None` when nothing is.
     running: Option<Running>,
     drawn: bool,
+    /// How many hold the line for themselves; meanwhile nothing is drawn.
+    pauses: usize,
     /// Whether a thread is there to draw.
     attended: bool,
 }
@@ -72,6 +74,16 @@ impl Counter {
         }
     }
 
+    /// Leaves the line to somebody else, such as a question, until what is given is dropped.
+    pub(crate) fn pause(&self) -> Pause {
+        if let Some(shared) = &self.shared {
+            let mut state = shared.lock();
+            state.pauses += 1;
+            shared.clear(&mut state);
+        }
+        Pause { shared: self.shared.clone() }
+    }
+
     /// It is over.
     pub(crate) fn end(&self) {
         let Some(shared) = &self.shared else { return };
@@ -79,6 +91,20 @@ impl Counter {
         state.running = None;
         shared.clear(&mut state);
         shared.changed.notify_all();
+    }
+}
+
+/// While it is there, the counter draws nothing.
+pub(crate) struct Pause {
+    shared: Option<Arc<Shared>>,
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            let mut state = shared.lock();
+            state.pauses = state.pauses.saturating_sub(1);
+        }
     }
 }
 
@@ -91,7 +117,7 @@ impl Shared {
         let mut state = self.lock();
         while let Some(running) = &state.running {
             let elapsed = running.since.elapsed();
-            if elapsed >= PATIENCE {
+            if elapsed >= PATIENCE && state.pauses == 0 {
                 let mut line = format!("{} … {} s", running.what, elapsed.as_secs());
                 if let Some(columns) = self.stream.columns {
                     line = line.chars().take(columns.saturating_sub(1)).collect();
@@ -117,6 +143,20 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::terminal::Terminal;
+
+    #[test]
+    fn it_is_silent_while_somebody_asks() {
+        let stream = Terminal::for_test().err.watched(80).without_colours();
+        let counter = Counter::new(&stream);
+        counter.begin("slow");
+        let pause = counter.pause();
+        std::thread::sleep(PATIENCE + 2 * REDRAW);
+        assert_eq!(stream.written(), "");
+        drop(pause);
+        std::thread::sleep(3 * REDRAW);
+        assert!(stream.written().contains("slow … 1 s"), "it goes on");
+        counter.end();
+    }
 
     #[test]
     fn it_speaks_up_after_a_second_and_cleans_up_after_itself() {

@@ -7,7 +7,8 @@ use super::*;
 /// Puts a form to somebody who types these lines; gives the answer and what they saw.
 fn ask(wanted: Wanted, lines: &[&str]) -> (ElicitationAnswer, String) {
     let terminal = Terminal::for_test();
-    let form = Form { terminal: terminal.clone(), answers: Answers::script(lines) };
+    let (counter, answers) = (Counter::new(&terminal.err), Answers::script(lines));
+    let form = Form { terminal: terminal.clone(), answers, counter };
     let elicitation = Elicitation {
         origin: "MCP server `docs`".to_owned(),
         call: None,
