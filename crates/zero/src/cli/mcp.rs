@@ -42,7 +42,7 @@ pub struct McpArgs {
 #[derive(Debug, Args)]
 pub struct McpServeArgs {
     /// Serve by HTTP at this address instead, such as `127.0.0.1:8080`; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub http: Option<SocketAddr>,
     /// File with the token that HTTP clients must send [default: a fresh one, shown on stderr]
     #[arg(long, value_name = "FILE", requires = "http")]
@@ -50,6 +50,9 @@ pub struct McpServeArgs {
     /// Let the address be one that other machines can reach
     #[arg(long, requires = "http")]
     pub allow_remote: bool,
+    /// Name that other machines know this one by, such as `box.example.com`; may be given several times
+    #[arg(long, value_name = "NAME", requires = "http", value_parser = host)]
+    pub allow_host: Vec<String>,
     /// Web page that may connect, such as `https://app.example.com`; may be given several times
     #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = origin)]
     pub allow_origin: Vec<String>,
@@ -198,8 +201,9 @@ pub struct McpLogoutArgs {
 /// `zero mcp install`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --write the lines are printed, with the file they belong in. With it that file is changed:
-comments, layout and all other servers stay, and one that cannot be read is left alone.
+    after_help = "Without --write the lines are printed; stderr says which file they belong in. With it that file is
+changed: comments, layout and all other servers stay. A file that cannot be read, or an entry of that
+name that is anything else, such as one with other arguments, is left alone.
 
 Examples:
   zero mcp install claude                      print the lines for Claude Code
@@ -207,7 +211,7 @@ Examples:
   zero mcp install vscode --write --project    write them into this project alone
   zero mcp install zed --write --name hands --dialect acp
 
-Exit codes: 0 printed, written, or there already; 1 it failed; 2 wrong usage."
+Exit codes: 0 printed, written, or there already; 1 it failed; 2 wrong usage, or left alone."
 )]
 pub struct McpInstallArgs {
     /// The program that is to use the tools
@@ -249,6 +253,23 @@ fn server_name(text: &str) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
+/// Reads an address to listen at.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let numbers = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let address = numbers.as_deref().unwrap_or(text).parse();
+    address.map_err(|_| format!("`{text}` is no address such as `127.0.0.1:8080`"))
+}
+
+/// Reads the name of a machine, or its address, without a port.
+fn host(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let is_name = !text.is_empty() && text.chars().all(is_plain);
+    if is_name || text.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Err(format!("`{text}` is no name such as `box.example.com`; write it without a port"))
+}
+
 /// Reads an origin: scheme, host and port, and nothing behind them.
 fn origin(text: &str) -> Result<String, String> {
     let wrong = || format!("`{text}` is no origin such as `https://app.example.com`");
@@ -264,6 +285,32 @@ fn origin(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_has_a_port_and_a_host_has_none() {
+        for (text, expected) in [
+            ("127.0.0.1:80", Some("127.0.0.1:80")),
+            ("localhost:0", Some("127.0.0.1:0")),
+            ("[::1]:80", Some("[::1]:80")),
+            ("localhost", None),
+            ("localhost:x", None),
+            ("example.com:80", None),
+        ] {
+            let found = address(text).ok().map(|address| address.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+        for (text, fits) in [
+            ("box.example.com", true),
+            ("192.0.2.7", true),
+            ("2001:db8::1", true),
+            ("box:80", false),
+            ("*", false),
+            ("", false),
+            ("http://box", false),
+        ] {
+            assert_eq!(host(text).is_ok(), fits, "{text}");
+        }
+    }
 
     #[test]
     fn an_origin_ends_with_its_port() {

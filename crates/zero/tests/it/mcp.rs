@@ -72,6 +72,12 @@ fn a_client_gets_a_file_or_an_entry_in_its_own() {
             );
             assert!(new.contains("\"zero\""), "{new}");
 
+            let other = format!("{{\"{section}\": {{\"zero\": {{\"url\": \"https://x.org\"}}}}}}");
+            write(&zero, file, &other);
+            let seen = zero.run(&write_args);
+            assert!(seen.starts_with("exit 2") && seen.contains("remove that entry"), "{seen}");
+            assert_eq!(std::fs::read_to_string(zero.folder().join(file)).unwrap(), other);
+
             write(&zero, file, "{ broken");
             let seen = zero.run(&write_args);
             assert!(seen.starts_with("exit 2") && seen.contains("nothing was written"), "{seen}");
@@ -95,8 +101,7 @@ fn what_is_installed_is_what_was_asked_for() {
         ".",
     ]);
     let folder = zero.folder().canonicalize().unwrap().display().to_string();
-    let json = printed.split_once('\n').unwrap().1;
-    let read: Value = serde_json::from_str(json).unwrap();
+    let read: Value = serde_json::from_str(&printed).unwrap();
     let entry = &read["context_servers"]["hands"];
     assert_eq!(
         entry["args"],
@@ -171,7 +176,9 @@ fn serving_by_http_is_for_this_machine_unless_somebody_says_so() {
     for (args, expected) in [
         (&["mcp", "--http", "0.0.0.0:0"][..], "can be reached from other machines"),
         (&["mcp", "--http", "127.0.0.1:0", "--token-file", "token"], "holds no token"),
+        (&["mcp", "--http", "127.0.0.1:0", "--token-file", "token"], "others on this machine may"),
         (&["mcp", "--http", "127.0.0.1:0", "--token-file", "none"], "does not exist"),
+        (&["mcp", "--http", "127.0.0.1:0", "--allow-host", "x:1"], "without a port"),
         (&["mcp", "--allow-remote"], "--http"),
         (&["mcp", "--http", "127.0.0.1:0", "--allow-origin", "x"], "is no origin"),
         (&["mcp", "--http", "here"], "--http"),

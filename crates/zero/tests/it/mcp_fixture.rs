@@ -216,7 +216,7 @@ pub(crate) struct HttpServer {
 impl HttpServer {
     pub(crate) fn start(zero: &Program) -> Self {
         let mut child = zero
-            .command(&["mcp", "--http", "127.0.0.1:0"])
+            .command(&["mcp", "--http", "localhost:0", "--allow-host", "Box.example.com"])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -255,7 +255,23 @@ impl HttpServer {
         text(&serde_json::from_str(json).unwrap())
     }
 
+    /// The status of a request that is addressed to some host.
+    pub(crate) fn status_for(&self, host: &str) -> String {
+        let (head, _) = self.post_to(host, None, "initialize", hello(json!({})));
+        head.split(' ').nth(1).unwrap().to_owned()
+    }
+
     fn post(&self, session: Option<&str>, method: &str, params: Value) -> (String, String) {
+        self.post_to(&self.address, session, method, params)
+    }
+
+    fn post_to(
+        &self,
+        host: &str,
+        session: Option<&str>,
+        method: &str,
+        params: Value,
+    ) -> (String, String) {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let body = body.to_string();
         let session = session
@@ -264,7 +280,7 @@ impl HttpServer {
             "POST /mcp HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\
              accept: application/json, text/event-stream\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n{}\r\n",
-            self.address,
+            host,
             self.token,
             body.len(),
             session.unwrap_or_default()

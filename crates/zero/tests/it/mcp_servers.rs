@@ -60,6 +60,64 @@ fn nothing_of_a_folder_starts_before_it_is_trusted() {
 }
 
 #[test]
+fn what_the_person_uses_everywhere_runs_nothing_of_a_folder() {
+    let zero = workspace();
+    let marker = zero.folder().join("hijacked");
+    let module = format!("open({marker:?}, 'w')\n");
+    write(&zero, "mcp_server_time.py", module);
+    let text = json!({
+        "mcpServers": {
+            "a": {"command": "/usr/bin/python3", "args": ["-m", "mcp_server_time"]},
+        },
+        "mcp": {"mcpServerCommand": "/usr/bin/python3 -m mcp_server_time"},
+        "tools": {
+            "toolDiscoveryCommand": "/usr/bin/touch discovered", "toolCallCommand": "/bin/true",
+        },
+    });
+    settings(&zero, text);
+    check(&zero, &["mcp", "status"], 1, &["No module named mcp_server_time"]);
+    zero.run(&[&ECHO[..], &["--yes"]].concat());
+    let mut client = Client::start(&zero, &["--yes"], json!({}));
+    client.tools();
+    std::thread::sleep(Duration::from_millis(500));
+    client.end();
+    assert!(!marker.exists(), "a module of the folder ran");
+    let discovered = || zero.folder().join("discovered").exists();
+    assert!(!discovered(), "nobody asked for the tools");
+    zero.run(&["tools", "refresh"]);
+    assert!(discovered());
+}
+
+#[test]
+fn a_check_judges_what_a_brought_tool_would_really_do() {
+    let zero = workspace();
+    let list = r#"echo '[{"name": "get.it", "parameters": {"type": "object"}}]'"#;
+    write(&zero, "list.sh", list);
+    let text = json!({
+        "permissions": {"allow": ["cmd__*", "mcp__*"], "deny": ["Bash(/bin/false:*)"]},
+        "tools": {"toolDiscoveryCommand": "/bin/sh list.sh", "toolCallCommand": "/bin/false x"},
+    });
+    settings(&zero, text);
+    let judge = |name: &str| zero.run(&["policy", "check", name, "{}"]);
+    let unknown = judge("cmd__no");
+    assert!(unknown.starts_with("exit 2") && unknown.contains("is not known here"), "{unknown}");
+    let listed = zero.stdout(&["tools", "refresh"]);
+    let names = zero.stdout(&["tools", "list"]);
+    let name = names.split_whitespace().find(|word| word.starts_with("cmd__"));
+    let name = name.unwrap_or_else(|| panic!("{listed}{names}"));
+    let judged = judge(name);
+    assert!(judged.starts_with("exit 20") && judged.contains("/bin/false x get.it"), "{judged}");
+    let called = zero.run(&["tools", "call", name, "{}", "--yes"]);
+    assert!(called.starts_with("exit 3"), "{called}");
+}
+
+#[test]
+fn a_denial_names_the_rule_that_would_allow() {
+    let zero = with_server(json!({}));
+    check(&zero, &ECHO, 3, &["run it with `--yes`", "or allow it by a rule: `a__echo`"]);
+}
+
+#[test]
 fn what_is_denied_or_turned_off_does_not_start() {
     let rows: [(Value, &str); 7] = [
         (json!({"permissions": {"deny": ["a__*"]}}), "denied by rule `a__*`"),
@@ -359,6 +417,9 @@ fn sessions_share_a_server() {
     assert_ne!(one, other);
     assert_eq!(http.call(&one, "a__who"), http.call(&other, "a__who"));
     assert_eq!(starts(&zero, "a"), 2, "one for the status, one for both");
+    for (host, status) in [("box.example.com:80", "200"), ("example.com", "403")] {
+        assert_eq!(http.status_for(host), status, "{host}");
+    }
     drop(http);
     wait_for("nothing is left", || processes(&zero) == 0);
 }

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,6 +106,7 @@ struct Door {
     token: String,
     token_is_fresh: bool,
     reachable: Reachable,
+    hosts: Vec<String>,
     origins: Vec<String>,
 }
 
@@ -120,9 +122,9 @@ impl Door {
             true => Reachable::OtherMachines,
             false => Reachable::ThisMachine,
         };
-        let origins = args.allow_origin.clone();
+        let (hosts, origins) = (args.allow_host.clone(), args.allow_origin.clone());
         let token_is_fresh = args.token_file.is_none();
-        Ok(Self { socket, token, token_is_fresh, reachable, origins })
+        Ok(Self { socket, token, token_is_fresh, reachable, hosts, origins })
     }
 
     async fn serve(self, app: &App, config: ServerConfig) -> Result<(), ServeError> {
@@ -135,6 +137,7 @@ impl Door {
         }
         let mut http = HttpConfig::new(listener, self.token);
         http.reachable = self.reachable;
+        http.hosts = self.hosts;
         http.origins = self.origins;
         http.stop = config.stop.clone();
         serve_http(config, http).await
@@ -160,6 +163,12 @@ fn token(app: &App, args: &McpServeArgs) -> anyhow::Result<String> {
         .read(TOKEN_FILE_BYTES_MAX)
         .map_err(|error| UsageError(format!("the token in `{shown}` could not be read: {error}")))?
         .ok_or_else(|| UsageError(format!("`{shown}` does not exist; put a token there")))?;
+    let mode = std::fs::metadata(&path).map_or(0, |file| file.permissions().mode());
+    if mode & 0o077 != 0 {
+        app.terminal.note(&format!(
+            "others on this machine may read the token in `{shown}`; run `chmod 600` on it"
+        ));
+    }
     checked_token(&String::from_utf8_lossy(&bytes))
         .map_err(|what| UsageError(format!("`{shown}` {what}")).into())
 }
