@@ -112,6 +112,30 @@ fn a_check_judges_what_a_brought_tool_would_really_do() {
 }
 
 #[test]
+fn a_client_is_shown_the_arguments_of_a_command() {
+    let zero = workspace();
+    let list = r#"echo '[{"name": "wipe", "parameters": {"type": "object"}}]'"#;
+    write(&zero, "list.sh", list);
+    let text = json!({
+        "permissions": {"ask": ["Bash(/bin/cat:*)"]},
+        "tools": {"toolDiscoveryCommand": "/bin/sh list.sh", "toolCallCommand": "/bin/cat -"},
+    });
+    settings(&zero, text);
+    zero.run(&["tools", "refresh"]);
+    let mut client = Client::start(&zero, &[], json!({"elicitation": {}}));
+    let params = json!({"name": "cmd__wipe", "arguments": {"path": "/srv/all"}});
+    let id = client.begin("tools/call", params);
+    let asked = client.wait("a question", |said| said["method"] == "elicitation/create");
+    let question = asked["params"]["message"].as_str().unwrap();
+    assert!(question.contains("|   \"path\": \"/srv/all\""), "{question}");
+    assert_eq!(question.matches("| /bin/cat - wipe").count(), 1, "{question}");
+    let no = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
+    client.send(&no);
+    let answer = client.wait("an answer", |said| said["id"] == id);
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+}
+
+#[test]
 fn a_denial_names_the_rule_that_would_allow() {
     let zero = with_server(json!({}));
     check(&zero, &ECHO, 3, &["run it with `--yes`", "or allow it by a rule: `a__echo`"]);
