@@ -223,7 +223,7 @@ fn refused(mut notes: Vec<String>, stderr: &str) -> Vec<String> {
     let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
     if notes.iter().any(|note| note.starts_with("network:")) || says(&NO_NETWORK) {
         notes.push(
-            "it runs confined: list the hosts that it needs in `network` of this server, such as [\"registry.npmjs.org\"]"
+            "it runs confined: list the hosts that it needs in `network` of this server, such as [\"api.example.com\"]"
                 .to_owned(),
         );
     }
