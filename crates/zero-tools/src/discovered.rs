@@ -141,7 +141,7 @@ impl Discovery {
         // Schemas from elsewhere may take their time.
         let read = tokio::task::spawn_blocking(move || match parse(&survey.stdout) {
             Ok((declared, quarantined)) => Ok((declared, quarantined, survey.notes)),
-            Err(source) => Err(survey.unreadable(&list, source)),
+            Err(why) => Err(survey.unreadable(&list, why)),
         });
         let lost = |_| DiscoveryError::Failed {
             command: self.list.join(" "),

@@ -23,19 +23,20 @@ const STDERR_BYTES_MAX: usize = 4_000;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Why a command did not list its tools. Those that it listed before stay.
+/// Why a command did not list its tools. Those that it listed before stay. What it was caused by is
+/// part of its words, so it names no source that would say them again.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
     /// There is no command.
     #[error("no command lists tools; set `tools.toolDiscoveryCommand`")]
     NoCommand,
     /// It did not start.
-    #[error("`{command}`, which is to list tools, did not start: {source}")]
+    #[error("`{command}`, which is to list tools, did not start: {why}")]
     NotStarted {
         /// The command.
         command: String,
         /// Why.
-        source: ToolError,
+        why: ToolError,
     },
     /// It did not come to its end in time.
     #[error("`{command}` did not list its tools within {} s and was stopped{}", .limit.as_secs_f32(), said(.stderr))]
@@ -58,18 +59,18 @@ pub enum DiscoveryError {
         stderr: String,
     },
     /// It printed something else.
-    #[error("`{command}` did not list its tools: {source}; let it print a JSON array such as `[{{\"name\": \"hello\", \"description\": \"…\", \"parameters\": {{\"type\": \"object\"}}}}]` and nothing else, and write messages to its error output{}", said(.stderr))]
+    #[error("`{command}` did not list its tools: {why}; let it print a JSON array such as `[{{\"name\": \"hello\", \"description\": \"…\", \"parameters\": {{\"type\": \"object\"}}}}]` and nothing else, and write messages to its error output{}", said(.stderr))]
     Unreadable {
         /// The command.
         command: String,
         /// What is wrong.
-        source: Unreadable,
+        why: Unreadable,
         /// The end of its error output.
         stderr: String,
     },
     /// What it listed could not be kept.
     #[error("what the command listed cannot be kept, and nothing was changed: {0}")]
-    Kept(#[source] io::Error),
+    Kept(io::Error),
 }
 
 /// What a command said.
@@ -81,8 +82,8 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn unreadable(&self, words: &[String], source: Unreadable) -> DiscoveryError {
-        DiscoveryError::Unreadable { command: words.join(" "), source, stderr: self.stderr.clone() }
+    pub(super) fn unreadable(&self, words: &[String], why: Unreadable) -> DiscoveryError {
+        DiscoveryError::Unreadable { command: words.join(" "), why, stderr: self.stderr.clone() }
     }
 }
 
@@ -97,7 +98,7 @@ pub(super) async fn run(
         return Err(DiscoveryError::NoCommand);
     }
     let command = words.join(" ");
-    let not_started = |source| DiscoveryError::NotStarted { command: command.clone(), source };
+    let not_started = |why| DiscoveryError::NotStarted { command: command.clone(), why };
     let request = ServiceRequest {
         name: "tool-discovery".to_owned(),
         words: words.to_vec(),
@@ -117,7 +118,7 @@ pub(super) async fn run(
     // So that nobody waits for it where others would have to wait too.
     let _ = tokio::time::timeout(END_MAX, service.ended()).await;
     let notes = service.notes();
-    let stderr = plain::text(&stderr).trim_end().to_owned();
+    let stderr = escaped(plain::text(&stderr).trim_end());
     let ended = match ended {
         Err(_) => return Err(DiscoveryError::TimedOut { command, limit, stderr }),
         Ok(Err(error)) => {
@@ -127,7 +128,7 @@ pub(super) async fn run(
         Ok(Ok(ended)) => ended,
     };
     if stdout.len() > OUTPUT_BYTES_MAX {
-        return Err(DiscoveryError::Unreadable { command, source: Unreadable::TooLong, stderr });
+        return Err(DiscoveryError::Unreadable { command, why: Unreadable::TooLong, stderr });
     }
     match failure(&ended) {
         Some(how) => Err(DiscoveryError::Failed { command, how, stderr }),
@@ -202,6 +203,22 @@ fn failure(ended: &Ended) -> Option<String> {
     }
 }
 
+/// Plain text in which whatever would hide, or turn the reading around, is shown as an escape.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_unseen = matches!(c, '\u{00AD}' | '\u{061C}' | '\u{180E}' | '\u{200B}'..='\u{200F}'
+            | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}');
+        match c {
+            '\n' | '\t' => escaped.push(c),
+            _ if c.is_control() || is_unseen => escaped.extend(c.escape_unicode()),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 /// The end of the error output, as part of a message.
 fn said(stderr: &str) -> String {
     let mut text = String::new();
@@ -215,6 +232,30 @@ fn said(stderr: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn error_output_does_nothing_but_be_read() {
+        #[track_caller]
+        fn check(text: &str, expected: &str) {
+            assert_eq!(escaped(text), expected, "{text:?}");
+        }
+        check("one\n\ttwo é 日", "one\n\ttwo é 日");
+        check("a\u{1b}b\u{9b}c\u{7f}", "a\\u{1b}b\\u{9b}c\\u{7f}");
+        check("a\u{202e}b\u{200b}", "a\\u{202e}b\\u{200b}");
+    }
+
+    #[test]
+    fn an_error_says_its_reason_once() {
+        let (command, stderr) = ("list".to_owned(), String::new());
+        let why = ToolError::failed(Reason::Cancelled, "no");
+        for error in [
+            DiscoveryError::NotStarted { command: command.clone(), why },
+            DiscoveryError::Unreadable { command, why: Unreadable::TooLong, stderr },
+            DiscoveryError::Kept(io::Error::other("full")),
+        ] {
+            assert!(std::error::Error::source(&error).is_none(), "{error}");
+        }
+    }
 
     #[test]
     fn an_end_that_is_no_good_is_put_into_words() {

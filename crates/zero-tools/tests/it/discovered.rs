@@ -234,6 +234,7 @@ async fn a_command_that_fails_loses_nothing() {
             "echo '[]'; echo 'no \u{1b}[31mnetwork' >&2; exit 3",
             "it ended with exit code 3\nits error output ends in:\nno network",
         ),
+        ("echo 'a\u{202e}b' >&2; exit 3", "ends in:\na\\u{202e}b"),
         ("kill -KILL $$", "it was ended by SIGKILL"),
         ("head -c 100000000 /dev/zero", "it printed more than 1000000 bytes"),
         (
