@@ -235,7 +235,7 @@ fn original_name(declaration: &Map<String, Value>) -> Result<String, String> {
 /// means no arguments.
 fn checked_schema(schema: Option<Value>) -> Result<Value, String> {
     let mut schema = match schema {
-        None => return Ok(json!({"type": "object"})),
+        None => return Ok(json!({"type": "object", "additionalProperties": false})),
         Some(schema @ Value::Object(_)) => schema,
         Some(other) => return Err(format!("its schema is {}, and not an object", kind(&other))),
     };

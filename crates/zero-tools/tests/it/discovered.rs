@@ -22,7 +22,7 @@ use zero_tools::discovered::{
 use crate::fixture::{Fixture, said};
 
 /// Lists one tool.
-const ONE: &str = r#"echo '[{"name": "one", "description": "The one."}]'"#;
+const ONE: &str = r#"echo '[{"name": "one", "description": "The one.", "parameters": {}}]'"#;
 /// Answers with its words and its input.
 const ECHO: &str = r#"printf '%s|' "$@"; cat"#;
 
@@ -138,7 +138,7 @@ async fn the_call_command_answers_in_every_way() {
     let listed: Vec<Value> =
         ["json", "list", "quiet", "warns", "fails", "dies", "deaf", "endless", "both"]
             .iter()
-            .map(|name| json!({"name": name}))
+            .map(|name| json!({"name": name, "parameters": {}}))
             .collect();
     f.refresh(&format!("echo '{}'", json!(listed)), call).await;
     let report = |out: &str, err: &str, code: &str, signal: &str| {

@@ -48,17 +48,16 @@ fn every_way_to_declare_is_understood() {
 
 #[test]
 fn no_parameters_are_no_arguments() {
-    let expected = &[r#"cmd__now <- now:  {"type":"object"}"#];
-    check(&json!([{"name": "now"}]), expected);
-    check(&json!([{"name": "now", "description": null, "parameters": null}]), expected);
-    check(&json!([{"name": "now", "parameters": {}}]), expected);
-    check(
-        &json!([{"name": "now", "inputSchema": {"$schema": "urn:x", "type": "object"}}]),
-        expected,
-    );
+    let none = &[r#"cmd__now <- now:  {"type":"object","additionalProperties":false}"#];
+    check(&json!([{"name": "now"}]), none);
+    check(&json!([{"name": "now", "description": null, "parameters": null}]), none);
+    // A schema that says nothing refuses nothing.
+    let any = &[r#"cmd__now <- now:  {"type":"object"}"#];
+    check(&json!([{"name": "now", "parameters": {}}]), any);
+    check(&json!([{"name": "now", "inputSchema": {"$schema": "urn:x", "type": "object"}}]), any);
     // The plainest schema counts.
     let both = json!({"name": "now", "parameters": {"type": "STRING"}, "inputSchema": {}});
-    check(&json!([both]), expected);
+    check(&json!([both]), any);
 }
 
 #[test]
@@ -66,17 +65,17 @@ fn no_name_takes_the_place_of_another_tool() {
     check(
         &json!([{"name": "Read"}, {"name": "github__x"}, {"name": "cmd__x"}, {"name": "get.it"}]),
         &[
-            r#"cmd__Read <- Read:  {"type":"object"}"#,
-            r#"cmd__github__x <- github__x:  {"type":"object"}"#,
-            r#"cmd__cmd__x <- cmd__x:  {"type":"object"}"#,
-            r#"cmd__get_it_29cfcf59 <- get.it:  {"type":"object"}"#,
+            r#"cmd__Read <- Read:  {"type":"object","additionalProperties":false}"#,
+            r#"cmd__github__x <- github__x:  {"type":"object","additionalProperties":false}"#,
+            r#"cmd__cmd__x <- cmd__x:  {"type":"object","additionalProperties":false}"#,
+            r#"cmd__get_it_29cfcf59 <- get.it:  {"type":"object","additionalProperties":false}"#,
         ],
     );
     // One that is made to look like the name of another.
     check(
         &json!([{"name": "get.it"}, {"name": "get_it_29cfcf59"}, {"name": "get.it"}]),
         &[
-            r#"cmd__get_it_29cfcf59 <- get.it:  {"type":"object"}"#,
+            r#"cmd__get_it_29cfcf59 <- get.it:  {"type":"object","additionalProperties":false}"#,
             "get_it_29cfcf59: another tool that comes to `cmd__get_it_29cfcf59` was declared before it",
             "get.it: another tool that comes to `cmd__get_it_29cfcf59` was declared before it",
         ],
@@ -87,7 +86,7 @@ fn no_name_takes_the_place_of_another_tool() {
 fn one_mistake_costs_one_tool() {
     #[track_caller]
     fn bad(item: Value, expected: &str) {
-        let good = r#"cmd__now <- now:  {"type":"object"}"#;
+        let good = r#"cmd__now <- now:  {"type":"object","additionalProperties":false}"#;
         check(&json!([item, {"name": "now"}]), &[good, expected]);
         let expected = expected.replace("item 1: ", "item 1, declaration 1: ");
         check(&json!([{"functionDeclarations": [item, {"name": "now"}]}]), &[good, &expected]);
