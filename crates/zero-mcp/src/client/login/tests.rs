@@ -472,6 +472,7 @@ async fn a_renewal_that_failed_is_not_tried_again_by_every_request() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the test damages the file")]
 async fn a_damaged_list_of_logins_is_in_nobodys_way() {
     let world = World::new(registering()).await;
     world.log_in(Browser::Honest).await.unwrap();
