@@ -157,6 +157,14 @@ impl Effect {
         }
     }
 
+    /// The command this effect is about, if it is about one.
+    pub fn execution(&self) -> Option<&Execution> {
+        match self {
+            Self::Exec(execution) => Some(execution),
+            _ => None,
+        }
+    }
+
     /// True when it stays in what the workspace's owner handed over: reads of the workspace or of
     /// the session's own results, questions, and zero's own state.
     pub fn is_contained(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use tokio::sync::oneshot;
-use zero_core::{CallId, Display, Effects, Risk, ToolName};
+use zero_core::{CallId, Display, Effect, Effects, Execution, Risk, ToolName};
 use zero_policy::{Grant, JudgedEffect};
 
 use crate::tool::BoxFuture;
@@ -117,6 +117,28 @@ impl Question {
             Answer::AllowOnce | Answer::RejectOnce => true,
             Answer::AllowSession => !self.grants.is_empty() && self.risk != Risk::Critical,
             Answer::RejectSession => !self.grants.is_empty(),
+        }
+    }
+
+    /// The commands it is about. They are shown on their own, before anything else.
+    pub fn commands(&self) -> impl Iterator<Item = &Execution> {
+        self.effects.iter().filter_map(Effect::execution)
+    }
+
+    /// A preview without what it begins with, where that is only the command that was shown.
+    pub fn beside_command<'a>(&self, preview: &'a str) -> &'a str {
+        let mut commands = self.commands();
+        let (Some(command), None) = (commands.next(), commands.next()) else { return preview };
+        let folder = command.folder.as_ref().map_or(&*self.workspace, |folder| folder.canonical());
+        let mut said = format!("{command}\n\nin {}", folder.display());
+        for (variable, value) in &command.variables {
+            said.push_str(&format!("\nwith {variable}={value}"));
+        }
+        match preview.strip_prefix(&said) {
+            Some(rest) if rest.is_empty() || rest.starts_with('\n') => {
+                rest.trim_start_matches('\n')
+            }
+            _ => preview,
         }
     }
 

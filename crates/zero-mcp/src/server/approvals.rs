@@ -5,7 +5,6 @@
 //! cannot show forms is told how the call could be allowed instead.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 
 use rmcp::model::{
@@ -119,7 +118,7 @@ fn message(question: &Question) -> String {
         question.risk.word(),
         plain(&question.reason)
     );
-    let commands: Vec<&Execution> = question.effects.iter().filter_map(command).collect();
+    let commands: Vec<&Execution> = question.commands().collect();
     // Writing to a String cannot fail.
     for command in &commands {
         let folder = command.folder.as_ref().map(|folder| folder.canonical());
@@ -131,7 +130,7 @@ fn message(question: &Question) -> String {
         }
     }
     let others: Vec<&Effect> =
-        question.effects.iter().filter(|effect| command(effect).is_none()).collect();
+        question.effects.iter().filter(|effect| effect.execution().is_none()).collect();
     if !others.is_empty() {
         text.push_str("\nIt will:\n");
     }
@@ -146,7 +145,7 @@ fn message(question: &Question) -> String {
             let _ = write!(text, "\nChange of {}:\n{}\n", plain(&diff.path), quoted(&diff.unified));
         }
         Some(Display::Markdown { text: preview }) => {
-            let preview = unsaid(preview, &commands, &question.workspace);
+            let preview = question.beside_command(preview);
             if !preview.is_empty() {
                 let _ = write!(text, "\n{}\n", quoted(preview));
             }
@@ -154,27 +153,6 @@ fn message(question: &Question) -> String {
         None => {}
     }
     text
-}
-
-fn command(effect: &Effect) -> Option<&Execution> {
-    match effect {
-        Effect::Exec(execution) => Some(execution),
-        _ => None,
-    }
-}
-
-/// A preview without what it begins with, where that is only the command that was shown.
-fn unsaid<'a>(preview: &'a str, commands: &[&Execution], workspace: &Path) -> &'a str {
-    let [command] = commands else { return preview };
-    let folder = command.folder.as_ref().map_or(workspace, |folder| folder.canonical());
-    let mut said = format!("{command}\n\nin {}", folder.display());
-    for (variable, value) in &command.variables {
-        let _ = write!(said, "\nwith {variable}={value}");
-    }
-    match preview.strip_prefix(&said) {
-        Some(rest) if rest.is_empty() || rest.starts_with('\n') => rest.trim_start_matches('\n'),
-        _ => preview,
-    }
 }
 
 /// Text of somebody else: each of its lines stands behind a bar, so that none can pass for ours.

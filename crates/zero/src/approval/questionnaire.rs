@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anstyle::Style;
-use zero_core::{CommandLine, Display, Effect, Execution};
+use zero_core::{CommandLine, Display, Execution};
 use zero_runtime::{JudgedEffect, Question, Verdict};
 
 use super::risk_style;
@@ -44,7 +44,7 @@ pub(super) fn text(stream: &Stream, question: &Question) -> String {
     let title = stream.cut(&escape_line(&question.title), 0);
     page.line(&format!("\n{}", stream.paint(STRONG, &title)));
     page.risk(question);
-    let commands: Vec<&Execution> = question.effects.iter().filter_map(command).collect();
+    let commands: Vec<&Execution> = question.commands().collect();
     for command in &commands {
         page.command(command, &question.workspace);
     }
@@ -57,7 +57,7 @@ pub(super) fn text(stream: &Stream, question: &Question) -> String {
             page.text.push_str(&stream.diff(&shortened(&diff.unified)));
         }
         Some(Display::Markdown { text }) => {
-            let text = unsaid(text, &commands, &question.workspace);
+            let text = question.beside_command(text);
             if !text.is_empty() {
                 page.line(&format!("\n{}", stream.foreign(&shortened(text))));
             }
@@ -183,14 +183,13 @@ fn rows_of(question: &Question, kind: &str) -> Vec<Row> {
     // What it would do and nobody judged apart.
     for effect in question.effects.iter().filter(|effect| effect.kind() == kind) {
         let target = effect.target();
-        let is_said = command(effect).is_some() || rows.iter().any(|row| row.target == target);
+        let is_said = effect.execution().is_some() || rows.iter().any(|row| row.target == target);
         if !is_said {
             rows.push(Row { target, verdict: Verdict::Ask, reasons: Vec::new() });
         }
     }
     if kind == "exec" {
-        let wholes: Vec<String> =
-            question.effects.iter().filter_map(command).map(ToString::to_string).collect();
+        let wholes: Vec<String> = question.commands().map(ToString::to_string).collect();
         let is_whole =
             |row: &Row| wholes.iter().any(|whole| whole.trim_end() == row.target.trim_end());
         let is_one = rows.len() == 1;
@@ -203,27 +202,6 @@ fn rows_of(question: &Question, kind: &str) -> Vec<Row> {
 /// Of what is allowed nobody needs to know why, and what is asked may have been said already.
 fn is_worth_saying(part: &JudgedEffect, question: &Question) -> bool {
     part.decision != Verdict::Allow && !question.reason.ends_with(&part.reason)
-}
-
-fn command(effect: &Effect) -> Option<&Execution> {
-    match effect {
-        Effect::Exec(execution) => Some(execution),
-        _ => None,
-    }
-}
-
-/// A preview without what it begins with, where that is only the command that was shown.
-fn unsaid<'a>(preview: &'a str, commands: &[&Execution], workspace: &Path) -> &'a str {
-    let [command] = commands else { return preview };
-    let folder = command.folder.as_ref().map_or(workspace, |folder| folder.canonical());
-    let mut said = format!("{command}\n\nin {}", folder.display());
-    for (variable, value) in &command.variables {
-        let _ = write!(said, "\nwith {variable}={value}");
-    }
-    match preview.strip_prefix(&said) {
-        Some(rest) if rest.is_empty() || rest.starts_with('\n') => rest.trim_start_matches('\n'),
-        _ => preview,
-    }
 }
 
 /// A command as one would type it: words that no shell looks at are quoted where one would.

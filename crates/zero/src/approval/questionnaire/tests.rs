@@ -1,6 +1,6 @@
 //! What a person reads, in a window of some width.
 
-use zero_core::{CallId, FileDiff, Risk, TargetPath, ToolName, Whereabouts};
+use zero_core::{CallId, Effect, FileDiff, Risk, TargetPath, ToolName, Whereabouts};
 
 use super::*;
 use crate::terminal::Terminal;
