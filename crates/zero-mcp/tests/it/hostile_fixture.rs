@@ -191,7 +191,7 @@ fn definition(mode: &str, work: &Path, mark: &Sleep) -> ServerDefinition {
     ServerDefinition {
         alias: Alias::new(alias(mode)).unwrap(),
         reach: Reach::Command(Launch {
-            command: program().display().to_string(),
+            command: program(work).display().to_string(),
             args: vec![mode.to_owned(), mark.seconds().to_owned()],
             variables: Vec::new(),
             folder: work.to_owned(),
@@ -208,8 +208,9 @@ fn definition(mode: &str, work: &Path, mark: &Sleep) -> ServerDefinition {
     }
 }
 
-/// The server: an example beside this test.
-fn program() -> PathBuf {
+/// The server: an example beside this test, copied beside the folder it works in. Servers have a
+/// `/tmp` of their own, and the build may lie in the other.
+fn program(work: &Path) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().with_file_name("examples").join("hostile_server");
     assert!(
@@ -217,7 +218,11 @@ fn program() -> PathBuf {
         "{} is missing: `cargo build -p zero-mcp --example hostile_server`",
         program.display()
     );
-    program
+    let copy = work.with_file_name("hostile_server");
+    if !copy.exists() {
+        std::fs::copy(&program, &copy).unwrap();
+    }
+    copy
 }
 
 /// The most memory this process had so far, in bytes.

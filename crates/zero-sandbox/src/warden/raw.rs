@@ -146,15 +146,17 @@ pub(crate) fn reset_signals() {
 /// To whom this process passes on that it is asked to end; to nobody when zero.
 static ASKED_INSTEAD: AtomicI32 = AtomicI32::new(0);
 
-/// Passes on to a child, from now on, that this process is asked to end. It goes on itself. With
-/// zero, nobody is told.
+/// Passes on to a child, from now on, that this process is asked to end from outside of its
+/// namespace; what asks from inside is the child's own kind, and is not listened to. It goes on
+/// itself. With zero, nobody is told.
 pub(crate) fn pass_on_term_to(pid: i32) {
-    extern "C" fn pass_on(signal: libc::c_int) {
+    extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         let pid = ASKED_INSTEAD.load(Ordering::Relaxed);
-        if pid > 0 {
-            // SAFETY: `kill` may be called from a handler, and the error number of whoever was
-            // interrupted is put back.
-            unsafe {
+        // SAFETY: the kernel hands a record of a signal that was sent by `kill`; somebody outside
+        // of the namespace has no number in it. `kill` may be called from a handler, and the error
+        // number of whoever was interrupted is put back.
+        unsafe {
+            if pid > 0 && (*info).si_pid() == 0 {
                 let errno = last_errno();
                 libc::kill(pid, signal);
                 *libc::__errno_location() = errno;
@@ -167,7 +169,7 @@ pub(crate) fn pass_on_term_to(pid: i32) {
     unsafe {
         let mut meaning: libc::sigaction = std::mem::zeroed();
         meaning.sa_sigaction = pass_on as *const () as libc::sighandler_t;
-        meaning.sa_flags = libc::SA_RESTART;
+        meaning.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
         libc::sigaction(libc::SIGTERM, &raw const meaning, std::ptr::null_mut());
     }
 }
