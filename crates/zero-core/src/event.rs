@@ -1,0 +1,405 @@
+//! What happened in a session, as it was shown: the entries of the ledger.
+//!
+//! An event is written down before anybody sees it, so what was shown can be replayed to whoever
+//! comes later, in the same order and the same words. Events are data of zero's own; each face
+//! turns them into its protocol.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Kind, RunId};
+
+/// One entry of a session's ledger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// Its place in the session's ledger: from 1, without gaps, also across resets.
+    pub seq: u64,
+    /// The run it belongs to, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// When, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// What.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum What {
+    /// The person said something, and a run begins or waits for its turn.
+    Prompt {
+        /// Their words.
+        text: String,
+        /// What came with them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
+    },
+    /// The run works on it.
+    RunStarted {
+        /// The agent.
+        agent: String,
+        /// The model, as settings call it; `direct` where there is none.
+        model: String,
+    },
+    /// The model said more.
+    Text {
+        /// What is new.
+        text: String,
+    },
+    /// The model thought more.
+    Thought {
+        /// What is new.
+        text: String,
+    },
+    /// The model wants a tool. It may still wait for a person.
+    ToolStarted {
+        /// Names the call in every event about it.
+        call: String,
+        /// The tool, as the model called it.
+        name: String,
+        /// What it will do, in one line.
+        title: String,
+        /// How to picture it.
+        kind: Kind,
+        /// Its arguments.
+        input: Value,
+        /// Places it is about.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        locations: Vec<Place>,
+    },
+    /// More is known of a call: a better title, or how far it is.
+    ToolUpdated {
+        /// The call.
+        call: String,
+        /// What it will do, in one line, where that is known better now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// How to picture it, where that is known better now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<Kind>,
+        /// Places it is about, where they are known better now.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        locations: Vec<Place>,
+        /// What it says of its progress.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        progress: Option<String>,
+    },
+    /// A call is over. Comes exactly once for each that started.
+    ToolEnded {
+        /// The call.
+        call: String,
+        /// How.
+        status: ToolStatus,
+        /// What the model is told.
+        content: Vec<ResultContent>,
+        /// What the person sees.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        display: Option<Shown>,
+        /// Places it touched.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        locations: Vec<Place>,
+    },
+    /// The plan as it is now.
+    Plan {
+        /// Its steps.
+        entries: Vec<PlanEntry>,
+    },
+    /// A person is asked whether a call may run.
+    ApprovalRequested(ApprovalRequest),
+    /// They said so, or nobody will.
+    ApprovalResolved {
+        /// The question.
+        id: String,
+        /// The answer: `allow_once`, `allow_always`, `reject_once`, `reject_always`, `expired` or
+        /// `cancelled`.
+        answer: String,
+        /// Who.
+        by: String,
+    },
+    /// A person is asked something on behalf of a tool or the loop itself.
+    QuestionAsked(PersonQuestion),
+    /// They answered, or nobody will.
+    QuestionAnswered {
+        /// The question.
+        id: String,
+        /// `accept`, `decline` or `cancel`. What they wrote is not kept.
+        action: String,
+    },
+    /// Tokens of the run so far, and how full the model's window is.
+    UsageReported {
+        /// Of this run.
+        run_usage: Usage,
+        /// Tokens that the next request would send, as far as known.
+        context_tokens: u64,
+        /// Tokens the model can take.
+        context_window: u64,
+    },
+    /// zero has something to say: a retry, a compaction, a guard.
+    Notice {
+        /// What kind, for programs: `retry`, `compaction`, `loop_guard`, `queued`, …
+        topic: String,
+        /// What, for people.
+        text: String,
+    },
+    /// The transcript was summed up; the model goes on from the summary. What was shown stays.
+    Compacted {
+        /// The summary.
+        summary: String,
+        /// Tokens before, as far as known.
+        tokens_before: u64,
+        /// Tokens after, as far as known.
+        tokens_after: u64,
+    },
+    /// A new transcript begins; the old one stays reachable by its number.
+    Reset {
+        /// Number of the transcript that ended.
+        transcript: u64,
+    },
+    /// Mode, model, label or title changed.
+    Changed {
+        /// What: `mode`, `model`, `label`, `title`.
+        field: String,
+        /// To what.
+        value: Option<String>,
+    },
+    /// The run is over. Comes exactly once for each prompt.
+    RunEnded {
+        /// How.
+        end: RunEnd,
+        /// Of this run.
+        usage: Usage,
+    },
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It gave a result.
+    Completed,
+    /// It gave an error.
+    Failed,
+    /// Policy or a person said no.
+    Denied,
+    /// It was stopped.
+    Cancelled,
+    /// zero stopped before it was known what became of it.
+    Interrupted,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum RunEnd {
+    /// The model had said what it wanted to say.
+    Completed,
+    /// The model may not write more; what it said is cut.
+    MaxTokens,
+    /// The model was asked as often as a run may ask it.
+    MaxTurns {
+        /// How often.
+        turns: u32,
+    },
+    /// The model, or its provider, declined.
+    Refused {
+        /// What they say.
+        message: String,
+    },
+    /// Somebody stopped it.
+    Aborted {
+        /// Who or what: `rpc`, `shutdown`, `loop_guard`, …
+        by: String,
+    },
+    /// It could not go on.
+    Failed {
+        /// Stable word: `auth`, `rate_limit`, `context_length`, `network`, `timeout`, `server`,
+        /// `invalid_request`, `store`, `tool_host`, `internal`.
+        kind: String,
+        /// What happened and what to do next.
+        message: String,
+    },
+    /// zero was killed; settled at the next start.
+    Interrupted,
+}
+
+/// What came with a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Attachment {
+    /// Media type.
+    pub mime: String,
+    /// The bytes, in base64.
+    pub data: String,
+    /// Name of the file it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// A place in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// Absolute path.
+    pub path: String,
+    /// Line, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+}
+
+/// What the person sees of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Shown {
+    /// Text with Markdown.
+    Markdown {
+        /// The text.
+        text: String,
+    },
+    /// A changed file.
+    Diff {
+        /// The file.
+        path: String,
+        /// Unified hunks with three lines of context, without file headers.
+        unified: String,
+        /// The text before; `None` for a new file, or where it is too long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        old_text: Option<String>,
+        /// The text after; `None` for a removed file, or where it is too long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        new_text: Option<String>,
+        /// True when the texts hold only the part that changed, or its beginning.
+        #[serde(default)]
+        partial: bool,
+    },
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanEntry {
+    /// What is to be done.
+    pub content: String,
+    /// `high`, `medium` or `low`.
+    pub priority: String,
+    /// `pending`, `in_progress` or `completed`.
+    pub status: String,
+}
+
+/// What a person is asked about a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalRequest {
+    /// Names the question.
+    pub id: String,
+    /// The call, as the model's events name it.
+    pub call: String,
+    /// The tool, canonically.
+    pub tool: String,
+    /// What it will do, in one line.
+    pub title: String,
+    /// Why it is asked.
+    pub reason: String,
+    /// `low`, `medium`, `high` or `critical`.
+    pub risk: String,
+    /// The commands it would run, as they would run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+    /// What it would touch, one line each, with the verdict on it.
+    pub effects: Vec<AskedEffect>,
+    /// The change it would make, where there is one to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Shown>,
+    /// The answers that make sense, each with what exactly it settles.
+    pub options: Vec<ApprovalOption>,
+    /// The folder it would work in.
+    pub cwd: String,
+    /// When nobody's answer counts any more, in milliseconds since 1970.
+    pub expires_ms: i64,
+}
+
+/// One thing that a call would touch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AskedEffect {
+    /// `read`, `write`, `exec`, …
+    pub kind: String,
+    /// What.
+    pub target: String,
+    /// `allow`, `ask` or `deny`.
+    pub verdict: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One answer that can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalOption {
+    /// `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+    pub id: String,
+    /// What it does, for a button or a line.
+    pub name: String,
+}
+
+/// Something a person is asked, other than whether a call may run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PersonQuestion {
+    /// Names the question.
+    pub id: String,
+    /// Who asks; the asker cannot choose it.
+    pub origin: String,
+    /// What they say.
+    pub message: String,
+    /// A JSON Schema of an object of plain fields, for a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// A page to visit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// One piece of a tool's result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ResultContent {
+    /// Words.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// Media type.
+        mime: String,
+        /// The bytes, in base64.
+        data: String,
+    },
+}
+
+/// Tokens and what they cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Tokens the model read, cached ones included.
+    pub input_tokens: u64,
+    /// Tokens the model wrote, thoughts included.
+    pub output_tokens: u64,
+    /// Of the input, read from the provider's cache.
+    #[serde(default)]
+    pub cache_read_tokens: u64,
+    /// Of the input, written to the provider's cache.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+    /// What it cost in US dollars, where the model's prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cache_read_tokens = self.cache_read_tokens.saturating_add(other.cache_read_tokens);
+        self.cache_write_tokens = self.cache_write_tokens.saturating_add(other.cache_write_tokens);
+        self.cost_usd = match (self.cost_usd, other.cost_usd) {
+            (None, None) => None,
+            (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),
+        };
+    }
+}

@@ -1,0 +1,149 @@
+//! The key of a session: `agent:<agent>:<name>`, or `acp:<uuid>`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Key of a session, in its one spelling.
+///
+/// Invariant: lower case; at most [`SessionKey::LEN_MAX`] characters; `agent:<agent>:<name>` with an
+/// agent of 1 to 64 lower-case letters, digits, `_` or `-` that starts with a letter or digit, and a
+/// name of at least one character. It may hold anything but control characters after that: it is
+/// never a file name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SessionKey(String);
+
+/// A text that is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidKey {
+    /// It is empty or too long.
+    #[error("a session key has 1 to {max} characters, this one has {0}", max = SessionKey::LEN_MAX)]
+    Length(usize),
+    /// It begins like a key and is none.
+    #[error("malformed session key \"{}\"; write `agent:<agent>:<name>`, or a name alone", .0.escape_debug())]
+    Malformed(String),
+}
+
+impl SessionKey {
+    /// Longest key, in characters.
+    pub const LEN_MAX: usize = 512;
+
+    /// The key that `written` means. A bare one is put under the default agent; `main` and `global`
+    /// are its main session.
+    pub fn resolve(written: &str, default_agent: &str) -> Result<Self, InvalidKey> {
+        let length = written.chars().count();
+        if length == 0 || length > Self::LEN_MAX {
+            return Err(InvalidKey::Length(length));
+        }
+        let malformed = || InvalidKey::Malformed(written.to_owned());
+        let folded = written.trim().to_lowercase();
+        if folded.is_empty() || folded.chars().any(char::is_control) {
+            return Err(malformed());
+        }
+        let key = match folded.strip_prefix("agent:") {
+            Some(rest) => {
+                let (agent, name) = rest.split_once(':').ok_or_else(malformed)?;
+                if !is_agent_id(agent) || name.is_empty() {
+                    return Err(malformed());
+                }
+                folded
+            }
+            None if folded == "agent" => return Err(malformed()),
+            None if folded == "global" => format!("agent:{default_agent}:main"),
+            None => format!("agent:{default_agent}:{folded}"),
+        };
+        let length = key.chars().count();
+        if length > Self::LEN_MAX {
+            return Err(InvalidKey::Length(length));
+        }
+        Ok(Self(key))
+    }
+
+    /// The agent in it.
+    pub fn agent(&self) -> &str {
+        self.parts().0
+    }
+
+    /// What follows the agent.
+    pub fn name(&self) -> &str {
+        self.parts().1
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        let rest = self.0.strip_prefix("agent:").unwrap_or(&self.0);
+        rest.split_once(':').unwrap_or((rest, ""))
+    }
+}
+
+/// Whether a text can name an agent.
+pub fn is_agent_id(text: &str) -> bool {
+    let starts_well = text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
+    starts_well && text.len() <= 64 && text.bytes().all(allowed)
+}
+
+impl TryFrom<String> for SessionKey {
+    type Error = InvalidKey;
+
+    fn try_from(text: String) -> Result<Self, InvalidKey> {
+        let key = Self::resolve(&text, "main")?;
+        if key.0 == text { Ok(key) } else { Err(InvalidKey::Malformed(text)) }
+    }
+}
+
+impl From<SessionKey> for String {
+    fn from(key: SessionKey) -> Self {
+        key.0
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &str, expected: &str) {
+        let key = SessionKey::resolve(written, "main").map(|key| key.to_string());
+        assert_eq!(key.unwrap_or_else(|error| error.to_string()), expected, "{written:?}");
+    }
+
+    #[test]
+    fn a_key_has_one_spelling() {
+        check("agent:main:main", "agent:main:main");
+        check("main", "agent:main:main");
+        check("MAIN", "agent:main:main");
+        check("global", "agent:main:main");
+        check("acp:4b7c", "agent:main:acp:4b7c");
+        check("Agent:QA:Bug-123", "agent:qa:bug-123");
+        check("agent:main:mixed case/../x", "agent:main:mixed case/../x");
+    }
+
+    #[test]
+    fn what_begins_like_a_key_must_be_one() {
+        for bad in ["agent", "agent:main", "agent::x", "agent:main:", "agent:a b:x", "a\nb", " "] {
+            let error = SessionKey::resolve(bad, "main").unwrap_err();
+            assert!(error.to_string().contains("malformed session key"), "{bad:?}: {error}");
+        }
+        check("", "a session key has 1 to 512 characters, this one has 0");
+        check(&"a".repeat(513), "a session key has 1 to 512 characters, this one has 513");
+        check(&"a".repeat(510), "a session key has 1 to 512 characters, this one has 521");
+    }
+
+    #[test]
+    fn its_parts_can_be_told() {
+        let key = SessionKey::resolve("agent:qa:acp:1", "main").unwrap();
+        assert_eq!((key.agent(), key.name()), ("qa", "acp:1"));
+    }
+}
