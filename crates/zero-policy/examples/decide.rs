@@ -86,8 +86,14 @@ fn rule(number: usize) -> Result<Rule, RuleError> {
 
 fn decide(engine: &Engine, command: &str) {
     let effects = [Effect::Exec(Execution::shell(command))];
-    let request =
-        Request { tool: "Bash", risk: Risk::High, effects: &effects, grants: &[], world: &NoWorld };
+    let request = Request {
+        tool: "Bash",
+        risk: Risk::High,
+        effects: &effects,
+        grants: &[],
+        mode: None,
+        world: &NoWorld,
+    };
     black_box(engine.decide(request));
 }
 

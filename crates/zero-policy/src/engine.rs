@@ -53,7 +53,7 @@ pub struct Engine {
 pub struct EngineConfig {
     /// The rules of all settings.
     pub rules: Vec<Rule>,
-    /// The mode of the session.
+    /// The mode of calls whose session has none of its own.
     pub mode: Mode,
     /// Canonical paths of the workspace's folders; relative paths start in the first.
     pub roots: Vec<PathBuf>,
@@ -88,6 +88,8 @@ pub struct Request<'a> {
     pub effects: &'a [Effect],
     /// What a person has allowed for the session.
     pub grants: &'a [Grant],
+    /// The mode of its session, where that is another than the engine's.
+    pub mode: Option<Mode>,
     /// The machine.
     pub world: &'a dyn World,
 }
@@ -114,7 +116,7 @@ impl Engine {
         &self.rules
     }
 
-    /// Its mode.
+    /// The mode of calls whose session has none of its own.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -207,7 +209,7 @@ impl Engine {
         // Where no effect raises it, the tool's own risk stands; a command's risk is its effects'.
         let base = if analyses.is_empty() { request.risk } else { Risk::Low };
         judged.iter_mut().for_each(|judged| case.settle(judged));
-        if self.mode == Mode::Plan {
+        if case.mode() == Mode::Plan {
             judged.iter_mut().for_each(Judged::only_look);
         }
         Judgement { judged, analyses, base }
@@ -366,6 +368,11 @@ impl<'a> Case<'a> {
             judged.rule = Some(grant.rule);
             judged.source = Some("grant".to_owned());
         }
+    }
+
+    /// How much may be done without asking, where no rule says otherwise.
+    fn mode(&self) -> Mode {
+        self.request.mode.unwrap_or(self.engine.mode)
     }
 
     /// The folder relative paths start in.

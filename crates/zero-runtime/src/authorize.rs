@@ -9,7 +9,7 @@ use zero_core::{
     Whereabouts,
 };
 
-use zero_policy::HostName;
+use zero_policy::{HostName, Mode};
 
 use crate::approver::{Answer, Approver, Question, shown};
 use crate::audit::AuditDecision;
@@ -70,14 +70,19 @@ impl ToolHost {
         let rejected = session.grants.of(Stand::Rejected);
         let granted = session.grants.of(Stand::Allowed);
         // Rules meet whatever a model writes; a judge that fails has not allowed anything.
-        let decision = guarded(|| {
-            Ok(self.policy.decide(PolicyRequest {
-                spec: asked.spec,
-                effects: &asked.effects,
-                workspace: session.workspace(),
-                grants: &granted,
-            }))
-        })?;
+        let judge = |mode: Option<Mode>| {
+            guarded(|| {
+                Ok(self.policy.decide(PolicyRequest {
+                    spec: asked.spec,
+                    effects: &asked.effects,
+                    workspace: session.workspace(),
+                    grants: &granted,
+                    mode,
+                }))
+            })
+        };
+        let mode = session.mode();
+        let decision = judge(mode)?;
         let noted = ledger.judged(&decision);
         if decision.verdict == Verdict::Deny {
             return Err(denied(&decision, Reason::Denied, denied_by_rule(&asked, &decision)));
@@ -112,7 +117,7 @@ impl ToolHost {
             );
             denied(&decision, Reason::NoApprover, message)
         };
-        let Some(approver) = &self.approver else { return Err(nobody(&self.how_to_allow)) };
+        let Some(approver) = &session.approver else { return Err(nobody(&self.how_to_allow)) };
         let can_stand = session.remembers()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
@@ -137,6 +142,15 @@ impl ToolHost {
             answer = approver.ask(&question) => answer,
         };
         if settle(session, &question, answer, &**approver, noted).allows() {
+            // The mode may have become a stricter one while the person thought.
+            let mode_now = session.mode();
+            if mode_now != mode {
+                let again = judge(mode_now)?;
+                if again.verdict == Verdict::Deny {
+                    let message = denied_by_rule(&asked, &again);
+                    return Err(denied(&again, Reason::Denied, message));
+                }
+            }
             if !may_look {
                 check()?;
             }

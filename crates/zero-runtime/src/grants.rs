@@ -1,9 +1,11 @@
 //! What a person settled for the rest of a session: what is allowed, and what is not asked again.
 //!
-//! It is kept in memory only and dies with the session. A later answer about the same thing takes
-//! the place of an earlier one, so nothing is ever both allowed and rejected.
+//! It is kept in memory, and dies with the session unless its owner keeps it: they are told what
+//! stands whenever that changes, and may bring it back. A later answer about the same thing takes the
+//! place of an earlier one, so nothing is ever both allowed and rejected.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -28,15 +30,37 @@ pub struct StandingAnswer {
 
 /// Which way something was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub enum Stand {
+    /// It is allowed.
     Allowed,
+    /// It is not, and not asked again.
     Rejected,
 }
 
+/// A standing answer as the owner of a session keeps it, and brings it back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Which way.
+    pub stand: Stand,
+    /// What it is about.
+    pub grant: Grant,
+    /// When they said so.
+    pub time: Timestamp,
+    /// Who said so.
+    pub by: String,
+}
+
+/// Hears all that stands, oldest first, whenever it changes. Must return at once, and must not ask
+/// the session anything.
+pub type StandingKeeper = Arc<dyn Fn(Vec<Standing>) + Send + Sync>;
+
 /// The standing answers of one session.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Grants {
     kept: Mutex<Kept>,
+    keeper: Option<StandingKeeper>,
+    /// Held while the keeper hears, so that what it hears last is what stands.
+    telling: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +70,17 @@ struct Kept {
 }
 
 impl Grants {
+    /// What stood before, for a keeper. Of too much, the newest is kept.
+    pub(crate) fn restored(standing: Vec<Standing>, keeper: Option<StandingKeeper>) -> Self {
+        let mut kept = Kept::default();
+        for Standing { stand, grant, time, by } in standing {
+            kept.put(stand, grant, time, by);
+        }
+        let too_many = kept.answers.len().saturating_sub(STANDING_MAX);
+        kept.answers.drain(..too_many);
+        Self { kept: Mutex::new(kept), keeper, telling: Mutex::default() }
+    }
+
     /// Whether so many more can be kept.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.kept().answers.len().saturating_add(more) <= STANDING_MAX
@@ -61,12 +96,20 @@ impl Grants {
         }
         let time = Timestamp::now();
         for grant in grants {
-            kept.answers.retain(|(_, answer)| answer.grant != *grant);
-            kept.last_id += 1;
-            let (id, grant, by) = (kept.last_id, grant.clone(), by.to_owned());
-            kept.answers.push((stand, StandingAnswer { id, grant, time, by }));
+            kept.put(stand, grant.clone(), time, by.to_owned());
         }
+        drop(kept);
+        self.tell();
         true
+    }
+
+    /// All that stands, oldest first.
+    pub(crate) fn standing(&self) -> Vec<Standing> {
+        let standing = |(stand, answer): &(Stand, StandingAnswer)| {
+            let StandingAnswer { grant, time, by, .. } = answer.clone();
+            Standing { stand: *stand, grant, time, by }
+        };
+        self.kept().answers.iter().map(standing).collect()
     }
 
     /// What was settled this way, oldest first.
@@ -84,12 +127,27 @@ impl Grants {
         let mut kept = self.kept();
         let before = kept.answers.len();
         kept.answers.retain(|(_, answer)| answer.id != id);
-        kept.answers.len() < before
+        let is_gone = kept.answers.len() < before;
+        drop(kept);
+        if is_gone {
+            self.tell();
+        }
+        is_gone
     }
 
     /// Takes all back; says how many there were.
     pub(crate) fn revoke_all(&self) -> usize {
-        std::mem::take(&mut self.kept().answers).len()
+        let revoked = std::mem::take(&mut self.kept().answers).len();
+        if revoked > 0 {
+            self.tell();
+        }
+        revoked
+    }
+
+    fn tell(&self) {
+        let Some(keeper) = &self.keeper else { return };
+        let _in_order = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        keeper(self.standing());
     }
 
     fn each<T>(&self, stand: Stand, wanted: impl Fn(&StandingAnswer) -> T) -> Vec<T> {
@@ -100,6 +158,21 @@ impl Grants {
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Settles one thing, in the place of what was settled about it before.
+    fn put(&mut self, stand: Stand, grant: Grant, time: Timestamp, by: String) {
+        self.answers.retain(|(_, answer)| answer.grant != grant);
+        self.last_id += 1;
+        self.answers.push((stand, StandingAnswer { id: self.last_id, grant, time, by }));
+    }
+}
+
+impl fmt::Debug for Grants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grants").field("kept", &self.kept).finish_non_exhaustive()
     }
 }
 
@@ -146,6 +219,52 @@ mod tests {
         grants.settle(Stand::Allowed, &[rule("b")], "person");
         check(&grants, Stand::Allowed, &[(4, "b")]);
         check(&grants, Stand::Rejected, &[]);
+    }
+
+    #[test]
+    fn whoever_keeps_them_hears_what_stands_and_can_bring_it_back() {
+        let heard: Arc<Mutex<Vec<Vec<Standing>>>> = Arc::default();
+        let keeper: StandingKeeper = {
+            let heard = Arc::clone(&heard);
+            Arc::new(move |standing| heard.lock().unwrap().push(standing))
+        };
+        let told = || heard.lock().unwrap().len();
+        let grants = Grants::restored(Vec::new(), Some(Arc::clone(&keeper)));
+        grants.settle(Stand::Allowed, &[rule("a"), rule("b")], "person");
+        grants.settle(Stand::Rejected, &[rule("b"), rule("c")], "person");
+        assert_eq!(told(), 2);
+        assert!(!grants.revoke(99));
+        assert_eq!(told(), 2, "nothing changed");
+        let kept = heard.lock().unwrap().pop().unwrap();
+        assert_eq!(kept, grants.standing());
+
+        let restored = Grants::restored(kept.clone(), Some(keeper));
+        assert_eq!(restored.standing(), kept);
+        check(&restored, Stand::Allowed, &[(1, "a")]);
+        check(&restored, Stand::Rejected, &[(2, "b"), (3, "c")]);
+        assert!(restored.revoke(2));
+        assert_eq!(heard.lock().unwrap().pop().unwrap().len(), 2);
+        assert_eq!(restored.revoke_all(), 2);
+        assert_eq!(heard.lock().unwrap().pop().unwrap(), []);
+        assert_eq!((restored.revoke_all(), told()), (0, 1));
+    }
+
+    #[test]
+    fn what_is_brought_back_is_bounded_and_never_both() {
+        let one = |number: usize, stand| Standing {
+            stand,
+            grant: rule(&number.to_string()),
+            time: Timestamp::UNIX_EPOCH,
+            by: "person".to_owned(),
+        };
+        let many = (0..STANDING_MAX + 5).map(|number| one(number, Stand::Allowed)).collect();
+        let grants = Grants::restored(many, None);
+        assert_eq!(grants.standing().len(), STANDING_MAX);
+        assert_eq!(grants.of(Stand::Allowed)[0], rule("5"), "the newest stay");
+        let both = vec![one(1, Stand::Allowed), one(1, Stand::Rejected)];
+        let grants = Grants::restored(both, None);
+        check(&grants, Stand::Allowed, &[]);
+        check(&grants, Stand::Rejected, &[(2, "1")]);
     }
 
     #[test]

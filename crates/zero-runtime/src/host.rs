@@ -16,7 +16,7 @@ use crate::observer::Observer;
 use crate::policy::{Policy, RiskPolicy};
 use crate::registry::Registry;
 use crate::services::Services;
-use crate::session::Session;
+use crate::session::{Session, SessionConfig};
 
 /// What a host is made of.
 pub struct HostConfig {
@@ -28,9 +28,10 @@ pub struct HostConfig {
     pub limits: Limits,
     /// Its judge.
     pub policy: Arc<dyn Policy>,
-    /// How to reach the person; without one, what would be asked is denied.
+    /// How to reach the person, for sessions that bring no way of their own; without one, what would
+    /// be asked is denied.
     pub approver: Option<Arc<dyn Approver>>,
-    /// Who watches its calls.
+    /// Who watches the calls of sessions that nobody else watches.
     pub observer: Option<Arc<dyn Observer>>,
     /// How a person would allow what was denied for want of an approver, for the message.
     pub how_to_allow: String,
@@ -38,6 +39,8 @@ pub struct HostConfig {
     pub commands: CommandSettings,
     /// What lies outside of this machine.
     pub internet: Internet,
+    /// Its counters; several hosts may count together.
+    pub metrics: Arc<Metrics>,
 }
 
 impl HostConfig {
@@ -53,6 +56,7 @@ impl HostConfig {
             how_to_allow: "run it where somebody can be asked".to_owned(),
             commands: CommandSettings::default(),
             internet: Internet::default(),
+            metrics: Arc::default(),
         }
     }
 }
@@ -74,7 +78,7 @@ pub struct ToolHost {
     pub(crate) admission: Admission,
     pub(crate) breakers: Breakers,
     pub(crate) audit: Audit,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     recovered: OnceLock<()>,
     swept: OnceLock<()>,
 }
@@ -92,6 +96,7 @@ impl ToolHost {
             how_to_allow,
             commands,
             internet,
+            metrics,
         } = config;
         Self {
             registry: Arc::default(),
@@ -99,7 +104,7 @@ impl ToolHost {
             admission: Admission::new(&limits),
             breakers: Breakers::new(&limits),
             audit: Audit::new(&state),
-            metrics: Metrics::default(),
+            metrics,
             recovered: OnceLock::new(),
             swept: OnceLock::new(),
             commands: Arc::new(Commands::new(commands, &state)),
@@ -189,10 +194,20 @@ impl ToolHost {
         self.swept.get_or_init(|| Session::sweep(&self.state));
     }
 
-    /// Starts a session.
+    /// Starts a session that has the host's approver, observer and mode.
     pub fn open_session(&self, id: SessionId) -> Result<Session, ToolError> {
+        self.open_session_with(id, SessionConfig::default())
+    }
+
+    /// Starts a session that brings some of them along. So one host serves many, each with its own
+    /// person.
+    pub fn open_session_with(
+        &self,
+        id: SessionId,
+        config: SessionConfig,
+    ) -> Result<Session, ToolError> {
         self.sweep();
-        Session::open(id, self)
+        Session::open(id, self, config)
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.

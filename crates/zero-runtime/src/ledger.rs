@@ -1,6 +1,7 @@
 //! The record of one call, written exactly once whatever the way out.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use crate::audit::{AuditDecision, AuditEffect, AuditRow};
 use crate::dialect::Dialect;
 use crate::host::ToolHost;
 use crate::metrics::{Sample, Status};
-use crate::observer::CallEvent;
+use crate::observer::{CallEvent, Observer};
 use crate::policy::{Decision, JudgedEffect};
 use crate::redact;
 use crate::registry::Registered;
@@ -25,6 +26,7 @@ const EFFECTS_BYTES_MAX: usize = 32 * 1024;
 /// The record of one call: collected on the way, written exactly once.
 pub(crate) struct Ledger<'a> {
     host: &'a ToolHost,
+    observer: Option<Arc<dyn Observer>>,
     call: CallId,
     pub(crate) span: tracing::Span,
     began: Instant,
@@ -48,10 +50,15 @@ impl<'a> Ledger<'a> {
             status: Status::Cancelled.word().to_owned(),
             ..AuditRow::begin(Timestamp::now(), &call.id, &host.workspace, &call.tool)
         };
-        let span =
-            tracing::info_span!("tool_call", tool = tracing::field::Empty, call_id = %call.id);
+        let span = tracing::info_span!(
+            "tool_call",
+            tool = tracing::field::Empty,
+            call_id = %call.id,
+            status = tracing::field::Empty,
+        );
         let (call, began) = (call.id.clone(), Instant::now());
-        Self { host, call, span, began, row, tool: None, settled: false }
+        let observer = session.observer.clone();
+        Self { host, observer, call, span, began, row, tool: None, settled: false }
     }
 
     pub(crate) fn resolved(&mut self, name: &ToolName) {
@@ -98,7 +105,7 @@ impl<'a> Ledger<'a> {
     }
 
     fn tell(&self, event: impl FnOnce(CallId) -> CallEvent) {
-        if let Some(observer) = &self.host.observer {
+        if let Some(observer) = &self.observer {
             observer.event(&event(self.call.clone()));
         }
     }
@@ -111,6 +118,7 @@ impl<'a> Ledger<'a> {
         // Also reached when the call's future is dropped, and then from outside its span.
         let _in_span = self.span.clone().entered();
         let status = error.map_or(Status::Ok, status_of);
+        self.span.record("status", status.word());
         let duration = self.began.elapsed();
         let row = &mut self.row;
         status.word().clone_into(&mut row.status);

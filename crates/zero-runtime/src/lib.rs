@@ -48,7 +48,7 @@ pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};
 pub use egress::{Egress, EgressConfig, Internet};
 pub use elicitation::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
-pub use grants::StandingAnswer;
+pub use grants::{Stand, Standing, StandingAnswer, StandingKeeper};
 pub use host::{HostConfig, ToolHost};
 pub use machine::Machine;
 pub use observer::{CallEvent, Observer};
@@ -59,5 +59,5 @@ pub use policy::{
 pub use registry::{Registry, RegistryChange, Shown};
 pub use rule_policy::RulePolicy;
 pub use services::{Service, ServiceRequest, Services};
-pub use session::Session;
+pub use session::{Session, SessionConfig};
 pub use tool::{About, AnyTool, Description, Tool, ToolReply, erase};

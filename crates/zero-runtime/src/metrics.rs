@@ -161,6 +161,17 @@ impl ToolStats {
         Duration::from_micros(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
+    /// Calls that took at most so long; those of a bucket that reaches beyond it are not counted.
+    pub fn within(&self, limit: Duration) -> u64 {
+        let limit = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+        let whole = |bucket: usize| {
+            let (begin, width) = bounds_of(bucket);
+            begin.saturating_add(width - 1) <= limit
+        };
+        let counted = self.buckets.0.iter().enumerate().filter(|(bucket, _)| whole(*bucket));
+        counted.map(|(_, count)| count).sum()
+    }
+
     /// The duration below which a share of the calls stayed: off by an eighth at most, and exact
     /// where all took equally long.
     pub fn quantile(&self, share: f64) -> Duration {
@@ -252,6 +263,19 @@ mod tests {
         check_quantile(&(1..=10_000).collect::<Vec<_>>(), 0.5, 5_000, 100);
         check_quantile(&(1..=10_000).collect::<Vec<_>>(), 0.95, 9_500, 100);
         check_quantile(&[u64::MAX], 0.5, u64::MAX, 0);
+    }
+
+    #[test]
+    fn calls_within_a_limit_are_counted_by_whole_buckets() {
+        let metrics = Metrics::default();
+        for micros in [3, 900, 30_000_000] {
+            let duration = Duration::from_micros(micros);
+            let (status, error_type, queue_depth) = (Status::Ok, None, 0);
+            metrics.count(&Sample { tool: "t", status, error_type, duration, queue_depth });
+        }
+        let stats = &metrics.tools()["t"];
+        let within = |micros| stats.within(Duration::from_micros(micros));
+        assert_eq!([within(2), within(3), within(1_000), within(40_000_000)], [0, 1, 2, 3]);
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl ToolHost {
                 cancel: stop.clone(),
                 caller: cancel.clone(),
                 seen: session.seen().cloned(),
-                observer: self.observer.clone(),
+                observer: session.observer.clone(),
                 permit,
                 commands,
             })

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use zero_core::{CommandLimitChange, Effect, Risk, ToolSpec};
+use zero_policy::Mode;
 use zero_sandbox::Workspace;
 
 pub use zero_policy::{Decision, Grant, JudgedEffect, Permit, Reach, Refusal, Verdict};
@@ -19,6 +20,8 @@ pub struct PolicyRequest<'a> {
     pub workspace: &'a Workspace,
     /// What a person allowed for the rest of the session.
     pub grants: &'a [Grant],
+    /// The mode of the session, where it has one of its own.
+    pub mode: Option<Mode>,
 }
 
 /// Judges calls on their effects.
@@ -79,7 +82,8 @@ pub enum DeniedFiles {
     },
 }
 
-/// Judges by risk alone: looking around inside the workspace is allowed, anything more is asked.
+/// Judges by risk alone: looking around inside the workspace is allowed, anything more is asked, and
+/// in plan mode denied. It knows too little to be freer in any other mode.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RiskPolicy;
 
@@ -87,11 +91,19 @@ impl Policy for RiskPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> Decision {
         let risk = request.spec.risk;
         let stray = request.effects.iter().find(|effect| !effect.is_contained());
+        let only_looks = request.mode == Some(Mode::Plan);
         let (verdict, reason) = match stray {
+            _ if only_looks && risk > Risk::Low => by_plan(),
             Some(effect) => (Verdict::Ask, strayed(effect)),
             None => by_risk(risk),
         };
-        let effects = request.effects.iter().map(|effect| judged(effect, risk)).collect();
+        let mut effects: Vec<JudgedEffect> =
+            request.effects.iter().map(|effect| judged(effect, risk)).collect();
+        if verdict == Verdict::Deny {
+            for effect in &mut effects {
+                (effect.decision, effect.reason) = by_plan();
+            }
+        }
         Decision {
             verdict,
             reason,
@@ -119,6 +131,10 @@ fn by_risk(risk: Risk) -> (Verdict, String) {
         Risk::Low => (Verdict::Allow, "low risk inside the workspace".to_owned()),
         risk => (Verdict::Ask, format!("its risk is {risk}")),
     }
+}
+
+fn by_plan() -> (Verdict, String) {
+    (Verdict::Deny, "plan mode changes and runs nothing".to_owned())
 }
 
 fn strayed(effect: &Effect) -> String {

@@ -36,6 +36,7 @@ impl Policy for RulePolicy {
             risk: request.spec.risk,
             effects: request.effects,
             grants: request.grants,
+            mode: request.mode,
             world: &Machine::new(&self.search_path),
         })
     }

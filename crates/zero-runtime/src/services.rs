@@ -225,6 +225,8 @@ impl Host {
             effects: &[Effect::Exec(execution.clone())],
             workspace: &self.workspace,
             grants: &[],
+            // It belongs to no session.
+            mode: None,
         });
         record.judged(&decision);
         if decision.verdict != Verdict::Deny {

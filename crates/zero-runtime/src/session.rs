@@ -1,17 +1,20 @@
 //! What a host remembers from one call to the next.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zero_core::{SessionId, ToolError};
+use zero_policy::Mode;
 use zero_sandbox::journal::sha256;
 use zero_sandbox::lease::{self, Lease};
 use zero_sandbox::{StateDir, Workspace, file_error};
 
 use crate::admission::Lane;
+use crate::approver::Approver;
 use crate::commands::{SessionCommands, SessionNetwork, TMP, Terms};
-use crate::grants::{Grants, Stand, StandingAnswer};
+use crate::grants::{Grants, Stand, Standing, StandingAnswer, StandingKeeper};
 use crate::host::ToolHost;
+use crate::observer::Observer;
 use crate::seen_files::SeenFiles;
 
 /// How long the oversized results of calls without a session are kept.
@@ -22,6 +25,21 @@ const ONE_SHOT: &str = "spill-calls";
 /// Shelf of the oversized results of sessions, one folder a session.
 const SPILL: &str = "spill";
 
+/// What a session brings along, in the place of what its host has.
+#[derive(Default)]
+pub struct SessionConfig {
+    /// How to reach its person.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// Who watches its calls.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// How much it may do without asking, where no rule says otherwise.
+    pub mode: Option<Mode>,
+    /// What its person settled earlier. It allows no more than it would if they said it now.
+    pub standing: Vec<Standing>,
+    /// Who keeps what its person settles.
+    pub keeper: Option<StandingKeeper>,
+}
+
 /// What a host remembers from one call to the next. When it ends, its jobs end, and its oversized
 /// results go.
 pub struct Session {
@@ -31,20 +49,28 @@ pub struct Session {
     /// Keeps the folder of a session's results as long as some process has that session.
     spill_lease: Option<Lease>,
     workspace: Workspace,
+    mode: Mutex<Option<Mode>>,
+    /// Its own, or the host's.
+    pub(crate) approver: Option<Arc<dyn Approver>>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) grants: Arc<Grants>,
     pub(crate) lane: Lane,
     pub(crate) commands: Arc<SessionCommands>,
 }
 
 impl Session {
-    pub(crate) fn open(id: SessionId, host: &ToolHost) -> Result<Self, ToolError> {
+    pub(crate) fn open(
+        id: SessionId,
+        host: &ToolHost,
+        config: SessionConfig,
+    ) -> Result<Self, ToolError> {
         let state = &host.state;
         let lease = Lease::take(state, SPILL, id.as_str()).map_err(|error| {
             let shown = state.child(SPILL).path().display().to_string();
             file_error::from_io("make zero's own folder", &shown, &error)
         })?;
         let name = format!("session-{id}");
-        let mut session = Self::with_spill(Some(id), lease.folder(), name, host)?;
+        let mut session = Self::with_spill(Some(id), lease.folder(), name, host, config)?;
         session.spill_lease = Some(lease);
         Ok(session)
     }
@@ -54,7 +80,7 @@ impl Session {
         let key = sha256(host.workspace.cwd().as_os_str().as_encoded_bytes());
         let spill = host.state.child(ONE_SHOT).child(&key[..16]);
         let name = format!("calls-{:016x}", fastrand::u64(..));
-        let session = Self::with_spill(None, spill, name, host)?;
+        let session = Self::with_spill(None, spill, name, host, SessionConfig::default())?;
         session.drop_old_results();
         Ok(session)
     }
@@ -64,13 +90,15 @@ impl Session {
         spill: StateDir,
         name: String,
         host: &ToolHost,
+        config: SessionConfig,
     ) -> Result<Self, ToolError> {
+        let SessionConfig { approver, observer, mode, standing, keeper } = config;
         let shown = spill.path().display().to_string();
         spill
             .create()
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = host.workspace.with_spill(spill.path())?;
-        let grants = Arc::new(Grants::default());
+        let grants = Arc::new(Grants::restored(standing, keeper));
         let network = SessionNetwork::new(Terms {
             allowed: host.commands.settings.network.clone(),
             policy: Arc::clone(&host.policy),
@@ -88,6 +116,9 @@ impl Session {
             spill,
             spill_lease: None,
             workspace,
+            mode: Mutex::new(mode),
+            approver: approver.or_else(|| host.approver.clone()),
+            observer: observer.or_else(|| host.observer.clone()),
             grants,
             lane: host.admission.lane(),
             commands: Arc::new(commands),
@@ -124,7 +155,23 @@ impl Session {
         &self.workspace
     }
 
-    /// What a person allowed for the rest of it, oldest first. It is never written to a disk.
+    /// The mode it was given; `None` where that of the settings holds.
+    pub fn mode(&self) -> Option<Mode> {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives it another mode, or that of the settings. It counts for every call that is judged from
+    /// now on, and for those that a person is asked about meanwhile.
+    pub fn set_mode(&self, mode: Option<Mode>) {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+    }
+
+    /// All that a person settled for the rest of it, either way, oldest first.
+    pub fn standing(&self) -> Vec<Standing> {
+        self.grants.standing()
+    }
+
+    /// What a person allowed for the rest of it, oldest first.
     pub fn grants(&self) -> Vec<StandingAnswer> {
         self.grants.list(Stand::Allowed)
     }

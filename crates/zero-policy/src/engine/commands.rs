@@ -115,7 +115,7 @@ impl<'a> Case<'a> {
             Nature::ReadOnly => new(Verdict::Allow, "it only looks".to_owned()),
             Nature::Files => new(Verdict::Allow, "what it touches decides".to_owned()),
             Nature::Wrapper => new(Verdict::Allow, "what it runs decides".to_owned()),
-            Nature::Program if self.engine.mode == Mode::Auto && self.stays_inside(folders) => {
+            Nature::Program if self.mode() == Mode::Auto && self.stays_inside(folders) => {
                 new(Verdict::Allow, "mode `auto` runs what the sandbox confines".to_owned())
             }
             Nature::Program => Judged {

@@ -157,7 +157,7 @@ impl<'a> Case<'a> {
         {
             return Judged::by_rule(word, target, Verdict::Allow, rule).of_access(access);
         }
-        let mode = self.engine.mode;
+        let mode = self.mode();
         let (verdict, reason) = match (access, inside) {
             (Access::Read, _) if secret.is_some() => {
                 (Verdict::Ask, format!("it holds {}", secret.unwrap_or_default()))

@@ -115,7 +115,7 @@ impl<'a> Case<'a> {
         let (files, hosts) = (rules.guards_paths(), rules.guards_hosts());
         // What git does to protected files is in its table.
         let exact = cover.is_some_and(|cover| cover.exact);
-        let protected = self.engine.mode == Mode::Auto && !exact && name != "git";
+        let protected = self.mode() == Mode::Auto && !exact && name != "git";
         let access = if ONLY_READ.contains(&name) { Access::Read } else { Access::Write };
         if !(files || hosts || protected) {
             return None;

@@ -73,7 +73,14 @@ impl World for Disk {
 
 fn decide(engine: &Engine, command: &str, grants: &[Grant], world: &Disk) -> Decision {
     let effects = [Effect::Exec(Execution::shell(command))];
-    engine.decide(Request { tool: "Bash", risk: Risk::High, effects: &effects, grants, world })
+    engine.decide(Request {
+        tool: "Bash",
+        risk: Risk::High,
+        effects: &effects,
+        grants,
+        mode: None,
+        world,
+    })
 }
 
 /// Checks the verdict on a command.
@@ -327,7 +334,8 @@ fn remote(rules: &str, name: &str, server: &str, tool: &str, definition: Definit
     let (server, tool) = (server.to_owned(), tool.to_owned());
     let effects = [Effect::Mcp { server, tool, definition }];
     let risk = Risk::High;
-    let request = Request { tool: name, risk, effects: &effects, grants: &[], world: &NoWorld };
+    let request =
+        Request { tool: name, risk, effects: &effects, grants: &[], mode: None, world: &NoWorld };
     engine(rules, Mode::Auto).decide(request).verdict.word().to_owned()
 }
 
@@ -378,6 +386,7 @@ fn a_remote_tool_that_changed_is_asked_about_whatever_allowed_it() {
             risk,
             effects: &effects,
             grants,
+            mode: None,
             world: &NoWorld,
         })
     };
@@ -421,6 +430,7 @@ fn what_is_offered_for_a_remote_tool_is_that_tool_whatever_it_calls_itself() {
             risk: Risk::High,
             effects: &[effect],
             grants,
+            mode: None,
             world: &NoWorld,
         })
     };
@@ -455,8 +465,14 @@ fn a_grant_for_a_folder_opens_nothing_beneath() {
     let disk = Disk { npm: None };
     let folder = TargetPath::new("~", "/home/me".into(), Whereabouts::Outside);
     let effects = [Effect::Read(folder)];
-    let request =
-        Request { tool: "LS", risk: Risk::Low, effects: &effects, grants: &[], world: &disk };
+    let request = Request {
+        tool: "LS",
+        risk: Risk::Low,
+        effects: &effects,
+        grants: &[],
+        mode: None,
+        world: &disk,
+    };
     let grants = engine.decide(request).grants;
     assert_eq!(grants.len(), 1);
     assert_eq!(engine.decide(Request { grants: &grants, ..request }).verdict, Verdict::Allow);

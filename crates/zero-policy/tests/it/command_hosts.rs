@@ -57,6 +57,7 @@ fn other_tools_and_plan_mode_gain_nothing() {
         risk: Risk::Medium,
         effects: &effects,
         grants: &[],
+        mode: None,
         world: &NoWorld,
     };
     assert_eq!(engine.decide(request).verdict.word(), "deny");

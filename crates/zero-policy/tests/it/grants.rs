@@ -59,7 +59,14 @@ impl World for Machine {
 fn decide(machine: &Machine, rules: &str, mode: Mode, command: &str, grants: &[Grant]) -> Decision {
     let effects = [Effect::Exec(Execution::shell(command))];
     let (tool, risk) = ("Bash", Risk::High);
-    engine(rules, mode).decide(Request { tool, risk, effects: &effects, grants, world: machine })
+    engine(rules, mode).decide(Request {
+        tool,
+        risk,
+        effects: &effects,
+        grants,
+        mode: None,
+        world: machine,
+    })
 }
 
 /// Checks what is offered for a command, one rule after the other.

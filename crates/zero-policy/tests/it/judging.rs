@@ -42,7 +42,14 @@ pub(crate) fn config_of(rules: &str, mode: Mode, owner: Owner) -> EngineConfig {
 pub(crate) fn bash(engine: &Engine, command: &str) -> Decision {
     let effects = [Effect::Exec(Execution::shell(command))];
     let (tool, risk) = ("Bash", Risk::High);
-    engine.decide(Request { tool, risk, effects: &effects, grants: &[], world: &NoWorld })
+    engine.decide(Request {
+        tool,
+        risk,
+        effects: &effects,
+        grants: &[],
+        mode: None,
+        world: &NoWorld,
+    })
 }
 
 /// Judges a call of a file tool.
@@ -57,7 +64,14 @@ pub(crate) fn file(engine: &Engine, tool: &str, path: &str) -> Decision {
         "Delete" => (Risk::Critical, vec![Effect::Delete(target)]),
         _ => (Risk::Low, vec![Effect::Read(target)]),
     };
-    engine.decide(Request { tool, risk, effects: &effects, grants: &[], world: &NoWorld })
+    engine.decide(Request {
+        tool,
+        risk,
+        effects: &effects,
+        grants: &[],
+        mode: None,
+        world: &NoWorld,
+    })
 }
 
 /// Checks the verdict on a command.

@@ -59,3 +59,8 @@ fn a_spelling_makes_nothing_milder() {
 fn a_grant_does_what_it_says_and_no_more() {
     holds("a grant does what it says and no more", 1000);
 }
+
+#[test]
+fn a_sessions_mode_counts_like_the_engines_own() {
+    holds("a session's mode counts like the engine's own", 1_000);
+}

@@ -11,3 +11,4 @@ mod fixture;
 mod outcomes;
 mod registry;
 mod safety;
+mod sessions;

@@ -230,7 +230,7 @@ impl Subject {
     /// The call as the engine takes it.
     pub(crate) fn request<'a>(&'a self, grants: &'a [Grant], world: &'a dyn World) -> Request<'a> {
         let Self { tool, risk, effects } = self;
-        Request { tool, risk: *risk, effects, grants, world }
+        Request { tool, risk: *risk, effects, grants, mode: None, world }
     }
 }
 

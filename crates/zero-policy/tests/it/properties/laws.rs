@@ -25,6 +25,7 @@ pub(crate) const LAWS: &[(&str, Law)] = &[
     ("a wrapper makes nothing milder", a_wrapper_makes_nothing_milder),
     ("a spelling makes nothing milder", a_spelling_makes_nothing_milder),
     ("a grant does what it says and no more", a_grant_does_what_it_says),
+    ("a session's mode counts like the engine's own", a_sessions_mode_counts),
 ];
 
 struct Judge {
@@ -62,9 +63,13 @@ impl Judge {
     }
 
     fn decide_with(&self, command: &str, grants: &[Grant]) -> Decision {
+        self.decide_in(None, command, grants)
+    }
+
+    fn decide_in(&self, mode: Option<Mode>, command: &str, grants: &[Grant]) -> Decision {
         let effects = [Effect::Exec(Execution::shell(command))];
-        let request =
-            Request { tool: "Bash", risk: Risk::High, effects: &effects, grants, world: &Files };
+        let (tool, risk, world) = ("Bash", Risk::High, &Files);
+        let request = Request { tool, risk, effects: &effects, grants, mode, world };
         let (explained, trees) = self.engine.explain(request);
         assert_eq!(trees.len(), 1);
         explained
@@ -242,5 +247,19 @@ fn a_grant_does_what_it_says(choices: &mut Choices<'_>) {
     assert!(after.verdict >= said_by_rules(&before), "`{other}` with {:?}", asked.grants);
     if before.grants.is_empty() {
         assert_eq!(after.verdict, before.verdict, "`{other}` with {:?}", asked.grants);
+    }
+}
+
+fn a_sessions_mode_counts(choices: &mut Choices<'_>) {
+    let judge = Judge::any(choices);
+    let (mode, command) = (material::mode(choices), material::command(choices).text);
+    let session = judge.decide_in(Some(mode), &command, &[]);
+    let own = Judge::new(judge.rules.clone(), mode);
+    assert_eq!(session, own.decide(&command), "{:?} in {mode}: `{command}`", judge.shown());
+    // Whatever a person allowed before, plan mode is a ceiling.
+    let granted = own.decide_in(Some(Mode::Ask), &command, &[]).grants;
+    if judge.decide_in(Some(Mode::Plan), &command, &[]).verdict == Verdict::Deny {
+        let planned = judge.decide_in(Some(Mode::Plan), &command, &granted);
+        assert_eq!(planned.verdict, Verdict::Deny, "`{command}` with {granted:?}");
     }
 }
