@@ -88,6 +88,13 @@ impl Media {
     }
 }
 
+/// The media type of a picture that models take in, by its first bytes.
+pub fn picture_type(bytes: &[u8]) -> Option<&'static str> {
+    let sample = bytes.get(..bytes.len().min(SAMPLE_BYTES_MAX)).unwrap_or_default();
+    let media = infer::get(sample).and_then(|found| Media::of_mime(found.mime_type()))?;
+    (media.kind == MediaKind::Image).then_some(media.mime)
+}
+
 /// A media file, encoded for the wire.
 pub(crate) struct Encoded {
     /// In base64.

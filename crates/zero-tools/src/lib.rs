@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use zero_runtime::{AnyTool, erase};
 
+pub use self::document::picture_type;
+
 pub mod bash;
 pub mod bash_kill;
 pub mod bash_output;
