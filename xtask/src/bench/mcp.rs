@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use self::conversation::{Conversation, Era};
 use super::stopwatch::{Pair, median, time_pair};
-use super::table::{Row, Table};
+use super::table::{Row, Table, mb, micros, ms};
 use super::{Bench, output_of, peak};
 
 /// From the start of `zero mcp` until its tools are listed.
@@ -244,16 +244,4 @@ fn against_none(what: &str, pair: Pair, budget: f64) -> Row {
 fn alone(what: &str, ours: String, budget: String, met: bool) -> Row {
     let none = || "–".to_owned();
     Row { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
-}
-
-fn ms(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1e3)
-}
-
-fn micros(time: Duration) -> String {
-    format!("{:.1} µs", time.as_secs_f64() * 1e6)
-}
-
-fn mb(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::same_results::{GLOB, SEARCHES};
 use super::stopwatch::{Pair, time_pair};
-use super::table::{Row, Table};
+use super::table::{Row, Table, mb, micros, ms};
 use super::{Bench, output_of, peak};
 
 /// A search may take this many times as long as ripgrep.
@@ -145,16 +145,4 @@ fn noop(bench: &Bench, table: &mut Table) -> Result<()> {
         met: growth <= GROWTH_BYTES_MAX,
     });
     Ok(())
-}
-
-fn ms(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1e3)
-}
-
-fn micros(time: Duration) -> String {
-    format!("{:.1} µs", time.as_secs_f64() * 1e6)
-}
-
-fn mb(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
 }

@@ -1,6 +1,7 @@
 //! The figures, for a terminal and for the document.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -88,6 +89,21 @@ fn between_markers(document: &str, text: &str) -> Option<String> {
     let (head, rest) = document.split_once(BEGIN)?;
     let (_, tail) = rest.split_once(END)?;
     Some(format!("{head}{BEGIN}\n{text}{END}{tail}"))
+}
+
+/// A time in milliseconds.
+pub(super) fn ms(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+/// A time in microseconds.
+pub(super) fn micros(time: Duration) -> String {
+    format!("{:.1} µs", time.as_secs_f64() * 1e6)
+}
+
+/// Bytes in megabytes.
+pub(super) fn mb(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
 #[cfg(test)]

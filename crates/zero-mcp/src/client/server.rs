@@ -27,8 +27,6 @@ use crate::definition::ServerDefinition;
 const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
 /// First rest after a failure; it doubles with each.
 const REST: Duration = Duration::from_secs(1);
-/// Longest such rest.
-const REST_MAX: Duration = Duration::from_secs(60);
 /// After this many failures in a row a server rests for long.
 const FAILURES_MAX: u32 = 5;
 /// How long that is.
@@ -437,7 +435,7 @@ impl State {
         self.last_error = Some(error);
         let rest = match self.failures {
             FAILURES_MAX.. => LONG_REST,
-            failures => (REST * 2_u32.pow(failures.saturating_sub(1))).min(REST_MAX),
+            failures => REST * 2_u32.pow(failures.saturating_sub(1)),
         };
         self.rests_until = Some(Instant::now() + rest.mul_f64(0.5 + fastrand::f64() / 2.0));
     }
