@@ -1,0 +1,228 @@
+//! A client of a gateway: one connection, over a WebSocket or a pipe.
+//!
+//! Connecting waits for the challenge, proves who connects, and checks the greeting. From then on
+//! requests are answered in any order, and events wait in a bounded queue. A reader that is slow
+//! makes the gateway wait: nothing is dropped. To connect again is the caller's business;
+//! [`Backoff`] says when, [`ClientError::retry`] whether.
+
+mod backoff;
+mod connection;
+mod error;
+mod greeting;
+mod tls;
+mod transport;
+mod url;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+pub use self::backoff::Backoff;
+pub use self::connection::{EVENTS_MAX, IN_FLIGHT_MAX};
+pub use self::error::{ClientError, Retry};
+pub use self::tls::{BadFingerprint, Fingerprint};
+pub use self::url::{BadUrl, GatewayUrl, PORT_DEFAULT};
+pub use crate::close::CloseReason;
+use crate::device::DeviceKey;
+use crate::frame::EventFrame;
+use crate::handshake::{ClientId, ClientInfo, ClientMode, HelloOk};
+use crate::method::Method;
+use crate::pipe::ClientEnd;
+use crate::queue;
+
+use self::connection::Connection;
+
+/// How long connecting may take, unless said otherwise.
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
+
+/// Where a gateway is.
+#[derive(Debug)]
+pub enum Target {
+    /// On the network.
+    Url(GatewayUrl),
+    /// In this process.
+    Pipe(ClientEnd),
+}
+
+/// What proves that a client may connect. It cannot be shown.
+#[derive(Clone, Default)]
+pub enum Credentials {
+    /// Nothing.
+    #[default]
+    None,
+    /// A token.
+    Token(String),
+    /// A password.
+    Password(String),
+}
+
+impl Credentials {
+    /// A token.
+    pub fn token(token: impl Into<String>) -> Self {
+        Self::Token(token.into())
+    }
+
+    /// A password.
+    pub fn password(password: impl Into<String>) -> Self {
+        Self::Password(password.into())
+    }
+}
+
+/// How to connect.
+#[derive(Clone)]
+pub struct ConnectOptions {
+    /// Who connects.
+    pub client: ClientInfo,
+    /// What the client can do: `tool-events`, `exec-approvals`, `zero-events`.
+    pub caps: Vec<String>,
+    /// The scopes it would like; those of its token when empty.
+    pub scopes: Vec<String>,
+    /// What proves that it may.
+    pub auth: Credentials,
+    /// The device it is on, for gateways that ask for one.
+    pub device: Option<Arc<DeviceKey>>,
+    /// The only certificate to accept.
+    pub tls_fingerprint: Option<Fingerprint>,
+    /// Whether everything may be sent in the clear to another machine.
+    pub allow_plaintext: bool,
+    /// How long all of connecting may take.
+    pub timeout: Duration,
+}
+
+impl ConnectOptions {
+    /// What is usual: no credentials, no device, [`TIMEOUT_DEFAULT`].
+    pub fn new(client: ClientInfo) -> Self {
+        Self {
+            client,
+            caps: Vec::new(),
+            scopes: Vec::new(),
+            auth: Credentials::None,
+            device: None,
+            tls_fingerprint: None,
+            allow_plaintext: false,
+            timeout: TIMEOUT_DEFAULT,
+        }
+    }
+}
+
+impl Default for ConnectOptions {
+    /// What is usual for `zero` itself, on a command line.
+    fn default() -> Self {
+        Self::new(ClientInfo {
+            id: ClientId::Cli,
+            display_name: Some("zero".to_owned()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            build_id: None,
+            platform: std::env::consts::OS.to_owned(),
+            device_family: None,
+            model_identifier: None,
+            time_zone: None,
+            mode: ClientMode::Cli,
+            instance_id: None,
+        })
+    }
+}
+
+/// A connection to a gateway. Clones share it; it ends with the last of them.
+#[derive(Clone)]
+pub struct Client {
+    connection: Arc<Connection>,
+}
+
+impl Client {
+    /// Connects.
+    pub async fn connect(
+        target: Target,
+        options: ConnectOptions,
+    ) -> Result<(Self, Events), ClientError> {
+        let deadline = options.timeout;
+        let greeting = async {
+            let (mut reader, mut writer) = transport::open(target, &options).await?;
+            let hello = greeting::greet(&mut reader, &mut writer, &options).await?;
+            Ok((reader, writer, hello))
+        };
+        let (reader, writer, hello) = timeout(deadline, greeting).await.map_err(|_| {
+            ClientError::Timeout { what: "connecting to the gateway", after: deadline }
+        })??;
+        let (connection, events) = Connection::start(reader, writer, hello);
+        let connection = Arc::new(connection);
+        let shared = connection.shared();
+        Ok((Self { connection }, Events { queue: events, shared }))
+    }
+
+    /// What the gateway said of itself.
+    pub fn hello(&self) -> &HelloOk {
+        self.connection.hello()
+    }
+
+    /// Whether the gateway can do something beyond the family's protocol.
+    pub fn has_capability(&self, name: &str) -> bool {
+        self.hello().features.capabilities.iter().any(|capability| capability == name)
+    }
+
+    /// Asks for something, and waits for the answer as long as the connection lasts. Events have to
+    /// be taken meanwhile: when their queue is full, no answer is read either.
+    pub async fn request<M: Method>(&self, params: M::Params) -> Result<M::Result, ClientError> {
+        let unfit = |what: &str, error: serde_json::Error| ClientError::Protocol {
+            what: format!(
+                "the {what} of `{}` is not as it should be: {}",
+                M::NAME,
+                shortened(&error)
+            ),
+        };
+        let params = serde_json::to_value(params).map_err(|error| unfit("question", error))?;
+        let payload = self.connection.request(M::NAME, params).await?;
+        serde_json::from_value(payload).map_err(|error| unfit("answer", error))
+    }
+
+    /// Asks for something, and waits at most so long.
+    pub async fn request_within<M: Method>(
+        &self,
+        params: M::Params,
+        limit: Duration,
+    ) -> Result<M::Result, ClientError> {
+        let answer = timeout(limit, self.request::<M>(params)).await;
+        answer.map_err(|_| ClientError::Timeout { what: M::NAME, after: limit })?
+    }
+
+    /// Ends the connection, and waits until it is over.
+    pub async fn close(&self) {
+        self.connection.close().await;
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("server", &self.hello().server).finish_non_exhaustive()
+    }
+}
+
+/// What happens at the gateway, in order. Signs of life are kept back.
+pub struct Events {
+    queue: queue::Receiver<EventFrame>,
+    shared: Arc<connection::Shared>,
+}
+
+impl Events {
+    /// The next event; `None` when the connection ended. What came before the end comes first.
+    pub async fn next(&mut self) -> Option<EventFrame> {
+        self.queue.recv().await
+    }
+
+    /// Why the connection ended, once it has.
+    pub fn end(&self) -> Option<CloseReason> {
+        self.shared.end()
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Events").field("end", &self.end()).finish_non_exhaustive()
+    }
+}
+
+/// What a reader of JSON says. It quotes what it read, which may be long.
+fn shortened(error: &serde_json::Error) -> String {
+    error.to_string().chars().take(200).flat_map(char::escape_debug).collect()
+}

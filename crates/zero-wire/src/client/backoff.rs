@@ -1,0 +1,61 @@
+//! When to try again: after a second, then twice as long each time, up to half a minute.
+
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Says how long to wait before each attempt. Up to half of the time is left to chance, so that
+/// the clients of a gateway that restarts do not all come back at once.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    next: Duration,
+}
+
+impl Backoff {
+    /// The next wait is the first.
+    pub fn new() -> Self {
+        Self { next: FIRST }
+    }
+
+    /// How long to wait now.
+    pub fn next_delay(&mut self) -> Duration {
+        let longest = self.next;
+        self.next = (longest * 2).min(LONGEST);
+        longest.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+
+    /// It worked: the next wait is the first again.
+    pub fn reset(&mut self) {
+        *self = Self::new();
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_bound_and_begin_anew() {
+        let mut backoff = Backoff::new();
+        for most in [1, 2, 4, 8, 16, 30, 30, 30] {
+            let most = Duration::from_secs(most);
+            let delay = backoff.next_delay();
+            assert!((most / 2..=most).contains(&delay), "{delay:?} of {most:?}");
+        }
+        backoff.reset();
+        assert!(backoff.next_delay() <= FIRST);
+    }
+
+    #[test]
+    fn chance_has_its_part() {
+        let delays: Vec<Duration> = (0..100).map(|_| Backoff::new().next_delay()).collect();
+        assert!(delays.iter().any(|delay| delay != &delays[0]));
+    }
+}

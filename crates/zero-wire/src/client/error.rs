@@ -1,0 +1,205 @@
+//! What can go wrong between a client and a gateway. Each message says what to do next.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::close;
+use crate::error::{ErrorCode, ErrorShape};
+
+/// Why a client got nothing. No message holds a token or a password.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ClientError {
+    /// The gateway said no.
+    #[error("the gateway refused: {}{}", shown(&error.message), refusal_hint(error))]
+    Refused {
+        /// Why.
+        error: ErrorShape,
+    },
+    /// The connection ended.
+    #[error("the gateway closed the connection ({code}{}{}); {}",
+        if reason.is_empty() { "" } else { " " }, shown(reason), close_hint(*code))]
+    Closed {
+        /// The code, as WebSocket has them.
+        code: u16,
+        /// In words.
+        reason: String,
+    },
+    /// There is no gateway to be found.
+    #[error(
+        "cannot reach a gateway at {at}: {what}; start it with `zero gateway`, or check the URL"
+    )]
+    Unreachable {
+        /// Where.
+        at: String,
+        /// What happened.
+        what: String,
+    },
+    /// It took too long.
+    #[error("{what} took longer than {} s; see whether the gateway is well, or allow more time",
+        after.as_secs_f32())]
+    Timeout {
+        /// What.
+        what: &'static str,
+        /// How long it could have taken.
+        after: Duration,
+    },
+    /// The peer does not speak the protocol.
+    #[error("{}; check that this is a gateway, and that both are up to date", shown(what))]
+    Protocol {
+        /// What it did.
+        what: String,
+    },
+    /// Everything would be sent in the clear.
+    #[error(
+        "will not send anything in the clear to `{host}`; use `wss://`, reach it through a \
+        tunnel on this machine, or allow plaintext explicitly"
+    )]
+    Plaintext {
+        /// To whom.
+        host: String,
+    },
+    /// The gateway's certificate is not accepted.
+    #[error("no safe connection: {}", shown(what))]
+    Tls {
+        /// Why, and what to do.
+        what: String,
+    },
+    /// The gateway would not take a message this long.
+    #[error("the message has {bytes} bytes and the gateway takes {bytes_max}; send less at once")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        bytes_max: usize,
+    },
+}
+
+/// Whether to connect again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// It would end the same way: somebody has to change something first.
+    Never,
+    /// After the usual wait.
+    Later,
+    /// The gateway said when.
+    After(Duration),
+}
+
+impl ClientError {
+    /// Whether to connect again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Refused { error } => match error.retry_after_ms {
+                Some(wait) => Retry::After(Duration::from_millis(wait)),
+                None if error.retryable == Some(true) || error.code == ErrorCode::Unavailable => {
+                    Retry::Later
+                }
+                None => Retry::Never,
+            },
+            Self::Closed { code: close::PROTOCOL_ERROR, .. } => Retry::Never,
+            Self::Closed { .. } | Self::Unreachable { .. } | Self::Timeout { .. } => Retry::Later,
+            Self::Protocol { .. } | Self::Plaintext { .. } => Retry::Never,
+            Self::Tls { .. } | Self::TooLong { .. } => Retry::Never,
+        }
+    }
+}
+
+/// What the peer wrote, fit for a terminal.
+fn shown(text: &str) -> String {
+    const LEN_MAX: usize = 1000;
+    let safe = |c: char| if c.is_control() { c.escape_debug().collect() } else { String::from(c) };
+    text.chars().take(LEN_MAX).map(safe).collect()
+}
+
+fn refusal_hint(error: &ErrorShape) -> &'static str {
+    let code =
+        error.details.as_ref().and_then(|details| details.get("code")).and_then(Value::as_str);
+    match code.unwrap_or_default() {
+        "AUTH_TOKEN_MISMATCH" => "; give the token that the gateway was started with",
+        "AUTH_TOKEN_MISSING" => "; give its token (`gateway.remote.token`, or a token file)",
+        "AUTH_PASSWORD_MISMATCH" => "; give the password that the gateway was started with",
+        "AUTH_PASSWORD_MISSING" => "; give its password",
+        "AUTH_RATE_LIMITED" => "; wait some minutes, then try with the right credentials",
+        "PROTOCOL_MISMATCH" => "; update the older of the two",
+        "PAIRING_REQUIRED" => "; approve this device at the gateway, then try again",
+        code if code.starts_with("DEVICE_") => {
+            "; check the clock and the device key of this machine"
+        }
+        _ => match error.code {
+            ErrorCode::Forbidden => "; use a token with that scope",
+            ErrorCode::NotPaired => "; approve this device at the gateway, then try again",
+            ErrorCode::Unavailable => "; try again in a moment",
+            _ => "",
+        },
+    }
+}
+
+fn close_hint(code: u16) -> &'static str {
+    match code {
+        close::NORMAL | close::GOING_AWAY => "connect again when it is needed",
+        close::PROTOCOL_ERROR | close::NOT_TEXT => "check that both are up to date",
+        close::POLICY => "check the credentials, and that events are read as fast as they come",
+        close::TOO_LONG => "send or ask for less at once",
+        close::RESTART => "it restarts: connect again in a moment",
+        close::TRY_LATER => "it is not ready: connect again in a moment",
+        close::SILENT => "it said nothing for too long: connect again",
+        _ => "see whether it still runs, and connect again",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(error: ClientError, retry: Retry, expected: &str) {
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.retry(), retry, "{error}");
+    }
+
+    fn refused(code: ErrorCode, details: &str) -> ErrorShape {
+        ErrorShape::new(code, "unauthorized").with_details(json!({"code": details}))
+    }
+
+    #[test]
+    fn each_says_what_to_do_next() {
+        check(
+            ClientError::Refused {
+                error: refused(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH"),
+            },
+            Retry::Never,
+            "the gateway refused: unauthorized; give the token that the gateway was started with",
+        );
+        let mut starting = refused(ErrorCode::Unavailable, "");
+        starting.retry_after_ms = Some(500);
+        check(
+            ClientError::Refused { error: starting },
+            Retry::After(Duration::from_millis(500)),
+            "the gateway refused: unauthorized; try again in a moment",
+        );
+        check(
+            ClientError::Closed { code: 1012, reason: "service restart".to_owned() },
+            Retry::Later,
+            "the gateway closed the connection (1012 service restart); it restarts: connect again \
+             in a moment",
+        );
+        check(
+            ClientError::Closed { code: 1002, reason: String::new() },
+            Retry::Never,
+            "the gateway closed the connection (1002); check that both are up to date",
+        );
+        check(
+            ClientError::Protocol { what: "\u{1b}[31mred".to_owned() },
+            Retry::Never,
+            "\\u{1b}[31mred; check that this is a gateway, and that both are up to date",
+        );
+        check(
+            ClientError::Timeout { what: "chat.send", after: Duration::from_millis(1500) },
+            Retry::Later,
+            "chat.send took longer than 1.5 s; see whether the gateway is well, or allow more time",
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! Where a gateway is: a URL without secrets.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use url::{Host, Url};
+
+/// The port of a gateway whose URL names none.
+pub const PORT_DEFAULT: u16 = 18789;
+/// Longest URL, in bytes.
+const LEN_MAX: usize = 2048;
+
+/// Where a gateway is.
+///
+/// Invariant: it holds no user, password, query or fragment, so it can be shown and logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayUrl {
+    secure: bool,
+    host: Host<String>,
+    port: u16,
+    path: String,
+}
+
+/// A text that is no URL of a gateway. It is not quoted: it may hold a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadUrl {
+    /// It is no URL.
+    #[error("this is no URL; write it like `wss://host:18789`")]
+    Malformed,
+    /// It is a URL of something else.
+    #[error("a gateway is reached by `ws://` or `wss://` (or `http://`, `https://`)")]
+    Scheme,
+    /// A user or a password stands before the host.
+    #[error(
+        "a URL must not hold credentials, it ends up in logs; remove what stands before the \
+        `@`, and give the token or password by itself"
+    )]
+    Credentials,
+    /// Something stands behind a `?` or `#`.
+    #[error(
+        "a gateway's URL has nothing behind a `?` or `#`; remove it, and give a token by itself"
+    )]
+    Query,
+}
+
+impl GatewayUrl {
+    /// Whether the connection is encrypted.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Whether the host is this machine, by its name or address.
+    pub fn is_loopback(&self) -> bool {
+        match &self.host {
+            Host::Domain(name) => name == "localhost",
+            Host::Ipv4(address) => address.is_loopback(),
+            Host::Ipv6(address) => IpAddr::V6(*address).to_canonical().is_loopback(),
+        }
+    }
+
+    pub(super) fn host(&self) -> &Host<String> {
+        &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl FromStr for GatewayUrl {
+    type Err = BadUrl;
+
+    fn from_str(text: &str) -> Result<Self, BadUrl> {
+        let text = text.trim();
+        if text.len() > LEN_MAX || text.contains(char::is_control) {
+            return Err(BadUrl::Malformed);
+        }
+        let url = Url::parse(text).map_err(|_| BadUrl::Malformed)?;
+        let secure = match url.scheme() {
+            "ws" | "http" => false,
+            "wss" | "https" => true,
+            _ => return Err(BadUrl::Scheme),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(BadUrl::Credentials);
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(BadUrl::Query);
+        }
+        let host = url.host().ok_or(BadUrl::Malformed)?.to_owned();
+        let port = url.port().or_else(|| usual_port(text, &url)).unwrap_or(PORT_DEFAULT);
+        if port == 0 {
+            return Err(BadUrl::Malformed);
+        }
+        Ok(Self { secure, host, port, path: url.path().to_owned() })
+    }
+}
+
+/// The port, where the one that is usual for the scheme was written out: [`Url`] leaves that away,
+/// but for a gateway it is not what goes without saying.
+fn usual_port(text: &str, url: &Url) -> Option<u16> {
+    let usual = url.port_or_known_default()?;
+    let (_, rest) = text.split_once("://")?;
+    let authority = rest.split(['/', '\\', '?', '#']).next()?;
+    let (_, written) = authority.rsplit_once(':')?;
+    (written.parse() == Ok(usual)).then_some(usual)
+}
+
+impl fmt::Display for GatewayUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.secure { "wss" } else { "ws" };
+        write!(f, "{scheme}://{}:{}{}", self.host, self.port, self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let said = match text.parse::<GatewayUrl>() {
+            Ok(url) => format!("{url}{}", if url.is_loopback() { " here" } else { "" }),
+            Err(error) => {
+                assert!(!error.to_string().contains("s3cret"), "{error}");
+                format!("{error:?}")
+            }
+        };
+        assert_eq!(said, expected, "{text}");
+    }
+
+    #[test]
+    fn a_url_is_read_as_it_is_meant() {
+        check("ws://localhost", "ws://localhost:18789/ here");
+        check(" ws://127.0.0.1:1234 ", "ws://127.0.0.1:1234/ here");
+        check("http://[::1]", "ws://[::1]:18789/ here");
+        check("ws://[::ffff:127.0.0.1]/", "ws://[::ffff:7f00:1]:18789/ here");
+        check("ws://127.1", "ws://127.0.0.1:18789/ here");
+        check("ws://0x7f000001", "ws://127.0.0.1:18789/ here");
+        check("https://example.com/gateway", "wss://example.com:18789/gateway");
+        check("wss://example.com:443/", "wss://example.com:443/");
+        check("ws://example.com:80", "ws://example.com:80/");
+        check("ws://[::1]:80", "ws://[::1]:80/ here");
+        check("WSS://EXAMPLE.com", "wss://example.com:18789/");
+        check("ws://localhost.evil.example", "ws://localhost.evil.example:18789/");
+        check("ws://127.0.0.1.evil.example", "ws://127.0.0.1.evil.example:18789/");
+        check("ws://0.0.0.0", "ws://0.0.0.0:18789/");
+    }
+
+    #[test]
+    fn secrets_and_nonsense_are_refused_and_not_repeated() {
+        check("ws://user:s3cret@host", "Credentials");
+        check("ws://s3cret@host", "Credentials");
+        check("ws://:s3cret@host", "Credentials");
+        check("ws://host?token=s3cret", "Query");
+        check("ws://host?", "Query");
+        check("ws://host#token=s3cret", "Query");
+        check("ftp://host", "Scheme");
+        check("host:18789", "Scheme");
+        check("s3cret", "Malformed");
+        check("ws://", "Malformed");
+        check("ws://host:0", "Malformed");
+        check("ws://host:99999", "Malformed");
+        check("ws://ho\nst", "Malformed");
+        check("", "Malformed");
+    }
+}

@@ -1,0 +1,424 @@
+//! A device: an Ed25519 key and what it signs.
+//!
+//! The signature covers who connects, as what, with which token, and the gateway's nonce, so a
+//! proof that was overheard is worth nothing on another connection or for another claim.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use sha2::{Digest as _, Sha256};
+
+use crate::handshake::{ClientId, ClientInfo, ClientMode, DeviceProof};
+
+/// How far the clock of a device may be from the gateway's, in milliseconds.
+pub const SKEW_MS_MAX: u64 = 10 * 60 * 1000;
+
+/// The key of a device. It cannot be shown.
+pub struct DeviceKey {
+    pair: Ed25519KeyPair,
+}
+
+/// A key that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("the device key is damaged; remove it, and a new one is made at the next start")]
+pub struct BadDeviceKey;
+
+impl DeviceKey {
+    /// A new key, and the bytes to keep it in: PKCS #8, a secret.
+    pub fn generate() -> Result<(Self, Vec<u8>), BadDeviceKey> {
+        let document =
+            Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| BadDeviceKey)?;
+        let key = Self::from_pkcs8(document.as_ref())?;
+        Ok((key, document.as_ref().to_vec()))
+    }
+
+    /// The key in those bytes.
+    pub fn from_pkcs8(bytes: &[u8]) -> Result<Self, BadDeviceKey> {
+        let pair = Ed25519KeyPair::from_pkcs8(bytes).map_err(|_| BadDeviceKey)?;
+        Ok(Self { pair })
+    }
+
+    /// What the device is known by: SHA-256 of its public key, in hexadecimal.
+    pub fn id(&self) -> String {
+        device_id(self.pair.public_key().as_ref())
+    }
+
+    /// Proves that this device answers that challenge.
+    pub fn proof(&self, context: &ChallengeContext<'_>) -> DeviceProof {
+        let id = self.id();
+        let text = context.signed_text(SignedForm::V3, &id, context.signed_at);
+        DeviceProof {
+            id,
+            public_key: URL_SAFE_NO_PAD.encode(self.pair.public_key()),
+            signature: URL_SAFE_NO_PAD.encode(self.pair.sign(text.as_bytes())),
+            signed_at: context.signed_at,
+            nonce: context.nonce.to_owned(),
+        }
+    }
+}
+
+/// What a device signs, besides its id.
+#[derive(Clone, Copy)]
+pub struct ChallengeContext<'a> {
+    /// Which client.
+    pub client_id: ClientId,
+    /// How it is used.
+    pub client_mode: ClientMode,
+    /// `operator`.
+    pub role: &'a str,
+    /// The scopes it would like.
+    pub scopes: &'a [String],
+    /// The time of the challenge, in milliseconds since 1970.
+    pub signed_at: i64,
+    /// The token; empty where there is none. A password is not part of it.
+    pub token: &'a str,
+    /// The nonce of the challenge.
+    pub nonce: &'a str,
+    /// The system it runs on.
+    pub platform: &'a str,
+    /// The kind of machine; empty where it is not said.
+    pub device_family: &'a str,
+}
+
+impl<'a> ChallengeContext<'a> {
+    /// The context of a client that connects: what is signed of [`ClientInfo`] is taken from it.
+    pub fn of(client: &'a ClientInfo, role: &'a str, scopes: &'a [String], token: &'a str) -> Self {
+        Self {
+            client_id: client.id,
+            client_mode: client.mode,
+            role,
+            scopes,
+            signed_at: 0,
+            token,
+            nonce: "",
+            platform: &client.platform,
+            device_family: client.device_family.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// The same for a challenge.
+    #[must_use]
+    pub fn challenged(self, nonce: &'a str, ts: i64) -> Self {
+        Self { nonce, signed_at: ts, ..self }
+    }
+
+    fn signed_text(&self, form: SignedForm, id: &str, signed_at: i64) -> String {
+        let (client, mode) = (self.client_id.word(), self.client_mode.word());
+        let Self { role, token, nonce, .. } = self;
+        let scopes = self.scopes.join(",");
+        let common = format!("{id}|{client}|{mode}|{role}|{scopes}|{signed_at}|{token}|{nonce}");
+        match form {
+            SignedForm::V2 => format!("v2|{common}"),
+            SignedForm::V3 => {
+                let platform = self.platform.trim().to_ascii_lowercase();
+                let family = self.device_family.trim().to_ascii_lowercase();
+                format!("v3|{common}|{platform}|{family}")
+            }
+        }
+    }
+
+    /// Whether a part holds what parts are joined by, so that the text could be read in two ways.
+    /// The token may: the nonce after it is the gateway's own, and nobody can guess it.
+    fn is_ambiguous(&self) -> bool {
+        let joined = [self.role, self.nonce, self.platform, self.device_family];
+        joined.iter().any(|part| part.contains('|'))
+            || self.scopes.iter().any(|scope| scope.contains(['|', ',']))
+    }
+}
+
+/// What is wrong with a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceProblem {
+    /// The public key is no Ed25519 key in base64url.
+    #[error("device public key invalid; send the 32 raw bytes in base64url")]
+    PublicKey,
+    /// The id is that of another key.
+    #[error("device id mismatch; it is the SHA-256 of the raw public key, in hexadecimal")]
+    Id,
+    /// The nonce is not the one of this connection.
+    #[error("device nonce mismatch; sign the nonce of this connection's challenge")]
+    Nonce,
+    /// It was signed too long ago, or in the future.
+    #[error("device signature expired; sign the time of this connection's challenge")]
+    Time,
+    /// Another key signed it, or another text.
+    #[error("device signature invalid; sign what is sent, in the order the protocol says")]
+    Signature,
+}
+
+impl DeviceProblem {
+    /// `details.code` of the error.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::PublicKey => "DEVICE_AUTH_PUBLIC_KEY_INVALID",
+            Self::Id => "DEVICE_AUTH_DEVICE_ID_MISMATCH",
+            Self::Nonce => "DEVICE_AUTH_NONCE_MISMATCH",
+            Self::Time => "DEVICE_AUTH_SIGNATURE_EXPIRED",
+            Self::Signature => "DEVICE_AUTH_SIGNATURE_INVALID",
+        }
+    }
+
+    /// `details.reason` of the error.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::PublicKey => "device-public-key",
+            Self::Id => "device-id-mismatch",
+            Self::Nonce => "device-nonce-mismatch",
+            Self::Time => "device-signature-stale",
+            Self::Signature => "device-signature",
+        }
+    }
+}
+
+/// Checks that a device answers that challenge. `protocol` is the one that will be spoken: only 3
+/// still takes signatures that leave out the machine.
+pub fn verify(
+    proof: &DeviceProof,
+    context: &ChallengeContext<'_>,
+    protocol: u32,
+) -> Result<(), DeviceProblem> {
+    let public_key = decode::<32>(&proof.public_key).ok_or(DeviceProblem::PublicKey)?;
+    if device_id(&public_key) != proof.id {
+        return Err(DeviceProblem::Id);
+    }
+    if context.nonce.is_empty() || proof.nonce != context.nonce {
+        return Err(DeviceProblem::Nonce);
+    }
+    if proof.signed_at.abs_diff(context.signed_at) > SKEW_MS_MAX {
+        return Err(DeviceProblem::Time);
+    }
+    let signature = decode::<64>(&proof.signature).ok_or(DeviceProblem::Signature)?;
+    if context.is_ambiguous() {
+        return Err(DeviceProblem::Signature);
+    }
+    let forms: &[SignedForm] =
+        if protocol == 3 { &[SignedForm::V3, SignedForm::V2] } else { &[SignedForm::V3] };
+    let key = UnparsedPublicKey::new(&ED25519, public_key);
+    let is_signed = |form: &SignedForm| {
+        let text = context.signed_text(*form, &proof.id, proof.signed_at);
+        key.verify(text.as_bytes(), &signature).is_ok()
+    };
+    if forms.iter().any(is_signed) { Ok(()) } else { Err(DeviceProblem::Signature) }
+}
+
+/// What is signed: `V3` names the machine too.
+#[derive(Clone, Copy)]
+enum SignedForm {
+    V2,
+    V3,
+}
+
+fn device_id(public_key: &[u8]) -> String {
+    Sha256::digest(public_key).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+    URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a client of the family sent, with its signature.
+    const RECORDED: &str = include_str!("../tests/fixtures/device.json");
+
+    struct Recorded {
+        proof: DeviceProof,
+        scopes: Vec<String>,
+        token: String,
+    }
+
+    impl Recorded {
+        fn read() -> Self {
+            let recorded: serde_json::Value = serde_json::from_str(RECORDED).unwrap();
+            let text = |name: &str| recorded[name].as_str().unwrap().to_owned();
+            let payload = text("payload");
+            let parts: Vec<&str> = payload.split('|').collect();
+            let [
+                "v3",
+                id,
+                "cli",
+                "cli",
+                "operator",
+                scopes,
+                signed_at,
+                token,
+                nonce,
+                "linux",
+                "linux",
+            ] = parts[..]
+            else {
+                panic!("{payload}");
+            };
+            assert_eq!(id, text("deviceId"));
+            Self {
+                proof: DeviceProof {
+                    id: id.to_owned(),
+                    public_key: text("publicKey"),
+                    signature: text("signature"),
+                    signed_at: signed_at.parse().unwrap(),
+                    nonce: nonce.to_owned(),
+                },
+                scopes: vec![scopes.to_owned()],
+                token: token.to_owned(),
+            }
+        }
+
+        fn context(&self) -> ChallengeContext<'_> {
+            ChallengeContext {
+                client_id: ClientId::Cli,
+                client_mode: ClientMode::Cli,
+                role: "operator",
+                scopes: &self.scopes,
+                signed_at: self.proof.signed_at,
+                token: &self.token,
+                nonce: &self.proof.nonce,
+                platform: "linux",
+                device_family: "Linux",
+            }
+        }
+    }
+
+    #[test]
+    fn a_proof_of_a_client_of_the_family_holds() {
+        let recorded = Recorded::read();
+        assert_eq!(verify(&recorded.proof, &recorded.context(), 4), Ok(()));
+        assert_eq!(verify(&recorded.proof, &recorded.context(), 3), Ok(()));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let recorded = Recorded::read();
+        let context = recorded.context();
+        let text =
+            context.signed_text(SignedForm::V3, &recorded.proof.id, recorded.proof.signed_at);
+        let public_key = decode::<32>(&recorded.proof.public_key).unwrap();
+        let signature = decode::<64>(&recorded.proof.signature).unwrap();
+        let key = UnparsedPublicKey::new(&ED25519, public_key);
+        assert!(key.verify(text.as_bytes(), &signature).is_ok());
+        for index in 0..text.len() {
+            let mut changed = text.clone().into_bytes();
+            changed[index] ^= 1;
+            assert!(key.verify(&changed, &signature).is_err(), "byte {index} of the text");
+        }
+        for bit in 0..signature.len() * 8 {
+            let mut changed = signature;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let signature = URL_SAFE_NO_PAD.encode(changed);
+            let proof = DeviceProof { signature, ..recorded.proof.clone() };
+            assert_eq!(verify(&proof, &context, 4), Err(DeviceProblem::Signature), "bit {bit}");
+        }
+        for bit in 0..public_key.len() * 8 {
+            let mut changed = public_key;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let public_key = URL_SAFE_NO_PAD.encode(changed);
+            let stolen_id =
+                DeviceProof { public_key: public_key.clone(), ..recorded.proof.clone() };
+            assert_eq!(verify(&stolen_id, &context, 4), Err(DeviceProblem::Id), "bit {bit}");
+            let own_id =
+                DeviceProof { id: device_id(&changed), public_key, ..recorded.proof.clone() };
+            assert_eq!(verify(&own_id, &context, 4), Err(DeviceProblem::Signature), "bit {bit}");
+        }
+    }
+
+    #[track_caller]
+    fn check(
+        change: impl Fn(&mut DeviceProof),
+        claim: impl Fn(&mut ChallengeContext<'_>),
+        expected: DeviceProblem,
+    ) {
+        let recorded = Recorded::read();
+        let mut proof = recorded.proof.clone();
+        change(&mut proof);
+        let mut context = recorded.context();
+        claim(&mut context);
+        for protocol in [3, 4] {
+            assert_eq!(verify(&proof, &context, protocol), Err(expected));
+        }
+    }
+
+    #[test]
+    fn another_claim_is_found() {
+        use DeviceProblem::*;
+        let same = |_: &mut DeviceProof| {};
+        check(same, |context| context.nonce = "another", Nonce);
+        check(same, |context| context.nonce = "", Nonce);
+        check(same, |context| context.token = "another", Signature);
+        check(same, |context| context.token = "", Signature);
+        check(same, |context| context.role = "node", Signature);
+        check(same, |context| context.scopes = &[], Signature);
+        check(same, |context| context.client_id = ClientId::Test, Signature);
+        check(same, |context| context.client_mode = ClientMode::Ui, Signature);
+        check(same, |context| context.platform = "macos", Signature);
+        check(same, |context| context.device_family = "", Signature);
+        check(same, |context| context.signed_at += SKEW_MS_MAX as i64 + 1, Time);
+        let unclaimed = |_: &mut ChallengeContext<'_>| {};
+        check(|proof| proof.signed_at += 1, unclaimed, Signature);
+        check(|proof| proof.signed_at = i64::MIN, unclaimed, Time);
+        check(|proof| proof.nonce = "another".to_owned(), unclaimed, Nonce);
+        check(|proof| proof.nonce.clear(), |context| context.nonce = "", Nonce);
+        check(|proof| proof.id.make_ascii_uppercase(), unclaimed, Id);
+        check(|proof| proof.public_key.push('='), unclaimed, PublicKey);
+        check(|proof| proof.public_key.truncate(10), unclaimed, PublicKey);
+        check(|proof| proof.signature.push_str("AA"), unclaimed, Signature);
+        check(|proof| proof.signature.clear(), unclaimed, Signature);
+        check(|proof| proof.signature = "+/+/".to_owned(), unclaimed, Signature);
+        let other = DeviceKey::generate().unwrap().0;
+        check(
+            move |proof| {
+                let recorded = Recorded::read();
+                proof.signature = other.proof(&recorded.context()).signature;
+            },
+            unclaimed,
+            Signature,
+        );
+    }
+
+    #[test]
+    fn a_new_key_proves_itself_and_survives_being_kept() {
+        let (key, bytes) = DeviceKey::generate().unwrap();
+        let kept = DeviceKey::from_pkcs8(&bytes).unwrap();
+        assert_eq!(key.id(), kept.id());
+        assert_eq!(key.id().len(), 64);
+        assert!(DeviceKey::from_pkcs8(&bytes[1..]).is_err());
+        let recorded = Recorded::read();
+        let context = recorded.context();
+        let proof = kept.proof(&context);
+        assert_eq!(verify(&proof, &context, 4), Ok(()));
+        assert_eq!(proof.id, key.id());
+        let spelled = ChallengeContext { platform: " LINUX ", device_family: "linux", ..context };
+        assert_eq!(verify(&proof, &spelled, 4), Ok(()), "the machine is folded");
+    }
+
+    #[test]
+    fn the_older_form_is_for_the_older_protocol() {
+        let (key, _) = DeviceKey::generate().unwrap();
+        let recorded = Recorded::read();
+        let context = recorded.context();
+        let mut proof = key.proof(&context);
+        let text = context.signed_text(SignedForm::V2, &proof.id, proof.signed_at);
+        proof.signature = URL_SAFE_NO_PAD.encode(key.pair.sign(text.as_bytes()));
+        assert_eq!(verify(&proof, &context, 3), Ok(()));
+        assert_eq!(verify(&proof, &context, 4), Err(DeviceProblem::Signature));
+    }
+
+    #[test]
+    fn a_text_that_reads_in_two_ways_is_refused() {
+        let (key, _) = DeviceKey::generate().unwrap();
+        let recorded = Recorded::read();
+        let context = recorded.context();
+        let (both, comma) = (["a|b".to_owned()], ["a,b".to_owned()]);
+        for context in [
+            ChallengeContext { role: "operator|x", ..context },
+            ChallengeContext { scopes: &both, ..context },
+            ChallengeContext { scopes: &comma, ..context },
+            ChallengeContext { platform: "linux|", ..context },
+            ChallengeContext { device_family: "|linux", ..context },
+        ] {
+            let proof = key.proof(&context);
+            assert_eq!(verify(&proof, &context, 4), Err(DeviceProblem::Signature));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The three kinds of message: request, response, event.
+
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::ErrorShape;
+use crate::params::Checker;
+
+/// Most bytes of a message before its sender is known.
+pub const UNKNOWN_SENDER_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of a message afterwards.
+pub const PAYLOAD_BYTES_MAX: usize = 25 * 1024 * 1024;
+/// Most bytes that wait for a slow reader.
+pub const BUFFERED_BYTES_MAX: usize = 50 * 1024 * 1024;
+/// Most characters of the trace of a request.
+pub const TRACEPARENT_LEN_MAX: usize = 128;
+/// Most values in one message: an array of millions would take far more memory than it has bytes.
+pub const VALUES_MAX: usize = 1 << 20;
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type")]
+pub enum Frame {
+    /// Somebody wants something.
+    #[serde(rename = "req")]
+    Request(RequestFrame),
+    /// What became of it.
+    #[serde(rename = "res")]
+    Response(ResponseFrame),
+    /// Something happened.
+    #[serde(rename = "event")]
+    Event(EventFrame),
+}
+
+/// A message that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadFrame {
+    /// It is no JSON.
+    #[error("not JSON; send one JSON object in each message")]
+    NotJson,
+    /// It holds too many values.
+    #[error("a message holds at most {VALUES_MAX} values; send less at once")]
+    TooMany,
+    /// It is JSON, and no frame.
+    #[error("invalid {kind} frame: {what}")]
+    Invalid {
+        /// `request`, `response` or `event`, as it says itself; `request` otherwise.
+        kind: &'static str,
+        /// What is wrong with it.
+        what: String,
+        /// Its id, to answer to.
+        id: Option<String>,
+    },
+}
+
+/// The frame in a message.
+pub fn parse(text: &str) -> Result<Frame, BadFrame> {
+    if has_more_values_than(text, VALUES_MAX) {
+        return Err(BadFrame::TooMany);
+    }
+    let message: Value = serde_json::from_str(text).map_err(|_| BadFrame::NotJson)?;
+    let id = message.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+    let id = id.map(str::to_owned);
+    let invalid = |kind, what: &str| BadFrame::Invalid { kind, what: what.to_owned(), id };
+    let Value::Object(mut fields) = message else {
+        return Err(invalid("request", "must be object"));
+    };
+    let Some(kind) = fields.shift_remove("type") else {
+        return Err(invalid("request", "must have required property 'type'"));
+    };
+    // Each kind by itself: to read them as one type would copy every value once more.
+    let fields = Value::Object(fields);
+    let (kind, frame) = match kind.as_str() {
+        Some("req") => ("request", read(fields, &REQUEST).map(Frame::Request)),
+        Some("res") => ("response", read(fields, &RESPONSE).map(Frame::Response)),
+        Some("event") => ("event", read(fields, &EVENT).map(Frame::Event)),
+        _ => ("request", Err("at /type: must be equal to constant".to_owned())),
+    };
+    frame.map_err(|what| invalid(kind, &what))
+}
+
+/// Whether a text holds more than `most` JSON values, told by what stands between and around them.
+fn has_more_values_than(text: &str, most: usize) -> bool {
+    let (mut values, mut in_text, mut escaped) = (1_usize, false, false);
+    for byte in text.bytes() {
+        if in_text {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_text = false,
+                _ => {}
+            }
+        } else {
+            match byte {
+                b'"' => in_text = true,
+                b',' | b'[' | b'{' => values += 1,
+                _ => {}
+            }
+        }
+        if values > most {
+            return true;
+        }
+    }
+    false
+}
+
+static REQUEST: LazyLock<Checker> = LazyLock::new(Checker::of::<RequestFrame>);
+static RESPONSE: LazyLock<Checker> = LazyLock::new(Checker::of::<ResponseFrame>);
+static EVENT: LazyLock<Checker> = LazyLock::new(Checker::of::<EventFrame>);
+
+fn read<T: DeserializeOwned>(fields: Value, checker: &Checker) -> Result<T, String> {
+    checker.check(&fields)?;
+    serde_json::from_value(fields).map_err(|_| "must be as the schema says".to_owned())
+}
+
+/// Somebody wants something.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestFrame {
+    /// What the response refers to; not empty.
+    #[schemars(length(min = 1))]
+    pub id: String,
+    /// What is wanted.
+    #[schemars(length(min = 1))]
+    pub method: String,
+    /// How.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<Value>,
+    /// The trace it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub traceparent: Option<String>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResponseFrame {
+    /// The request.
+    #[schemars(length(min = 1))]
+    pub id: String,
+    /// Whether it was done.
+    pub ok: bool,
+    /// What it gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorShape>,
+}
+
+/// Something happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EventFrame {
+    /// What.
+    #[schemars(length(min = 1))]
+    pub event: String,
+    /// More of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+    /// Counts the events of this connection, from 1. `connect.challenge` has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// Versions of what the gateway knows of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_version: Option<StateVersion>,
+}
+
+/// Versions of what the gateway knows of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StateVersion {
+    /// Of who is there.
+    pub presence: u64,
+    /// Of how it feels.
+    pub health: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::ErrorCode;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let said = match parse(text) {
+            Ok(frame) => format!("{frame:?}"),
+            Err(BadFrame::Invalid { kind, what, id }) => {
+                let id = id.unwrap_or_else(|| "invalid".to_owned());
+                format!("{id}: invalid {kind} frame: {what}")
+            }
+            Err(error) => error.to_string(),
+        };
+        assert!(said.starts_with(expected), "{text}\n  gave {said}\nwanted {expected}");
+    }
+
+    #[test]
+    fn what_is_no_frame_is_told_why() {
+        let not_json = "not JSON; send one JSON object in each message";
+        for text in ["", "hello", "{", "{\"a\":1} x", "\u{0}", "{\"type\":\"req\""] {
+            check(text, not_json);
+        }
+        check(&"[".repeat(1000), not_json);
+        check(&format!("{}{}", "[".repeat(200), "]".repeat(200)), not_json);
+        check(&format!("[{}1]", "1,".repeat(VALUES_MAX)), "a message holds at most 1048576 values");
+        check("[]", "invalid: invalid request frame: must be object");
+        check("null", "invalid: invalid request frame: must be object");
+        check("{}", "invalid: invalid request frame: must have required property 'type'");
+        check(r#"{"id":"7"}"#, "7: invalid request frame: must have required property 'type'");
+        check(
+            r#"{"type":"ask","id":"7"}"#,
+            "7: invalid request frame: at /type: must be equal to constant",
+        );
+        check(
+            r#"{"type":1}"#,
+            "invalid: invalid request frame: at /type: must be equal to constant",
+        );
+        check(
+            r#"{"type":"req","method":"health"}"#,
+            "invalid: invalid request frame: must have required property 'id'",
+        );
+        check(
+            r#"{"type":"req","id":"","method":"health"}"#,
+            "invalid: invalid request frame: at /id: must NOT have fewer than 1 characters",
+        );
+        check(
+            r#"{"type":"req","id":"1"}"#,
+            "1: invalid request frame: must have required property 'method'",
+        );
+        check(
+            r#"{"type":"req","id":"1","method":"health","token":"x"}"#,
+            "1: invalid request frame: at root: unexpected property 'token'",
+        );
+        check(
+            &format!(
+                r#"{{"type":"req","id":"1","method":"m","traceparent":"{}"}}"#,
+                "x".repeat(129)
+            ),
+            "1: invalid request frame: at /traceparent: must NOT have more than 128 characters",
+        );
+        check(
+            r#"{"type":"res","id":"1"}"#,
+            "1: invalid response frame: must have required property 'ok'",
+        );
+        check(
+            r#"{"type":"res","id":"1","ok":false,"error":{"code":1,"message":"m"}}"#,
+            "1: invalid response frame: at /error/code: must be string",
+        );
+        check(
+            r#"{"type":"event","event":"tick","seq":-1}"#,
+            "invalid: invalid event frame: at /seq: must be >= 0",
+        );
+    }
+
+    #[test]
+    fn a_text_may_hold_what_values_are_told_by() {
+        let text = ",[{".repeat(VALUES_MAX);
+        let frame = format!(r#"{{"type":"req","id":"\\\",","method":"m","params":"{text}"}}"#);
+        check(&frame, r#"Request(RequestFrame { id: "\\\",", method: "m""#);
+    }
+
+    #[test]
+    fn an_error_of_a_kind_that_is_not_known_is_kept() {
+        check(
+            r#"{"type":"res","id":"1","ok":false,"error":{"code":"TEAPOT","message":"m"}}"#,
+            r#"Response(ResponseFrame { id: "1", ok: false, payload: None, error: Some(ErrorShape { code: Other("TEAPOT")"#,
+        );
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            ".*".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(".*", inner, 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// A payload of null reads as none.
+    fn payloads() -> impl Strategy<Value = Option<Value>> {
+        prop::option::of(values().prop_filter("null is nothing", |value| !value.is_null()))
+    }
+
+    fn frames() -> impl Strategy<Value = Frame> {
+        let request = (".+", ".+", payloads(), prop::option::of(".{0,128}")).prop_map(
+            |(id, method, params, traceparent)| {
+                Frame::Request(RequestFrame { id, method, params, traceparent })
+            },
+        );
+        let codes = prop_oneof![
+            Just(ErrorCode::InvalidRequest),
+            Just(ErrorCode::Unavailable),
+            "[A-Z]{9}".prop_map(ErrorCode::Other),
+        ];
+        let errors = (codes, ".+", payloads(), any::<Option<bool>>(), any::<Option<u64>>())
+            .prop_map(|(code, message, details, retryable, retry_after_ms)| ErrorShape {
+                code,
+                message,
+                details,
+                retryable,
+                retry_after_ms,
+            });
+        let response = (".+", any::<bool>(), payloads(), prop::option::of(errors)).prop_map(
+            |(id, ok, payload, error)| Frame::Response(ResponseFrame { id, ok, payload, error }),
+        );
+        let versions =
+            any::<(u64, u64)>().prop_map(|(presence, health)| StateVersion { presence, health });
+        let event = (".+", payloads(), any::<Option<u64>>(), prop::option::of(versions)).prop_map(
+            |(event, payload, seq, state_version)| {
+                Frame::Event(EventFrame { event, payload, seq, state_version })
+            },
+        );
+        prop_oneof![request, response, event]
+    }
+
+    proptest! {
+        #[test]
+        fn a_frame_is_read_as_it_was_written(frame in frames()) {
+            let text = serde_json::to_string(&frame).unwrap();
+            prop_assert_eq!(parse(&text), Ok(frame.clone()));
+            prop_assert_eq!(serde_json::from_str::<Frame>(&text).unwrap(), frame);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".*") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn no_cut_or_changed_frame_makes_it_panic(frame in frames(), at in any::<prop::sample::Index>(), byte: u8) {
+            let mut bytes = serde_json::to_vec(&frame).unwrap();
+            let index = at.index(bytes.len());
+            let _ = parse(&String::from_utf8_lossy(&bytes[..index]));
+            bytes[index] = byte;
+            let _ = parse(&String::from_utf8_lossy(&bytes));
+        }
+
+        #[test]
+        fn no_object_makes_a_checker_panic(value in values()) {
+            for method in crate::schema::methods() {
+                let _ = (method.checker)().check(&value);
+            }
+        }
+    }
+}

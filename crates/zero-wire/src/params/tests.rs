@@ -1,0 +1,381 @@
+//! What is refused, in which words, and what is taken.
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::chat::{AgentWait, ChatAbort, ChatHistory, ChatSend, Health};
+use crate::handshake::Connect;
+use crate::method::MethodInfo;
+use crate::schema::methods;
+use crate::sessions::{
+    SessionsDelete, SessionsGet, SessionsList, SessionsPatch, SessionsPatchParams, SessionsPreview,
+    SessionsReset, SessionsResolve,
+};
+use crate::tools::{ToolsProgress, ToolsResult};
+
+#[track_caller]
+fn check<M: Method>(written: Value, expected: &str) {
+    let said = match params::<M>(Some(written.clone())) {
+        Ok(_) => "ok".to_owned(),
+        Err(error) => error.message,
+    };
+    assert_eq!(said, expected, "{written}");
+}
+
+fn connect(more: Value) -> Value {
+    let mut connect = json!({
+        "minProtocol": 4, "maxProtocol": 4,
+        "client": {"id": "cli", "version": "1", "platform": "linux", "mode": "cli"},
+    });
+    for (name, value) in more.as_object().unwrap() {
+        connect[name] = value.clone();
+    }
+    connect
+}
+
+#[test]
+fn what_is_wrong_is_said_in_the_words_of_the_family() {
+    check::<ChatSend>(
+        json!({"sessionKey": "main", "idempotencyKey": "1"}),
+        "invalid chat.send params: must have required property 'message'",
+    );
+    check::<ChatSend>(
+        json!({"sessionKey": "main", "message": "x", "idempotencyKey": "1", "zzz": 1}),
+        "invalid chat.send params: at root: unexpected property 'zzz'",
+    );
+    check::<ChatSend>(
+        json!({"sessionKey": "main", "zzz": 1, "idempotencyKey": "1"}),
+        "invalid chat.send params: must have required property 'message'; \
+         at root: unexpected property 'zzz'",
+    );
+    check::<ChatSend>(
+        json!({"sessionKey": 1, "message": "x", "idempotencyKey": ""}),
+        "invalid chat.send params: at /sessionKey: must be string; \
+         at /idempotencyKey: must NOT have fewer than 1 characters",
+    );
+    check::<ChatSend>(
+        json!({"sessionKey": "a".repeat(513), "message": "x", "idempotencyKey": "1"}),
+        "invalid chat.send params: at /sessionKey: must NOT have more than 512 characters",
+    );
+    check::<ChatSend>(json!([]), "invalid chat.send params: must be object");
+    check::<ChatSend>(
+        json!({"sessionKey": "é".repeat(512), "message": "", "idempotencyKey": "1"}),
+        "ok",
+    );
+    check::<ChatSend>(
+        json!({"sessionKey": "s", "message": "", "idempotencyKey": "1", "queueMode": "later"}),
+        "invalid chat.send params: at /queueMode: must be equal to one of the allowed values",
+    );
+    check::<ChatSend>(
+        json!({"sessionKey": "s", "message": "", "idempotencyKey": "1",
+               "attachments": [{"type": "image", "sizeBytes": 3}, {"mimeType": 4}]}),
+        "invalid chat.send params: at /attachments/1/mimeType: must be string",
+    );
+    check::<ChatHistory>(
+        json!({"sessionKey": "s", "limit": 1001}),
+        "invalid chat.history params: at /limit: must be <= 1000",
+    );
+    check::<ChatHistory>(
+        json!({"sessionKey": "s", "limit": -1}),
+        "invalid chat.history params: at /limit: must be >= 1",
+    );
+    check::<AgentWait>(
+        json!({"runId": "r", "timeoutMs": 1.5}),
+        "invalid agent.wait params: at /timeoutMs: must be integer",
+    );
+    check::<SessionsPreview>(
+        json!({"keys": []}),
+        "invalid sessions.preview params: at /keys: must NOT have fewer than 1 items",
+    );
+    check::<SessionsReset>(
+        json!({"key": "k", "reason": "why"}),
+        "invalid sessions.reset params: at /reason: must be equal to one of the allowed values",
+    );
+    check::<SessionsReset>(
+        json!({"key": "k", "reason": 7}),
+        "invalid sessions.reset params: at /reason: must be string",
+    );
+    check::<ToolsResult>(
+        json!({"sessionId": "s", "toolCallId": "c", "isError": false,
+               "content": [{"type": "text", "text": "x", "more": 1}]}),
+        "invalid tools/result params: at /content/0: must match exactly one schema in oneOf",
+    );
+    check::<ToolsProgress>(
+        json!({"sessionId": "", "toolCallId": "c"}),
+        "invalid tools/progress params: at /sessionId: must NOT have fewer than 1 characters",
+    );
+}
+
+#[test]
+fn what_is_nested_is_named_by_its_place() {
+    check::<Connect>(
+        connect(json!({"x": 1})),
+        "invalid connect params: at root: unexpected property 'x'",
+    );
+    check::<Connect>(
+        connect(json!({"client": {"id": "zero", "version": "1", "platform": "l", "mode": "cli"}})),
+        "invalid connect params: at /client/id: must be equal to one of the allowed values",
+    );
+    check::<Connect>(
+        connect(json!({"client": {"id": "cli", "version": "", "mode": "cli", "os": 1}})),
+        "invalid connect params: at /client: must have required property 'platform'; \
+         at /client: unexpected property 'os'; \
+         at /client/version: must NOT have fewer than 1 characters",
+    );
+    check::<Connect>(
+        connect(json!({"permissions": {"a/b": 1}})),
+        "invalid connect params: at /permissions/a~1b: must be boolean",
+    );
+    check::<Connect>(
+        connect(json!({"maxProtocol": 4_294_967_296_u64})),
+        "invalid connect params: at /maxProtocol: must be <= 4294967295",
+    );
+}
+
+#[test]
+fn a_refusal_never_quotes_what_was_sent() {
+    for auth in [json!("s3cret"), json!({"token": ["s3cret"]}), json!({"token": {"s3cret": 1}})] {
+        let error = params::<Connect>(Some(connect(json!({"auth": auth})))).unwrap_err();
+        assert!(!error.message.contains("s3cret"), "{}", error.message);
+    }
+}
+
+#[test]
+fn a_refusal_is_short_whatever_was_sent() {
+    let names = (0..10_000).map(|n| (format!("\u{1b}[2J{n}{}", "x".repeat(1000)), json!(1)));
+    let error = params::<Health>(Some(Value::Object(names.collect()))).unwrap_err();
+    assert!(error.message.len() < 2000, "{}", error.message.len());
+    assert!(!error.message.contains('\u{1b}'));
+    let keys = vec![json!(1); 100_000];
+    let error = params::<SessionsPreview>(Some(json!({"keys": keys}))).unwrap_err();
+    assert_eq!(error.message.matches("must be string").count(), PROBLEMS_MAX);
+}
+
+#[test]
+fn absent_parameters_are_empty_ones() {
+    assert!(params::<Health>(None).is_ok());
+    assert!(params::<SessionsList>(Some(Value::Null)).is_ok());
+    let error = params::<ChatAbort>(None).unwrap_err();
+    assert_eq!(
+        error.message,
+        "invalid chat.abort params: must have required property 'sessionKey'"
+    );
+}
+
+#[test]
+fn every_field_of_the_family_is_taken() {
+    check::<Connect>(
+        json!({
+            "minProtocol": 4, "maxProtocol": 4,
+            "client": {"id": "cli", "displayName": "ACP", "version": "acp", "buildId": "b",
+                "platform": "linux", "deviceFamily": "Linux", "modelIdentifier": "m",
+                "timeZone": "Europe/Berlin", "mode": "cli", "instanceId": "i"},
+            "caps": ["exec-approvals", "tool-events"], "commands": ["c"], "computerUse": {},
+            "workerRuns": {"bundleHash": "0"}, "permissions": {"a": true}, "pathEnv": "/bin",
+            "role": "operator", "scopes": ["operator.admin"],
+            "device": {"id": "d", "publicKey": "p", "signature": "s", "signedAt": 1, "nonce": "n"},
+            "auth": {"token": "t", "bootstrapToken": "b", "deviceToken": "d", "password": "p",
+                "approvalRuntimeToken": "a", "agentRuntimeIdentityToken": "i"},
+            "locale": "de", "userAgent": "u",
+        }),
+        "ok",
+    );
+    check::<ChatSend>(
+        json!({
+            "sessionKey": "s", "agentId": "main", "sessionId": "i", "message": "m",
+            "intent": {"kind": "session-goal-start", "version": 1, "issuedAtMs": 0},
+            "thinking": "high", "fastMode": "auto", "fastAutoOnSeconds": 1, "queueMode": "steer",
+            "deliver": false, "originatingChannel": "c", "originatingTo": "t",
+            "originatingAccountId": "a", "originatingThreadId": "t", "replyToId": "r",
+            "attachments": [{"type": "image", "mimeType": "image/png", "content": "AA==",
+                "fileName": "f", "sizeBytes": 1, "durationMs": 1.5, "width": 1, "height": 1}],
+            "toolBindings": {"a": {}}, "timeoutMs": 0,
+            "systemInputProvenance": {"kind": "external_user"}, "systemProvenanceReceipt": "r",
+            "suppressCommandInterpretation": true, "expectedLeafEntryId": null,
+            "expectedSessionRoutingContract": "c", "expectedPermissionMode": "guarded",
+            "expectedToolOverrides": null, "idempotencyKey": "k",
+        }),
+        "ok",
+    );
+    check::<ChatAbort>(
+        json!({"sessionKey": "s", "agentId": "a", "runId": "r", "preserveSideRuns": true}),
+        "ok",
+    );
+    check::<ChatHistory>(
+        json!({"sessionKey": "s", "agentId": "a", "cursor": "", "limit": 1000, "offset": 0,
+               "pendingBefore": 1, "inputRunIds": ["r"], "messageId": "m", "sessionId": "s",
+               "maxChars": 500_000}),
+        "ok",
+    );
+    check::<SessionsList>(
+        json!({"limit": 1, "offset": 0, "activeMinutes": 1, "requireLastInteraction": true,
+               "sortBy": "lastInteractionAt", "includeGlobal": true, "includeUnknown": true,
+               "configuredAgentsOnly": true, "includeDerivedTitles": true,
+               "includeLastMessage": true, "label": "l", "boardFace": "chat", "creatorId": "c",
+               "ownerId": "o", "ownerFirst": true, "involvingMe": true,
+               "involvingProfileId": "p", "includePeople": true, "spawnedBy": "s",
+               "agentId": "a", "search": "", "archived": "all"}),
+        "ok",
+    );
+    check::<SessionsResolve>(
+        json!({"key": "k", "sessionId": "i", "label": "l", "shortId": "s", "slugHint": "h",
+               "agentId": "a", "spawnedBy": "s", "includeGlobal": true, "includeUnknown": true,
+               "allowMissing": true}),
+        "ok",
+    );
+    check::<SessionsGet>(json!({"key": "k", "limit": 1_000_000}), "ok");
+    check::<SessionsReset>(json!({"key": "k", "agentId": "a", "reason": "new"}), "ok");
+    check::<SessionsDelete>(
+        json!({"key": "k", "agentId": "a", "deleteTranscript": true, "expectedSessionId": "i",
+               "expectedLifecycleRevision": "r", "expectedSessionUpdatedAt": 1.5,
+               "emitLifecycleHooks": true, "archivedOnly": true}),
+        "ok",
+    );
+}
+
+#[test]
+fn a_patch_tells_null_from_nothing_and_who_may_do_it() {
+    let check = |written: Value, expected: &str| {
+        let patch = params::<SessionsPatch>(Some(written)).unwrap();
+        assert_eq!(patch.scope().word(), expected, "{patch:?}");
+        patch
+    };
+    let patch = check(json!({"key": "k", "label": null}), "operator.write");
+    assert_eq!((patch.label, patch.model), (Some(None), None));
+    let fields =
+        json!({"key": "k", "label": "l", "model": "m", "thinkingLevel": null, "fastMode": "auto"});
+    check(fields, "operator.write");
+    let known = SessionsPatch::checker().schema()["properties"].as_object().unwrap().clone();
+    let own = ["key", "agentId", "label", "model", "thinkingLevel", "fastMode"];
+    let rest: Vec<&String> = known.keys().filter(|name| !own.contains(&name.as_str())).collect();
+    assert_eq!(rest.len(), 33);
+    for name in rest {
+        check(json!({"key": "k", name.as_str(): null}), "operator.admin");
+    }
+    let nothing = SessionsPatchParams { key: "k".to_owned(), ..Default::default() };
+    assert_eq!(serde_json::to_value(nothing).unwrap(), json!({"key": "k"}));
+}
+
+/// The words of JSON Schema that are obeyed here, and those that only describe.
+const OBEYED: [&str; 15] = [
+    "type",
+    "const",
+    "enum",
+    "oneOf",
+    "anyOf",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "items",
+    "minItems",
+    "maxItems",
+    "required",
+    "properties",
+    "additionalProperties",
+];
+const DESCRIPTIVE: [&str; 5] = ["$schema", "title", "description", "default", "format"];
+
+fn collect_words(schema: &Value, words: &mut Vec<String>) {
+    let Some(object) = schema.as_object() else { return };
+    for (word, value) in object {
+        words.push(word.clone());
+        match (word.as_str(), value) {
+            ("properties", Value::Object(fields)) => {
+                fields.values().for_each(|field| collect_words(field, words));
+            }
+            ("oneOf" | "anyOf", Value::Array(all)) => {
+                all.iter().for_each(|one| collect_words(one, words));
+            }
+            ("items" | "additionalProperties", one) => collect_words(one, words),
+            ("format", Value::String(format)) => assert!(
+                ["uint16", "uint32", "uint64", "int64", "double"].contains(&format.as_str()),
+                "{format}"
+            ),
+            _ => {}
+        }
+    }
+}
+
+/// The checker of a method, and another one of its schema.
+fn both() -> Vec<(&'static str, &'static Checker, jsonschema::Validator)> {
+    let pair = |method: &MethodInfo| {
+        let checker = (method.checker)();
+        let other = jsonschema::draft202012::new(checker.schema()).unwrap();
+        (method.name, checker, other)
+    };
+    methods().map(pair).collect()
+}
+
+static BOTH: LazyLock<Vec<(&'static str, &'static Checker, jsonschema::Validator)>> =
+    LazyLock::new(both);
+
+fn field_values() -> impl Strategy<Value = Value> {
+    let plain = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-2_i64..3000).prop_map(Value::from),
+        Just(json!(1.5)),
+        Just(json!("")),
+        Just(json!("text")),
+        Just(json!("x".repeat(513))),
+        prop::sample::select(vec!["cli", "allow-once", "steer", "new", "read", "completed"])
+            .prop_map(Value::from),
+    ];
+    plain.prop_recursive(3, 16, 4, |inner| {
+        let names = prop::sample::select(vec![
+            "type", "text", "id", "version", "platform", "mode", "token", "name", "path", "data",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map(names.prop_map(str::to_owned), inner, 0..5)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_checker_means_what_the_schema_says(
+        method in any::<prop::sample::Index>(),
+        picks in prop::collection::vec((any::<prop::sample::Index>(), field_values()), 0..6),
+        starts_complete: bool,
+        stranger in prop::option::of(field_values()),
+    ) {
+        let (name, checker, other) = &BOTH[method.index(BOTH.len())];
+        let known = checker.schema()["properties"].as_object().unwrap();
+        let mut fields = Map::new();
+        let required = checker.schema().get("required").and_then(Value::as_array);
+        for name in required.into_iter().flatten().filter(|_| starts_complete) {
+            let is_list = known[name.as_str().unwrap()]["type"] == "array";
+            let filler = if is_list { json!([]) } else { json!("text") };
+            fields.insert(name.as_str().unwrap().to_owned(), filler);
+        }
+        for (pick, value) in picks {
+            let names: Vec<&String> = known.keys().collect();
+            fields.insert(names[pick.index(names.len())].clone(), value);
+        }
+        fields.extend(stranger.map(|value| ("zzz".to_owned(), value)));
+        let value = Value::Object(fields);
+        let said = checker.check(&value);
+        prop_assert_eq!(said.is_ok(), other.is_valid(&value), "{}: {} {:?}", name, value, said);
+    }
+}
+
+#[test]
+fn every_word_of_every_schema_is_known_here() {
+    for method in methods() {
+        let mut words = Vec::new();
+        collect_words((method.checker)().schema(), &mut words);
+        for word in words {
+            assert!(
+                OBEYED.contains(&word.as_str()) || DESCRIPTIVE.contains(&word.as_str()),
+                "{}: {word}",
+                method.name
+            );
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A connection within the process: whole text frames both ways, bounded, with a close.
+//!
+//! The embedded gateway speaks the same protocol as one over the network, on these instead of a
+//! WebSocket. Whoever closes says why; what was sent before that still arrives.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::close::CloseReason;
+use crate::frame::{BUFFERED_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use crate::queue::{self, NotSent};
+
+/// Most frames that wait in one direction.
+pub const FRAMES_MAX: usize = 1024;
+
+/// A connection: the client's end and the gateway's.
+pub fn pipe() -> (ClientEnd, ServerEnd) {
+    let closing = Arc::new(Closing { reason: OnceLock::new(), closed: CancellationToken::new() });
+    let (to_server, at_server) = queue::queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
+    let (to_client, at_client) = queue::queue(FRAMES_MAX, BUFFERED_BYTES_MAX);
+    let end = |frames_out, frames_in| {
+        let sender = PipeSender { frames: frames_out, closing: closing.clone() };
+        (sender, PipeReceiver { frames: frames_in, closing: closing.clone() })
+    };
+    let (sender, receiver) = end(to_server, at_client);
+    let client = ClientEnd { sender, receiver };
+    let (sender, receiver) = end(to_client, at_server);
+    (client, ServerEnd { sender, receiver })
+}
+
+/// The end that a client speaks on.
+#[derive(Debug)]
+pub struct ClientEnd {
+    sender: PipeSender,
+    receiver: PipeReceiver,
+}
+
+impl ClientEnd {
+    /// Both directions.
+    pub fn split(self) -> (PipeSender, PipeReceiver) {
+        (self.sender, self.receiver)
+    }
+}
+
+/// The end that a gateway speaks on.
+#[derive(Debug)]
+pub struct ServerEnd {
+    sender: PipeSender,
+    receiver: PipeReceiver,
+}
+
+impl ServerEnd {
+    /// Both directions.
+    pub fn split(self) -> (PipeSender, PipeReceiver) {
+        (self.sender, self.receiver)
+    }
+}
+
+/// Sends frames to the other end. When the last sender of an end is gone, the other end finds the
+/// connection lost.
+#[derive(Clone)]
+pub struct PipeSender {
+    frames: queue::Sender<String>,
+    closing: Arc<Closing>,
+}
+
+/// Why a frame was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PipeError {
+    /// The connection is over.
+    #[error("the connection is closed ({0}); connect again")]
+    Closed(CloseReason),
+    /// The other end is slow.
+    #[error("the other end has not read what waits for it; try again later")]
+    Full,
+    /// The frame is longer than any may be.
+    #[error("a message has at most {PAYLOAD_BYTES_MAX} bytes, this one has {0}; send less at once")]
+    TooLong(usize),
+}
+
+impl PipeSender {
+    /// Sends a frame, and waits for room where there is none.
+    pub async fn send(&self, frame: String) -> Result<(), PipeError> {
+        self.check(&frame)?;
+        let length = frame.len();
+        let sent = tokio::select! {
+            biased;
+            () = self.closing.closed.cancelled() => false,
+            sent = self.frames.send(frame, length) => sent,
+        };
+        if sent { Ok(()) } else { Err(PipeError::Closed(self.closing.reason())) }
+    }
+
+    /// Sends a frame if there is room.
+    pub fn try_send(&self, frame: String) -> Result<(), PipeError> {
+        self.check(&frame)?;
+        let length = frame.len();
+        self.frames.try_send(frame, length).map_err(|not_sent| match not_sent {
+            NotSent::Full => PipeError::Full,
+            NotSent::Closed => PipeError::Closed(self.closing.reason()),
+        })
+    }
+
+    fn check(&self, frame: &str) -> Result<(), PipeError> {
+        if self.closing.closed.is_cancelled() {
+            return Err(PipeError::Closed(self.closing.reason()));
+        }
+        if frame.len() > PAYLOAD_BYTES_MAX {
+            return Err(PipeError::TooLong(frame.len()));
+        }
+        Ok(())
+    }
+
+    /// Ends the connection in both directions. Only the first close counts.
+    pub fn close(&self, reason: CloseReason) {
+        self.closing.close(reason);
+    }
+
+    /// Waits until somebody closes.
+    pub async fn closed(&self) -> CloseReason {
+        self.closing.closed.cancelled().await;
+        self.closing.reason()
+    }
+}
+
+impl std::fmt::Debug for PipeSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PipeSender")
+    }
+}
+
+/// Receives frames of the other end. When it is gone, the connection is closed.
+pub struct PipeReceiver {
+    frames: queue::Receiver<String>,
+    closing: Arc<Closing>,
+}
+
+impl PipeReceiver {
+    /// The next frame, or why there is none: what was sent before a close comes first.
+    pub async fn recv(&mut self) -> Result<String, CloseReason> {
+        tokio::select! {
+            biased;
+            frame = self.frames.recv() => match frame {
+                Some(frame) => Ok(frame),
+                None => {
+                    self.closing.close(CloseReason::lost());
+                    Err(self.closing.reason())
+                }
+            },
+            () = self.closing.closed.cancelled() => {
+                // A frame may have come between the two looks.
+                self.frames.try_recv().map_err(|_| self.closing.reason())
+            }
+        }
+    }
+}
+
+impl Drop for PipeReceiver {
+    fn drop(&mut self) {
+        self.closing.close(CloseReason::lost());
+    }
+}
+
+impl std::fmt::Debug for PipeReceiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PipeReceiver")
+    }
+}
+
+struct Closing {
+    reason: OnceLock<CloseReason>,
+    closed: CancellationToken,
+}
+
+impl Closing {
+    fn close(&self, reason: CloseReason) {
+        let _ = self.reason.set(reason);
+        self.closed.cancel();
+    }
+
+    fn reason(&self) -> CloseReason {
+        self.reason.get().cloned().unwrap_or_else(CloseReason::lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::close;
+
+    #[tokio::test]
+    async fn frames_arrive_in_order_both_ways() {
+        let (client, server) = pipe();
+        let ((to_server, mut at_client), (to_client, mut at_server)) =
+            (client.split(), server.split());
+        for text in ["a", "b", "c"] {
+            to_server.send(text.to_owned()).await.unwrap();
+        }
+        to_client.send("d".to_owned()).await.unwrap();
+        for text in ["a", "b", "c"] {
+            assert_eq!(at_server.recv().await.unwrap(), text);
+        }
+        assert_eq!(at_client.recv().await.unwrap(), "d");
+    }
+
+    #[tokio::test]
+    async fn what_was_sent_before_a_close_arrives_and_nothing_after() {
+        let (client, server) = pipe();
+        let ((to_server, mut at_client), (to_client, mut at_server)) =
+            (client.split(), server.split());
+        to_client.send("last words".to_owned()).await.unwrap();
+        let reason = CloseReason::new(close::RESTART, "restart");
+        to_client.close(reason.clone());
+        to_client.close(CloseReason::new(close::NORMAL, "second"));
+        let refused = Err(PipeError::Closed(reason.clone()));
+        assert_eq!(to_client.send("more".to_owned()).await, refused);
+        assert_eq!(to_server.try_send("more".to_owned()), refused);
+        assert_eq!(at_client.recv().await.unwrap(), "last words");
+        assert_eq!(at_client.recv().await, Err(reason.clone()));
+        assert_eq!(at_server.recv().await, Err(reason.clone()));
+        assert_eq!(to_server.closed().await, reason);
+    }
+
+    #[tokio::test]
+    async fn an_end_that_goes_without_a_word_is_found_lost() {
+        let (client, server) = pipe();
+        let (to_client, mut at_server) = server.split();
+        drop(client);
+        assert_eq!(at_server.recv().await, Err(CloseReason::lost()));
+        assert!(matches!(to_client.send("x".to_owned()).await, Err(PipeError::Closed(_))));
+    }
+
+    #[tokio::test]
+    async fn a_slow_end_makes_the_other_wait_and_a_close_frees_it() {
+        let (client, server) = pipe();
+        let (to_client, _at_server) = server.split();
+        let (_to_server, mut at_client) = client.split();
+        for n in 0..FRAMES_MAX {
+            to_client.try_send(n.to_string()).unwrap();
+        }
+        assert_eq!(to_client.try_send("x".to_owned()), Err(PipeError::Full));
+        let (sent, got) = tokio::join!(to_client.send("x".to_owned()), at_client.recv());
+        assert_eq!((sent, got), (Ok(()), Ok("0".to_owned())));
+        let closer = to_client.clone();
+        let waiting = tokio::spawn(async move { to_client.send("y".to_owned()).await });
+        tokio::task::yield_now().await;
+        closer.close(CloseReason::new(close::POLICY, "slow consumer"));
+        assert!(matches!(waiting.await.unwrap(), Err(PipeError::Closed(_))));
+    }
+
+    #[tokio::test]
+    async fn bytes_are_bounded() {
+        let (client, server) = pipe();
+        let (to_server, _at_client) = client.split();
+        let too_long = "x".repeat(PAYLOAD_BYTES_MAX + 1);
+        assert_eq!(to_server.send(too_long).await, Err(PipeError::TooLong(PAYLOAD_BYTES_MAX + 1)));
+        for _ in 0..BUFFERED_BYTES_MAX / PAYLOAD_BYTES_MAX {
+            to_server.try_send("x".repeat(PAYLOAD_BYTES_MAX)).unwrap();
+        }
+        assert_eq!(to_server.try_send("x".to_owned()), Err(PipeError::Full));
+        drop(server);
+    }
+}

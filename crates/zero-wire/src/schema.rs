@@ -1,0 +1,175 @@
+//! JSON Schema of the whole protocol, made from the types.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::error::ErrorShape;
+use crate::frame::Frame;
+use crate::handshake::{ConnectChallenge, PROTOCOL, PROTOCOL_MIN};
+use crate::method::MethodInfo;
+use crate::{approvals, chat, events, handshake, sessions, tools, zero_sessions};
+
+/// Every method, with what it needs: first `connect`, then the family's, then zero's own.
+pub fn methods() -> impl Iterator<Item = &'static MethodInfo> {
+    let tables = [
+        handshake::METHODS,
+        chat::METHODS,
+        sessions::METHODS,
+        approvals::METHODS,
+        zero_sessions::METHODS,
+        tools::METHODS,
+    ];
+    tables.into_iter().flatten()
+}
+
+/// An event, as a row of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct EventInfo {
+    /// Its name on the wire.
+    pub name: &'static str,
+    payload: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl EventInfo {
+    const fn of<T: JsonSchema>(name: &'static str) -> Self {
+        Self { name, payload: |generator| generator.subschema_for::<T>() }
+    }
+}
+
+const EVENTS: &[EventInfo] = &[
+    EventInfo::of::<ConnectChallenge>(events::CONNECT_CHALLENGE),
+    EventInfo::of::<events::Tick>(events::TICK),
+    EventInfo::of::<events::ChatEvent>(events::CHAT),
+    EventInfo::of::<events::AgentEvent>(events::AGENT),
+    EventInfo::of::<events::ApprovalRequested>(events::APPROVAL_REQUESTED),
+    EventInfo::of::<events::ApprovalResolved>(events::APPROVAL_RESOLVED),
+    EventInfo::of::<events::Shutdown>(events::SHUTDOWN),
+    EventInfo::of::<zero_sessions::SessionEvent>(zero_sessions::SESSION_EVENT),
+    EventInfo::of::<tools::ToolsUse>(tools::TOOLS_USE),
+    EventInfo::of::<tools::ToolsCancel>(tools::TOOLS_CANCEL),
+    EventInfo::of::<tools::ToolsTerms>(tools::TOOLS_TERMS),
+];
+
+/// Every event.
+pub fn events() -> impl Iterator<Item = &'static EventInfo> {
+    EVENTS.iter()
+}
+
+/// The protocol: a frame is what the schema itself describes; `methods` says what each takes and
+/// gives, `events` what each carries.
+pub fn protocol_schema() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let frame = generator.subschema_for::<Frame>();
+    let error = generator.subschema_for::<ErrorShape>();
+    let methods: Map<String, Value> = methods()
+        .map(|method| {
+            let params = (method.params)(&mut generator);
+            let result = (method.result)(&mut generator);
+            let row = json!({"scope": method.scope.word(), "params": params, "result": result});
+            (method.name.to_owned(), row)
+        })
+        .collect();
+    let events: Map<String, Value> = events()
+        .map(|event| (event.name.to_owned(), json!({"payload": (event.payload)(&mut generator)})))
+        .collect();
+    let mut definitions = generator.take_definitions(true);
+    definitions.sort_keys();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "zero gateway protocol",
+        "description": "One JSON object in each text message of a WebSocket: a frame. `methods` \
+            says what the params of a request and the payload of its response are, `events` what \
+            the payload of an event is.",
+        "x-protocol": {"min": PROTOCOL_MIN, "max": PROTOCOL},
+        "allOf": [frame],
+        "error": error,
+        "methods": methods,
+        "events": events,
+        "$defs": definitions,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::LazyLock;
+
+    use jsonschema::Validator;
+
+    use super::*;
+
+    static FRAMES: LazyLock<Validator> =
+        LazyLock::new(|| jsonschema::draft202012::new(&protocol_schema()).unwrap());
+
+    #[test]
+    fn the_schema_is_sound_and_stays_as_it_is() {
+        let schema = protocol_schema();
+        assert!(jsonschema::draft202012::meta::is_valid(&schema));
+        insta::assert_snapshot!(serde_json::to_string_pretty(&schema).unwrap());
+    }
+
+    #[test]
+    fn names_are_unique_and_in_order() {
+        let names: Vec<&str> =
+            methods().map(|method| method.name).chain(events().map(|event| event.name)).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
+        assert_eq!(names.first(), Some(&"connect"));
+        for needed in [
+            "chat.send",
+            "chat.abort",
+            "chat.history",
+            "agent.wait",
+            "sessions.list",
+            "sessions.resolve",
+            "sessions.get",
+            "sessions.reset",
+            "sessions.patch",
+            "sessions.delete",
+            "sessions.preview",
+            "exec.approval.get",
+            "exec.approval.resolve",
+            "health",
+            "tools/attach",
+            "tools/result",
+            "zero.sessions.open",
+        ] {
+            assert!(names.contains(&needed), "{needed}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_closed() {
+        let schema = protocol_schema();
+        for method in methods() {
+            let params = schema["methods"][method.name]["params"]["$ref"].as_str().unwrap();
+            let params = schema.pointer(params.strip_prefix('#').unwrap()).unwrap();
+            assert_eq!(params["additionalProperties"], json!(false), "{}", method.name);
+        }
+    }
+
+    #[track_caller]
+    fn check(frame: Value, is_frame: bool) {
+        assert_eq!(FRAMES.is_valid(&frame), is_frame, "{frame}");
+        assert_eq!(crate::frame::parse(&frame.to_string()).is_ok(), is_frame, "{frame}");
+    }
+
+    #[test]
+    fn the_schema_of_frames_says_what_the_parser_takes() {
+        check(json!({"type": "req", "id": "1", "method": "health"}), true);
+        check(json!({"type": "req", "id": "1", "method": "health", "params": {"a": [1]}}), true);
+        check(json!({"type": "req", "id": "", "method": "health"}), false);
+        check(json!({"type": "req", "id": "1"}), false);
+        check(json!({"type": "req", "id": "1", "method": "health", "x": 1}), false);
+        check(json!({"type": "res", "id": "1", "ok": true, "payload": null}), true);
+        check(
+            json!({"type": "res", "id": "1", "ok": false, "error": {"code": "X", "message": "m"}}),
+            true,
+        );
+        check(json!({"type": "res", "id": "1", "ok": false, "error": {"code": "X"}}), false);
+        check(json!({"type": "event", "event": "tick", "seq": 1}), true);
+        check(json!({"type": "event", "event": "tick", "seq": -1}), false);
+        check(json!({"type": "event"}), false);
+        check(json!({"type": "hello"}), false);
+    }
+}

@@ -1,0 +1,320 @@
+//! zero's own methods about sessions: a real folder, replay, approvals and questions as they are.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use zero_core::event::{ApprovalRequest, Event, PersonQuestion, Usage};
+
+use crate::approvals::Done;
+use crate::methods;
+
+/// What a gateway announces in `features.capabilities`.
+pub const CAPABILITIES: [&str; 6] =
+    ["zero.sessions", "zero.cwd", "zero.replay", "zero.approvals", "zero.questions", "zero.tools"];
+/// What a client says in `caps` to hear [`SESSION_EVENT`] instead of `chat` and `agent`.
+pub const CAP_EVENTS: &str = "zero-events";
+/// An entry of a session's ledger; an event.
+pub const SESSION_EVENT: &str = "zero.session.event";
+
+methods! {
+    /// Opens a session: finds or makes it, and sets what was asked for. Its events come from now on.
+    ZeroSessionsOpen "zero.sessions.open" Write OpenParams => SessionInfo;
+    /// What is known of a session.
+    ZeroSessionsShow "zero.sessions.show" Read KeyParams => SessionInfo;
+    /// Hears the events of a session from now on.
+    ZeroSessionsSubscribe "zero.sessions.subscribe" Read KeyParams => SubscribeResult;
+    /// Hears them no more.
+    ZeroSessionsUnsubscribe "zero.sessions.unsubscribe" Read KeyParams => Done;
+    /// Entries of the ledger after a number: what was shown is what is replayed.
+    ZeroSessionsEvents "zero.sessions.events" Read EventsParams => EventsResult;
+    /// Changes mode, model, label, title or folder.
+    ZeroSessionsSet "zero.sessions.set" Write SetParams => SessionInfo;
+    /// What can be chosen: agents, models, modes, commands.
+    ZeroSessionsChoices "zero.sessions.choices" Read ChoicesParams => ChoicesResult;
+    /// The questions that wait, with diffs and the exact grant of each answer.
+    ZeroApprovalsList "zero.approvals.list" Approvals ApprovalsListParams => ApprovalsListResult;
+    /// Answers one.
+    ZeroApprovalsResolve "zero.approvals.resolve" Approvals ApprovalsResolveParams => Done;
+    /// Answers a question that is no approval.
+    ZeroQuestionsResolve "zero.questions.resolve" Questions QuestionsResolveParams => Done;
+    /// What was allowed or rejected for the rest of a session.
+    ZeroGrantsList "zero.grants.list" Approvals KeyParams => GrantsListResult;
+}
+
+/// A session, by its key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyParams {
+    /// The session.
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: String,
+}
+
+/// Parameters of `zero.sessions.open`: one of `sessionKey` and `label`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OpenParams {
+    /// The session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: Option<String>,
+    /// Or its label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The folder it works in, absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The model chosen for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The mode chosen for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Whether to start a new transcript.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reset: bool,
+    /// Whether it has to be there already.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub require_existing: bool,
+}
+
+/// What is known of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInfo {
+    /// Its key, in its one spelling.
+    pub session_key: String,
+    /// Its id.
+    pub session_id: String,
+    /// What people call it.
+    pub label: Option<String>,
+    /// What it is about.
+    pub title: Option<String>,
+    /// Its agent.
+    pub agent: String,
+    /// Its model; `direct` where there is none.
+    pub model: String,
+    /// Its mode; that of the settings where its tools run when null.
+    pub mode: Option<String>,
+    /// The folder it works in.
+    pub cwd: Option<String>,
+    /// The client that hosts its tools; null when they run with the gateway.
+    pub tool_host: Option<String>,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When something last happened in it.
+    pub updated_ms: i64,
+    /// Number of its present transcript, from 1.
+    pub transcript: u64,
+    /// Number of the newest entry of its ledger.
+    pub last_seq: u64,
+    /// What it took in all.
+    pub usage: Usage,
+    /// Tokens that the next request would send.
+    pub context_tokens: Option<u64>,
+    /// Tokens its model can take.
+    pub context_window: Option<u64>,
+    /// Runs that are at work or wait.
+    pub run_ids: Vec<String>,
+}
+
+/// What a subscriber has to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SubscribeResult {
+    /// The session, in its one spelling.
+    pub session_key: String,
+    /// Number of the newest entry of its ledger; later ones come as events.
+    pub last_seq: u64,
+}
+
+/// Parameters of `zero.sessions.events`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EventsParams {
+    /// The session.
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: String,
+    /// After this number; 0 for all.
+    #[serde(default)]
+    pub after: u64,
+    /// At most so many; a thousand when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u32>,
+}
+
+/// Entries of the ledger, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventsResult {
+    /// The entries.
+    pub events: Vec<Event>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// Payload of [`SESSION_EVENT`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionEvent {
+    /// The session.
+    pub session_key: String,
+    /// The entry.
+    pub event: Event,
+}
+
+/// Parameters of `zero.sessions.set`: what is absent stays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SetParams {
+    /// The session.
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: String,
+    /// The mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How much the model should think.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
+    /// The label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// Parameters of `zero.sessions.choices`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChoicesParams {
+    /// The session whose commands are wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: Option<String>,
+}
+
+/// What can be chosen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChoicesResult {
+    /// The agents.
+    pub agents: Vec<String>,
+    /// The agent of bare keys.
+    pub default_agent: String,
+    /// The models.
+    pub models: Vec<String>,
+    /// The model of agents that name none.
+    pub default_model: Option<String>,
+    /// The modes.
+    pub modes: Vec<String>,
+    /// The slash commands.
+    pub commands: Vec<CommandInfo>,
+}
+
+/// A slash command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandInfo {
+    /// What it is called by, without the slash.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// What may follow it.
+    pub argument_hint: Option<String>,
+}
+
+/// Parameters of `zero.approvals.list`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApprovalsListParams {
+    /// Of this session; of all that the client may see when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub session_key: Option<String>,
+}
+
+/// The questions that wait.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalsListResult {
+    /// The approvals.
+    pub approvals: Vec<WaitingApproval>,
+    /// The other questions.
+    pub questions: Vec<WaitingQuestion>,
+}
+
+/// A question that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingApproval {
+    /// The session.
+    pub session_key: String,
+    /// The run.
+    pub run_id: Option<String>,
+    /// The question.
+    pub request: ApprovalRequest,
+}
+
+/// A question that waits and is no approval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingQuestion {
+    /// The session.
+    pub session_key: String,
+    /// The run.
+    pub run_id: Option<String>,
+    /// The question.
+    pub question: PersonQuestion,
+}
+
+/// Parameters of `zero.approvals.resolve`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalsResolveParams {
+    /// The question.
+    #[schemars(length(min = 1))]
+    pub id: String,
+    /// `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+    pub answer: String,
+}
+
+/// Parameters of `zero.questions.resolve`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionsResolveParams {
+    /// The question.
+    #[schemars(length(min = 1))]
+    pub id: String,
+    /// `accept`, `decline` or `cancel`.
+    pub action: String,
+    /// The values, for `accept`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub content: Map<String, Value>,
+}
+
+/// What was allowed or rejected for the rest of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GrantsListResult {
+    /// The grants, oldest first.
+    pub grants: Vec<GrantInfo>,
+}
+
+/// Something a person settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GrantInfo {
+    /// Whether it is allowed; rejected otherwise.
+    pub allowed: bool,
+    /// The rule it amounts to.
+    pub rule: String,
+    /// The folder it was shown for.
+    pub folder: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// Who said so.
+    pub by: String,
+}

@@ -1,0 +1,139 @@
+//! Certificates: trusted, pinned, and those of somebody in between.
+
+use std::sync::Arc;
+
+use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use zero_wire::chat::{Health, HealthParams};
+use zero_wire::client::{Client, ClientError, ConnectOptions, Fingerprint};
+
+use crate::peer::{Peer, listen, options, url};
+
+fn certificate() -> (CertificateDer<'static>, KeyPair) {
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+    (cert.der().clone(), signing_key)
+}
+
+/// Shows a certificate, whether or not the key belongs to it.
+#[derive(Debug)]
+struct Shows(Arc<rustls::sign::CertifiedKey>);
+
+impl ResolvesServerCert for Shows {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<rustls::sign::CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+fn acceptor(certificate: CertificateDer<'static>, key: &KeyPair) -> TlsAcceptor {
+    let provider = rustls::crypto::ring::default_provider();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let key = provider.key_provider.load_private_key(key).unwrap();
+    let shown = Shows(Arc::new(rustls::sign::CertifiedKey::new(vec![certificate], key)));
+    let config = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(shown));
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn health(mut peer: Peer) {
+    peer.greet().await;
+    let request = peer.recv().await.unwrap();
+    let payload =
+        json!({"ok": true, "ts": 1, "uptimeMs": 1, "defaultAgentId": "main", "running": 0});
+    peer.answer(&request, payload).await;
+    let _ = peer.recv().await;
+}
+
+/// Connects to a server that may fail, as it does when it is turned down.
+async fn refusal(tls: TlsAcceptor, host: &str, pin: Option<Fingerprint>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        tls.accept(stream).await.is_ok()
+    });
+    let options = ConnectOptions { tls_fingerprint: pin, ..options() };
+    let error = Client::connect(url(&format!("wss://{host}:{port}")), options).await.unwrap_err();
+    assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
+    let _ = server.await.unwrap();
+    error.to_string()
+}
+
+#[tokio::test]
+async fn the_pinned_certificate_is_accepted_for_any_name() {
+    let (certificate, key) = certificate();
+    let pin = Fingerprint::of(&certificate);
+    for host in ["127.0.0.1", "localhost"] {
+        let (address, gateway) = listen(Some(acceptor(certificate.clone(), &key)), health).await;
+        let options = ConnectOptions { tls_fingerprint: Some(pin), ..options() };
+        let target = url(&format!("https://{host}:{}", address.port()));
+        let (client, _events) = Client::connect(target, options).await.unwrap();
+        assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
+        client.close().await;
+        gateway.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn another_certificate_is_refused_and_named() {
+    let (certificate, key) = certificate();
+    let shown = Fingerprint::of(&certificate);
+    let pin = Fingerprint::of(b"another");
+    let error = refusal(acceptor(certificate, &key), "127.0.0.1", Some(pin)).await;
+    assert!(error.contains(&shown.to_string()) && error.contains(&pin.to_string()), "{error}");
+    assert!(error.contains("somebody is in between"), "{error}");
+}
+
+#[tokio::test]
+async fn the_pinned_certificate_without_its_key_is_refused() {
+    let (certificate, _) = certificate();
+    let pin = Fingerprint::of(&certificate);
+    let stranger = KeyPair::generate().unwrap();
+    let error = refusal(acceptor(certificate, &stranger), "127.0.0.1", Some(pin)).await;
+    assert!(
+        error.contains("BadSignature") || error.contains("invalid peer certificate"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn without_a_pin_nobody_vouches_for_themselves() {
+    let (certificate, key) = certificate();
+    let error = refusal(acceptor(certificate, &key), "localhost", None).await;
+    assert!(
+        error.contains("gateway.remote.tlsFingerprint") || error.contains("fingerprint"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_pin_without_tls_is_refused() {
+    let options = ConnectOptions { tls_fingerprint: Some(Fingerprint::of(b"x")), ..options() };
+    let error = Client::connect(url("ws://127.0.0.1:1"), options).await.unwrap_err();
+    assert!(error.to_string().contains("use `wss://`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_port_that_speaks_no_tls_is_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let answer = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+        tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
+        stream
+    });
+    let options = ConnectOptions { tls_fingerprint: Some(Fingerprint::of(b"x")), ..options() };
+    let error =
+        Client::connect(url(&format!("wss://127.0.0.1:{port}")), options).await.unwrap_err();
+    assert!(error.to_string().contains("check that the port speaks TLS"), "{error}");
+    server.await.unwrap();
+}
