@@ -1,0 +1,207 @@
+//! Questions that wait for a person: whether a call may run, and what a tool wants to know.
+//!
+//! A question and its answer are entries of the ledger: it is asked once it is written, and the
+//! answer counts once it is written. The first answer counts; without one in time, or when the run
+//! is stopped, the answer is no.
+
+mod asker;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use zero_core::{RunId, SessionId};
+use zero_runtime::Answer;
+
+pub(crate) use self::asker::SessionAsker;
+use self::waiting::{Asking, Outcome, Waiting};
+use crate::event::{ApprovalRequest, PersonQuestion, What};
+use crate::sessions::recorder::Recorder;
+
+/// Who speaks where nobody did.
+const NOBODY: &str = "zero";
+
+/// Questions whether calls may run. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Approvals {
+    waiting: Arc<Waiting<ApprovalRequest, Answer>>,
+}
+
+/// A question that waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingApproval {
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub run: Option<RunId>,
+    /// When it was asked, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// What is asked.
+    pub request: ApprovalRequest,
+}
+
+impl Approvals {
+    /// The question of that id, while it waits.
+    pub fn get(&self, id: &str) -> Option<PendingApproval> {
+        self.waiting.get(id, pending_approval)
+    }
+
+    /// All that wait.
+    pub fn list(&self) -> Vec<PendingApproval> {
+        self.waiting.list(pending_approval)
+    }
+
+    /// Answers. False when nobody waits for it any more. The first answer counts. One that was not
+    /// offered counts for this one call.
+    pub fn resolve(&self, id: &str, answer: Answer, by: &str) -> bool {
+        let Some(pending) = self.get(id) else { return false };
+        let offered = pending.request.options.iter().any(|option| option.id == answer.id());
+        let answer = if offered { answer } else { answer.once() };
+        self.waiting.close(id, Outcome { answer, shown: resolved(id, answer.id(), by) })
+    }
+
+    /// Asks, and waits for the answer.
+    async fn ask(
+        &self,
+        recorder: Recorder,
+        run: Option<RunId>,
+        asked: ApprovalRequest,
+        most: Duration,
+    ) -> Answer {
+        let no = |word: &str| Outcome {
+            answer: Answer::RejectOnce,
+            shown: resolved(&asked.id, word, NOBODY),
+        };
+        let asking = Asking {
+            id: asked.id.clone(),
+            shown: What::ApprovalRequested(asked.clone()),
+            recorder,
+            run,
+            most,
+            expired: no("expired"),
+            cancelled: no("cancelled"),
+            asked,
+        };
+        self.waiting.ask(asking).await
+    }
+
+    /// Takes back what a run has asked, and waits until that is written.
+    pub(crate) async fn withdraw(&self, run: &RunId) {
+        self.waiting.withdraw(run).await;
+    }
+}
+
+fn pending_approval(
+    session: &SessionId,
+    run: Option<&RunId>,
+    created_ms: i64,
+    request: &ApprovalRequest,
+) -> PendingApproval {
+    let (session, run) = (session.clone(), run.cloned());
+    PendingApproval { session, run, created_ms, request: request.clone() }
+}
+
+fn resolved(id: &str, answer: &str, by: &str) -> What {
+    What::ApprovalResolved { id: id.to_owned(), answer: answer.to_owned(), by: by.to_owned() }
+}
+
+/// Other questions. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Questions {
+    waiting: Arc<Waiting<PersonQuestion, QuestionAnswer>>,
+}
+
+/// A question that waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingQuestion {
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub run: Option<RunId>,
+    /// What is asked.
+    pub question: PersonQuestion,
+}
+
+/// What a person said.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QuestionAnswer {
+    /// These values.
+    Accept(Map<String, Value>),
+    /// No.
+    Decline,
+    /// Nothing.
+    Cancel,
+}
+
+impl QuestionAnswer {
+    /// Stable word for the ledger.
+    pub fn action(&self) -> &'static str {
+        match self {
+            Self::Accept(_) => "accept",
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+        }
+    }
+}
+
+impl Questions {
+    /// The question of that id, while it waits.
+    pub fn get(&self, id: &str) -> Option<PendingQuestion> {
+        self.waiting.get(id, pending_question)
+    }
+
+    /// All that wait.
+    pub fn list(&self) -> Vec<PendingQuestion> {
+        self.waiting.list(pending_question)
+    }
+
+    /// Answers. False when nobody waits for it any more.
+    pub fn resolve(&self, id: &str, answer: QuestionAnswer) -> bool {
+        self.waiting.close(id, outcome(id, answer))
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) async fn ask(
+        &self,
+        recorder: Recorder,
+        run: Option<RunId>,
+        asked: PersonQuestion,
+        most: Duration,
+    ) -> QuestionAnswer {
+        let asking = Asking {
+            id: asked.id.clone(),
+            shown: What::QuestionAsked(asked.clone()),
+            recorder,
+            run,
+            most,
+            expired: outcome(&asked.id, QuestionAnswer::Cancel),
+            cancelled: outcome(&asked.id, QuestionAnswer::Cancel),
+            asked,
+        };
+        self.waiting.ask(asking).await
+    }
+
+    /// Takes back what a run has asked, and waits until that is written.
+    pub(crate) async fn withdraw(&self, run: &RunId) {
+        self.waiting.withdraw(run).await;
+    }
+}
+
+fn pending_question(
+    session: &SessionId,
+    run: Option<&RunId>,
+    _created_ms: i64,
+    question: &PersonQuestion,
+) -> PendingQuestion {
+    let (session, run) = (session.clone(), run.cloned());
+    PendingQuestion { session, run, question: question.clone() }
+}
+
+fn outcome(id: &str, answer: QuestionAnswer) -> Outcome<QuestionAnswer> {
+    let action = answer.action().to_owned();
+    Outcome { answer, shown: What::QuestionAnswered { id: id.to_owned(), action } }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Asks on behalf of one session: its calls, and the tools that want to know something.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use zero_core::{Display, Risk, RunId};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Answer, Elicitation, ElicitationAnswer, Elicitor, Question, Wanted};
+
+use super::{Approvals, QuestionAnswer, Questions};
+use crate::event::{ApprovalOption, ApprovalRequest, AskedEffect, PersonQuestion, Shown};
+use crate::hands::CallApprover;
+use crate::sessions::recorder::{Recorder, now_ms};
+use crate::store::{StandingGrant, Store};
+
+/// Asks on behalf of one session.
+pub(crate) struct SessionAsker {
+    approvals: Approvals,
+    questions: Questions,
+    recorder: Recorder,
+    store: Arc<dyn Store>,
+    most: Duration,
+    /// The run whose calls ask; one session has one at a time.
+    run: Mutex<Option<RunId>>,
+    grants: Arc<GrantSlot>,
+}
+
+/// What stands now, until it is written. Only the latest counts.
+#[derive(Default)]
+struct GrantSlot {
+    latest: Mutex<Option<Vec<StandingGrant>>>,
+    writing: tokio::sync::Mutex<()>,
+}
+
+impl SessionAsker {
+    pub(crate) fn new(
+        approvals: Approvals,
+        questions: Questions,
+        recorder: Recorder,
+        store: Arc<dyn Store>,
+        most: Duration,
+    ) -> Self {
+        let grants = Arc::default();
+        Self { approvals, questions, recorder, store, most, run: Mutex::new(None), grants }
+    }
+
+    /// Says which run asks from now on.
+    pub(crate) fn set_run(&self, run: Option<RunId>) {
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
+    }
+
+    fn run(&self) -> Option<RunId> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks a question of the loop or of a tool.
+    pub(crate) async fn question(&self, question: PersonQuestion) -> QuestionAnswer {
+        self.questions.ask(self.recorder.clone(), self.run(), question, self.most).await
+    }
+}
+
+impl SessionAsker {
+    /// Asks whether a run that repeats itself may go on. It looks like any permission, so that every
+    /// client can put it to its person.
+    pub(crate) async fn may_go_on(&self, why: String) -> Answer {
+        let option = |answer: Answer, name: &str| ApprovalOption {
+            id: answer.id().to_owned(),
+            name: name.to_owned(),
+        };
+        let request = ApprovalRequest {
+            id: new_id(),
+            call: String::new(),
+            tool: "zero".to_owned(),
+            title: "Let the agent go on".to_owned(),
+            reason: why,
+            risk: Risk::Low.word().to_owned(),
+            commands: Vec::new(),
+            effects: Vec::new(),
+            preview: None,
+            options: vec![
+                option(Answer::AllowOnce, "Let it go on"),
+                option(Answer::RejectOnce, "Stop it"),
+            ],
+            cwd: String::new(),
+            expires_ms: expires_ms(self.most),
+        };
+        self.approvals.ask(self.recorder.clone(), self.run(), request, self.most).await
+    }
+}
+
+impl CallApprover for SessionAsker {
+    fn ask<'a>(&'a self, call: &'a str, question: &'a Question) -> BoxFuture<'a, Answer> {
+        let request = request(call, question, self.most);
+        Box::pin(self.approvals.ask(self.recorder.clone(), self.run(), request, self.most))
+    }
+
+    fn stands(&self, standing: Vec<StandingGrant>) {
+        let slot = Arc::clone(&self.grants);
+        *slot.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing);
+        let (store, session) = (Arc::clone(&self.store), self.recorder.session().clone());
+        // Outside of the runtime everything has come to its end.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let _one_at_a_time = slot.writing.lock().await;
+            let latest = slot.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(grants) = latest else { return };
+            if let Err(error) = store.set_grants(&session, grants).await {
+                // It still stands in this process; after the next start it is asked again.
+                tracing::warn!(%session, %error, "what was settled for this session is not kept");
+            }
+        });
+    }
+}
+
+impl Elicitor for SessionAsker {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        let (schema, url) = match &elicitation.wanted {
+            Wanted::Form(schema) => (Some(schema.clone()), None),
+            Wanted::Visit(url) => (None, Some(url.clone())),
+        };
+        let question = PersonQuestion {
+            id: new_id(),
+            origin: elicitation.origin.clone(),
+            message: elicitation.message.clone(),
+            schema,
+            url,
+        };
+        Box::pin(async move {
+            match self.question(question).await {
+                QuestionAnswer::Accept(values) => ElicitationAnswer::Accept(values),
+                QuestionAnswer::Decline => ElicitationAnswer::Decline,
+                QuestionAnswer::Cancel => ElicitationAnswer::Cancel,
+            }
+        })
+    }
+}
+
+/// A name for a question.
+fn new_id() -> String {
+    format!("ask_{:032x}", fastrand::u128(..))
+}
+
+fn request(call: &str, question: &Question, most: Duration) -> ApprovalRequest {
+    let effect = |judged: &zero_policy::JudgedEffect| AskedEffect {
+        kind: judged.kind.to_owned(),
+        target: judged.target.clone(),
+        verdict: judged.decision.word().to_owned(),
+        reason: judged.reason.clone(),
+    };
+    let options = question.options().into_iter();
+    ApprovalRequest {
+        id: new_id(),
+        call: call.to_owned(),
+        tool: question.tool.to_string(),
+        title: question.title.clone(),
+        reason: question.reason.clone(),
+        risk: question.risk.word().to_owned(),
+        commands: question.commands().map(ToString::to_string).collect(),
+        effects: question.judged.iter().map(effect).collect(),
+        preview: question.preview.clone().map(shown),
+        options: options
+            .map(|option| ApprovalOption { id: option.id.to_owned(), name: option.name })
+            .collect(),
+        cwd: question.workspace.display().to_string(),
+        expires_ms: expires_ms(most),
+    }
+}
+
+/// When a question that waits so long is nobody's any more.
+fn expires_ms(most: Duration) -> i64 {
+    now_ms().saturating_add(i64::try_from(most.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn shown(display: Display) -> Shown {
+    match display {
+        Display::Markdown { text } => Shown::Markdown { text },
+        Display::Diff(diff) => Shown::Diff {
+            path: diff.path,
+            unified: diff.unified,
+            old_text: diff.old_text,
+            new_text: diff.new_text,
+            partial: diff.partial,
+        },
+    }
+}

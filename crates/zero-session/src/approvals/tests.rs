@@ -1,0 +1,108 @@
+//! Questions on their own; how runs ask them is tested with the sessions.
+
+use std::path::PathBuf;
+
+use tokio::sync::oneshot;
+use zero_core::{CallId, Risk, ToolName};
+use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor as _, Question, Wanted};
+
+use super::*;
+use crate::hands::CallApprover as _;
+use crate::sessions::tests::lab::Lab;
+
+fn question() -> Question {
+    Question {
+        call: CallId::from_bits(1),
+        tool: ToolName::new("Bash").unwrap(),
+        title: "Run it".to_owned(),
+        reason: "its risk is high".to_owned(),
+        risk: Risk::High,
+        effects: Vec::new(),
+        judged: Vec::new(),
+        grants: vec![zero_policy::Grant {
+            rule: "Bash(x)".to_owned(),
+            folder: None,
+            program: None,
+        }],
+        preview: Some(zero_core::Display::markdown("what it does")),
+        workspace: PathBuf::from("/w"),
+    }
+}
+
+fn visit() -> Elicitation {
+    Elicitation {
+        origin: "MCP server `x`".to_owned(),
+        call: None,
+        message: "come here".to_owned(),
+        wanted: Wanted::Visit("https://example.com/".to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_says_all_that_a_person_needs() {
+    let lab = Lab::new(&[]).await;
+    let asker = lab.asker().await;
+    let answer = tokio::spawn(async move { asker.ask("call_1", &question()).await });
+    lab.until("approval Run it").await;
+    let [pending] = &lab.sessions.approvals().list()[..] else { panic!("one waits") };
+    let request = &pending.request;
+    assert_eq!(lab.sessions.approvals().get(&request.id).as_ref(), Some(pending));
+    let said = (&*request.call, &*request.tool, &*request.risk, &*request.cwd);
+    assert_eq!(said, ("call_1", "Bash", "high", "/w"));
+    let options: Vec<&str> = request.options.iter().map(|option| &*option.id).collect();
+    assert_eq!(options, ["allow_once", "allow_always", "reject_once", "reject_always"]);
+    assert!(request.preview.is_some() && request.expires_ms > pending.created_ms);
+    assert!(lab.sessions.approvals().resolve(&request.id, Answer::RejectSession, "me"));
+    assert!(lab.sessions.approvals().get(&request.id).is_none(), "it waits no more");
+    assert_eq!(answer.await.unwrap(), Answer::RejectSession);
+    assert_eq!(lab.lines().await, "approval Run it / answer reject_always by me");
+}
+
+#[tokio::test]
+async fn whoever_gives_up_takes_the_question_back() {
+    let lab = Lab::new(&[]).await;
+    let asker = lab.asker().await;
+    let asked = tokio::spawn(async move { asker.ask("call_1", &question()).await });
+    lab.until("approval").await;
+    asked.abort();
+    lab.until("answer cancelled by zero").await;
+    assert!(lab.sessions.approvals().list().is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_a_no() {
+    let lab = Lab::new(&[]).await;
+    let asker = lab.asker().await;
+    lab.store.fail([1]);
+    assert_eq!(asker.ask("call_1", &question()).await, Answer::RejectOnce);
+    assert_eq!(lab.lines().await, "", "nobody was asked");
+    assert!(lab.sessions.approvals().list().is_empty());
+}
+
+#[tokio::test]
+async fn a_tool_asks_and_gets_what_the_person_wrote() {
+    let lab = Lab::new(&[]).await;
+    let values = Map::from_iter([("name".to_owned(), Value::from("secret"))]);
+    for (answer, expected) in [
+        (QuestionAnswer::Accept(values.clone()), ElicitationAnswer::Accept(values)),
+        (QuestionAnswer::Decline, ElicitationAnswer::Decline),
+        (QuestionAnswer::Cancel, ElicitationAnswer::Cancel),
+    ] {
+        let asker = lab.asker().await;
+        let (done, got) = oneshot::channel();
+        tokio::spawn(async move { done.send(asker.elicit(&visit()).await) });
+        let pending = loop {
+            match lab.sessions.questions().list().pop() {
+                Some(pending) => break pending,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        assert_eq!(pending.question.url.as_deref(), Some("https://example.com/"));
+        assert_eq!(pending.question.origin, "MCP server `x`");
+        assert!(lab.sessions.questions().resolve(&pending.question.id, answer.clone()));
+        assert!(!lab.sessions.questions().resolve(&pending.question.id, answer));
+        assert_eq!(got.await.unwrap(), expected);
+    }
+    let ledger = format!("{:?}", lab.store.ledger(&lab.record().await.id));
+    assert!(!ledger.contains("secret"), "what they wrote is not kept: {ledger}");
+}

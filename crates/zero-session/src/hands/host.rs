@@ -1,0 +1,348 @@
+//! Hands on this machine: a session of a tool host.
+//!
+//! Everything that decides about a call stays with the host and its policy. This only carries: calls
+//! there, events, questions and results back, each to the call of the loop it belongs to.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use zero_core::{CallId, ErrorType, Kind, Reason, Risk, SessionId, ToolCall, ToolError};
+use zero_policy::Mode;
+use zero_runtime::dialect::{BUILTIN, Offered};
+use zero_runtime::host::new_call_id;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    Answer, Approver, CallEvent, Dialect, DialectName, Observer, Outcome, Question, Report,
+    Session, SessionConfig, Stand, Standing, StandingKeeper, ToolHost,
+};
+
+use super::{
+    Bench, BenchTool, CallApprover, CallEnd, Hands, HandsCall, HandsError, HandsWatch, content,
+    instructions, user_commands,
+};
+use crate::event::ToolStatus;
+use crate::store::StandingGrant;
+
+/// What the person's file of instructions is called, in the folder of their settings.
+const OWN_INSTRUCTIONS: &str = "AGENTS.md";
+/// Where the person keeps commands, in the folder of their settings.
+const OWN_COMMANDS: &str = "commands";
+
+/// The dialects, each made when it is first wanted, for all sessions together.
+#[derive(Default)]
+pub struct Dialects {
+    canonical: OnceLock<Dialect>,
+    acp: OnceLock<Dialect>,
+    qwen: OnceLock<Dialect>,
+    opencode: OnceLock<Dialect>,
+}
+
+impl Dialects {
+    /// The dialect of that name.
+    pub fn get(&self, name: DialectName) -> &Dialect {
+        let made = match name {
+            DialectName::Canonical => &self.canonical,
+            DialectName::Acp => &self.acp,
+            DialectName::Qwen => &self.qwen,
+            DialectName::Opencode => &self.opencode,
+        };
+        made.get_or_init(|| Dialect::new(name))
+    }
+}
+
+/// What hands on this machine are made of.
+pub struct HostHandsConfig {
+    /// The host. Many sessions may share it.
+    pub host: Arc<ToolHost>,
+    /// The session.
+    pub session: SessionId,
+    /// The dialects.
+    pub dialects: Arc<Dialects>,
+    /// How its person is asked, and who keeps what they settle.
+    pub approver: Arc<dyn CallApprover>,
+    /// How much may be done without asking; that of the settings when absent.
+    pub mode: Option<Mode>,
+    /// What the person settled earlier.
+    pub standing: Vec<StandingGrant>,
+    /// Folder of the person's settings, with `AGENTS.md` and `commands`.
+    pub own_folder: Option<PathBuf>,
+    /// What has to live as long, such as the servers that bring tools. It goes after the session.
+    pub keep: Box<dyn Any + Send + Sync>,
+}
+
+/// Hands on this machine. When they are dropped, what their session started ends.
+pub struct HostHands {
+    host: Arc<ToolHost>,
+    dialects: Arc<Dialects>,
+    switchboard: Arc<Switchboard>,
+    own_folder: Option<PathBuf>,
+    alive: Arc<Alive>,
+}
+
+/// In the order in which they go.
+struct Alive {
+    session: Session,
+    _keep: Box<dyn Any + Send + Sync>,
+}
+
+impl HostHands {
+    /// Opens the session.
+    pub fn new(config: HostHandsConfig) -> Result<Self, HandsError> {
+        let HostHandsConfig { host, session, dialects, approver, mode, standing, own_folder, keep } =
+            config;
+        let switchboard = Arc::new(Switchboard::default());
+        let keeper: StandingKeeper = {
+            let approver = Arc::clone(&approver);
+            Arc::new(move |standing| {
+                approver.stands(standing.into_iter().map(StandingGrant::from).collect());
+            })
+        };
+        let person = Person { switchboard: Arc::clone(&switchboard), approver };
+        let session = host
+            .open_session_with(
+                session,
+                SessionConfig {
+                    approver: Some(Arc::new(person)),
+                    observer: Some(Arc::clone(&switchboard) as Arc<dyn Observer>),
+                    mode,
+                    standing: standing.into_iter().map(standing_of).collect(),
+                    keeper: Some(keeper),
+                },
+            )
+            .map_err(|error| HandsError::Workspace(error.message))?;
+        let alive = Arc::new(Alive { session, _keep: keep });
+        Ok(Self { host, dialects, switchboard, own_folder, alive })
+    }
+
+    async fn look_round(&self, dialect: DialectName) -> Result<Bench, HandsError> {
+        let offered = self.dialects.get(dialect).offered(self.host.registry());
+        let tools = offered.into_iter().map(bench_tool).collect();
+        let (workspace, policy) = (self.host.workspace().clone(), Arc::clone(self.host.policy()));
+        let own = self.own_folder.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let own = |name: &str| own.as_ref().map(|folder| folder.join(name));
+            let instructions =
+                instructions::read(&workspace, own(OWN_INSTRUCTIONS).as_deref(), &*policy);
+            let commands = user_commands::read(&workspace, own(OWN_COMMANDS).as_deref(), &*policy);
+            (instructions, commands)
+        });
+        let (instructions, commands) =
+            read.await.map_err(|_| HandsError::Workspace("zero is shutting down".to_owned()))?;
+        Ok(Bench {
+            cwd: self.host.workspace().cwd().to_owned(),
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            tools,
+            instructions,
+            commands,
+        })
+    }
+
+    async fn make(
+        &self,
+        call: HandsCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn HandsWatch>,
+    ) -> CallEnd {
+        let HandsCall { id, tool, input, dialect } = call;
+        let dialect = self.dialects.get(dialect);
+        let session = &self.alive.session;
+        let line = self.switchboard.connect(id, watch);
+        let call = ToolCall {
+            id: line.call.clone(),
+            session: session.id().cloned(),
+            tool,
+            input,
+            timeout: None,
+        };
+        ended(self.host.call(session, dialect, call, &cancel).await)
+    }
+}
+
+impl Hands for HostHands {
+    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<Bench, HandsError>> {
+        Box::pin(self.look_round(dialect))
+    }
+
+    fn call(
+        &self,
+        call: HandsCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn HandsWatch>,
+    ) -> BoxFuture<'_, CallEnd> {
+        Box::pin(self.make(call, cancel, watch))
+    }
+
+    fn set_mode(&self, mode: Mode) -> BoxFuture<'_, Result<(), HandsError>> {
+        self.alive.session.set_mode(Some(mode));
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn whereabouts(&self) -> String {
+        "this machine".to_owned()
+    }
+}
+
+impl Drop for HostHands {
+    fn drop(&mut self) {
+        // Ending commands takes a moment, which no asynchronous thread should wait for.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let alive = Arc::clone(&self.alive);
+            runtime.spawn_blocking(move || {
+                alive.session.end();
+                drop(alive);
+            });
+        }
+    }
+}
+
+fn bench_tool(offered: Offered) -> BenchTool {
+    let Offered { name, description, input_schema, registered } = offered;
+    let spec = registered.tool.spec();
+    // What others say of their own tools is a hint, and nothing to run several at a time by.
+    let read_only = registered.source == BUILTIN
+        && spec.risk == Risk::Low
+        && matches!(spec.kind, Kind::Read | Kind::Search | Kind::Think);
+    BenchTool {
+        name,
+        canonical: spec.name.to_string(),
+        description,
+        input_schema,
+        kind: spec.kind,
+        read_only,
+    }
+}
+
+/// A report as the loop takes it. What went wrong is an answer, too.
+fn ended(report: Report) -> CallEnd {
+    match report.outcome {
+        Ok(Outcome { result, rendered }) => CallEnd {
+            status: ToolStatus::Completed,
+            content: content::content(rendered.content),
+            display: content::shown(result.display),
+            locations: content::places(&result.locations),
+            plan: None,
+        },
+        Err(error) => CallEnd::words(status_of(&error), error.message),
+    }
+}
+
+fn status_of(error: &ToolError) -> ToolStatus {
+    match (error.error_type, error.reason()) {
+        (_, Some(Reason::Cancelled)) => ToolStatus::Cancelled,
+        // The operating system's no is a failure; policy and people deny.
+        (ErrorType::PermissionDenied, Some(Reason::AccessDenied | Reason::ReadOnly)) => {
+            ToolStatus::Failed
+        }
+        (ErrorType::PermissionDenied, _) => ToolStatus::Denied,
+        _ => ToolStatus::Failed,
+    }
+}
+
+/// Which call of the loop a call of the host is, while it runs.
+#[derive(Default)]
+struct Switchboard {
+    lines: Mutex<HashMap<CallId, Far>>,
+}
+
+/// The loop's end of a line.
+#[derive(Clone)]
+struct Far {
+    id: String,
+    watch: Arc<dyn HandsWatch>,
+}
+
+/// A call's line, until it is dropped.
+struct Line<'a> {
+    switchboard: &'a Switchboard,
+    call: CallId,
+}
+
+impl Switchboard {
+    fn connect(&self, id: String, watch: Arc<dyn HandsWatch>) -> Line<'_> {
+        let call = new_call_id();
+        self.lines().insert(call.clone(), Far { id, watch });
+        Line { switchboard: self, call }
+    }
+
+    fn far(&self, call: &CallId) -> Option<Far> {
+        self.lines().get(call).cloned()
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<CallId, Far>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        self.switchboard.lines().remove(&self.call);
+    }
+}
+
+impl Observer for Switchboard {
+    fn event(&self, event: &CallEvent) {
+        match event {
+            CallEvent::Described { call, title, kind, locations, .. } => {
+                if let Some(Far { watch, .. }) = self.far(call) {
+                    watch.described(title.clone(), *kind, content::places(locations));
+                }
+            }
+            CallEvent::Progress { call, message } => {
+                if let Some(Far { watch, .. }) = self.far(call) {
+                    watch.progress(message.clone());
+                }
+            }
+            // The loop knows by the call itself.
+            CallEvent::Started { .. } | CallEvent::Ended { .. } => {}
+        }
+    }
+}
+
+/// The person of the session.
+struct Person {
+    switchboard: Arc<Switchboard>,
+    approver: Arc<dyn CallApprover>,
+}
+
+impl Approver for Person {
+    fn name(&self) -> &str {
+        self.approver.name()
+    }
+
+    fn unreachable(&self, question: &Question) -> Option<String> {
+        self.approver.unreachable(question)
+    }
+
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            match self.switchboard.far(&question.call) {
+                Some(far) => self.approver.ask(&far.id, question).await,
+                // Nobody waits for this call any more.
+                None => Answer::RejectOnce,
+            }
+        })
+    }
+}
+
+impl From<Standing> for StandingGrant {
+    fn from(standing: Standing) -> Self {
+        let Standing { stand, grant, time, by } = standing;
+        let allowed = stand == Stand::Allowed;
+        Self { allowed, grant, time_ms: time.as_millisecond(), by }
+    }
+}
+
+/// What was kept, as the host takes it.
+fn standing_of(kept: StandingGrant) -> Standing {
+    let StandingGrant { allowed, grant, time_ms, by } = kept;
+    let time = Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    let stand = if allowed { Stand::Allowed } else { Stand::Rejected };
+    Standing { stand, grant, time, by }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! What a model is told and what it says: a transcript is a list of these.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use zero_core::event::ResultContent;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The person, and the tools that answer on their side.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What they say, in order.
+    pub blocks: Vec<Block>,
+}
+
+impl Message {
+    /// A message of the person with nothing but text.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self { role: Role::User, blocks: vec![Block::text(text)] }
+    }
+
+    /// A message of the model.
+    pub fn assistant(blocks: Vec<Block>) -> Self {
+        Self { role: Role::Assistant, blocks }
+    }
+
+    /// Its text blocks, joined by line breaks.
+    pub fn text(&self) -> String {
+        let texts = self.blocks.iter().filter_map(|block| match block {
+            Block::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// One piece of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    /// Words.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// What the model thought before it spoke.
+    Thinking {
+        /// The thought, as far as the provider shows it.
+        text: String,
+        /// What the provider wants back unchanged with the next request (signatures, encrypted
+        /// thoughts), by its own names.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        opaque: Value,
+    },
+    /// A picture.
+    Image {
+        /// Media type.
+        mime: String,
+        /// The bytes, in base64.
+        data: String,
+    },
+    /// The model wants a tool to run.
+    ToolUse {
+        /// What the result refers to.
+        id: String,
+        /// The tool, in the agent's dialect.
+        name: String,
+        /// Its arguments.
+        input: ToolInput,
+        /// What the provider wants back unchanged beside it.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        opaque: Value,
+    },
+    /// What became of it.
+    ToolResult {
+        /// The call.
+        id: String,
+        /// The tool, in the agent's dialect; some providers want it again.
+        name: String,
+        /// What the model is told.
+        content: Vec<ResultContent>,
+        /// Whether that is an error.
+        is_error: bool,
+    },
+}
+
+impl Block {
+    /// Words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+}
+
+/// The arguments of a call, as the model wrote them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ToolInput {
+    /// What cannot be read as JSON; the model is told so, and no tool runs.
+    Unreadable {
+        /// The text.
+        unreadable: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// JSON.
+    Json(Value),
+}
+
+impl ToolInput {
+    /// Reads arguments as a model streamed them. Nothing at all means no arguments.
+    pub fn parse(text: &str) -> Self {
+        if text.trim().is_empty() {
+            return Self::Json(Value::Object(serde_json::Map::new()));
+        }
+        match serde_json::from_str(text) {
+            Ok(value) => Self::Json(value),
+            Err(error) => Self::Unreadable { unreadable: text.to_owned(), why: error.to_string() },
+        }
+    }
+}

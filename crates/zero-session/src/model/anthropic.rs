@@ -1,0 +1,112 @@
+//! Anthropic Messages: `POST /v1/messages`, as Anthropic and servers that follow it speak it.
+
+mod decoder;
+mod request;
+
+use serde_json::Value;
+use url::Url;
+
+use crate::model::catalogue::Key;
+use crate::model::endpoint::endpoint;
+use crate::model::protocol::{Decoder, Protocol};
+use crate::model::{ModelError, ModelInfo, ModelRequest};
+
+/// The version of the API whose requests and answers are written and read here: the one that
+/// servers which follow Anthropic know too.
+const VERSION: &str = "2023-06-01";
+
+/// Anthropic Messages.
+pub(crate) struct Anthropic;
+
+impl Protocol for Anthropic {
+    fn url(&self, base: &Url, _info: &ModelInfo) -> Result<Url, ModelError> {
+        endpoint(base, &["v1"], &["messages"])
+    }
+
+    fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)> {
+        let mut headers = vec![("anthropic-version", VERSION.to_owned())];
+        headers.extend(key.map(|key| ("x-api-key", key.reveal().to_owned())));
+        headers
+    }
+
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Value {
+        request::body(info, request)
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(decoder::MessagesDecoder::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::message::Message;
+    use crate::model::ToolDefinition;
+    use crate::model::dialogue::tests::{result, user};
+
+    #[track_caller]
+    fn check(base: &str, expected: &str) {
+        let info = request::tests::info("claude-sonnet-4-5");
+        let url = Anthropic.url(&Url::parse(base).unwrap(), &info).unwrap();
+        assert_eq!(url.as_str(), expected);
+    }
+
+    #[test]
+    fn the_version_of_the_path_may_be_written_or_not() {
+        check("https://api.anthropic.com", "https://api.anthropic.com/v1/messages");
+        check("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages");
+        check("http://127.0.0.1:1/proxy", "http://127.0.0.1:1/proxy/v1/messages");
+    }
+
+    #[test]
+    fn the_key_goes_into_its_header_and_nowhere_else() {
+        let key = Key::new(" k\n");
+        let headers = Anthropic.headers(Some(&key));
+        assert_eq!(
+            headers,
+            [("anthropic-version", "2023-06-01".to_owned()), ("x-api-key", "k".to_owned())]
+        );
+        assert_eq!(Anthropic.headers(None).len(), 1);
+    }
+
+    #[test]
+    fn an_answer_goes_back_as_it_came() {
+        let blocks = [
+            json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"}),
+            json!({"type": "redacted_thinking", "data": "ZW5j"}),
+            json!({"type": "text", "text": "Now."}),
+            json!({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"z": 1, "a": 2}}),
+        ];
+        let mut decoder = Anthropic.decoder();
+        let mut event = |event: Value| decoder.event("", &event.to_string()).unwrap();
+        let model = "claude-sonnet-4-5-20250929";
+        event(json!({"type": "message_start", "message": {"model": model}}));
+        for (index, block) in blocks.iter().enumerate() {
+            event(json!({"type": "content_block_start", "index": index, "content_block": block}));
+        }
+        event(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
+        let said = decoder.finish().unwrap().blocks;
+
+        let tool = ToolDefinition {
+            name: "Read".into(),
+            description: String::new(),
+            input_schema: json!({"type": "object"}),
+        };
+        let request = ModelRequest {
+            messages: vec![
+                Message::user("Go"),
+                Message::assistant(said),
+                user(vec![result("toolu_1", "Read", "r")]),
+            ],
+            tools: vec![tool],
+            ..ModelRequest::default()
+        };
+        let body = Anthropic.body(&request::tests::info("claude-sonnet-4-5"), &request);
+        assert_eq!(body["messages"][1]["content"], json!(blocks));
+        let elsewhere = Anthropic.body(&request::tests::info("claude-opus-4-5"), &request);
+        assert_eq!(elsewhere["messages"][1]["content"], json!(blocks[2..]));
+    }
+}

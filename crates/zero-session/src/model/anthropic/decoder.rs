@@ -1,0 +1,291 @@
+//! Reads the stream of events that answers a request of the Messages API.
+
+use serde_json::{Value, json};
+
+use crate::event::Usage;
+use crate::message::{Block, ToolInput};
+use crate::model::complaint::{broken_off, complaint, nonsense, printable};
+use crate::model::protocol::Decoder;
+use crate::model::tally::Tally;
+use crate::model::{ModelError, ModelErrorKind, ModelEvent, Reply, Stop};
+
+/// Reads one answer.
+#[derive(Default)]
+pub(super) struct MessagesDecoder {
+    /// In the order in which they began, each with the index that its events name it by.
+    parts: Vec<(u64, Part)>,
+    tally: Tally,
+    /// As the provider calls it; thoughts are of use to the same model only.
+    model: Option<String>,
+    fresh_tokens: u64,
+    cache_read_tokens: u64,
+    cache_write_tokens: u64,
+    output_tokens: u64,
+    stop: Option<Stop>,
+    done: bool,
+}
+
+/// One block of the answer, as far as it is known.
+enum Part {
+    Text(String),
+    Thinking {
+        text: String,
+        signature: String,
+    },
+    Redacted(String),
+    Call {
+        id: String,
+        name: String,
+        input: Value,
+        arguments: String,
+    },
+    /// Of a kind that is of no use here, such as a search that the provider ran by itself.
+    Other,
+}
+
+impl Decoder for MessagesDecoder {
+    fn event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
+        if self.done || data.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let event: Value = serde_json::from_str(data)
+            .map_err(|_| nonsense("it sent an event that is not JSON"))?;
+        let said = match event["type"].as_str().unwrap_or(name) {
+            "message_start" => {
+                let message = &event["message"];
+                self.model = message["model"].as_str().map(printable);
+                self.count(&message["usage"]);
+                None
+            }
+            "content_block_start" => self.start(&event)?,
+            "content_block_delta" => self.delta(&event)?,
+            "message_delta" => {
+                self.count(&event["usage"]);
+                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
+                    self.stop = Some(stop(reason, &event["delta"]["stop_details"]));
+                }
+                None
+            }
+            "message_stop" => {
+                self.done = true;
+                None
+            }
+            "error" => return Err(failure(&event["error"])),
+            // `ping`, `content_block_stop`, and what may be added.
+            _ => None,
+        };
+        Ok(said.into_iter().collect())
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn finish(&mut self) -> Result<Reply, ModelError> {
+        // Why it stopped comes after all that it says.
+        let stop = self.stop.take().ok_or_else(broken_off)?;
+        let is_cut = stop == Stop::MaxTokens;
+        let model = self.model.take();
+        let parts: Vec<Part> =
+            std::mem::take(&mut self.parts).into_iter().map(|(_, part)| part).collect();
+        let last = parts.len().saturating_sub(1);
+        let blocks: Vec<Block> = parts
+            .into_iter()
+            .enumerate()
+            .filter_map(|(at, part)| part.into_block(model.as_deref(), is_cut && at == last))
+            .collect();
+        let calls = blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }));
+        let stop = if calls && stop == Stop::End { Stop::ToolUse } else { stop };
+        Ok(Reply { blocks, stop, usage: self.usage() })
+    }
+}
+
+impl MessagesDecoder {
+    fn start(&mut self, event: &Value) -> Result<Option<ModelEvent>, ModelError> {
+        let block = &event["content_block"];
+        let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
+        self.tally.part()?;
+        let (part, said) = match block["type"].as_str() {
+            Some("text") => {
+                let text = text("text");
+                (Part::Text(text.clone()), more(text, ModelEvent::Text))
+            }
+            Some("thinking") => {
+                let (text, signature) = (text("thinking"), text("signature"));
+                let said = more(text.clone(), ModelEvent::Thought);
+                (Part::Thinking { text, signature }, said)
+            }
+            Some("redacted_thinking") => (Part::Redacted(text("data")), None),
+            Some("tool_use") => {
+                let (id, name) = (text("id"), text("name"));
+                let said = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
+                let input = block["input"].clone();
+                (Part::Call { id, name, input, arguments: String::new() }, Some(said))
+            }
+            _ => (Part::Other, None),
+        };
+        self.tally.bytes(part.len())?;
+        self.parts.push((event["index"].as_u64().unwrap_or_default(), part));
+        Ok(said)
+    }
+
+    fn delta(&mut self, event: &Value) -> Result<Option<ModelEvent>, ModelError> {
+        let index = event["index"].as_u64().unwrap_or_default();
+        let delta = &event["delta"];
+        // The newest of that index: an index that comes again is a new block.
+        let Some((_, part)) = self.parts.iter_mut().rev().find(|(at, _)| *at == index) else {
+            return Ok(None);
+        };
+        let (kept, field) = match (part, delta["type"].as_str()) {
+            (Part::Text(text), Some("text_delta")) => (text, "text"),
+            (Part::Thinking { text, .. }, Some("thinking_delta")) => (text, "thinking"),
+            (Part::Thinking { signature, .. }, Some("signature_delta")) => (signature, "signature"),
+            (Part::Call { arguments, .. }, Some("input_json_delta")) => (arguments, "partial_json"),
+            _ => return Ok(None),
+        };
+        let new = delta[field].as_str().unwrap_or_default();
+        self.tally.bytes(new.len())?;
+        kept.push_str(new);
+        Ok(match field {
+            "text" => more(new.to_owned(), ModelEvent::Text),
+            "thinking" => more(new.to_owned(), ModelEvent::Thought),
+            _ => None,
+        })
+    }
+
+    /// Counts are of the whole answer so far; what is missing did not change.
+    fn count(&mut self, usage: &Value) {
+        for (field, kept) in [
+            ("input_tokens", &mut self.fresh_tokens),
+            ("cache_read_input_tokens", &mut self.cache_read_tokens),
+            ("cache_creation_input_tokens", &mut self.cache_write_tokens),
+            ("output_tokens", &mut self.output_tokens),
+        ] {
+            *kept = usage[field].as_u64().unwrap_or(*kept);
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let cached = self.cache_read_tokens.saturating_add(self.cache_write_tokens);
+        Usage {
+            input_tokens: self.fresh_tokens.saturating_add(cached),
+            output_tokens: self.output_tokens,
+            cache_read_tokens: self.cache_read_tokens,
+            cache_write_tokens: self.cache_write_tokens,
+            cost_usd: None,
+        }
+    }
+}
+
+impl Part {
+    /// Bytes that are kept.
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Thinking { text, signature } => text.len().saturating_add(signature.len()),
+            Self::Redacted(data) => data.len(),
+            Self::Call { id, name, input, .. } => {
+                let input = if input.is_null() { 0 } else { input.to_string().len() };
+                id.len().saturating_add(name.len()).saturating_add(input)
+            }
+            Self::Other => 0,
+        }
+    }
+
+    /// The block, or nothing where there is nothing in it.
+    fn into_block(self, model: Option<&str>, is_cut: bool) -> Option<Block> {
+        match self {
+            Self::Text(text) => (!text.is_empty()).then_some(Block::Text { text }),
+            Self::Thinking { text, signature } => {
+                let opaque = if signature.is_empty() {
+                    Value::Null
+                } else {
+                    of_model(json!({"type": "thinking", "signature": signature}), model)
+                };
+                let is_something = !text.is_empty() || !opaque.is_null();
+                is_something.then_some(Block::Thinking { text, opaque })
+            }
+            Self::Redacted(data) => {
+                let opaque = of_model(json!({"type": "redacted_thinking", "data": data}), model);
+                (!data.is_empty()).then_some(Block::Thinking { text: String::new(), opaque })
+            }
+            Self::Call { id, name, input, arguments } => {
+                let input = call_input(input, &arguments, is_cut);
+                Some(Block::ToolUse { id, name, input, opaque: Value::Null })
+            }
+            Self::Other => None,
+        }
+    }
+}
+
+/// Arguments come piece by piece; some servers send them whole with the beginning of the call.
+fn call_input(input: Value, arguments: &str, is_cut: bool) -> ToolInput {
+    let is_whole = input.as_object().is_some_and(|input| !input.is_empty());
+    if arguments.trim().is_empty() && is_whole {
+        return ToolInput::Json(input);
+    }
+    if arguments.trim().is_empty() && is_cut {
+        // No arguments and arguments that were cut off look alike; nothing may run by mistake.
+        let why = "the answer was cut before the arguments".to_owned();
+        return ToolInput::Unreadable { unreadable: arguments.to_owned(), why };
+    }
+    ToolInput::parse(arguments)
+}
+
+fn of_model(mut opaque: Value, model: Option<&str>) -> Value {
+    if let (Some(fields), Some(model)) = (opaque.as_object_mut(), model) {
+        fields.insert("model".into(), json!(model));
+    }
+    opaque
+}
+
+fn more(text: String, event: fn(String) -> ModelEvent) -> Option<ModelEvent> {
+    (!text.is_empty()).then(|| event(text))
+}
+
+fn stop(reason: &str, details: &Value) -> Stop {
+    match reason {
+        "tool_use" => Stop::ToolUse,
+        // A window that is full ends an answer like any other limit does.
+        "max_tokens" | "model_context_window_exceeded" => Stop::MaxTokens,
+        "refusal" => {
+            let said = details["explanation"].as_str().or_else(|| details["category"].as_str());
+            Stop::Refusal(match said.map(printable) {
+                Some(said) if !said.is_empty() => said,
+                _ => "the model declined to answer".to_owned(),
+            })
+        }
+        // `end_turn` and `stop_sequence`. `pause_turn` comes of tools that the provider runs, and
+        // none of those is asked for. Calls are run whatever a new reason may be named.
+        _ => Stop::End,
+    }
+}
+
+fn failure(error: &Value) -> ModelError {
+    let said = error["message"].as_str().or(error.as_str()).unwrap_or_default();
+    complaint(failure_kind(error["type"].as_str().unwrap_or_default(), said), said)
+}
+
+fn failure_kind(kind: &str, said: &str) -> ModelErrorKind {
+    let said = said.to_ascii_lowercase();
+    match kind {
+        "authentication_error" | "permission_error" => ModelErrorKind::Auth,
+        "rate_limit_error" | "billing_error" => ModelErrorKind::RateLimit,
+        "timeout_error" => ModelErrorKind::Timeout,
+        "request_too_large" => ModelErrorKind::ContextLength,
+        "invalid_request_error"
+            if ["prompt is too long", "input is too long", "exceed context limit"]
+                .iter()
+                .any(|words| said.contains(words)) =>
+        {
+            ModelErrorKind::ContextLength
+        }
+        "invalid_request_error" if said.contains("credit balance") => ModelErrorKind::RateLimit,
+        "invalid_request_error" | "not_found_error" => ModelErrorKind::InvalidRequest,
+        // `overloaded_error`, `api_error`, and what may be added.
+        _ => ModelErrorKind::Server,
+    }
+}
+
+#[cfg(test)]
+mod tests;

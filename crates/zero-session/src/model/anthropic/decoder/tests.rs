@@ -1,0 +1,429 @@
+//! Streams of events, and what they amount to.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::any_json::any_json;
+use crate::model::tally::{BYTES_MAX, PARTS_MAX};
+
+/// What was said while it came, and what it came to.
+fn read(events: &[Value]) -> (Vec<ModelEvent>, Result<Reply, ModelError>) {
+    let mut decoder = MessagesDecoder::default();
+    let mut said = Vec::new();
+    for event in events {
+        match decoder.event(event["type"].as_str().unwrap_or_default(), &event.to_string()) {
+            Ok(events) => said.extend(events),
+            Err(error) => return (said, Err(error)),
+        }
+    }
+    let stopped = events.iter().any(|event| event["type"] == "message_stop");
+    assert_eq!(decoder.is_done(), stopped);
+    (said, decoder.finish())
+}
+
+#[track_caller]
+fn check(events: &[Value], said: &[ModelEvent], blocks: &[Block], stop: Stop) {
+    let (heard, reply) = read(events);
+    assert_eq!(heard, said);
+    let reply = reply.unwrap();
+    assert_eq!(reply.blocks, blocks);
+    assert_eq!(reply.stop, stop);
+}
+
+#[track_caller]
+fn check_error(events: &[Value], kind: ModelErrorKind, words: &str) {
+    let error = read(events).1.unwrap_err();
+    assert_eq!(error.kind, kind, "{}", error.message);
+    assert!(error.message.contains(words), "{}", error.message);
+}
+
+fn begin() -> Value {
+    json!({"type": "message_start", "message": {
+        "id": "msg_1", "role": "assistant", "model": "claude-sonnet-4-5-20250929", "content": [],
+        "usage": {"input_tokens": 10, "cache_read_input_tokens": 100,
+            "cache_creation_input_tokens": 1000, "output_tokens": 1}}})
+}
+
+fn start(index: u64, block: Value) -> Value {
+    json!({"type": "content_block_start", "index": index, "content_block": block})
+}
+
+fn delta(index: u64, delta: Value) -> Value {
+    json!({"type": "content_block_delta", "index": index, "delta": delta})
+}
+
+fn text_delta(index: u64, text: &str) -> Value {
+    delta(index, json!({"type": "text_delta", "text": text}))
+}
+
+fn json_delta(index: u64, text: &str) -> Value {
+    delta(index, json!({"type": "input_json_delta", "partial_json": text}))
+}
+
+fn call_start(index: u64, id: &str, name: &str) -> Value {
+    start(index, json!({"type": "tool_use", "id": id, "name": name, "input": {}}))
+}
+
+fn stop_block(index: u64) -> Value {
+    json!({"type": "content_block_stop", "index": index})
+}
+
+fn end(reason: &str) -> Value {
+    json!({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null},
+        "usage": {"output_tokens": 42}})
+}
+
+fn stop_message() -> Value {
+    json!({"type": "message_stop"})
+}
+
+fn ping() -> Value {
+    json!({"type": "ping"})
+}
+
+fn text(text: &str) -> ModelEvent {
+    ModelEvent::Text(text.into())
+}
+
+fn tool(id: &str, name: &str) -> ModelEvent {
+    ModelEvent::ToolUse { id: id.into(), name: name.into() }
+}
+
+fn call(id: &str, name: &str, input: Value) -> Block {
+    Block::ToolUse {
+        id: id.into(),
+        name: name.into(),
+        input: ToolInput::Json(input),
+        opaque: Value::Null,
+    }
+}
+
+#[test]
+fn text_comes_piece_by_piece() {
+    let empty = json!({"type": "text", "text": ""});
+    let events = [
+        begin(),
+        ping(),
+        start(0, empty.clone()),
+        text_delta(0, "Hé"),
+        text_delta(0, ""),
+        text_delta(0, "llo"),
+        stop_block(0),
+        start(1, empty),
+        stop_block(1),
+        end("end_turn"),
+        stop_message(),
+    ];
+    check(&events, &[text("Hé"), text("llo")], &[Block::text("Héllo")], Stop::End);
+    let usage = read(&events).1.unwrap().usage;
+    let expected = Usage {
+        input_tokens: 1110,
+        output_tokens: 42,
+        cache_read_tokens: 100,
+        cache_write_tokens: 1000,
+        cost_usd: None,
+    };
+    assert_eq!(usage, expected);
+}
+
+#[test]
+fn counts_at_the_end_replace_those_before() {
+    let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {
+        "input_tokens": 20, "cache_read_input_tokens": null, "output_tokens": 7}});
+    let usage = read(&[begin(), end]).1.unwrap().usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens), (1120, 7));
+}
+
+#[test]
+fn calls_are_put_together_from_pieces() {
+    let events = [
+        begin(),
+        start(0, json!({"type": "text", "text": "Let me look."})),
+        call_start(1, "toolu_1", "Read"),
+        json_delta(1, ""),
+        json_delta(1, "{\"path\": \"a\\"),
+        call_start(2, "toolu_2", "Glob"),
+        json_delta(1, "nb\"}"),
+        stop_block(1),
+        stop_block(2),
+        end("tool_use"),
+        stop_message(),
+    ];
+    check(
+        &events,
+        &[text("Let me look."), tool("toolu_1", "Read"), tool("toolu_2", "Glob")],
+        &[
+            Block::text("Let me look."),
+            call("toolu_1", "Read", json!({"path": "a\nb"})),
+            call("toolu_2", "Glob", json!({})),
+        ],
+        Stop::ToolUse,
+    );
+}
+
+#[test]
+fn arguments_may_come_whole_with_the_call() {
+    let start = start(0, json!({"type": "tool_use", "id": "a", "name": "X", "input": {"b": 1}}));
+    let block = call("a", "X", json!({"b": 1}));
+    check(&[begin(), start, end("tool_use")], &[tool("a", "X")], &[block], Stop::ToolUse);
+}
+
+#[test]
+fn bad_arguments_are_kept_and_said() {
+    let events = [call_start(0, "a", "X"), json_delta(0, "{\"b\": "), end("tool_use")];
+    let reply = read(&events).1.unwrap();
+    let [Block::ToolUse { input: ToolInput::Unreadable { unreadable, .. }, .. }] =
+        &reply.blocks[..]
+    else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(unreadable, "{\"b\": ");
+}
+
+#[test]
+fn a_call_that_was_cut_never_looks_complete() {
+    let cut =
+        |block: &Block| matches!(block, Block::ToolUse { input: ToolInput::Unreadable { .. }, .. });
+    let two = |last: &str| {
+        [call_start(0, "a", "X"), call_start(1, "b", "X"), json_delta(1, last), end("max_tokens")]
+    };
+    for last in ["", "{", "{\"a\":"] {
+        let reply = read(&two(last)).1.unwrap();
+        assert_eq!(reply.stop, Stop::MaxTokens);
+        assert_eq!(reply.blocks.iter().map(cut).collect::<Vec<_>>(), [false, true], "{last}");
+    }
+    let reply = read(&two("{\"a\": 1}")).1.unwrap();
+    assert!(!reply.blocks.iter().any(cut));
+}
+
+#[test]
+fn thoughts_keep_what_proves_them() {
+    let events = [
+        begin(),
+        start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
+        delta(0, json!({"type": "thinking_delta", "thinking": "Hm"})),
+        delta(0, json!({"type": "thinking_delta", "thinking": "m."})),
+        delta(0, json!({"type": "signature_delta", "signature": "c2ln"})),
+        stop_block(0),
+        start(1, json!({"type": "redacted_thinking", "data": "ZW5j"})),
+        start(2, json!({"type": "thinking", "thinking": "", "signature": "aGlkZGVu"})),
+        start(3, json!({"type": "thinking", "thinking": "cut", "signature": ""})),
+        start(4, json!({"type": "thinking", "thinking": "", "signature": ""})),
+        text_delta(0, "not a text"),
+        end("end_turn"),
+        stop_message(),
+    ];
+    let model = "claude-sonnet-4-5-20250929";
+    let thinking = |text: &str, opaque| Block::Thinking { text: text.into(), opaque };
+    check(
+        &events,
+        &[
+            ModelEvent::Thought("Hm".into()),
+            ModelEvent::Thought("m.".into()),
+            ModelEvent::Thought("cut".into()),
+        ],
+        &[
+            thinking("Hmm.", json!({"type": "thinking", "signature": "c2ln", "model": model})),
+            thinking("", json!({"type": "redacted_thinking", "data": "ZW5j", "model": model})),
+            thinking("", json!({"type": "thinking", "signature": "aGlkZGVu", "model": model})),
+            thinking("cut", Value::Null),
+        ],
+        Stop::End,
+    );
+}
+
+#[test]
+fn what_is_not_known_does_no_harm() {
+    let events = [
+        json!({"type": "message_began", "x": 1}),
+        json!([1, 2]),
+        json!(null),
+        begin(),
+        start(0, json!({"type": "server_tool_use", "id": "s", "name": "web_search"})),
+        json_delta(0, "{\"query\": 1}"),
+        start(1, json!({"type": "web_search_tool_result", "content": []})),
+        start(2, json!({"type": "text", "text": "a"})),
+        delta(2, json!({"type": "citations_delta", "citation": {}})),
+        text_delta(99, "of nothing"),
+        end("end_turn"),
+        stop_message(),
+        start(0, json!({"type": "text", "text": "too late"})),
+    ];
+    check(&events, &[text("a")], &[Block::text("a")], Stop::End);
+}
+
+#[test]
+fn the_name_of_an_event_counts_where_its_data_says_none() {
+    let mut decoder = MessagesDecoder::default();
+    let data = json!({"delta": {"stop_reason": "end_turn"}}).to_string();
+    decoder.event("message_delta", &data).unwrap();
+    decoder.event("message_stop", "{}").unwrap();
+    assert!(decoder.is_done());
+    assert_eq!(decoder.finish().unwrap().stop, Stop::End);
+}
+
+#[test]
+fn reasons_to_stop() {
+    let refusal = |words: &str| Stop::Refusal(words.into());
+    for (reason, details, expected) in [
+        ("end_turn", Value::Null, Stop::End),
+        ("stop_sequence", Value::Null, Stop::End),
+        ("pause_turn", Value::Null, Stop::End),
+        ("something_new", Value::Null, Stop::End),
+        ("tool_use", Value::Null, Stop::ToolUse),
+        ("max_tokens", Value::Null, Stop::MaxTokens),
+        ("model_context_window_exceeded", Value::Null, Stop::MaxTokens),
+        ("refusal", Value::Null, refusal("the model declined to answer")),
+        ("refusal", json!({"category": "cyber", "explanation": null}), refusal("cyber")),
+        ("refusal", json!({"category": "cyber", "explanation": "No.\n"}), refusal("No")),
+    ] {
+        let event = json!({"type": "message_delta",
+            "delta": {"stop_reason": reason, "stop_details": details}});
+        check(&[begin(), event, stop_message()], &[], &[], expected);
+    }
+    // A call is to be answered whatever the reason is called.
+    let events = [call_start(0, "a", "X"), end("end_turn")];
+    check(&events, &[tool("a", "X")], &[call("a", "X", json!({}))], Stop::ToolUse);
+}
+
+#[test]
+fn errors_have_their_kind() {
+    use ModelErrorKind::*;
+    for (kind, said, expected) in [
+        ("overloaded_error", "Overloaded", Server),
+        ("api_error", "Internal server error", Server),
+        ("something_new", "x", Server),
+        ("rate_limit_error", "Too many tokens per minute", RateLimit),
+        ("billing_error", "Pay first", RateLimit),
+        ("authentication_error", "invalid x-api-key", Auth),
+        ("permission_error", "Not yours", Auth),
+        ("not_found_error", "model: claude-9", InvalidRequest),
+        ("timeout_error", "x", Timeout),
+        ("request_too_large", "Request exceeds the maximum size", ContextLength),
+        ("invalid_request_error", "prompt is too long: 205547 tokens > 200000", ContextLength),
+        (
+            "invalid_request_error",
+            "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000",
+            ContextLength,
+        ),
+        ("invalid_request_error", "Your credit balance is too low", RateLimit),
+        ("invalid_request_error", "messages: at least one message is required", InvalidRequest),
+    ] {
+        let event = json!({"type": "error", "error": {"type": kind, "message": said}});
+        check_error(&[begin(), event], expected, said);
+    }
+    check_error(&[json!({"type": "error"})], Server, "the provider failed");
+    check_error(&[json!({"type": "error", "error": "out of order"})], Server, "out of order");
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_none() {
+    let words = "the connection broke in mid-answer";
+    check_error(&[], ModelErrorKind::Network, words);
+    let text = start(0, json!({"type": "text", "text": "a"}));
+    check_error(&[begin(), text.clone(), stop_block(0)], ModelErrorKind::Network, words);
+    // All was said; only the last full stop is missing.
+    let events = [begin(), text, end("end_turn")];
+    assert_eq!(read(&events).1.unwrap().blocks, [Block::text("a")]);
+}
+
+#[test]
+fn what_is_not_json_is_an_error() {
+    let mut decoder = MessagesDecoder::default();
+    assert_eq!(decoder.event("ping", "").unwrap(), []);
+    let error = decoder.event("ping", "{\"type\"").unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Server);
+}
+
+#[test]
+fn a_hundred_parallel_calls_are_one_answer() {
+    let mut events = vec![begin()];
+    let ids: Vec<String> = (0..100).map(|n| format!("toolu_{n}")).collect();
+    events.extend((0..).zip(&ids).map(|(n, id)| call_start(n, id, "Read")));
+    for piece in ["{\"n\"", ":", "1}"] {
+        events.extend((0..100).map(|n| json_delta(n, piece)));
+    }
+    events.extend([end("tool_use"), stop_message()]);
+    let said: Vec<_> = ids.iter().map(|id| tool(id, "Read")).collect();
+    let blocks: Vec<_> = ids.iter().map(|id| call(id, "Read", json!({"n": 1}))).collect();
+    check(&events, &said, &blocks, Stop::ToolUse);
+}
+
+#[test]
+fn an_answer_has_bounds() {
+    let too_many: Vec<_> = (0..=PARTS_MAX as u64).map(|n| call_start(n, "a", "X")).collect();
+    check_error(&too_many, ModelErrorKind::InvalidRequest, "256 parts");
+    let piece = "x".repeat(BYTES_MAX / 4);
+    let mut too_long = vec![call_start(0, "a", "X")];
+    too_long.extend((0..5).map(|_| json_delta(0, &piece)));
+    check_error(&too_long, ModelErrorKind::InvalidRequest, "8 MiB");
+}
+
+const WORDS: &[&str] = &[
+    "type",
+    "message",
+    "usage",
+    "model",
+    "content_block",
+    "delta",
+    "index",
+    "text",
+    "thinking",
+    "signature",
+    "data",
+    "id",
+    "name",
+    "input",
+    "partial_json",
+    "stop_reason",
+    "stop_details",
+    "explanation",
+    "error",
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "message_delta",
+    "message_stop",
+    "text_delta",
+    "input_json_delta",
+    "thinking_delta",
+    "signature_delta",
+    "redacted_thinking",
+    "tool_use",
+    "refusal",
+    "input_tokens",
+    "output_tokens",
+    "end_turn",
+    "max_tokens",
+];
+
+fn named_event() -> impl Strategy<Value = Value> {
+    const KINDS: &[&str] =
+        &["message_start", "content_block_start", "content_block_delta", "message_delta"];
+    (proptest::sample::select(KINDS), any_json(WORDS), any_json(WORDS), 0..3_u64).prop_map(
+        |(kind, one, two, index)| {
+            json!({"type": kind, "index": index, "message": one, "content_block": one,
+                "delta": two, "usage": one, "error": two})
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn no_event_panics(events in proptest::collection::vec(
+        prop_oneof![any_json(WORDS), named_event()], 0..12,
+    )) {
+        let mut decoder = MessagesDecoder::default();
+        for event in &events {
+            if decoder.event("content_block_delta", &event.to_string()).is_err() {
+                break;
+            }
+        }
+        let _ = decoder.finish();
+    }
+
+    #[test]
+    fn no_data_panics(name in ".{0,10}", data in ".{0,40}") {
+        let _ = MessagesDecoder::default().event(&name, &data);
+    }
+}

@@ -1,0 +1,312 @@
+//! Writes a request of the Messages API.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::event::ResultContent;
+use crate::message::{Block, Message, Role};
+use crate::model::dialogue::{
+    Answer, Call, NEVER_RUN, Picture, Piece, Turn, arguments, short_hash, tool_name, turns,
+};
+use crate::model::model_name::{ModelName, may_be_same};
+use crate::model::{ModelInfo, ModelRequest, Thinking, ToolDefinition};
+
+/// The maker's word in the names of its models.
+const MAKER: &str = "claude";
+/// Least tokens that the API takes for thinking.
+const BUDGET_MIN: u64 = 1_024;
+/// How many turns of the user get a mark for the cache, besides the tools and the system prompt;
+/// the API takes four marks. The last but one was the last of the request before, so what that
+/// request cached is found again however much this one added.
+const CACHED_TURNS: usize = 2;
+
+/// The body of a request.
+pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
+    // A model that worked with tools and may use none now is asked about the conversation, not in
+    // it. Newer models take their thoughts back only in the conversation that they are of.
+    let is_about = request.tools.is_empty() && has_calls(&request.messages);
+    let turns = turns(&request.messages, |opaque| !is_about && is_readable_thought(opaque, info));
+    let ids = call_ids(&turns);
+    let output_tokens_max =
+        request.output_tokens_max.unwrap_or(u64::MAX).min(info.output_tokens_max).max(1);
+
+    let mut body = Map::new();
+    body.insert("model".into(), json!(info.id));
+    body.insert("max_tokens".into(), json!(output_tokens_max));
+    body.insert("stream".into(), json!(true));
+    if !request.system.trim().is_empty() {
+        let mut system = json!({"type": "text", "text": request.system});
+        mark_for_cache(&mut system);
+        body.insert("system".into(), json!([system]));
+    }
+    body.extend(tools(&request.tools, &turns));
+    body.extend(thinking(info, request.thinking, output_tokens_max, &turns));
+    let mut messages: Vec<Value> = turns.iter().map(|turn| message(turn, &ids, info)).collect();
+    let of_user = messages.iter_mut().rev().filter(|message| message["role"] == "user");
+    for message in of_user.take(CACHED_TURNS) {
+        if let Some(last) =
+            message.get_mut("content").and_then(Value::as_array_mut).and_then(|c| c.last_mut())
+        {
+            mark_for_cache(last);
+        }
+    }
+    body.insert("messages".into(), Value::Array(messages));
+    Value::Object(body)
+}
+
+/// Lets the provider remember all up to and including `block`.
+fn mark_for_cache(block: &mut Value) {
+    if let Some(block) = block.as_object_mut() {
+        block.insert("cache_control".into(), json!({"type": "ephemeral"}));
+    }
+}
+
+/// Whether a thought can be sent back: it is one of this API, it has what proves that, and it is
+/// not of another model, which would refuse it.
+fn is_readable_thought(opaque: &Value, info: &ModelInfo) -> bool {
+    let proof = match opaque["type"].as_str() {
+        Some("thinking") => opaque["signature"].as_str(),
+        Some("redacted_thinking") => opaque["data"].as_str(),
+        _ => None,
+    };
+    let model = opaque["model"].as_str().unwrap_or(&info.id);
+    proof.is_some_and(|proof| !proof.is_empty()) && may_be_same(model, &info.id, MAKER)
+}
+
+/// `tools`, and `tool_choice` where it is needed.
+fn tools(tools: &[ToolDefinition], turns: &[Turn<'_>]) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let mut definitions: Vec<Value> = tools
+        .iter()
+        .map(|tool| {
+            json!({
+                "name": tool_name(&tool.name),
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+            })
+        })
+        .collect();
+    if definitions.is_empty() {
+        // Calls in the conversation want their tools declared even when none may be used now.
+        let used: BTreeSet<String> = calls(turns).map(|call| tool_name(call.name)).collect();
+        definitions = used
+            .iter()
+            .map(|name| json!({"name": name, "input_schema": {"type": "object"}}))
+            .collect();
+        if !definitions.is_empty() {
+            fields.insert("tool_choice".into(), json!({"type": "none"}));
+        }
+    }
+    if let Some(last) = definitions.last_mut() {
+        mark_for_cache(last);
+        fields.insert("tools".into(), Value::Array(definitions));
+    }
+    fields
+}
+
+/// How a model can be told how much to think.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Control {
+    /// Not at all.
+    None,
+    /// By a number of tokens.
+    Budget,
+    /// By a word; without it, it does not think.
+    Effort,
+    /// By a word; it always thinks.
+    EffortAlways,
+}
+
+impl Control {
+    /// From 4.6 on models take a word, and from 4.7 on nothing else; before 3.7 they do not think.
+    /// A name without a version is newer than those. Others that speak this protocol know the
+    /// budget, if anything.
+    fn of(info: &ModelInfo) -> Self {
+        match ModelName::read(&info.id, MAKER).map(|name| name.version) {
+            Some(Some(version)) if version < (3, 7) => Self::None,
+            Some(Some(version)) if version < (4, 6) => Self::Budget,
+            Some(Some(version)) if version < (5, 0) => Self::Effort,
+            Some(_) => Self::EffortAlways,
+            None => Self::Budget,
+        }
+    }
+}
+
+/// `thinking`, and `output_config` where it is needed.
+fn thinking(
+    info: &ModelInfo,
+    level: Thinking,
+    output_tokens_max: u64,
+    turns: &[Turn<'_>],
+) -> Map<String, Value> {
+    let control = Control::of(info);
+    let mut fields = Map::new();
+    match control {
+        Control::None => {}
+        Control::Budget => {
+            let tokens = match level {
+                Thinking::Default | Thinking::Off => return fields,
+                Thinking::Low => 4_096,
+                Thinking::Medium => 12_288,
+                Thinking::High => 32_768,
+            };
+            // The budget is part of what the model may write; a quarter stays for the answer.
+            let budget = tokens.min(output_tokens_max - output_tokens_max / 4);
+            if budget >= BUDGET_MIN && budget < output_tokens_max && may_think_on(turns) {
+                let thinking = json!({"type": "enabled", "budget_tokens": budget});
+                fields.insert("thinking".into(), thinking);
+            }
+        }
+        Control::Effort | Control::EffortAlways => {
+            let effort = match level {
+                Thinking::Default => None,
+                Thinking::Off if control == Control::Effort => return fields,
+                // Those that always think refuse to be told not to; this is the least they take.
+                Thinking::Off | Thinking::Low => Some("low"),
+                Thinking::Medium => Some("medium"),
+                Thinking::High => Some("high"),
+            };
+            // A model that does as it likes decides by itself. Left without a word the newer ones hide their thoughts, and with them all they say
+            // between two calls.
+            let thinking = json!({"type": "adaptive", "display": "summarized"});
+            fields.insert("thinking".into(), thinking);
+            if let Some(effort) = effort {
+                fields.insert("output_config".into(), json!({"effort": effort}));
+            }
+        }
+    }
+    fields
+}
+
+/// With a budget, a turn that is under way must have begun with a thought; one that another model
+/// began, or that began without thinking, ends without it.
+fn may_think_on(turns: &[Turn<'_>]) -> bool {
+    match turns {
+        [.., said, heard] if matches!(heard.pieces.first(), Some(Piece::Answer(_))) => {
+            matches!(said.pieces.first(), Some(Piece::Thinking { .. }))
+        }
+        _ => true,
+    }
+}
+
+fn message(turn: &Turn<'_>, ids: &[String], info: &ModelInfo) -> Value {
+    let role = match turn.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let content: Vec<Value> = turn.pieces.iter().map(|piece| block(piece, ids, info)).collect();
+    json!({"role": role, "content": content})
+}
+
+fn block(piece: &Piece<'_>, ids: &[String], info: &ModelInfo) -> Value {
+    match piece {
+        Piece::Text(text) => text_block(text),
+        Piece::Stray(text) => text_block(text),
+        Piece::Image(picture) => picture_block(*picture, info),
+        Piece::Thinking { opaque, .. } if opaque["type"] == "redacted_thinking" => {
+            json!({"type": "redacted_thinking", "data": opaque["data"]})
+        }
+        Piece::Thinking { text, opaque } => {
+            json!({"type": "thinking", "thinking": text, "signature": opaque["signature"]})
+        }
+        Piece::Call(call) => json!({
+            "type": "tool_use",
+            "id": call_id(call, ids),
+            "name": tool_name(call.name),
+            "input": arguments(call.input),
+        }),
+        Piece::Answer(answer) => result_block(answer, ids, info),
+    }
+}
+
+fn text_block(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// A picture, or words in its place where the model or the API would refuse it.
+fn picture_block(picture: Picture<'_>, info: &ModelInfo) -> Value {
+    let Picture { mime, data } = picture;
+    if !info.takes_images {
+        return text_block("(A picture that this model cannot see.)");
+    }
+    match mime {
+        "image/jpeg" | "image/png" | "image/gif" | "image/webp" => json!({
+            "type": "image",
+            "source": {"type": "base64", "media_type": mime, "data": data},
+        }),
+        other => text_block(&format!("(A picture of the type `{other}`, which cannot be shown.)")),
+    }
+}
+
+fn result_block(answer: &Answer<'_>, ids: &[String], info: &ModelInfo) -> Value {
+    let content: Vec<Value> = match answer.content {
+        None => vec![text_block(NEVER_RUN)],
+        Some(content) => content
+            .iter()
+            .filter_map(|content| match content {
+                ResultContent::Text { text } if text.trim().is_empty() => None,
+                ResultContent::Text { text } => Some(text_block(text)),
+                ResultContent::Image { mime, data } => {
+                    Some(picture_block(Picture { mime, data }, info))
+                }
+            })
+            .collect(),
+    };
+    let mut block = Map::new();
+    block.insert("type".into(), json!("tool_result"));
+    block.insert("tool_use_id".into(), json!(call_id(&answer.call, ids)));
+    if !content.is_empty() {
+        block.insert("content".into(), Value::Array(content));
+    }
+    if answer.is_error {
+        block.insert("is_error".into(), json!(true));
+    }
+    Value::Object(block)
+}
+
+fn has_calls(messages: &[Message]) -> bool {
+    let mut blocks = messages.iter().flat_map(|message| &message.blocks);
+    blocks.any(|block| matches!(block, Block::ToolUse { .. }))
+}
+
+fn calls<'t, 'a>(turns: &'t [Turn<'a>]) -> impl Iterator<Item = &'t Call<'a>> {
+    turns.iter().flat_map(|turn| &turn.pieces).filter_map(|piece| match piece {
+        Piece::Call(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// Ids of all calls, by their number: as they are where the API takes them, and each only once.
+/// A call's id depends on nothing that comes after it, so what was cached stays valid.
+fn call_ids(turns: &[Turn<'_>]) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let mut ids = Vec::new();
+    for call in calls(turns) {
+        let id = if is_plain_id(call.id) {
+            call.id.to_owned()
+        } else {
+            format!("call_{}", short_hash(call.id))
+        };
+        let mut free = id;
+        // Each round is longer than the one before, so it ends before all taken ones are passed.
+        while !taken.insert(free.clone()) {
+            free.push_str("_again");
+        }
+        ids.push(free);
+    }
+    ids
+}
+
+/// The API's pattern; a longer id than any provider makes is nobody's.
+fn is_plain_id(id: &str) -> bool {
+    (1..=64).contains(&id.len())
+        && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+}
+
+fn call_id<'i>(call: &Call<'_>, ids: &'i [String]) -> &'i str {
+    ids.get(call.number).map_or("", String::as_str)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

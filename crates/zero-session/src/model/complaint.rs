@@ -1,0 +1,80 @@
+//! Errors in the provider's words, with what to do next.
+
+use crate::model::{ModelError, ModelErrorKind};
+
+/// Most characters of the provider's words that are repeated.
+const SAID_CHARS_MAX: usize = 600;
+
+/// The error that a provider means by `said`.
+pub(crate) fn complaint(kind: ModelErrorKind, said: &str) -> ModelError {
+    let (what, next) = match kind {
+        ModelErrorKind::Auth => {
+            ("the provider does not accept the key", "check the key, and what it may be used for")
+        }
+        ModelErrorKind::RateLimit => (
+            "the provider allows no more for now",
+            "wait, or look at the limits and the credit of the account",
+        ),
+        ModelErrorKind::ContextLength => (
+            "the conversation is longer than the model can take",
+            "use `/compact`, or a model with a larger window",
+        ),
+        ModelErrorKind::Refusal => ("the provider declined", "ask in other words"),
+        ModelErrorKind::Network => ("the connection failed", "check the network and try again"),
+        ModelErrorKind::Timeout => ("the provider took too long", "try again"),
+        ModelErrorKind::Server => ("the provider failed", "try again in a while"),
+        ModelErrorKind::InvalidRequest => (
+            "the provider does not accept the request",
+            "check the name of the model and its settings",
+        ),
+        ModelErrorKind::Cancelled => ("the request was stopped", "ask again"),
+    };
+    let said = printable(said);
+    let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+    ModelError::new(kind, format!("{what}{said}; {next}"))
+}
+
+/// The stream ended before the answer did.
+pub(crate) fn broken_off() -> ModelError {
+    ModelError::new(
+        ModelErrorKind::Network,
+        "the connection broke in mid-answer; check the network and try again",
+    )
+}
+
+/// The provider sent what cannot be an answer.
+pub(crate) fn nonsense(what: &str) -> ModelError {
+    complaint(ModelErrorKind::Server, what)
+}
+
+/// `said` in one line of bounded length, without a full stop at its end.
+pub(crate) fn printable(said: &str) -> String {
+    let line: String =
+        said.chars().take(SAID_CHARS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    line.trim().trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_happened_and_what_to_do() {
+        let error = complaint(ModelErrorKind::Auth, "invalid x-api-key.\n");
+        assert_eq!(
+            error.message,
+            "the provider does not accept the key: invalid x-api-key; \
+             check the key, and what it may be used for"
+        );
+        let error = complaint(ModelErrorKind::Server, "");
+        assert_eq!(error.message, "the provider failed; try again in a while");
+    }
+
+    #[test]
+    fn long_and_odd_words_are_cut_to_a_line() {
+        let said = format!("\u{1b}[31mé{}", "x".repeat(5_000));
+        let line = printable(&said);
+        assert_eq!(line.chars().count(), SAID_CHARS_MAX - 1, "its first character was a blank");
+        assert!(!line.contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,82 @@
+//! What an answer cost.
+
+use crate::event::Usage;
+use crate::model::Prices;
+
+/// `usage` with what it cost, where prices are known. A cost that the provider itself gave stays:
+/// it knows about discounts.
+pub(crate) fn with_cost(usage: Usage, prices: Option<&Prices>) -> Usage {
+    let cost_usd = usage.cost_usd.or_else(|| prices.map(|prices| cost(prices, &usage)));
+    Usage { cost_usd, ..usage }
+}
+
+/// US dollars for `usage`. Its input holds what was read from and written to the cache, which have
+/// prices of their own.
+pub(crate) fn cost(prices: &Prices, usage: &Usage) -> f64 {
+    let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
+    let fresh = usage.input_tokens.saturating_sub(cached);
+    let parts = [
+        (fresh, prices.input),
+        (usage.cache_read_tokens, prices.cache_read),
+        (usage.cache_write_tokens, prices.cache_write),
+        (usage.output_tokens, prices.output),
+    ];
+    parts.iter().map(|(tokens, price)| *tokens as f64 * price / 1_000_000.0).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRICES: Prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
+
+    fn usage(input: u64, output: u64, read: u64, write: u64) -> Usage {
+        Usage {
+            input_tokens: input,
+            output_tokens: output,
+            cache_read_tokens: read,
+            cache_write_tokens: write,
+            cost_usd: None,
+        }
+    }
+
+    #[track_caller]
+    fn check(usage: Usage, expected: f64) {
+        let found = cost(&PRICES, &usage);
+        assert!((found - expected).abs() < 1e-9, "{usage:?}: {found}, expected {expected}");
+    }
+
+    #[test]
+    fn each_kind_of_token_has_its_price() {
+        check(usage(0, 0, 0, 0), 0.0);
+        check(usage(1_000_000, 0, 0, 0), 3.0);
+        check(usage(0, 1_000_000, 0, 0), 15.0);
+        check(usage(1_000_000, 0, 1_000_000, 0), 0.3);
+        check(usage(1_000_000, 0, 0, 1_000_000), 3.75);
+        check(usage(1_000, 200, 600, 300), 0.0003 + 0.00018 + 0.001_125 + 0.003);
+    }
+
+    #[test]
+    fn a_provider_that_counts_the_cache_apart_costs_nothing_below_zero() {
+        check(usage(10, 0, 1_000_000, 0), 0.3);
+        check(usage(0, 0, u64::MAX, u64::MAX), (0.3 + 3.75) * (u64::MAX as f64) / 1e6);
+    }
+
+    #[test]
+    fn the_cost_is_filled_where_it_is_known() {
+        let plain = usage(1_000_000, 0, 0, 0);
+        assert_eq!(with_cost(plain, None).cost_usd, None);
+        assert_eq!(with_cost(plain, Some(&PRICES)).cost_usd, Some(3.0));
+        let given = Usage { cost_usd: Some(0.5), ..plain };
+        assert_eq!(with_cost(given, Some(&PRICES)), given);
+        assert_eq!(with_cost(given, None), given);
+    }
+
+    #[test]
+    fn costs_add_up() {
+        let mut run = Usage::default();
+        run += with_cost(usage(1_000_000, 0, 0, 0), Some(&PRICES));
+        run += with_cost(usage(0, 1_000_000, 0, 0), Some(&PRICES));
+        assert_eq!(run.cost_usd, Some(18.0));
+    }
+}

@@ -1,0 +1,105 @@
+//! Gemini: `POST /v1beta/models/…:streamGenerateContent`.
+
+mod decoder;
+mod request;
+
+use serde_json::Value;
+use url::Url;
+
+use crate::model::catalogue::Key;
+use crate::model::endpoint::endpoint;
+use crate::model::protocol::{Decoder, Protocol};
+use crate::model::{ModelError, ModelInfo, ModelRequest};
+
+/// The maker's word in the names of its models.
+const MAKER: &str = "gemini";
+
+/// Gemini.
+pub(crate) struct Gemini;
+
+impl Protocol for Gemini {
+    fn url(&self, base: &Url, info: &ModelInfo) -> Result<Url, ModelError> {
+        let id = info.id.strip_prefix("models/").unwrap_or(&info.id);
+        let call = format!("{id}:streamGenerateContent");
+        let mut url = endpoint(base, &["v1beta", "v1", "v1alpha"], &["models", &call])?;
+        url.set_query(Some("alt=sse"));
+        Ok(url)
+    }
+
+    fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)> {
+        key.map(|key| ("x-goog-api-key", key.reveal().to_owned())).into_iter().collect()
+    }
+
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Value {
+        request::body(info, request)
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(decoder::GeminiDecoder::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::message::Message;
+    use crate::model::dialogue::tests::{result, user};
+
+    #[track_caller]
+    fn check(base: &str, id: &str, expected: &str) {
+        let url = Gemini.url(&Url::parse(base).unwrap(), &request::tests::info(id)).unwrap();
+        assert_eq!(url.as_str(), expected);
+    }
+
+    #[test]
+    fn the_version_of_the_path_may_be_written_or_not() {
+        let expected = "https://x.test/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse";
+        check("https://x.test", "gemini-3-pro", expected);
+        check("https://x.test/v1beta/", "gemini-3-pro", expected);
+        check("https://x.test/v1beta?key=secret", "models/gemini-3-pro", expected);
+        let other = "https://x.test/v1alpha/models/a%3Fb%2F..:streamGenerateContent?alt=sse";
+        check("https://x.test/v1alpha", "a?b/..", other);
+    }
+
+    #[test]
+    fn the_key_goes_into_its_header_and_nowhere_else() {
+        let headers = Gemini.headers(Some(&Key::new("k")));
+        assert_eq!(headers, [("x-goog-api-key", "k".to_owned())]);
+        assert!(Gemini.headers(None).is_empty());
+    }
+
+    #[test]
+    fn an_answer_goes_back_as_it_came() {
+        let parts = json!([
+            {"text": "Hm", "thought": true, "thoughtSignature": "czA="},
+            {"text": "Now."},
+            {"text": "", "thoughtSignature": "czE="},
+            {"functionCall": {"id": "x", "name": "Read", "args": {"z": 1, "a": 2}},
+             "thoughtSignature": "czI="},
+            {"functionCall": {"name": "Read", "args": {}}},
+        ]);
+        let chunk = json!({"modelVersion": "gemini-3-pro-preview", "candidates": [
+            {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
+        let mut decoder = Gemini.decoder();
+        decoder.event("", &chunk.to_string()).unwrap();
+        let said = decoder.finish().unwrap().blocks;
+
+        let request = ModelRequest {
+            messages: vec![
+                Message::user("Go"),
+                Message::assistant(said),
+                user(vec![result("x", "Read", "1"), result("call_2", "Read", "2")]),
+            ],
+            ..ModelRequest::default()
+        };
+        let body = Gemini.body(&request::tests::info("gemini-3-pro"), &request);
+        assert_eq!(body["contents"][1]["parts"], parts);
+        let answers = json!([
+            {"functionResponse": {"id": "x", "name": "Read", "response": {"output": "1"}}},
+            {"functionResponse": {"name": "Read", "response": {"output": "2"}}},
+        ]);
+        assert_eq!(body["contents"][2]["parts"], answers);
+    }
+}

@@ -1,0 +1,337 @@
+//! Reads the stream of chunks that answers a request of the Gemini API.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::event::Usage;
+use crate::message::{Block, ToolInput};
+use crate::model::complaint::{broken_off, complaint, nonsense, printable};
+use crate::model::protocol::Decoder;
+use crate::model::tally::Tally;
+use crate::model::{ModelError, ModelErrorKind, ModelEvent, Reply, Stop};
+
+/// Longest time that a provider may ask to wait; more is nonsense.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads one answer.
+#[derive(Default)]
+pub(super) struct GeminiDecoder {
+    parts: Vec<Part>,
+    tally: Tally,
+    calls: usize,
+    /// As the provider calls it; signatures are of use to the same model only.
+    model: Option<String>,
+    prompt_tokens: u64,
+    tool_prompt_tokens: u64,
+    answer_tokens: u64,
+    thought_tokens: u64,
+    cached_tokens: u64,
+    stop: Option<Stop>,
+    done: bool,
+}
+
+/// One part of the answer, as far as it is known.
+enum Part {
+    Text(String),
+    /// What signs the text before it. It stays a part of its own: texts are put together here, and
+    /// a text that is signed must not be put together with one that is not.
+    TextSignature(String),
+    Thought {
+        text: String,
+        signature: String,
+    },
+    Call {
+        id: String,
+        is_given_id: bool,
+        name: String,
+        input: Value,
+        signature: String,
+    },
+}
+
+impl Decoder for GeminiDecoder {
+    fn event(&mut self, _name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
+        if self.done || data.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let event: Value = serde_json::from_str(data)
+            .map_err(|_| nonsense("it sent an event that is not JSON"))?;
+        let mut events = Vec::new();
+        // Errors may come in a list.
+        let chunks = match event {
+            Value::Array(chunks) => chunks,
+            chunk => vec![chunk],
+        };
+        for chunk in &chunks {
+            self.chunk(chunk, &mut events)?;
+        }
+        Ok(events)
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn finish(&mut self) -> Result<Reply, ModelError> {
+        let stop = self.stop.take().ok_or_else(broken_off)?;
+        let model = self.model.take();
+        let blocks: Vec<Block> = std::mem::take(&mut self.parts)
+            .into_iter()
+            .map(|part| part.into_block(model.as_deref()))
+            .collect();
+        let stop = if self.calls > 0 && stop == Stop::End { Stop::ToolUse } else { stop };
+        Ok(Reply { blocks, stop, usage: self.usage() })
+    }
+}
+
+impl GeminiDecoder {
+    fn chunk(&mut self, chunk: &Value, events: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if !chunk["error"].is_null() {
+            return Err(failure(&chunk["error"]));
+        }
+        // Nothing but counts may come after the reason to stop.
+        let had_stopped = self.stop.is_some();
+        let usage = &chunk["usageMetadata"];
+        self.count(usage);
+        if let Some(model) = chunk["modelVersion"].as_str() {
+            self.model = Some(printable(model));
+        }
+        if let Some(stop) = blocked(&chunk["promptFeedback"]) {
+            self.stop = Some(stop);
+        }
+        let candidate = &chunk["candidates"][0];
+        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+            events.extend(self.part(part)?);
+        }
+        if let Some(reason) = candidate["finishReason"].as_str() {
+            self.stop = Some(stop(reason, candidate["finishMessage"].as_str())?);
+        }
+        self.done = had_stopped || (self.stop.is_some() && usage.is_object());
+        Ok(())
+    }
+
+    fn part(&mut self, part: &Value) -> Result<Option<ModelEvent>, ModelError> {
+        let signature = part["thoughtSignature"].as_str().unwrap_or_default();
+        let text = part["text"].as_str().unwrap_or_default();
+        self.tally.bytes(signature.len().saturating_add(text.len()))?;
+        if part["functionCall"].is_object() {
+            return self.call(&part["functionCall"], signature).map(Some);
+        }
+        if text.is_empty() && signature.is_empty() {
+            return Ok(None);
+        }
+        if part["thought"] == true {
+            match self.parts.last_mut() {
+                Some(Part::Thought { text: before, signature: sign }) if sign.is_empty() => {
+                    before.push_str(text);
+                    sign.push_str(signature);
+                }
+                _ => {
+                    let (text, signature) = (text.to_owned(), signature.to_owned());
+                    self.push(Part::Thought { text, signature })?;
+                }
+            }
+            return Ok((!text.is_empty()).then(|| ModelEvent::Thought(text.to_owned())));
+        }
+        if !text.is_empty() {
+            match self.parts.last_mut() {
+                Some(Part::Text(before)) => before.push_str(text),
+                _ => self.push(Part::Text(text.to_owned()))?,
+            }
+        }
+        if !signature.is_empty() {
+            self.push(Part::TextSignature(signature.to_owned()))?;
+        }
+        Ok((!text.is_empty()).then(|| ModelEvent::Text(text.to_owned())))
+    }
+
+    /// A call comes whole. Its id is made where there is none.
+    fn call(&mut self, call: &Value, signature: &str) -> Result<ModelEvent, ModelError> {
+        self.calls = self.calls.saturating_add(1);
+        let given = call["id"].as_str().filter(|id| !id.is_empty());
+        let id = given.map_or_else(|| format!("call_{}", self.calls), str::to_owned);
+        let name = call["name"].as_str().unwrap_or_default().to_owned();
+        let input = match &call["args"] {
+            Value::Null => json!({}),
+            input => input.clone(),
+        };
+        let bytes = id.len().saturating_add(name.len()).saturating_add(input.to_string().len());
+        self.tally.bytes(bytes)?;
+        let event = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
+        let signature = signature.to_owned();
+        let is_given_id = given.is_some();
+        self.push(Part::Call { id, is_given_id, name, input, signature })?;
+        Ok(event)
+    }
+
+    fn push(&mut self, part: Part) -> Result<(), ModelError> {
+        self.tally.part()?;
+        self.parts.push(part);
+        Ok(())
+    }
+
+    /// Counts are of the whole answer so far; what is missing did not change.
+    fn count(&mut self, usage: &Value) {
+        for (field, kept) in [
+            ("promptTokenCount", &mut self.prompt_tokens),
+            ("toolUsePromptTokenCount", &mut self.tool_prompt_tokens),
+            ("candidatesTokenCount", &mut self.answer_tokens),
+            ("thoughtsTokenCount", &mut self.thought_tokens),
+            ("cachedContentTokenCount", &mut self.cached_tokens),
+        ] {
+            *kept = usage[field].as_u64().unwrap_or(*kept);
+        }
+    }
+
+    /// The prompt's tokens include the cached ones; the answer's do not include the thoughts.
+    fn usage(&self) -> Usage {
+        Usage {
+            input_tokens: self.prompt_tokens.saturating_add(self.tool_prompt_tokens),
+            output_tokens: self.answer_tokens.saturating_add(self.thought_tokens),
+            cache_read_tokens: self.cached_tokens,
+            cache_write_tokens: 0,
+            cost_usd: None,
+        }
+    }
+}
+
+impl Part {
+    fn into_block(self, model: Option<&str>) -> Block {
+        match self {
+            Self::Text(text) => Block::Text { text },
+            Self::TextSignature(signature) => {
+                let mut opaque = signed(&signature, model);
+                opaque.insert("part".into(), json!("text"));
+                Block::Thinking { text: String::new(), opaque: Value::Object(opaque) }
+            }
+            Self::Thought { text, signature } => {
+                Block::Thinking { text, opaque: or_null(signed(&signature, model)) }
+            }
+            Self::Call { id, is_given_id, name, input, signature } => {
+                let mut opaque = signed(&signature, model);
+                if is_given_id {
+                    opaque.insert("id".into(), json!(id));
+                }
+                let input = ToolInput::Json(input);
+                Block::ToolUse { id, name, input, opaque: or_null(opaque) }
+            }
+        }
+    }
+}
+
+fn signed(signature: &str, model: Option<&str>) -> Map<String, Value> {
+    let mut opaque = Map::new();
+    if !signature.is_empty() {
+        opaque.insert("thoughtSignature".into(), json!(signature));
+        if let Some(model) = model {
+            opaque.insert("model".into(), json!(model));
+        }
+    }
+    opaque
+}
+
+fn or_null(fields: Map<String, Value>) -> Value {
+    if fields.is_empty() { Value::Null } else { Value::Object(fields) }
+}
+
+/// Why the question itself was declined, if it was.
+fn blocked(feedback: &Value) -> Option<Stop> {
+    let reason = feedback["blockReason"].as_str()?;
+    if reason == "BLOCK_REASON_UNSPECIFIED" {
+        return None;
+    }
+    let said = feedback["blockReasonMessage"].as_str();
+    Some(Stop::Refusal(declined("the provider declined the prompt", reason, said)))
+}
+
+fn stop(reason: &str, said: Option<&str>) -> Result<Stop, ModelError> {
+    let failed = |kind, what: &str| {
+        let said = said.unwrap_or_default();
+        let colon = if said.is_empty() { "" } else { ": " };
+        Err(complaint(kind, &format!("{what} ({reason}){colon}{said}")))
+    };
+    match reason {
+        "STOP" => Ok(Stop::End),
+        "MAX_TOKENS" => Ok(Stop::MaxTokens),
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "LANGUAGE"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => {
+            Ok(Stop::Refusal(declined("the provider stopped the answer", reason, said)))
+        }
+        // The model wrote a call that its provider could not read, and the provider keeps it for
+        // itself: there is nothing to answer, and nothing was run. It writes something else the
+        // next time, so this passes like any failure of the server.
+        "MALFORMED_FUNCTION_CALL"
+        | "UNEXPECTED_TOOL_CALL"
+        | "TOO_MANY_TOOL_CALLS"
+        | "MALFORMED_RESPONSE" => {
+            failed(ModelErrorKind::Server, "the model wrote a call that cannot be read")
+        }
+        "MISSING_THOUGHT_SIGNATURE" => {
+            failed(ModelErrorKind::InvalidRequest, "a call of the conversation is not signed")
+        }
+        // `OTHER`, and what may be added: what was said may be cut anywhere, so it is no answer.
+        _ => failed(ModelErrorKind::Server, "the answer was stopped"),
+    }
+}
+
+fn declined(what: &str, reason: &str, said: Option<&str>) -> String {
+    let reason = printable(reason);
+    match said.map(printable) {
+        Some(said) if !said.is_empty() => format!("{what} ({reason}): {said}"),
+        _ => format!("{what} ({reason})"),
+    }
+}
+
+fn failure(error: &Value) -> ModelError {
+    let said = error["message"].as_str().or(error.as_str()).unwrap_or_default();
+    let status = error["status"].as_str().unwrap_or_default();
+    let kind = failure_kind(status, error["code"].as_u64(), said);
+    ModelError { retry_after: retry_after(error), ..complaint(kind, said) }
+}
+
+fn failure_kind(status: &str, code: Option<u64>, said: &str) -> ModelErrorKind {
+    let said = said.to_ascii_lowercase();
+    match (status, code) {
+        ("UNAUTHENTICATED" | "PERMISSION_DENIED", _) | ("", Some(401 | 403)) => {
+            ModelErrorKind::Auth
+        }
+        ("RESOURCE_EXHAUSTED", _) | ("", Some(429)) => ModelErrorKind::RateLimit,
+        ("DEADLINE_EXCEEDED", _) | ("", Some(504)) => ModelErrorKind::Timeout,
+        // A wrong key is an invalid argument here.
+        ("INVALID_ARGUMENT", _) | ("", Some(400)) if said.contains("api key") => {
+            ModelErrorKind::Auth
+        }
+        ("INVALID_ARGUMENT", _) | ("", Some(400)) if is_too_long(&said) => {
+            ModelErrorKind::ContextLength
+        }
+        ("INVALID_ARGUMENT" | "NOT_FOUND" | "FAILED_PRECONDITION" | "OUT_OF_RANGE", _)
+        | ("UNIMPLEMENTED" | "ALREADY_EXISTS", _)
+        | ("", Some(400..=499)) => ModelErrorKind::InvalidRequest,
+        // `UNAVAILABLE`, `INTERNAL`, `UNKNOWN`, `ABORTED`, `CANCELLED`, and what may be added.
+        _ => ModelErrorKind::Server,
+    }
+}
+
+/// "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+fn is_too_long(said: &str) -> bool {
+    said.contains("token") && (said.contains("exceed") || said.contains("too long"))
+}
+
+/// How long to wait, as `google.rpc.RetryInfo` says it: `"retryDelay": "34.07s"`.
+fn retry_after(error: &Value) -> Option<Duration> {
+    let details = error["details"].as_array()?;
+    let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str())?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok().map(|delay| delay.min(RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests;

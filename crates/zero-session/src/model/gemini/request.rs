@@ -1,0 +1,230 @@
+//! Writes a request of the Gemini API.
+
+use serde_json::{Map, Value, json};
+
+use super::MAKER;
+use crate::event::ResultContent;
+use crate::message::Role;
+use crate::model::dialogue::{
+    Answer, Call, NEVER_RUN, Picture, Piece, Turn, arguments, tool_name, turns,
+};
+use crate::model::model_name::{ModelName, may_be_same};
+use crate::model::{ModelInfo, ModelRequest, Thinking, ToolDefinition};
+
+/// What the API takes in place of a signature for calls that another model made.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+/// The first version that signs its calls, is told how much to think by a word, and sees pictures
+/// in the results of calls.
+const SIGNING: (u32, u32) = (3, 0);
+
+/// The body of a request.
+pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
+    let turns = turns(&request.messages, |opaque| signature(opaque, info).is_some());
+    let mut body = Map::new();
+    if !request.system.trim().is_empty() {
+        body.insert("systemInstruction".into(), json!({"parts": [{"text": request.system}]}));
+    }
+    let contents: Vec<Value> = turns.iter().map(|turn| content(turn, info)).collect();
+    body.insert("contents".into(), Value::Array(contents));
+    if !request.tools.is_empty() {
+        let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
+        body.insert("tools".into(), json!([{"functionDeclarations": declarations}]));
+    }
+    let output_tokens_max =
+        request.output_tokens_max.unwrap_or(u64::MAX).min(info.output_tokens_max).max(1);
+    let mut config = Map::new();
+    config.insert("maxOutputTokens".into(), json!(output_tokens_max));
+    if let Some(thinking) = thinking(info, request.thinking) {
+        config.insert("thinkingConfig".into(), thinking);
+    }
+    body.insert("generationConfig".into(), Value::Object(config));
+    Value::Object(body)
+}
+
+/// A tool. Its schema goes into `parametersJsonSchema`, which takes JSON Schema as it is and passes
+/// over what it does not know. The older `parameters` takes a dialect of its own and refuses much
+/// of what tools from elsewhere bring (`$ref`, `const`, `additionalProperties`), so their schemas
+/// would have to be cut down, and the model would be told less. Only the name of the dialect is
+/// left out; it says nothing to the model.
+fn declaration(tool: &ToolDefinition) -> Value {
+    let mut schema = tool.input_schema.clone();
+    if let Some(schema) = schema.as_object_mut() {
+        schema.shift_remove("$schema");
+    }
+    json!({
+        "name": tool_name(&tool.name),
+        "description": tool.description,
+        "parametersJsonSchema": schema,
+    })
+}
+
+/// How much to think. Nothing for models that do not think and refuse to be told about it.
+fn thinking(info: &ModelInfo, level: Thinking) -> Option<Value> {
+    let name = ModelName::read(&info.id, MAKER)?;
+    let shows_thoughts = level != Thinking::Off;
+    match name.version {
+        Some(version) if version < (2, 5) => None,
+        Some(version) if version < SIGNING => {
+            // The large one cannot stop thinking; this is its least.
+            let least = if name.kind.as_deref() == Some("pro") { 128 } else { 0 };
+            let budget = match level {
+                Thinking::Default => return Some(json!({"includeThoughts": true})),
+                Thinking::Off => least,
+                Thinking::Low => 2_048,
+                Thinking::Medium => 8_192,
+                Thinking::High => 24_576,
+            };
+            Some(json!({"includeThoughts": shows_thoughts, "thinkingBudget": budget}))
+        }
+        Some(version) => {
+            let level = match level {
+                Thinking::Default => return Some(json!({"includeThoughts": true})),
+                // None of them stops thinking, and this is the least that all of them take.
+                Thinking::Off | Thinking::Low => "LOW",
+                // The first of the large ones knew only the ends; its own choice is between them.
+                Thinking::Medium if version == SIGNING && name.kind.as_deref() == Some("pro") => {
+                    return Some(json!({"includeThoughts": true}));
+                }
+                Thinking::Medium => "MEDIUM",
+                Thinking::High => "HIGH",
+            };
+            Some(json!({"includeThoughts": shows_thoughts, "thinkingLevel": level}))
+        }
+        // A name that moves from model to model: how it is told how much to think is not known.
+        None => Some(json!({"includeThoughts": shows_thoughts})),
+    }
+}
+
+/// What signs a part, when it is of this API and not of another model.
+fn signature<'a>(opaque: &'a Value, info: &ModelInfo) -> Option<&'a str> {
+    let model = opaque["model"].as_str().unwrap_or(&info.id);
+    let signature = opaque["thoughtSignature"].as_str()?;
+    (!signature.is_empty() && may_be_same(model, &info.id, MAKER)).then_some(signature)
+}
+
+/// Whether the model is of the newer kind, as far as its name says.
+fn is_signing(info: &ModelInfo) -> bool {
+    ModelName::read(&info.id, MAKER)
+        .is_some_and(|name| name.version.is_none_or(|version| version >= SIGNING))
+}
+
+fn content(turn: &Turn<'_>, info: &ModelInfo) -> Value {
+    let role = match turn.role {
+        Role::User => "user",
+        Role::Assistant => "model",
+    };
+    let mut pictures = Vec::new();
+    let answers = turn.pieces.iter().filter_map(|piece| match piece {
+        Piece::Answer(answer) => Some(answer_part(answer, info, &mut pictures)),
+        _ => None,
+    });
+    // All answers come first, then the pictures that cannot be in them, then the rest.
+    let mut parts: Vec<Value> = answers.collect();
+    parts.append(&mut pictures);
+    let mut calls = 0;
+    parts.extend(turn.pieces.iter().filter_map(|piece| match piece {
+        Piece::Answer(_) => None,
+        Piece::Text(text) => Some(json!({"text": text})),
+        Piece::Stray(text) => Some(json!({"text": text})),
+        Piece::Image(picture) => Some(picture_part(*picture, info)),
+        Piece::Thinking { text, opaque } => Some(thought_part(text, opaque, info)),
+        Piece::Call(call) => {
+            calls += 1;
+            Some(call_part(call, info, calls == 1))
+        }
+    }));
+    json!({"role": role, "parts": parts})
+}
+
+/// A thought, or the signature of a text, which comes alone and with no text.
+fn thought_part(text: &str, opaque: &Value, info: &ModelInfo) -> Value {
+    let mut part = Map::new();
+    part.insert("text".into(), json!(text));
+    if opaque["part"] != "text" {
+        part.insert("thought".into(), json!(true));
+    }
+    if let Some(signature) = signature(opaque, info) {
+        part.insert("thoughtSignature".into(), json!(signature));
+    }
+    Value::Object(part)
+}
+
+/// A call. The newer models want the first call of a turn signed, and sign no other.
+fn call_part(call: &Call<'_>, info: &ModelInfo, is_first: bool) -> Value {
+    let mut function = Map::new();
+    if let Some(id) = given_id(call) {
+        function.insert("id".into(), json!(id));
+    }
+    function.insert("name".into(), json!(tool_name(call.name)));
+    function.insert("args".into(), arguments(call.input));
+    let mut part = Map::new();
+    part.insert("functionCall".into(), Value::Object(function));
+    let signature = signature(call.opaque, info)
+        .or_else(|| (is_first && is_signing(info)).then_some(NO_SIGNATURE));
+    if let Some(signature) = signature {
+        part.insert("thoughtSignature".into(), json!(signature));
+    }
+    Value::Object(part)
+}
+
+/// The id that the API gave the call, if it did. Without one, calls and answers are told by their
+/// names and their order.
+fn given_id<'a>(call: &Call<'a>) -> Option<&'a str> {
+    call.opaque["id"].as_str()
+}
+
+/// What became of a call. Pictures that cannot be in it go to `pictures`.
+fn answer_part(answer: &Answer<'_>, info: &ModelInfo, pictures: &mut Vec<Value>) -> Value {
+    let name = tool_name(answer.call.name);
+    let mut words = Vec::new();
+    let mut inside = Vec::new();
+    for content in answer.content.unwrap_or_default() {
+        match content {
+            ResultContent::Text { text } => words.push(text.clone()),
+            ResultContent::Image { mime, data } => {
+                let part = picture_part(Picture { mime, data }, info);
+                match part["text"].as_str() {
+                    Some(text) => words.push(text.to_owned()),
+                    None if is_signing(info) => inside.push(part),
+                    None => {
+                        pictures.push(json!({"text": format!("(Picture from `{name}`:)")}));
+                        pictures.push(part);
+                    }
+                }
+            }
+        }
+    }
+    if answer.content.is_none() {
+        words.push(NEVER_RUN.to_owned());
+    }
+    let mut response = Map::new();
+    if let Some(id) = given_id(&answer.call) {
+        response.insert("id".into(), json!(id));
+    }
+    response.insert("name".into(), json!(name));
+    let field = if answer.is_error { "error" } else { "output" };
+    response.insert("response".into(), json!({ field: words.join("\n") }));
+    if !inside.is_empty() {
+        response.insert("parts".into(), Value::Array(inside));
+    }
+    json!({"functionResponse": response})
+}
+
+/// A picture, or words in its place where the model or the API would refuse it.
+fn picture_part(picture: Picture<'_>, info: &ModelInfo) -> Value {
+    let Picture { mime, data } = picture;
+    if !info.takes_images {
+        return json!({"text": "(A picture that this model cannot see.)"});
+    }
+    match mime {
+        "image/png" | "image/jpeg" | "image/webp" | "image/heic" | "image/heif" => {
+            json!({"inlineData": {"mimeType": mime, "data": data}})
+        }
+        other => {
+            json!({"text": format!("(A picture of the type `{other}`, which cannot be shown.)")})
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

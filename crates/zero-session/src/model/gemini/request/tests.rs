@@ -1,0 +1,293 @@
+//! Conversations, and the bodies that are sent for them.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::message::{Block, Message, ToolInput};
+use crate::model::any_json::any_json;
+use crate::model::dialogue::tests::{call, result, user};
+
+pub(crate) fn info(id: &str) -> ModelInfo {
+    ModelInfo {
+        name: format!("gemini/{id}"),
+        id: id.into(),
+        family: "gemini".into(),
+        context_window: 1_000_000,
+        output_tokens_max: 65_536,
+        takes_images: true,
+        prices: None,
+    }
+}
+
+fn ask(messages: Vec<Message>) -> ModelRequest {
+    ModelRequest { messages, ..ModelRequest::default() }
+}
+
+fn contents(id: &str, messages: Vec<Message>) -> Value {
+    body(&info(id), &ask(messages))["contents"].take()
+}
+
+fn thought(text: &str, opaque: Value) -> Block {
+    Block::Thinking { text: text.into(), opaque }
+}
+
+fn signed_call(id: &str, name: &str, opaque: Value) -> Block {
+    let input = ToolInput::Json(json!({"z": 1, "a": 2}));
+    Block::ToolUse { id: id.into(), name: name.into(), input, opaque }
+}
+
+#[test]
+fn a_whole_request() {
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"mode": {"const": "x"}},
+        "additionalProperties": false,
+    });
+    let request = ModelRequest {
+        system: "Be brief.".into(),
+        messages: vec![Message::user("Hello"), Message::user("there")],
+        tools: vec![ToolDefinition {
+            name: "Read".into(),
+            description: "Reads a file.".into(),
+            input_schema: schema,
+        }],
+        output_tokens_max: Some(1_000),
+        thinking: Thinking::Default,
+    };
+    let expected = json!({
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [{"role": "user", "parts": [{"text": "Hello"}, {"text": "there"}]}],
+        "tools": [{"functionDeclarations": [{
+            "name": "Read",
+            "description": "Reads a file.",
+            "parametersJsonSchema": {
+                "type": "object",
+                "properties": {"mode": {"const": "x"}},
+                "additionalProperties": false,
+            },
+        }]}],
+        "generationConfig": {
+            "maxOutputTokens": 1000,
+            "thinkingConfig": {"includeThoughts": true},
+        },
+    });
+    assert_eq!(body(&info("gemini-2.5-flash"), &request), expected);
+}
+
+#[test]
+fn what_is_empty_is_left_out() {
+    let body = body(&info("gemini-2.0-flash"), &ask(vec![Message::user("a")]));
+    let expected = json!({
+        "contents": [{"role": "user", "parts": [{"text": "a"}]}],
+        "generationConfig": {"maxOutputTokens": 65_536},
+    });
+    assert_eq!(body, expected);
+}
+
+#[test]
+fn a_round_trip_of_tools() {
+    let failed = Block::ToolResult {
+        id: "call_2".into(),
+        name: "Bash".into(),
+        content: vec![ResultContent::Text { text: "exit 1".into() }],
+        is_error: true,
+    };
+    let model = "gemini-3-pro-preview";
+    let opaque = json!({"id": "x1", "thoughtSignature": "czE=", "model": model});
+    let messages = vec![
+        Message::user("Go"),
+        Message::assistant(vec![
+            Block::text("Now."),
+            signed_call("x1", "Read", opaque),
+            call("call_2", "Bash"),
+            call("call_3", "Bash"),
+        ]),
+        user(vec![failed, result("x1", "Read", "text"), Block::text("And?")]),
+    ];
+    let expected = json!([
+        {"role": "user", "parts": [{"text": "Go"}]},
+        {"role": "model", "parts": [
+            {"text": "Now."},
+            {"functionCall": {"id": "x1", "name": "Read", "args": {"z": 1, "a": 2}},
+             "thoughtSignature": "czE="},
+            {"functionCall": {"name": "Bash", "args": {}}},
+            {"functionCall": {"name": "Bash", "args": {}}},
+        ]},
+        {"role": "user", "parts": [
+            {"functionResponse": {"id": "x1", "name": "Read", "response": {"output": "text"}}},
+            {"functionResponse": {"name": "Bash", "response": {"error": "exit 1"}}},
+            {"functionResponse": {"name": "Bash",
+                "response": {"error": "This call was not run."}}},
+            {"text": "And?"},
+        ]},
+    ]);
+    assert_eq!(contents("gemini-3-pro", messages), expected);
+}
+
+#[test]
+fn the_newer_models_want_the_first_call_signed() {
+    let foreign = json!({"thoughtSignature": "czE=", "model": "gemini-2.5-pro"});
+    let messages = || {
+        vec![
+            Message::user("Go"),
+            Message::assistant(vec![signed_call("a", "X", foreign.clone()), call("b", "X")]),
+        ]
+    };
+    let signatures = |id: &str| {
+        let contents = contents(id, messages());
+        let parts = contents[1]["parts"].as_array().unwrap();
+        parts
+            .iter()
+            .map(|part| part["thoughtSignature"].as_str().map(str::to_owned))
+            .collect::<Vec<_>>()
+    };
+    let stand_in = || Some(NO_SIGNATURE.to_owned());
+    assert_eq!(signatures("gemini-3-flash"), [stand_in(), None]);
+    assert_eq!(signatures("gemini-2.5-pro"), [Some("czE=".to_owned()), None]);
+    assert_eq!(signatures("gemini-2.5-flash"), [None, None]);
+    assert_eq!(signatures("gemma-3"), [Some("czE=".to_owned()), None]);
+}
+
+#[test]
+fn thoughts_go_back_when_they_are_signed() {
+    let model = "gemini-3-pro-preview";
+    let said = vec![
+        thought("shown only", Value::Null),
+        thought("Hm", json!({"thoughtSignature": "dDE=", "model": model})),
+        Block::text("So"),
+        thought("", json!({"thoughtSignature": "dDI=", "part": "text", "model": model})),
+        thought("other", json!({"type": "thinking", "signature": "x"})),
+        thought("old", json!({"thoughtSignature": "x", "model": "gemini-2.5-pro"})),
+    ];
+    let messages = vec![Message::user("q"), Message::assistant(said), Message::user("r")];
+    let expected = json!([
+        {"text": "Hm", "thought": true, "thoughtSignature": "dDE="},
+        {"text": "So"},
+        {"text": "", "thoughtSignature": "dDI="},
+    ]);
+    assert_eq!(contents("gemini-3-pro", messages)[1]["parts"], expected);
+}
+
+#[test]
+fn pictures_go_where_they_are_taken() {
+    let content = vec![
+        ResultContent::Text { text: "seen:".into() },
+        ResultContent::Image { mime: "image/png".into(), data: "cG5n".into() },
+        ResultContent::Image { mime: "image/gif".into(), data: "Z2lm".into() },
+    ];
+    let looked = |id: &str| Block::ToolResult {
+        id: id.into(),
+        name: "Look".into(),
+        content: content.clone(),
+        is_error: false,
+    };
+    let image = Block::Image { mime: "image/jpeg".into(), data: "anBn".into() };
+    let messages = vec![
+        user(vec![Block::text("See"), image]),
+        Message::assistant(vec![call("a", "Look"), call("b", "Look")]),
+        user(vec![Block::text("Well?"), looked("a"), looked("b")]),
+    ];
+    let inline = |mime: &str, data: &str| json!({"inlineData": {"mimeType": mime, "data": data}});
+    let output = "seen:\n(A picture of the type `image/gif`, which cannot be shown.)";
+
+    let new = contents("gemini-3-pro", messages.clone());
+    assert_eq!(new[0]["parts"], json!([{"text": "See"}, inline("image/jpeg", "anBn")]));
+    let answer = json!({"functionResponse": {"name": "Look", "response": {"output": output},
+        "parts": [inline("image/png", "cG5n")]}});
+    assert_eq!(new[2]["parts"], json!([answer, answer, {"text": "Well?"}]));
+
+    let old = contents("gemini-2.5-pro", messages.clone());
+    let answer = json!({"functionResponse": {"name": "Look", "response": {"output": output}}});
+    let caption = json!({"text": "(Picture from `Look`:)"});
+    let picture = inline("image/png", "cG5n");
+    assert_eq!(
+        old[2]["parts"],
+        json!([answer, answer, caption, picture, caption, picture, {"text": "Well?"}])
+    );
+
+    let blind = ModelInfo { takes_images: false, ..info("gemini-3-pro") };
+    let body = body(&blind, &ask(messages)).to_string();
+    assert!(!body.contains("inlineData"), "{body}");
+}
+
+#[test]
+fn arguments_that_could_not_be_read_are_an_object() {
+    let input = ToolInput::Unreadable { unreadable: "{\"a".into(), why: "EOF".into() };
+    let bad = Block::ToolUse { id: "a".into(), name: "X".into(), input, opaque: Value::Null };
+    let messages = vec![Message::user("Go"), Message::assistant(vec![bad])];
+    let args = contents("gemini-2.5-pro", messages)[1]["parts"][0]["functionCall"]["args"].take();
+    assert_eq!(args, json!({"unreadable": "{\"a"}));
+}
+
+#[test]
+fn a_hundred_parallel_calls_and_their_results() {
+    let ids: Vec<String> = (0..100).map(|n| format!("call_{n}")).collect();
+    let messages = vec![
+        Message::user("Go"),
+        Message::assistant(ids.iter().map(|id| call(id, "Read")).collect()),
+        user(ids.iter().rev().map(|id| result(id, "Read", id)).collect()),
+    ];
+    let calls = vec![json!({"functionCall": {"name": "Read", "args": {}}}); 100];
+    let results: Vec<Value> = ids
+        .iter()
+        .map(|id| json!({"functionResponse": {"name": "Read", "response": {"output": id}}}))
+        .collect();
+    let expected = json!([
+        {"role": "user", "parts": [{"text": "Go"}]},
+        {"role": "model", "parts": calls},
+        {"role": "user", "parts": results},
+    ]);
+    assert_eq!(contents("gemini-2.5-pro", messages), expected);
+}
+
+#[test]
+fn levels_of_thinking() {
+    use Thinking::*;
+    let shown = json!({"includeThoughts": true});
+    let budget = |tokens: u64| json!({"includeThoughts": true, "thinkingBudget": tokens});
+    let word = |word: &str| json!({"includeThoughts": true, "thinkingLevel": word});
+    for (id, level, expected) in [
+        ("gemini-2.0-flash", High, Value::Null),
+        ("gemma-3-27b-it", High, Value::Null),
+        ("gemini-2.5-flash", Default, shown.clone()),
+        ("gemini-2.5-flash", Off, json!({"includeThoughts": false, "thinkingBudget": 0})),
+        ("gemini-2.5-pro", Off, json!({"includeThoughts": false, "thinkingBudget": 128})),
+        ("gemini-2.5-pro", Low, budget(2_048)),
+        ("gemini-2.5-flash-lite", Medium, budget(8_192)),
+        ("models/gemini-2.5-flash", High, budget(24_576)),
+        ("gemini-3-pro-preview", Default, shown.clone()),
+        ("gemini-3-pro-preview", Off, json!({"includeThoughts": false, "thinkingLevel": "LOW"})),
+        ("gemini-3-pro-preview", Low, word("LOW")),
+        ("gemini-3-pro-preview", Medium, shown.clone()),
+        ("gemini-3.1-pro-preview", Medium, word("MEDIUM")),
+        ("gemini-3-flash", Medium, word("MEDIUM")),
+        ("gemini-4-argon", High, word("HIGH")),
+        ("gemini-flash-latest", High, shown.clone()),
+        ("gemini-flash-latest", Off, json!({"includeThoughts": false})),
+    ] {
+        let request = ModelRequest { thinking: level, ..ask(vec![Message::user("q")]) };
+        let body = body(&info(id), &request);
+        assert_eq!(body["generationConfig"]["thinkingConfig"], expected, "{id} {level:?}");
+    }
+}
+
+const WORDS: &[&str] = &["thoughtSignature", "part", "text", "id", "model", "gemini-3-pro"];
+
+proptest! {
+    /// Transcripts outlive the program that wrote them.
+    #[test]
+    fn no_transcript_panics(
+        opaque in any_json(WORDS), input in any_json(WORDS), id in ".{0,80}", name in ".{0,80}",
+    ) {
+        let blocks = vec![
+            thought(&name, opaque.clone()),
+            Block::ToolUse {
+                id: id.clone(), name: name.clone(), input: ToolInput::Json(input), opaque,
+            },
+        ];
+        let messages = vec![Message::assistant(blocks), user(vec![result(&id, &name, &name)])];
+        let contents = contents("gemini-3-pro", messages);
+        prop_assert_eq!(contents[0]["role"].as_str(), Some("user"));
+    }
+}

@@ -1,0 +1,383 @@
+//! Talks to a provider by HTTP, whatever its way of speaking.
+//!
+//! A [`Protocol`] says what to send and what an answer means. What is the same for all is here: keys
+//! go to the configured host and nowhere else, everything that comes in is bounded in bytes and time,
+//! a stop is heeded at once, and no key is ever part of what is shown.
+
+mod address;
+mod answer;
+mod client;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use self::address::{base_url, headers, is_loopback};
+use self::answer::Answer;
+pub(crate) use self::client::SharedClient;
+use self::client::innermost;
+use crate::event::ResultContent;
+use crate::message::Block;
+use crate::model::catalogue::{Key, ModelConfig};
+use crate::model::failure::{self, Failed, Subject, shortened};
+use crate::model::protocol::Protocol;
+use crate::model::retry::{Attempt, RetryLimits, cancelled, retrying};
+use crate::model::secrets::{Secrets, is_secret_header};
+use crate::model::{
+    Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream,
+};
+
+/// The bounds of what is said to and by a provider.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HttpLimits {
+    /// How long connecting may take, TLS included.
+    pub connect_time: Duration,
+    /// How long the head of an answer may take. A local server reads the whole conversation first.
+    pub head_time: Duration,
+    /// How long an answer may be without a byte.
+    pub idle_time: Duration,
+    /// How long a whole answer may take.
+    pub answer_time: Duration,
+    /// Longest event of an answer, in bytes.
+    pub event_bytes_max: usize,
+    /// Longest answer, in bytes of the stream.
+    pub answer_bytes_max: u64,
+    /// When it is asked again.
+    pub retry: RetryLimits,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            connect_time: Duration::from_secs(15),
+            head_time: Duration::from_secs(600),
+            idle_time: Duration::from_secs(300),
+            answer_time: Duration::from_secs(3600),
+            event_bytes_max: 16 * 1024 * 1024,
+            answer_bytes_max: 256 * 1024 * 1024,
+            retry: RetryLimits::default(),
+        }
+    }
+}
+
+/// Longest text of an error that is read.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+/// How long reading it may take.
+const ERROR_TIME: Duration = Duration::from_secs(10);
+/// A model that is reached by HTTP.
+#[derive(Clone)]
+pub(crate) struct HttpModel(Arc<Inner>);
+
+struct Inner {
+    info: ModelInfo,
+    config: ModelConfig,
+    base: Url,
+    headers: HeaderMap,
+    protocol: Arc<dyn Protocol>,
+    client: SharedClient,
+    limits: HttpLimits,
+    subject: Subject,
+}
+
+impl HttpModel {
+    /// A model; nothing is sent before it is asked.
+    pub(crate) fn new(
+        info: ModelInfo,
+        config: ModelConfig,
+        protocol: Arc<dyn Protocol>,
+        client: SharedClient,
+        limits: HttpLimits,
+    ) -> Result<Self, ModelError> {
+        let base = base_url(&config)?;
+        let headers = headers(&config)?;
+        let subject = Subject {
+            name: info.name.clone(),
+            id: info.id.clone(),
+            origin: base.origin().ascii_serialization(),
+            key_hint: config.key_hint(),
+        };
+        Ok(Self(Arc::new(Inner { info, config, base, headers, protocol, client, limits, subject })))
+    }
+}
+
+impl Model for HttpModel {
+    fn info(&self) -> &ModelInfo {
+        &self.0.info
+    }
+
+    fn stream(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
+        let inner = self.0.clone();
+        let body = Bytes::from(inner.body(request).to_string());
+        let limits = inner.limits.retry;
+        retrying(limits, cancel.clone(), move || {
+            Exchange::start(inner.clone(), body.clone(), cancel.clone())
+        })
+    }
+}
+
+impl Inner {
+    fn body(&self, mut request: ModelRequest) -> serde_json::Value {
+        let tokens_max = request.output_tokens_max.or(self.config.output_tokens_max);
+        request.output_tokens_max = tokens_max.map(|max| max.min(self.info.output_tokens_max));
+        if !self.info.takes_images {
+            leave_images_out(&mut request);
+        }
+        self.protocol.body(&self.info, &request)
+    }
+
+    /// Asks, and waits for the beginning of an answer.
+    async fn ask(&self, body: Bytes) -> Result<Answer, Failed> {
+        let url = self.protocol.url(&self.base, &self.info)?;
+        self.refuse_plaintext(&url)?;
+        let key = self.key().await?;
+        let secrets = Secrets::new(key.as_ref(), &self.headers);
+        let request = self.request(url, key.as_ref(), body)?;
+        let client = self.client.get(&self.limits)?;
+        let deadline = Instant::now() + self.limits.answer_time;
+        let response = match timeout(self.limits.head_time, client.execute(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.unreachable(&error)),
+            Err(_) => return Err(self.silent("began no answer", self.limits.head_time).into()),
+        };
+        let response = self.accept(response, &secrets).await?;
+        Ok(Answer::new(response, self, secrets, deadline))
+    }
+
+    /// A key must not be readable on its way.
+    fn refuse_plaintext(&self, url: &Url) -> Result<(), ModelError> {
+        let has_secret = self.config.key.is_some()
+            || self.headers.keys().any(|name| is_secret_header(name.as_str()));
+        if url.scheme() == "https" || !has_secret || is_loopback(url) {
+            return Ok(());
+        }
+        let Subject { name, origin, .. } = &self.subject;
+        Err(ModelError::new(
+            ModelErrorKind::InvalidRequest,
+            format!(
+                "`{name}`: {origin} is not encrypted, so the key is not sent there; use https, or \
+                 configure the model without a key"
+            ),
+        ))
+    }
+
+    async fn key(&self) -> Result<Option<Key>, ModelError> {
+        let Some(source) = self.config.key.clone() else { return Ok(None) };
+        // A file or a keyring may take its time.
+        let read = tokio::task::spawn_blocking(move || source()).await;
+        let broken = |_| {
+            ModelError::new(
+                ModelErrorKind::Auth,
+                format!(
+                    "the key of `{}` could not be read; {}",
+                    self.subject.name, self.subject.key_hint
+                ),
+            )
+        };
+        read.map_err(broken)?.map(Some)
+    }
+
+    fn request(
+        &self,
+        url: Url,
+        key: Option<&Key>,
+        body: Bytes,
+    ) -> Result<reqwest::Request, ModelError> {
+        let mut request = reqwest::Request::new(http::Method::POST, url);
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in self.protocol.headers(key) {
+            // The value may hold the key, and so is not repeated.
+            let mut value = HeaderValue::from_str(&value).map_err(|_| {
+                let Subject { name, key_hint, .. } = &self.subject;
+                ModelError::new(
+                    ModelErrorKind::Auth,
+                    format!("the key of `{name}` holds characters that no key has; {key_hint}"),
+                )
+            })?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static(name), value);
+        }
+        headers.extend(self.headers.clone());
+        *request.body_mut() = Some(body.into());
+        Ok(request)
+    }
+
+    /// Lets an answer pass that is a stream of events; anything else is an error.
+    async fn accept(
+        &self,
+        response: reqwest::Response,
+        secrets: &Secrets,
+    ) -> Result<reqwest::Response, Failed> {
+        let Subject { name, origin, .. } = &self.subject;
+        let status = response.status();
+        if status.is_redirection() {
+            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+            // Hidden first: an address is not kept in the letters it was written in.
+            let to = to.and_then(|to| response.url().join(&secrets.hide(to)).ok());
+            let to = to.map_or("elsewhere".to_owned(), |to| to.origin().ascii_serialization());
+            let error = format!(
+                "`{name}`: {origin} redirects to {to}, where no key is sent; if that is right, \
+                 change the model's base URL"
+            );
+            return Err(ModelError::new(ModelErrorKind::InvalidRequest, error).into());
+        }
+        if !status.is_success() {
+            let headers = response.headers().clone();
+            let body = read_error(response).await;
+            let mut failed =
+                failure::of_status(status, &headers, &secrets.hide(&body), &self.subject);
+            failed.error.message = secrets.hide(&failed.error.message).into_owned();
+            return Err(failed);
+        }
+        let media_type = response.headers().get(CONTENT_TYPE);
+        let media_type = media_type.map(|value| secrets.hide(value.to_str().unwrap_or("?")));
+        let media_type = match media_type.as_deref().and_then(|value| value.split(';').next()) {
+            Some(media_type) => media_type.trim().to_ascii_lowercase(),
+            None => return Ok(response),
+        };
+        if media_type == "text/event-stream" {
+            return Ok(response);
+        }
+        let body = read_error(response).await;
+        if let Ok(value) = serde_json::from_str::<serde_json::Value>(&secrets.hide(&body))
+            && (value.get("error").is_some_and(|error| !error.is_null()) || value.is_array())
+        {
+            return Err(failure::of_object(&value, Some(&self.subject)));
+        }
+        let what = match media_type.as_str() {
+            "text/html" => {
+                "with a web page; look at its base URL, and at proxies in between".to_owned()
+            }
+            "application/json" => "all at once; it must be able to stream".to_owned(),
+            other => format!(
+                "with `{}` in place of a stream of events; look at its base URL",
+                shortened(other).unwrap_or_default()
+            ),
+        };
+        let error = format!("`{name}`: {origin} answers {what}");
+        Err(Failed::lasting(ModelError::new(ModelErrorKind::Server, error)))
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failed {
+        let Subject { name, origin, .. } = &self.subject;
+        if error.is_timeout() {
+            return self.silent("could not be connected to", self.limits.connect_time).into();
+        }
+        let why = innermost(error);
+        let what = match error.is_connect() {
+            true => "could not be reached",
+            false => "broke the connection before it answered",
+        };
+        let next = match is_loopback(&self.base) {
+            true => "is the server running there?",
+            false => "look at the network and at the model's base URL",
+        };
+        ModelError::new(
+            ModelErrorKind::Network,
+            format!("`{name}`: {origin} {what}: {why}; {next}"),
+        )
+        .into()
+    }
+
+    fn silent(&self, what: &str, time: Duration) -> ModelError {
+        let Subject { name, origin, .. } = &self.subject;
+        let time = time.as_secs_f64();
+        ModelError::new(
+            ModelErrorKind::Timeout,
+            format!("`{name}`: {origin} {what} within {time} s"),
+        )
+    }
+}
+
+/// One try: a request and its answer, as a stream.
+struct Exchange {
+    inner: Arc<Inner>,
+    cancel: CancellationToken,
+    step: Step,
+}
+
+enum Step {
+    Asking(Bytes),
+    Answering(Box<Answer>),
+    Ended,
+}
+
+impl Exchange {
+    fn start(inner: Arc<Inner>, body: Bytes, cancel: CancellationToken) -> Attempt {
+        let exchange = Self { inner, cancel, step: Step::Asking(body) };
+        Box::pin(stream::unfold(exchange, |mut exchange| async move {
+            let next = exchange.next().await?;
+            Some((next, exchange))
+        }))
+    }
+
+    async fn next(&mut self) -> Option<Result<ModelEvent, Failed>> {
+        if matches!(self.step, Step::Ended) {
+            return None;
+        }
+        let cancel = self.cancel.clone();
+        let next = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(Failed::from(cancelled())),
+            next = self.advance() => next,
+        };
+        if matches!(next, Ok(ModelEvent::Done(_)) | Err(_)) {
+            // This also drops the connection of an answer that is not at its end.
+            self.step = Step::Ended;
+        }
+        Some(next)
+    }
+
+    async fn advance(&mut self) -> Result<ModelEvent, Failed> {
+        if let Step::Asking(body) = &self.step {
+            let answer = self.inner.ask(body.clone()).await?;
+            self.step = Step::Answering(Box::new(answer));
+        }
+        match &mut self.step {
+            Step::Answering(answer) => answer.next(&self.inner).await,
+            Step::Asking(_) | Step::Ended => Err(Failed::from(cancelled())),
+        }
+    }
+}
+
+async fn read_error(mut response: reqwest::Response) -> String {
+    let mut body = Vec::new();
+    let read = async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            body.extend_from_slice(
+                chunk.get(..chunk.len().min(ERROR_BYTES_MAX)).unwrap_or_default(),
+            );
+            if body.len() >= ERROR_BYTES_MAX {
+                break;
+            }
+        }
+    };
+    // What came in time is worth more than nothing.
+    let _ = timeout(ERROR_TIME, read).await;
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+/// Says in words that a picture was left out, for a model that takes none.
+fn leave_images_out(request: &mut ModelRequest) {
+    const WORDS: &str = "[a picture was left out: this model takes none]";
+    for block in request.messages.iter_mut().flat_map(|message| &mut message.blocks) {
+        match block {
+            Block::Image { .. } => *block = Block::text(WORDS),
+            Block::ToolResult { content, .. } => {
+                for part in content {
+                    if matches!(part, ResultContent::Image { .. }) {
+                        *part = ResultContent::Text { text: WORDS.to_owned() };
+                    }
+                }
+            }
+            Block::Text { .. } | Block::Thinking { .. } | Block::ToolUse { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What both of OpenAI's ways of speaking share.
+
+use serde_json::{Value, json};
+use url::{Host, Url};
+
+use crate::event::ResultContent;
+use crate::message::{Block, Message, Role, ToolInput};
+use crate::model::catalogue::Key;
+use crate::model::failure;
+use crate::model::{ModelError, ModelErrorKind};
+
+/// Calls of one answer.
+pub(crate) const CALLS_MAX: usize = 256;
+/// Arguments of all calls of one answer, in bytes.
+pub(crate) const ARGUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Whose server it is, where that matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// OpenAI's own.
+    OpenAi,
+    /// OpenAI's models at Azure.
+    Azure,
+    /// Anybody else's.
+    Other,
+}
+
+impl Server {
+    /// Whose server a base URL leads to.
+    pub(crate) fn of(base: &Url) -> Self {
+        match base.host() {
+            Some(Host::Domain("api.openai.com")) => Self::OpenAi,
+            Some(Host::Domain(name)) if name.ends_with(".openai.com") => Self::OpenAi,
+            Some(Host::Domain(name)) if name.ends_with(".azure.com") => Self::Azure,
+            _ => Self::Other,
+        }
+    }
+
+    /// The header with the key.
+    pub(crate) fn headers(self, key: Option<&Key>) -> Vec<(&'static str, String)> {
+        let Some(key) = key else { return Vec::new() };
+        match self {
+            Self::Azure => vec![("api-key", key.reveal().to_owned())],
+            Self::OpenAi | Self::Other => {
+                vec![("authorization", format!("Bearer {}", key.reveal()))]
+            }
+        }
+    }
+}
+
+/// `{base}/{path}`, with the query that the base has. A base that ends so already is left as it is.
+pub(crate) fn url(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_fragment(None);
+    let base_path = url.path().trim_end_matches('/').to_owned();
+    if !base_path.ends_with(&format!("/{path}")) {
+        url.set_path(&format!("{base_path}/{path}"));
+    }
+    url
+}
+
+/// An event's data, read; errors in it are errors.
+pub(crate) fn read(data: &str) -> Result<Value, ModelError> {
+    let value: Value = serde_json::from_str(data)
+        .map_err(|error| nonsense(&format!("an event that is no JSON ({error})")))?;
+    match value.get("error") {
+        Some(error) if !error.is_null() => Err(failure::of_object(&value, None).error),
+        _ => Ok(value),
+    }
+}
+
+/// The provider says what cannot be.
+pub(crate) fn nonsense(what: &str) -> ModelError {
+    let message = format!("the provider sent {what}; try again, or choose another model");
+    ModelError::new(ModelErrorKind::Server, message)
+}
+
+/// The stream ended before the provider said that it was done.
+pub(crate) fn broken() -> ModelError {
+    ModelError::new(
+        ModelErrorKind::Network,
+        "the connection broke in mid-answer; send the message again",
+    )
+}
+
+/// The message with which the turn begins that the model is in: what it thought since then goes back
+/// to it. Older thoughts do not; they may even be another model's.
+pub(crate) fn turn_start(messages: &[Message]) -> usize {
+    let is_prompt = |message: &Message| {
+        let has_result =
+            message.blocks.iter().any(|block| matches!(block, Block::ToolResult { .. }));
+        message.role == Role::User && !has_result
+    };
+    messages.iter().rposition(is_prompt).unwrap_or(0)
+}
+
+/// The words of a tool's result. Neither way of speaking has a place for "this is an error".
+pub(crate) fn result_text(content: &[ResultContent], is_error: bool) -> String {
+    let texts = content.iter().filter_map(|part| match part {
+        ResultContent::Text { text } => Some(text.as_str()),
+        ResultContent::Image { .. } => None,
+    });
+    let text = texts.collect::<Vec<_>>().join("\n");
+    let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    match (text.trim().is_empty(), is_error) {
+        (true, true) => "error: no output".to_owned(),
+        (true, false) if images(content).next().is_some() => "the picture follows".to_owned(),
+        (true, false) => "(no output)".to_owned(),
+        (false, true) if !says_so => format!("error: {text}"),
+        (false, _) => text,
+    }
+}
+
+/// The pictures of a tool's result, as addresses that hold them.
+pub(crate) fn images(content: &[ResultContent]) -> impl Iterator<Item = String> {
+    content.iter().filter_map(|part| match part {
+        ResultContent::Image { mime, data } => Some(data_url(mime, data)),
+        ResultContent::Text { .. } => None,
+    })
+}
+
+/// A picture as an address that holds it.
+pub(crate) fn data_url(mime: &str, data: &str) -> String {
+    format!("data:{mime};base64,{data}")
+}
+
+/// Arguments as they go back to a model. Many servers insist on JSON, so what is none is wrapped.
+pub(crate) fn arguments(input: &ToolInput) -> String {
+    match input {
+        ToolInput::Json(value) => value.to_string(),
+        ToolInput::Unreadable { unreadable, .. } => {
+            json!({ "unreadable_arguments": unreadable }).to_string()
+        }
+    }
+}
+
+/// A number of tokens somewhere in an object; 0 where there is none.
+pub(crate) fn tokens(usage: &Value, at: &str) -> u64 {
+    usage.pointer(at).and_then(Value::as_u64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_added_once_and_the_query_kept() {
+        #[track_caller]
+        fn check(base: &str, expected: &str) {
+            assert_eq!(url(&Url::parse(base).unwrap(), "chat/completions").as_str(), expected);
+        }
+        check("https://a.b", "https://a.b/chat/completions");
+        check("https://a.b/v1/", "https://a.b/v1/chat/completions");
+        check("https://a.b/v1/chat/completions", "https://a.b/v1/chat/completions");
+        check("https://a.b/x?api-version=2#f", "https://a.b/x/chat/completions?api-version=2");
+    }
+
+    #[test]
+    fn results_say_what_happened() {
+        #[track_caller]
+        fn check(content: &[ResultContent], is_error: bool, expected: &str) {
+            assert_eq!(result_text(content, is_error), expected);
+        }
+        let text = |text: &str| ResultContent::Text { text: text.to_owned() };
+        let image = ResultContent::Image { mime: "image/png".into(), data: "AA==".into() };
+        check(&[text("a"), text("b")], false, "a\nb");
+        check(&[text("not found")], true, "error: not found");
+        check(&[text("Error: not found")], true, "Error: not found");
+        check(&[], false, "(no output)");
+        check(&[], true, "error: no output");
+        check(std::slice::from_ref(&image), false, "the picture follows");
+        check(&[text("a"), image], false, "a");
+    }
+
+    #[test]
+    fn a_turn_begins_with_the_last_prompt() {
+        let result = Message {
+            role: Role::User,
+            blocks: vec![Block::ToolResult {
+                id: "1".into(),
+                name: "Read".into(),
+                content: vec![],
+                is_error: false,
+            }],
+        };
+        let said = Message::assistant(vec![Block::text("a")]);
+        let messages =
+            [Message::user("1"), said.clone(), Message::user("2"), said.clone(), result, said];
+        assert_eq!(turn_start(&messages), 2);
+        assert_eq!(turn_start(&messages[..2]), 0);
+        assert_eq!(turn_start(&[]), 0);
+    }
+}

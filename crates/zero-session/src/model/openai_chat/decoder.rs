@@ -1,0 +1,334 @@
+//! Reads an answer of chat completions, in all the ways in which it is written.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use serde_json::{Value, json};
+
+use super::{OPAQUE, THOUGHT_FIELDS};
+use crate::event::Usage;
+use crate::message::{Block, ToolInput};
+use crate::model::failure;
+use crate::model::openai::{ARGUMENT_BYTES_MAX, CALLS_MAX, broken, nonsense, read, tokens};
+use crate::model::protocol::Decoder;
+use crate::model::{ModelError, ModelErrorKind, ModelEvent, Reply, Stop};
+
+/// Pieces of OpenRouter's own kind of thoughts.
+const DETAILS_MAX: usize = 1024;
+
+/// Reads one answer.
+#[derive(Default)]
+pub(super) struct ChatDecoder {
+    parts: Vec<Part>,
+    calls: Vec<Call>,
+    /// Which call a number of the provider's means. It is a name, never a place.
+    by_index: BTreeMap<u64, usize>,
+    argument_bytes: usize,
+    details: Vec<Value>,
+    refusal: String,
+    finish_reason: Option<String>,
+    usage: Usage,
+    is_done: bool,
+}
+
+/// What was said, in order. Calls come last; nobody writes them before words.
+enum Part {
+    Text(String),
+    Thought { text: String, field: &'static str },
+}
+
+struct Call {
+    id: String,
+    name: String,
+    arguments: String,
+    extra_content: Value,
+    was_announced: bool,
+}
+
+impl Decoder for ChatDecoder {
+    fn event(&mut self, _: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
+        let data = data.trim();
+        if data == "[DONE]" {
+            self.is_done = true;
+            return Ok(Vec::new());
+        }
+        if data.is_empty() {
+            return Ok(Vec::new());
+        }
+        let chunk = read(data)?;
+        if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
+            self.usage = usage_of(usage);
+        }
+        let mut events = Vec::new();
+        // The last chunk of all, with the usage, has no choice; nobody asks for more than one.
+        let Some(choice) = chunk.pointer("/choices/0") else { return Ok(events) };
+        if let Some(error) = choice.get("error").filter(|error| error.is_object()) {
+            return Err(failure::of_object(error, None).error);
+        }
+        // A server that does not stream says everything in `message`.
+        if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
+            self.thought(delta, &mut events);
+            self.content(&delta["content"], &mut events);
+            if let Some(refusal) = delta["refusal"].as_str() {
+                self.refusal.push_str(refusal);
+            }
+            for call in delta["tool_calls"].as_array().into_iter().flatten() {
+                self.call(call, &mut events)?;
+            }
+            if delta["function_call"].is_object() {
+                // The oldest form knows one call, and neither id nor number.
+                let call = json!({ "index": u64::MAX, "function": delta["function_call"] });
+                self.call(&call, &mut events)?;
+            }
+        }
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+            self.finish_reason = Some(reason.to_owned());
+        }
+        Ok(events)
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    fn finish(&mut self) -> Result<Reply, ModelError> {
+        let stop = self.stop()?;
+        let mut details = Some(mem::take(&mut self.details)).filter(|details| !details.is_empty());
+        let mut blocks = Vec::new();
+        for part in mem::take(&mut self.parts) {
+            blocks.push(match part {
+                Part::Text(text) => Block::Text { text },
+                Part::Thought { text, field } => {
+                    let mut opaque = json!({ "field": field });
+                    if let Some(details) = details.take() {
+                        opaque = json!({ "details": details });
+                    }
+                    Block::Thinking { text, opaque: json!({ OPAQUE: opaque }) }
+                }
+            });
+        }
+        if let Some(details) = details {
+            let opaque = json!({ OPAQUE: { "details": details } });
+            blocks.insert(0, Block::Thinking { text: String::new(), opaque });
+        }
+        blocks.extend(mem::take(&mut self.calls).into_iter().map(Call::into_block));
+        Ok(Reply { blocks, stop, usage: self.usage })
+    }
+}
+
+impl ChatDecoder {
+    fn stop(&mut self) -> Result<Stop, ModelError> {
+        let Some(reason) = self.finish_reason.take() else {
+            // Some servers say nothing but that they are done.
+            return match self.is_done && !(self.parts.is_empty() && self.calls.is_empty()) {
+                true => Ok(self.ordinary_stop()),
+                false => Err(broken()),
+            };
+        };
+        match reason.as_str() {
+            "length" | "model_length" | "max_tokens" => Ok(Stop::MaxTokens),
+            "content_filter" | "safety" => {
+                let words = mem::take(&mut self.refusal);
+                Ok(Stop::Refusal(match words.is_empty() {
+                    true => "the provider's content filter stopped the answer".to_owned(),
+                    false => words,
+                }))
+            }
+            "error" | "insufficient_system_resource" => Err(ModelError::new(
+                ModelErrorKind::Server,
+                "the provider failed in mid-answer; try again later, or choose another model",
+            )),
+            _ => Ok(self.ordinary_stop()),
+        }
+    }
+
+    /// Some say `stop` where they mean `tool_calls`, and the other way round.
+    fn ordinary_stop(&mut self) -> Stop {
+        match (self.calls.is_empty(), self.refusal.is_empty()) {
+            (false, _) => Stop::ToolUse,
+            (true, false) => Stop::Refusal(mem::take(&mut self.refusal)),
+            (true, true) => Stop::End,
+        }
+    }
+
+    fn thought(&mut self, delta: &Value, events: &mut Vec<ModelEvent>) {
+        let thought = THOUGHT_FIELDS.into_iter().find_map(|field| {
+            let text = delta[field].as_str().filter(|text| !text.is_empty())?;
+            Some((field, text))
+        });
+        if let Some((field, text)) = thought {
+            self.push_thought(field, text, events);
+        }
+        for detail in delta["reasoning_details"].as_array().into_iter().flatten() {
+            self.detail(detail);
+        }
+    }
+
+    fn push_thought(&mut self, field: &'static str, more: &str, events: &mut Vec<ModelEvent>) {
+        match self.parts.last_mut() {
+            Some(Part::Thought { text, .. }) => text.push_str(more),
+            _ => self.parts.push(Part::Thought { text: more.to_owned(), field }),
+        }
+        events.push(ModelEvent::Thought(more.to_owned()));
+    }
+
+    /// Words are a string, or a list of parts of which some may be thoughts.
+    fn content(&mut self, content: &Value, events: &mut Vec<ModelEvent>) {
+        match content {
+            Value::String(text) if !text.is_empty() => self.push_text(text, events),
+            Value::Array(parts) => {
+                for part in parts {
+                    if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
+                        self.push_text(text, events);
+                    }
+                    for thought in part["thinking"].as_array().into_iter().flatten() {
+                        if let Some(text) = thought["text"].as_str().filter(|text| !text.is_empty())
+                        {
+                            self.push_thought("", text, events);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn push_text(&mut self, more: &str, events: &mut Vec<ModelEvent>) {
+        match self.parts.last_mut() {
+            Some(Part::Text(text)) => text.push_str(more),
+            _ => self.parts.push(Part::Text(more.to_owned())),
+        }
+        events.push(ModelEvent::Text(more.to_owned()));
+    }
+
+    /// OpenRouter streams these in pieces, and wants them back whole and in order.
+    fn detail(&mut self, detail: &Value) {
+        if let Some(last) = self.details.last_mut()
+            && last["type"] == detail["type"]
+            && last["index"] == detail["index"]
+            && !detail["index"].is_null()
+            && let (Some(whole), Some(more)) = (last.as_object_mut(), detail.as_object())
+        {
+            for (key, more) in more {
+                match (whole.get_mut(key), more) {
+                    (Some(Value::String(text)), Value::String(more))
+                        if matches!(key.as_str(), "text" | "summary" | "data") =>
+                    {
+                        text.push_str(more);
+                    }
+                    (_, Value::Null) => {}
+                    _ => drop(whole.insert(key.clone(), more.clone())),
+                }
+            }
+        } else if self.details.len() < DETAILS_MAX {
+            self.details.push(detail.clone());
+        }
+    }
+
+    fn call(&mut self, delta: &Value, events: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let id = delta["id"].as_str().unwrap_or_default();
+        let function = &delta["function"];
+        let name = function["name"].as_str().unwrap_or_default();
+        let place = match self.place_of(delta["index"].as_u64(), id, name) {
+            Some(place) => place,
+            None => self.begin_call(delta["index"].as_u64())?,
+        };
+        let Some(call) = self.calls.get_mut(place) else { return Ok(()) };
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        if call.name.is_empty() {
+            name.clone_into(&mut call.name);
+        }
+        if let extra @ Value::Object(_) = &delta["extra_content"] {
+            call.extra_content = extra.clone();
+        }
+        let before = call.arguments.len();
+        match &function["arguments"] {
+            Value::String(more) => call.arguments.push_str(more),
+            // Some send the object itself, and always whole.
+            whole @ (Value::Object(_) | Value::Array(_)) => call.arguments = whole.to_string(),
+            _ => {}
+        }
+        self.argument_bytes += call.arguments.len().saturating_sub(before);
+        if self.argument_bytes > ARGUMENT_BYTES_MAX {
+            return Err(nonsense(&format!("more than {ARGUMENT_BYTES_MAX} bytes of arguments")));
+        }
+        if !call.was_announced && !call.name.is_empty() {
+            call.was_announced = true;
+            if call.id.is_empty() {
+                call.id = new_id();
+            }
+            events.push(ModelEvent::ToolUse { id: call.id.clone(), name: call.name.clone() });
+        }
+        Ok(())
+    }
+
+    /// The call that a delta goes on with, if it does not begin one.
+    fn place_of(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let by_id = || self.calls.iter().rposition(|call| !id.is_empty() && call.id == id);
+        match index {
+            Some(index) => {
+                let place = *self.by_index.get(&index)?;
+                // Some give every call the same number. A new id with a name begins a new call.
+                let known = self.calls.get(place).map_or("", |call| &call.id);
+                let is_other =
+                    !id.is_empty() && !name.is_empty() && !known.is_empty() && id != known;
+                if is_other { by_id() } else { Some(place) }
+            }
+            None if !id.is_empty() => by_id(),
+            None if !name.is_empty() => None,
+            None => self.calls.len().checked_sub(1),
+        }
+    }
+
+    fn begin_call(&mut self, index: Option<u64>) -> Result<usize, ModelError> {
+        let place = self.calls.len();
+        if place >= CALLS_MAX {
+            return Err(nonsense(&format!("more than {CALLS_MAX} tool calls at once")));
+        }
+        self.calls.push(Call {
+            id: String::new(),
+            name: String::new(),
+            arguments: String::new(),
+            extra_content: Value::Null,
+            was_announced: false,
+        });
+        if let Some(index) = index {
+            self.by_index.insert(index, place);
+        }
+        Ok(place)
+    }
+}
+
+impl Call {
+    fn into_block(self) -> Block {
+        let opaque = match self.extra_content {
+            Value::Null => Value::Null,
+            extra => json!({ OPAQUE: { "extra_content": extra } }),
+        };
+        Block::ToolUse {
+            id: if self.id.is_empty() { new_id() } else { self.id },
+            // No tool has that name either, so the model is told.
+            name: if self.name.is_empty() { "unnamed".to_owned() } else { self.name },
+            input: ToolInput::parse(&self.arguments),
+            opaque,
+        }
+    }
+}
+
+fn new_id() -> String {
+    format!("call_{:016x}", fastrand::u64(..))
+}
+
+fn usage_of(usage: &Value) -> Usage {
+    let cached = tokens(usage, "/prompt_tokens_details/cached_tokens");
+    Usage {
+        input_tokens: tokens(usage, "/prompt_tokens"),
+        output_tokens: tokens(usage, "/completion_tokens"),
+        // DeepSeek has a name of its own for it.
+        cache_read_tokens: cached.max(tokens(usage, "/prompt_cache_hit_tokens")),
+        cache_write_tokens: tokens(usage, "/prompt_tokens_details/cache_write_tokens"),
+        cost_usd: None,
+    }
+}

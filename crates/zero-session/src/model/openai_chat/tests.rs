@@ -1,0 +1,433 @@
+//! Rows: what is sent, and what is made of what comes back.
+
+use serde_json::{Value, json};
+use url::Url;
+
+use super::OpenAiChat;
+use crate::event::ResultContent;
+use crate::message::{Block, Message, Role, ToolInput};
+use crate::model::catalogue::Key;
+use crate::model::protocol::Protocol;
+use crate::model::{
+    ModelError, ModelEvent, ModelInfo, ModelRequest, Reply, Stop, Thinking, ToolDefinition,
+};
+
+fn info(id: &str, family: &str) -> ModelInfo {
+    ModelInfo {
+        name: format!("x/{id}"),
+        id: id.to_owned(),
+        family: family.to_owned(),
+        context_window: 100_000,
+        output_tokens_max: 1000,
+        takes_images: true,
+        prices: None,
+    }
+}
+
+fn at(base: &str) -> OpenAiChat {
+    OpenAiChat::at(Some(&Url::parse(base).unwrap()))
+}
+
+fn asked(request: &ModelRequest) -> Value {
+    at("http://localhost/v1").body(&info("qwen3", "qwen"), request)
+}
+
+fn call(id: &str, input: Value) -> Block {
+    let input = ToolInput::Json(input);
+    Block::ToolUse { id: id.to_owned(), name: "Read".to_owned(), input, opaque: Value::Null }
+}
+
+fn result(id: &str, content: Vec<ResultContent>, is_error: bool) -> Block {
+    Block::ToolResult { id: id.to_owned(), name: "Read".to_owned(), content, is_error }
+}
+
+#[test]
+fn a_conversation_is_sent_as_everybody_reads_it() {
+    let image = ResultContent::Image { mime: "image/png".into(), data: "AA==".into() };
+    let text = ResultContent::Text { text: "hello".into() };
+    let request = ModelRequest {
+        system: "You help.".into(),
+        messages: vec![
+            Message::user("look"),
+            Message::assistant(vec![
+                Block::Thinking {
+                    text: "hm".into(),
+                    opaque: json!({"openai_chat": {"field": "reasoning"}}),
+                },
+                Block::text("I look"),
+                call("1", json!({"path": "a"})),
+                call("2", json!({})),
+            ]),
+            Message {
+                role: Role::User,
+                blocks: vec![
+                    result("1", vec![text, image], false),
+                    result("2", vec![ResultContent::Text { text: "no".into() }], true),
+                    Block::text("and then?"),
+                ],
+            },
+        ],
+        tools: vec![ToolDefinition {
+            name: "Read".into(),
+            description: "Reads".into(),
+            input_schema: json!({"type": "object"}),
+        }],
+        output_tokens_max: Some(500),
+        thinking: Thinking::High,
+    };
+    assert_eq!(
+        asked(&request),
+        json!({
+            "model": "qwen3",
+            "messages": [
+                {"role": "system", "content": "You help."},
+                {"role": "user", "content": "look"},
+                {"role": "assistant", "content": "I look", "reasoning": "hm", "tool_calls": [
+                    {"id": "1", "type": "function", "function": {"name": "Read", "arguments": "{\"path\":\"a\"}"}},
+                    {"id": "2", "type": "function", "function": {"name": "Read", "arguments": "{}"}},
+                ]},
+                {"role": "tool", "tool_call_id": "1", "content": "hello"},
+                {"role": "tool", "tool_call_id": "2", "content": "error: no"},
+                {"role": "user", "content": [
+                    {"type": "text", "text": "From `Read`:"},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+                    {"type": "text", "text": "and then?"},
+                ]},
+            ],
+            "stream": true,
+            "stream_options": {"include_usage": true},
+            "tools": [{"type": "function", "function": {"name": "Read", "description": "Reads", "parameters": {"type": "object"}}}],
+            "max_tokens": 500,
+        })
+    );
+}
+
+#[test]
+fn thoughts_of_earlier_turns_and_empty_messages_are_not_sent() {
+    let thought = |text: &str| Block::Thinking {
+        text: text.to_owned(),
+        opaque: json!({"openai_chat": {"field": "reasoning_content"}}),
+    };
+    let foreign = Block::Thinking { text: "x".into(), opaque: json!({"signature": "abc"}) };
+    let request = ModelRequest {
+        messages: vec![
+            Message::user("one"),
+            Message::assistant(vec![thought("old"), call("1", json!({}))]),
+            Message { role: Role::User, blocks: vec![result("1", vec![], false)] },
+            Message::assistant(vec![thought("nothing more")]),
+            Message::user("two"),
+            Message::assistant(vec![foreign, thought("new"), call("2", json!({}))]),
+            Message { role: Role::User, blocks: vec![result("2", vec![], false)] },
+        ],
+        ..ModelRequest::default()
+    };
+    let body = asked(&request);
+    assert!(body.get("tools").is_none() && body.get("max_tokens").is_none());
+    let messages = body["messages"].as_array().unwrap();
+    let thoughts: Vec<&str> = messages
+        .iter()
+        .map(|message| message["reasoning_content"].as_str().unwrap_or("-"))
+        .collect();
+    assert_eq!(thoughts, ["-", "-", "-", "-", "new", "-"]);
+}
+
+#[test]
+fn unreadable_arguments_go_back_as_json() {
+    let input = ToolInput::parse("{\"a\": ");
+    assert!(matches!(input, ToolInput::Unreadable { .. }));
+    let block = Block::ToolUse { id: "1".into(), name: "Read".into(), input, opaque: Value::Null };
+    let messages = vec![Message::user("x"), Message::assistant(vec![block])];
+    let body = asked(&ModelRequest { messages, ..ModelRequest::default() });
+    let arguments = body["messages"][1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
+    assert_eq!(arguments, r#"{"unreadable_arguments":"{\"a\": "}"#);
+}
+
+#[test]
+fn each_server_gets_the_fields_it_knows() {
+    #[track_caller]
+    fn check(base: &str, id: &str, thinking: Thinking, expected: &str) {
+        let request =
+            ModelRequest { output_tokens_max: Some(7), thinking, ..ModelRequest::default() };
+        let body = at(base).body(&info(id, "any"), &request);
+        let fields = ["max_tokens", "max_completion_tokens", "reasoning_effort"];
+        let found = fields.iter().filter_map(|field| Some(format!("{field}={}", body.get(field)?)));
+        assert_eq!(found.collect::<Vec<_>>().join(" "), expected, "{base} {id}");
+    }
+    let (openai, other) = ("https://api.openai.com/v1", "https://openrouter.ai/api/v1");
+    check(openai, "gpt-4o", Thinking::High, "max_completion_tokens=7");
+    check(openai, "gpt-5", Thinking::High, "max_completion_tokens=7 reasoning_effort=\"high\"");
+    check(openai, "gpt-5", Thinking::Default, "max_completion_tokens=7");
+    check("https://x.openai.azure.com/v1", "mine", Thinking::Low, "max_completion_tokens=7");
+    check(other, "openai/o3", Thinking::Off, "max_completion_tokens=7 reasoning_effort=\"low\"");
+    check(other, "qwen/qwen3-coder", Thinking::High, "max_tokens=7");
+}
+
+#[test]
+fn the_key_goes_where_the_server_looks_for_it() {
+    let key = Key::new("k");
+    let headers = |base: &str| at(base).headers(Some(&key));
+    assert_eq!(headers("https://api.openai.com/v1"), [("authorization", "Bearer k".to_owned())]);
+    assert_eq!(headers("https://x.openai.azure.com"), [("api-key", "k".to_owned())]);
+    assert!(at("http://localhost").headers(None).is_empty());
+}
+
+#[test]
+fn mistral_gets_ids_as_it_wants_them() {
+    let messages = vec![
+        Message::user("x"),
+        Message::assistant(vec![
+            call("call_0123456789abcdef", json!({})),
+            call("abcDEF123", json!({})),
+        ]),
+        Message { role: Role::User, blocks: vec![result("call_0123456789abcdef", vec![], false)] },
+    ];
+    let request = ModelRequest { messages, ..ModelRequest::default() };
+    let body = at("https://api.mistral.ai/v1").body(&info("mistral-large", "mistral"), &request);
+    let id = body["messages"][1]["tool_calls"][0]["id"].as_str().unwrap();
+    assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+    assert_eq!(body["messages"][2]["tool_call_id"], id);
+    assert_eq!(body["messages"][1]["tool_calls"][1]["id"], "abcDEF123");
+}
+
+/// Reads an answer; the events that came before its end, and the end.
+fn decode(chunks: &[&str]) -> (Vec<ModelEvent>, Result<Reply, ModelError>) {
+    let mut decoder = at("http://localhost").decoder();
+    let mut events = Vec::new();
+    for chunk in chunks {
+        match decoder.event("", chunk) {
+            Ok(more) => events.extend(more),
+            Err(error) => return (events, Err(error)),
+        }
+    }
+    (events, decoder.finish())
+}
+
+/// What an answer says, in short: events, then blocks and why it stopped.
+fn short(chunks: &[&str]) -> String {
+    let (events, end) = decode(chunks);
+    let mut lines: Vec<String> = events
+        .iter()
+        .map(|event| match event {
+            ModelEvent::Text(text) => format!("text {text}"),
+            ModelEvent::Thought(text) => format!("thought {text}"),
+            ModelEvent::ToolUse { id, name } => format!("tool {} {name}", made(id)),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    match end {
+        Err(error) => lines.push(format!("{}: {}", error.kind.word(), error.message)),
+        Ok(reply) => {
+            lines.extend(reply.blocks.iter().map(|block| match block {
+                Block::Text { text } => format!("= {text}"),
+                Block::Thinking { text, .. } => format!("= ({text})"),
+                Block::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
+                    format!("= {} {name}{input}", made(id))
+                }
+                Block::ToolUse {
+                    id,
+                    name,
+                    input: ToolInput::Unreadable { unreadable, .. },
+                    ..
+                } => {
+                    format!("= {} {name}?{unreadable}", made(id))
+                }
+                other => format!("{other:?}"),
+            }));
+            lines.push(format!("{:?}", reply.stop));
+        }
+    }
+    lines.join(" | ")
+}
+
+/// An id, or `new` for one that was made up here.
+fn made(id: &str) -> &str {
+    if id.len() == 21 && id.starts_with("call_") { "new" } else { id }
+}
+
+#[track_caller]
+fn check(chunks: &[&str], expected: &str) {
+    assert_eq!(short(chunks), expected);
+}
+
+fn delta(delta: &str) -> String {
+    format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#)
+}
+
+fn end(reason: &str) -> String {
+    format!(r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}]}}"#)
+}
+
+#[test]
+fn words_and_thoughts_come_in_order() {
+    let said = [
+        delta(r#"{"role":"assistant","content":""}"#),
+        delta(r#"{"reasoning_content":"let me","content":null}"#),
+        delta(r#"{"reasoning":" see"}"#),
+        delta(r#"{"content":"He"}"#),
+        delta(r#"{"content":"llo"}"#),
+        end("stop"),
+    ];
+    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    check(
+        &said,
+        "thought let me | thought  see | text He | text llo | = (let me see) | = Hello | End",
+    );
+    let parts = delta(
+        r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"yes"}]}"#,
+    );
+    check(&[&parts, &end("stop")], "thought hm | text yes | = (hm) | = yes | End");
+    let both = delta(r#"{"reasoning_content":"once","reasoning":"once"}"#);
+    check(&[&both, &end("stop")], "thought once | = (once) | End");
+}
+
+#[test]
+fn calls_are_put_together_however_they_are_cut() {
+    let usual = [
+        delta(
+            r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"Read","arguments":""}}]}"#,
+        ),
+        delta(r#"{"tool_calls":[{"index":0,"function":{"arguments":"{\"p\":"}}]}"#),
+        delta(
+            r#"{"tool_calls":[{"index":1,"id":"b","function":{"name":"Grep","arguments":"{}"}},{"index":0,"function":{"arguments":"1}"}}]}"#,
+        ),
+        end("tool_calls"),
+    ];
+    let usual: Vec<&str> = usual.iter().map(String::as_str).collect();
+    check(&usual, r#"tool a Read | tool b Grep | = a Read{"p":1} | = b Grep{} | ToolUse"#);
+
+    // No number: an id or a name begins a call, and neither goes on with the last.
+    let unnumbered = [
+        delta(r#"{"tool_calls":[{"id":"a","function":{"name":"Read","arguments":"{\"p\""}}]}"#),
+        delta(r#"{"tool_calls":[{"function":{"arguments":":1}"}}]}"#),
+        delta(
+            r#"{"tool_calls":[{"id":"b","function":{"name":"Read","arguments":"{}"}},{"function":{"name":"Grep","arguments":"{}"}}]}"#,
+        ),
+        end("stop"),
+    ];
+    let unnumbered: Vec<&str> = unnumbered.iter().map(String::as_str).collect();
+    check(
+        &unnumbered,
+        r#"tool a Read | tool b Read | tool new Grep | = a Read{"p":1} | = b Read{} | = new Grep{} | ToolUse"#,
+    );
+
+    // All with the same number, arguments as objects.
+    let zeros = delta(
+        r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"Read","arguments":{"p":1}}},{"index":0,"id":"b","function":{"name":"Read","arguments":{}}}]}"#,
+    );
+    check(
+        &[&zeros, &end("stop")],
+        r#"tool a Read | tool b Read | = a Read{"p":1} | = b Read{} | ToolUse"#,
+    );
+
+    // A number out of this world is a name like any other.
+    let far =
+        delta(r#"{"tool_calls":[{"index":18446744073709551615,"function":{"name":"Read"}}]}"#);
+    check(&[&far, &end("tool_calls")], "tool new Read | = new Read{} | ToolUse");
+
+    let old = [
+        delta(r#"{"function_call":{"name":"Read","arguments":"{\"p\":"}}"#),
+        delta(r#"{"function_call":{"arguments":"1}"}}"#),
+        end("function_call"),
+    ];
+    let old: Vec<&str> = old.iter().map(String::as_str).collect();
+    check(&old, r#"tool new Read | = new Read{"p":1} | ToolUse"#);
+
+    let bad = delta(
+        r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"NoSuchTool","arguments":"{oops"}},{"index":1,"id":"c","function":{"arguments":"{}"}}]}"#,
+    );
+    check(
+        &[&bad, &end("tool_calls")],
+        "tool a NoSuchTool | = a NoSuchTool?{oops | = c unnamed{} | ToolUse",
+    );
+}
+
+#[test]
+fn an_answer_ends_when_the_provider_says_so() {
+    let hi = delta(r#"{"content":"hi"}"#);
+    let broken = "network: the connection broke in mid-answer; send the message again";
+    check(&[&hi, &end("stop")], "text hi | = hi | End");
+    check(&[&hi, "[DONE]"], "text hi | = hi | End");
+    check(&[&hi], &format!("text hi | {broken}"));
+    check(&[], broken);
+    check(&["[DONE]"], broken);
+    check(&[&hi, &end("length"), "[DONE]"], "text hi | = hi | MaxTokens");
+    check(&[&hi, &end("eos")], "text hi | = hi | End");
+    check(&[&end("tool_calls")], "End");
+    let filter = r#"Refusal("the provider's content filter stopped the answer")"#;
+    check(&[&hi, &end("content_filter")], &format!("text hi | = hi | {filter}"));
+    let refusal = [delta(r#"{"refusal":"I "}"#), delta(r#"{"refusal":"cannot"}"#), end("stop")];
+    check(&[&refusal[0], &refusal[1], &refusal[2]], r#"Refusal("I cannot")"#);
+    check(
+        &[&hi, r#"{"error":{"message":"Overloaded","code":503}}"#],
+        "text hi | server: the provider reported an error: Overloaded",
+    );
+    check(
+        &[&hi, r#"{"choices":[{"error":{"message":"slow","code":429},"finish_reason":"error"}]}"#],
+        "text hi | rate_limit: the provider reported an error: slow",
+    );
+    assert!(short(&[&hi, &end("error")]).contains("server: the provider failed in mid-answer"));
+    assert!(
+        short(&["{nonsense"]).starts_with("server: the provider sent an event that is no JSON")
+    );
+}
+
+#[test]
+fn usage_counts_what_came_from_the_cache() {
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":64}}}"#;
+    let (_, reply) = decode(&[&end("stop"), usage, "[DONE]"]);
+    let usage = reply.unwrap().usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.cache_read_tokens), (100, 7, 64));
+}
+
+#[test]
+fn there_is_an_end_to_calls_and_to_their_arguments() {
+    let calls = |count: usize| {
+        let calls = (0..count).map(|index| json!({"index": index, "id": format!("c{index}"), "function": {"name": "Read", "arguments": "{}"}}));
+        json!({"choices": [{"delta": {"tool_calls": calls.collect::<Vec<_>>()}}]}).to_string()
+    };
+    let (events, reply) = decode(&[&calls(256), &end("tool_calls")]);
+    assert_eq!((events.len(), reply.unwrap().blocks.len()), (256, 256));
+    assert!(
+        short(&[&calls(257)])
+            .ends_with("more than 256 tool calls at once; try again, or choose another model")
+    );
+    let long = json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "x".repeat(5 << 20)}}]}}]}).to_string();
+    assert!(decode(&[&long, &end("tool_calls")]).1.is_ok());
+    assert!(short(&[&long, &long]).contains("bytes of arguments"));
+}
+
+#[test]
+fn what_a_provider_wants_back_goes_back() {
+    let chunks = [
+        delta(
+            r#"{"reasoning":"a","reasoning_details":[{"type":"reasoning.text","index":0,"text":"a"}]}"#,
+        ),
+        delta(
+            r#"{"reasoning":"b","reasoning_details":[{"type":"reasoning.text","index":0,"text":"b","signature":"s"}]}"#,
+        ),
+        delta(
+            r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"Read","arguments":"{}"},"extra_content":{"google":{"thought_signature":"t"}}}]}"#,
+        ),
+        end("tool_calls"),
+    ];
+    let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
+    let reply = decode(&chunks).1.unwrap();
+    assert_eq!(reply.stop, Stop::ToolUse);
+    let results = Message { role: Role::User, blocks: vec![result("1", vec![], false)] };
+    let messages = vec![Message::user("x"), Message::assistant(reply.blocks), results];
+    let body = asked(&ModelRequest { messages, ..ModelRequest::default() });
+    assert_eq!(
+        body["messages"][1],
+        json!({
+            "role": "assistant",
+            "content": null,
+            "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "ab", "signature": "s"}],
+            "tool_calls": [{
+                "id": "1",
+                "type": "function",
+                "function": {"name": "Read", "arguments": "{}"},
+                "extra_content": {"google": {"thought_signature": "t"}},
+            }],
+        })
+    );
+}

@@ -1,0 +1,171 @@
+//! `POST /responses`: OpenAI's newer way of speaking, which keeps a model's thoughts between calls.
+//!
+//! Nothing is stored at OpenAI: what the model thought comes back encrypted, is kept with the
+//! transcript, and goes along with the next request of the same turn.
+
+mod decoder;
+
+use serde_json::{Value, json};
+use url::Url;
+
+use self::decoder::ResponsesDecoder;
+use crate::message::{Block, Message, Role};
+use crate::model::catalogue::Key;
+use crate::model::openai::{self, Server};
+use crate::model::protocol::{Decoder, Protocol};
+use crate::model::{ModelError, ModelInfo, ModelRequest, Thinking, known};
+
+/// A thought as OpenAI gave it, to go back, stands under this name.
+const OPAQUE: &str = "openai_responses";
+
+/// Responses, as some server speaks it.
+pub(crate) struct OpenAiResponses {
+    server: Server,
+}
+
+impl OpenAiResponses {
+    /// As the server at that address speaks it.
+    pub(crate) fn at(base: Option<&Url>) -> Self {
+        Self { server: base.map_or(Server::Other, Server::of) }
+    }
+}
+
+impl Protocol for OpenAiResponses {
+    fn url(&self, base: &Url, _: &ModelInfo) -> Result<Url, ModelError> {
+        Ok(openai::url(base, "responses"))
+    }
+
+    fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)> {
+        self.server.headers(key)
+    }
+
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Value {
+        let mut body = json!({
+            "model": info.id,
+            "input": input(&request.messages),
+            "stream": true,
+            "store": false,
+        });
+        if !request.system.is_empty() {
+            body["instructions"] = request.system.as_str().into();
+        }
+        if !request.tools.is_empty() {
+            let tools = request.tools.iter().map(|tool| {
+                json!({
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.input_schema,
+                    "strict": false,
+                })
+            });
+            body["tools"] = tools.collect();
+        }
+        if let Some(max) = request.output_tokens_max {
+            body["max_output_tokens"] = max.into();
+        }
+        // Models that do not think refuse these fields.
+        if known::is_openai_reasoner(&info.id) {
+            body["include"] = json!(["reasoning.encrypted_content"]);
+            if let Some(effort) = known::effort(&info.id, request.thinking) {
+                body["reasoning"] = json!({ "effort": effort });
+                // OpenAI shows thoughts only to organisations that it knows, and refuses others. So
+                // they are asked for only where somebody chose how much to think.
+                if request.thinking != Thinking::Off {
+                    body["reasoning"]["summary"] = "auto".into();
+                }
+            }
+        }
+        body
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(ResponsesDecoder::default())
+    }
+}
+
+fn input(messages: &[Message]) -> Vec<Value> {
+    let turn_start = openai::turn_start(messages);
+    let mut items = Vec::new();
+    for (place, message) in messages.iter().enumerate() {
+        match message.role {
+            Role::User => user_items(message, &mut items),
+            Role::Assistant => assistant_items(message, place >= turn_start, &mut items),
+        }
+    }
+    items
+}
+
+/// Results first: they must follow the calls. Pictures come with what else the person says.
+fn user_items(message: &Message, items: &mut Vec<Value>) {
+    let mut parts = Vec::new();
+    let mut said = Vec::new();
+    for block in &message.blocks {
+        match block {
+            Block::ToolResult { id, name, content, is_error } => {
+                items.push(json!({
+                    "type": "function_call_output",
+                    "call_id": id,
+                    "output": openai::result_text(content, *is_error),
+                }));
+                let mut images = openai::images(content).peekable();
+                if images.peek().is_some() {
+                    parts.push(text_part(&format!("From `{name}`:")));
+                    parts.extend(images.map(image_part));
+                }
+            }
+            Block::Text { text } if !text.is_empty() => said.push(text_part(text)),
+            Block::Image { mime, data } => said.push(image_part(openai::data_url(mime, data))),
+            Block::Text { .. } | Block::Thinking { .. } | Block::ToolUse { .. } => {}
+        }
+    }
+    parts.extend(said);
+    if !parts.is_empty() {
+        items.push(json!({ "type": "message", "role": "user", "content": parts }));
+    }
+}
+
+fn text_part(text: &str) -> Value {
+    json!({ "type": "input_text", "text": text })
+}
+
+fn image_part(url: String) -> Value {
+    json!({ "type": "input_image", "image_url": url })
+}
+
+fn assistant_items(message: &Message, is_in_turn: bool, items: &mut Vec<Value>) {
+    for (place, block) in message.blocks.iter().enumerate() {
+        match block {
+            Block::Text { text } if !text.is_empty() => items.push(json!({
+                "type": "message",
+                "role": "assistant",
+                "content": [{ "type": "output_text", "text": text }],
+            })),
+            Block::ToolUse { id, name, input, .. } => items.push(json!({
+                "type": "function_call",
+                "call_id": id,
+                "name": name,
+                "arguments": openai::arguments(input),
+            })),
+            // A thought that led to nothing is refused.
+            Block::Thinking { opaque, .. } if is_in_turn && place + 1 < message.blocks.len() => {
+                let thought =
+                    opaque.get(OPAQUE).filter(|thought| thought["encrypted_content"].is_string());
+                items.extend(thought.map(|thought| {
+                    json!({
+                        "type": "reasoning",
+                        "summary": thought["summary"].as_array().cloned().unwrap_or_default(),
+                        "encrypted_content": thought["encrypted_content"],
+                    })
+                }));
+            }
+            Block::Text { .. }
+            | Block::Thinking { .. }
+            | Block::Image { .. }
+            | Block::ToolResult { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! Reads an answer of the Responses API: items that begin, grow and are done.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use serde_json::{Value, json};
+
+use super::OPAQUE;
+use crate::event::Usage;
+use crate::message::{Block, ToolInput};
+use crate::model::failure;
+use crate::model::openai::{ARGUMENT_BYTES_MAX, CALLS_MAX, broken, nonsense, read, tokens};
+use crate::model::protocol::Decoder;
+use crate::model::{ModelError, ModelEvent, Reply, Stop};
+
+/// Items of one answer: words, thoughts and calls.
+const ITEMS_MAX: usize = 1024;
+
+/// Reads one answer.
+#[derive(Default)]
+pub(super) struct ResponsesDecoder {
+    /// By the provider's number, which gives their order and nothing else.
+    items: BTreeMap<u64, Item>,
+    calls: usize,
+    argument_bytes: usize,
+    /// How it ended, once it did.
+    stop: Option<Stop>,
+    usage: Usage,
+}
+
+#[derive(Default)]
+struct Item {
+    what: What,
+    /// Words, the thought as it is shown, or arguments.
+    text: String,
+    refusal: String,
+    /// Whether any of its words were given on.
+    was_shown: bool,
+}
+
+#[derive(Default)]
+enum What {
+    #[default]
+    Message,
+    Thought {
+        /// The thought as it goes back.
+        opaque: Value,
+    },
+    Call {
+        id: String,
+        name: String,
+    },
+    /// Something that zero did not ask for.
+    Other,
+}
+
+impl Decoder for ResponsesDecoder {
+    fn event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError> {
+        let data = data.trim();
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(Vec::new());
+        }
+        let event = read(data)?;
+        let name = event["type"].as_str().unwrap_or(name);
+        let index = event["output_index"].as_u64().unwrap_or(0);
+        let delta = event["delta"].as_str().unwrap_or_default();
+        let mut events = Vec::new();
+        match name {
+            "response.output_item.added" => self.begin(index, &event["item"], &mut events)?,
+            "response.output_item.done" => self.complete(index, &event["item"], &mut events)?,
+            "response.output_text.delta" if !delta.is_empty() => {
+                let item = self.item(index, || What::Message)?;
+                item.text.push_str(delta);
+                item.was_shown = true;
+                events.push(ModelEvent::Text(delta.to_owned()));
+            }
+            "response.refusal.delta" => {
+                self.item(index, || What::Message)?.refusal.push_str(delta);
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta"
+                if !delta.is_empty() =>
+            {
+                self.thought(index, delta, &mut events)?;
+            }
+            "response.reasoning_summary_part.added" => {
+                let has_begun = self.items.get(&index).is_some_and(|item| !item.text.is_empty());
+                if has_begun {
+                    self.thought(index, "\n\n", &mut events)?;
+                }
+            }
+            "response.function_call_arguments.delta" => {
+                if let Some(item) = self.items.get_mut(&index) {
+                    item.text.push_str(delta);
+                }
+                self.count_arguments(delta)?;
+            }
+            "response.function_call_arguments.done" => {
+                if let (Some(item), Some(whole)) =
+                    (self.items.get_mut(&index), event["arguments"].as_str())
+                {
+                    whole.clone_into(&mut item.text);
+                }
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                self.end(name, &event["response"], &mut events)?;
+            }
+            "error" => return Err(failure::of_object(&event, None).error),
+            // Beginnings and ends of parts, progress, and what is still to be invented.
+            _ => {}
+        }
+        Ok(events)
+    }
+
+    fn is_done(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn finish(&mut self) -> Result<Reply, ModelError> {
+        let stop = self.stop.take().ok_or_else(broken)?;
+        let mut refusal = String::new();
+        let mut has_calls = false;
+        let mut blocks = Vec::new();
+        for item in mem::take(&mut self.items).into_values() {
+            refusal.push_str(&item.refusal);
+            has_calls |= matches!(item.what, What::Call { .. });
+            blocks.extend(item.into_block());
+        }
+        let stop = match stop {
+            Stop::End if has_calls => Stop::ToolUse,
+            Stop::End if !refusal.is_empty() => Stop::Refusal(refusal),
+            stop => stop,
+        };
+        Ok(Reply { blocks, stop, usage: self.usage })
+    }
+}
+
+impl ResponsesDecoder {
+    fn item(&mut self, index: u64, what: fn() -> What) -> Result<&mut Item, ModelError> {
+        if self.items.len() >= ITEMS_MAX && !self.items.contains_key(&index) {
+            return Err(nonsense(&format!("more than {ITEMS_MAX} items in one answer")));
+        }
+        Ok(self.items.entry(index).or_insert_with(|| Item { what: what(), ..Item::default() }))
+    }
+
+    fn thought(
+        &mut self,
+        index: u64,
+        delta: &str,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        let item = self.item(index, || What::Thought { opaque: Value::Null })?;
+        item.text.push_str(delta);
+        item.was_shown = true;
+        events.push(ModelEvent::Thought(delta.to_owned()));
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        index: u64,
+        item: &Value,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        let what = What::of(item);
+        if let What::Call { id, name } = &what {
+            self.calls += 1;
+            if self.calls > CALLS_MAX {
+                return Err(nonsense(&format!("more than {CALLS_MAX} tool calls at once")));
+            }
+            events.push(ModelEvent::ToolUse { id: id.clone(), name: name.clone() });
+        }
+        self.item(index, What::default)?.what = what;
+        Ok(())
+    }
+
+    /// An item is whole. What was not streamed of it is given on now.
+    fn complete(
+        &mut self,
+        index: u64,
+        whole: &Value,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        if !self.items.get(&index).is_some_and(|item| item.what.is_same(whole)) {
+            self.begin(index, whole, events)?;
+        }
+        let text = match whole["type"].as_str() {
+            Some("message") => joined(&whole["content"], "text", ""),
+            Some("reasoning") => match joined(&whole["summary"], "text", "\n\n") {
+                summary if summary.is_empty() => joined(&whole["content"], "text", ""),
+                summary => summary,
+            },
+            Some("function_call") => {
+                let arguments = whole["arguments"].as_str().unwrap_or_default().to_owned();
+                if self.items.get(&index).is_some_and(|item| item.text.is_empty()) {
+                    self.count_arguments(&arguments)?;
+                }
+                arguments
+            }
+            _ => return Ok(()),
+        };
+        let item = self.item(index, What::default)?;
+        let refusal = joined(&whole["content"], "refusal", "");
+        if !refusal.is_empty() {
+            item.refusal = refusal;
+        }
+        if !text.is_empty() {
+            if !item.was_shown {
+                match item.what {
+                    What::Message => events.push(ModelEvent::Text(text.clone())),
+                    What::Thought { .. } => events.push(ModelEvent::Thought(text.clone())),
+                    What::Call { .. } | What::Other => {}
+                }
+                item.was_shown = true;
+            }
+            item.text = text;
+        }
+        if let What::Thought { opaque } = &mut item.what
+            && whole["encrypted_content"].is_string()
+        {
+            *opaque = json!({ OPAQUE: {
+                "summary": whole["summary"],
+                "encrypted_content": whole["encrypted_content"],
+            }});
+        }
+        Ok(())
+    }
+
+    fn end(
+        &mut self,
+        name: &str,
+        response: &Value,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        if name == "response.failed" {
+            return Err(failure::of_object(response, None).error);
+        }
+        // A server that does not stream its items says them all at the end.
+        if self.items.is_empty() {
+            for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
+                self.complete(index, item, events)?;
+            }
+        }
+        let usage = &response["usage"];
+        self.usage = Usage {
+            input_tokens: tokens(usage, "/input_tokens"),
+            output_tokens: tokens(usage, "/output_tokens"),
+            cache_read_tokens: tokens(usage, "/input_tokens_details/cached_tokens"),
+            ..Usage::default()
+        };
+        let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
+        self.stop = Some(match (name, reason) {
+            ("response.incomplete", Some("content_filter")) => {
+                Stop::Refusal("the provider's content filter stopped the answer".to_owned())
+            }
+            ("response.incomplete", _) => Stop::MaxTokens,
+            _ => Stop::End,
+        });
+        Ok(())
+    }
+
+    fn count_arguments(&mut self, more: &str) -> Result<(), ModelError> {
+        self.argument_bytes += more.len();
+        match self.argument_bytes > ARGUMENT_BYTES_MAX {
+            true => Err(nonsense(&format!("more than {ARGUMENT_BYTES_MAX} bytes of arguments"))),
+            false => Ok(()),
+        }
+    }
+}
+
+impl What {
+    fn of(item: &Value) -> Self {
+        match item["type"].as_str() {
+            Some("message") => Self::Message,
+            Some("reasoning") => Self::Thought { opaque: Value::Null },
+            Some("function_call") => Self::Call {
+                id: match item["call_id"].as_str() {
+                    Some(id) if !id.is_empty() => id.to_owned(),
+                    _ => format!("call_{:016x}", fastrand::u64(..)),
+                },
+                name: match item["name"].as_str() {
+                    Some(name) if !name.is_empty() => name.to_owned(),
+                    // No tool has that name either, so the model is told.
+                    _ => "unnamed".to_owned(),
+                },
+            },
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether the item is the one that began.
+    fn is_same(&self, item: &Value) -> bool {
+        let kind = match self {
+            Self::Message => "message",
+            Self::Thought { .. } => "reasoning",
+            Self::Call { .. } => "function_call",
+            Self::Other => return true,
+        };
+        item["type"] == kind
+    }
+}
+
+impl Item {
+    fn into_block(self) -> Option<Block> {
+        match self.what {
+            What::Message if self.text.is_empty() => None,
+            What::Message => Some(Block::Text { text: self.text }),
+            What::Thought { opaque } if self.text.is_empty() && opaque.is_null() => None,
+            What::Thought { opaque } => Some(Block::Thinking { text: self.text, opaque }),
+            What::Call { id, name } => {
+                let input = ToolInput::parse(&self.text);
+                Some(Block::ToolUse { id, name, input, opaque: Value::Null })
+            }
+            What::Other => None,
+        }
+    }
+}
+
+/// That field of all parts of a list, one after the other.
+fn joined(parts: &Value, field: &str, between: &str) -> String {
+    let parts = parts.as_array().into_iter().flatten();
+    parts.filter_map(|part| part[field].as_str()).collect::<Vec<_>>().join(between)
+}

@@ -1,0 +1,301 @@
+//! Rows: what is sent, and what is made of what comes back.
+
+use serde_json::{Value, json};
+use url::Url;
+
+use super::OpenAiResponses;
+use crate::event::ResultContent;
+use crate::message::{Block, Message, Role, ToolInput};
+use crate::model::protocol::Protocol;
+use crate::model::{
+    ModelError, ModelEvent, ModelInfo, ModelRequest, Reply, Stop, Thinking, ToolDefinition,
+};
+
+fn protocol() -> OpenAiResponses {
+    OpenAiResponses::at(Some(&Url::parse("https://api.openai.com/v1").unwrap()))
+}
+
+fn asked(id: &str, request: &ModelRequest) -> Value {
+    let info = ModelInfo {
+        name: format!("openai/{id}"),
+        id: id.to_owned(),
+        family: "gpt".to_owned(),
+        context_window: 100_000,
+        output_tokens_max: 1000,
+        takes_images: true,
+        prices: None,
+    };
+    protocol().body(&info, request)
+}
+
+fn thought(text: &str) -> Block {
+    let item =
+        json!({"summary": [{"type": "summary_text", "text": text}], "encrypted_content": text});
+    Block::Thinking { text: text.to_owned(), opaque: json!({"openai_responses": item}) }
+}
+
+fn call(id: &str) -> Block {
+    let input = ToolInput::Json(json!({"p": 1}));
+    Block::ToolUse { id: id.into(), name: "Read".into(), input, opaque: Value::Null }
+}
+
+fn result(id: &str, content: Vec<ResultContent>) -> Message {
+    let result = Block::ToolResult { id: id.into(), name: "Read".into(), content, is_error: false };
+    Message { role: Role::User, blocks: vec![result] }
+}
+
+#[test]
+fn a_conversation_is_sent_as_items() {
+    let image = ResultContent::Image { mime: "image/png".into(), data: "AA==".into() };
+    let text = ResultContent::Text { text: "hello".into() };
+    let request = ModelRequest {
+        system: "You help.".into(),
+        messages: vec![
+            Message::user("one"),
+            Message::assistant(vec![thought("old"), call("0")]),
+            result("0", vec![]),
+            Message::assistant(vec![Block::text("well"), thought("at the end")]),
+            Message {
+                role: Role::User,
+                blocks: vec![
+                    Block::text("two"),
+                    Block::Image { mime: "image/png".into(), data: "BB==".into() },
+                ],
+            },
+            Message::assistant(vec![
+                thought("new"),
+                Block::text("I look"),
+                call("1"),
+                thought("cut"),
+            ]),
+            result("1", vec![text, image]),
+        ],
+        tools: vec![ToolDefinition {
+            name: "Read".into(),
+            description: "Reads".into(),
+            input_schema: json!({"type": "object"}),
+        }],
+        output_tokens_max: Some(500),
+        thinking: Thinking::High,
+    };
+    assert_eq!(
+        asked("gpt-5", &request),
+        json!({
+            "model": "gpt-5",
+            "input": [
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "one"}]},
+                {"type": "function_call", "call_id": "0", "name": "Read", "arguments": "{\"p\":1}"},
+                {"type": "function_call_output", "call_id": "0", "output": "(no output)"},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "well"}]},
+                {"type": "message", "role": "user", "content": [
+                    {"type": "input_text", "text": "two"},
+                    {"type": "input_image", "image_url": "data:image/png;base64,BB=="},
+                ]},
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "new"}], "encrypted_content": "new"},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look"}]},
+                {"type": "function_call", "call_id": "1", "name": "Read", "arguments": "{\"p\":1}"},
+                {"type": "function_call_output", "call_id": "1", "output": "hello"},
+                {"type": "message", "role": "user", "content": [
+                    {"type": "input_text", "text": "From `Read`:"},
+                    {"type": "input_image", "image_url": "data:image/png;base64,AA=="},
+                ]},
+            ],
+            "stream": true,
+            "store": false,
+            "instructions": "You help.",
+            "tools": [{"type": "function", "name": "Read", "description": "Reads", "parameters": {"type": "object"}, "strict": false}],
+            "max_output_tokens": 500,
+            "include": ["reasoning.encrypted_content"],
+            "reasoning": {"effort": "high", "summary": "auto"},
+        })
+    );
+}
+
+#[test]
+fn only_models_that_think_are_asked_for_thoughts() {
+    #[track_caller]
+    fn check(id: &str, thinking: Thinking, expected: Value) {
+        let body = asked(id, &ModelRequest { thinking, ..ModelRequest::default() });
+        assert_eq!(json!([body.get("include").is_some(), body["reasoning"]]), expected, "{id}");
+    }
+    check("gpt-4o", Thinking::High, json!([false, null]));
+    check("gpt-5", Thinking::Default, json!([true, null]));
+    check("gpt-5", Thinking::Off, json!([true, {"effort": "minimal"}]));
+    check("o4-mini", Thinking::Low, json!([true, {"effort": "low", "summary": "auto"}]));
+}
+
+fn decode(events: &[Value]) -> (Vec<ModelEvent>, Result<Reply, ModelError>) {
+    let mut decoder = protocol().decoder();
+    let mut given = Vec::new();
+    for event in events {
+        assert!(!decoder.is_done());
+        match decoder.event("", &event.to_string()) {
+            Ok(more) => given.extend(more),
+            Err(error) => return (given, Err(error)),
+        }
+    }
+    (given, decoder.finish())
+}
+
+/// What an answer says, in short: events, then blocks and why it stopped.
+#[track_caller]
+fn check(events: &[Value], expected: &str) {
+    let (events, end) = decode(events);
+    let mut lines: Vec<String> = events
+        .iter()
+        .map(|event| match event {
+            ModelEvent::Text(text) => format!("text {text}"),
+            ModelEvent::Thought(text) => format!("thought {}", text.escape_debug()),
+            ModelEvent::ToolUse { id, name } => format!("tool {id} {name}"),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    match end {
+        Err(error) => lines.push(format!("{}: {}", error.kind.word(), error.message)),
+        Ok(reply) => {
+            lines.extend(reply.blocks.iter().map(|block| match block {
+                Block::Text { text } => format!("= {text}"),
+                Block::Thinking { text, opaque } => format!("= ({}) {opaque}", text.escape_debug()),
+                Block::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
+                    format!("= {id} {name}{input}")
+                }
+                Block::ToolUse {
+                    id,
+                    name,
+                    input: ToolInput::Unreadable { unreadable, .. },
+                    ..
+                } => {
+                    format!("= {id} {name}?{unreadable}")
+                }
+                other => format!("{other:?}"),
+            }));
+            lines.push(format!("{:?}", reply.stop));
+        }
+    }
+    assert_eq!(lines.join(" | "), expected);
+}
+
+fn text(index: u64, delta: &str) -> Value {
+    json!({"type": "response.output_text.delta", "output_index": index, "delta": delta})
+}
+
+fn added(index: u64, item: Value) -> Value {
+    json!({"type": "response.output_item.added", "output_index": index, "item": item})
+}
+
+fn done(index: u64, item: Value) -> Value {
+    json!({"type": "response.output_item.done", "output_index": index, "item": item})
+}
+
+fn completed() -> Value {
+    json!({"type": "response.completed", "response": {"status": "completed", "error": null, "output": []}})
+}
+
+#[test]
+fn items_are_put_together_from_their_pieces() {
+    let said =
+        |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
+    let thought = json!({"type": "reasoning", "summary": [{"text": "a"}, {"text": "b"}], "encrypted_content": "E"});
+    let summary = |delta: &str| json!({"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": delta});
+    let part = json!({"type": "response.reasoning_summary_part.added", "output_index": 0});
+    check(
+        &[
+            json!({"type": "response.created", "response": {}}),
+            added(0, json!({"type": "reasoning", "summary": []})),
+            part.clone(),
+            summary("a"),
+            part,
+            summary("b"),
+            done(0, thought),
+            added(1, said("")),
+            text(1, "He"),
+            text(1, "llo"),
+            done(1, said("Hello")),
+            completed(),
+        ],
+        r#"thought a | thought \n\n | thought b | text He | text llo | = (a\n\nb) {"openai_responses":{"summary":[{"text":"a"},{"text":"b"}],"encrypted_content":"E"}} | = Hello | End"#,
+    );
+    // A server that leaves the pieces out, or the items.
+    check(&[done(0, said("hi")), completed()], "text hi | = hi | End");
+    check(&[text(0, "hi"), completed()], "text hi | = hi | End");
+    let at_once = json!({"type": "response.completed", "response": {"output": [said("hi")]}});
+    check(&[at_once], "text hi | = hi | End");
+}
+
+#[test]
+fn calls_are_put_together_however_they_are_cut() {
+    let call = |id: &str, arguments: &str| json!({"type": "function_call", "id": "fc", "call_id": id, "name": "Read", "arguments": arguments});
+    let delta = |index: u64, delta: &str| json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": delta});
+    check(
+        &[
+            added(0, call("a", "")),
+            added(1, call("b", "")),
+            delta(0, "{\"p\""),
+            delta(1, "{}"),
+            delta(0, ":1}"),
+            json!({"type": "response.function_call_arguments.done", "output_index": 0, "arguments": "{\"p\":1}"}),
+            done(0, call("a", "{\"p\":1}")),
+            done(1, call("b", "{}")),
+            completed(),
+        ],
+        r#"tool a Read | tool b Read | = a Read{"p":1} | = b Read{} | ToolUse"#,
+    );
+    check(&[done(0, call("a", "{oops")), completed()], "tool a Read | = a Read?{oops | ToolUse");
+    check(
+        &[added(0, call("a", "")), delta(0, "{}"), completed()],
+        "tool a Read | = a Read{} | ToolUse",
+    );
+}
+
+#[test]
+fn an_answer_ends_when_the_provider_says_so() {
+    check(
+        &[text(0, "hi")],
+        "text hi | network: the connection broke in mid-answer; send the message again",
+    );
+    let incomplete = |reason: &str| json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": reason}}});
+    check(&[text(0, "hi"), incomplete("max_output_tokens")], "text hi | = hi | MaxTokens");
+    check(
+        &[incomplete("content_filter")],
+        r#"Refusal("the provider's content filter stopped the answer")"#,
+    );
+    let failed = |code: &str| json!({"type": "response.failed", "response": {"error": {"code": code, "message": "no"}}});
+    check(
+        &[text(0, "hi"), failed("server_error")],
+        "text hi | server: the provider reported an error: no",
+    );
+    check(
+        &[failed("context_length_exceeded")],
+        "context_length: the provider reported an error: no",
+    );
+    check(
+        &[json!({"type": "error", "code": "rate_limit_exceeded", "message": "slow"})],
+        "rate_limit: the provider reported an error: slow",
+    );
+    check(
+        &[json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}})],
+        "invalid_request: the provider reported an error: no",
+    );
+    let refusal =
+        |delta: &str| json!({"type": "response.refusal.delta", "output_index": 0, "delta": delta});
+    check(&[refusal("I "), refusal("cannot"), completed()], r#"Refusal("I cannot")"#);
+}
+
+#[test]
+fn usage_counts_what_came_from_the_cache() {
+    let usage = json!({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 64}, "output_tokens": 7});
+    let (_, reply) = decode(&[json!({"type": "response.completed", "response": {"usage": usage}})]);
+    let Reply { usage, stop, .. } = reply.unwrap();
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.cache_read_tokens), (100, 7, 64));
+    assert_eq!(stop, Stop::End);
+}
+
+#[test]
+fn there_is_an_end_to_items_and_calls() {
+    let calls: Vec<Value> = (0..257)
+        .map(|index| added(index, json!({"type": "function_call", "call_id": "a", "name": "Read"})))
+        .collect();
+    assert!(decode(&calls).1.unwrap_err().message.contains("more than 256 tool calls"));
+    let items: Vec<Value> = (0..1025).map(|index| text(index, "x")).collect();
+    assert!(decode(&items).1.unwrap_err().message.contains("more than 1024 items"));
+}

@@ -1,0 +1,36 @@
+//! What tells one provider's way of speaking from another's: how to ask, and how to read the answer.
+//!
+//! Both are pure. [`crate::model::http`] does the talking for all of them.
+
+use serde_json::Value;
+use url::Url;
+
+use crate::model::catalogue::Key;
+use crate::model::{ModelError, ModelEvent, ModelInfo, ModelRequest, Reply};
+
+/// A provider's way of speaking.
+pub(crate) trait Protocol: Send + Sync {
+    /// Where a request goes.
+    fn url(&self, base: &Url, info: &ModelInfo) -> Result<Url, ModelError>;
+
+    /// Its headers, but for those that every request has.
+    fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)>;
+
+    /// Its body.
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Value;
+
+    /// Reads the answer.
+    fn decoder(&self) -> Box<dyn Decoder>;
+}
+
+/// Reads one answer, event by event.
+pub(crate) trait Decoder: Send {
+    /// The next event of the stream: its name, where it has one, and its data.
+    fn event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError>;
+
+    /// Whether the provider said that it is done; nothing after that is read.
+    fn is_done(&self) -> bool;
+
+    /// The whole answer. An error when the stream ended before the provider was done.
+    fn finish(&mut self) -> Result<Reply, ModelError>;
+}

@@ -1,0 +1,288 @@
+//! Asking again: when a provider is not ready, and nothing was shown yet.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt, stream};
+use tokio_util::sync::CancellationToken;
+
+use crate::model::failure::Failed;
+use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelStream};
+
+/// How often and after which pauses a provider is asked again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryLimits {
+    /// How often it is asked at all.
+    pub attempts_max: u32,
+    /// The first pause, where the provider names none. Each is twice as long as the one before.
+    pub pause_first: Duration,
+    /// The longest of these pauses.
+    pub pause_max: Duration,
+    /// The longest pause that a provider can ask for.
+    pub asked_pause_max: Duration,
+}
+
+impl Default for RetryLimits {
+    fn default() -> Self {
+        Self {
+            attempts_max: 5,
+            pause_first: Duration::from_secs(1),
+            pause_max: Duration::from_secs(60),
+            asked_pause_max: Duration::from_secs(120),
+        }
+    }
+}
+
+/// What one try gives.
+pub(crate) type Attempt = Pin<Box<dyn Stream<Item = Result<ModelEvent, Failed>> + Send>>;
+
+/// Tries until something is said, the failure is one that lasts, or it was tried often enough.
+pub(crate) fn retrying(
+    limits: RetryLimits,
+    cancel: CancellationToken,
+    attempt: impl Fn() -> Attempt + Send + 'static,
+) -> ModelStream {
+    let current = attempt();
+    let tries = Tries {
+        limits,
+        cancel,
+        attempt,
+        attempts: 1,
+        step: Step::Trying(current),
+        was_anything_said: false,
+    };
+    Box::pin(stream::unfold(tries, |mut tries| async move {
+        let next = tries.next().await?;
+        Some((next, tries))
+    }))
+}
+
+struct Tries<A> {
+    limits: RetryLimits,
+    cancel: CancellationToken,
+    attempt: A,
+    attempts: u32,
+    step: Step,
+    was_anything_said: bool,
+}
+
+enum Step {
+    Trying(Attempt),
+    Pausing(Duration),
+    Ended,
+}
+
+impl<A: Fn() -> Attempt> Tries<A> {
+    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
+        if let Step::Pausing(pause) = self.step {
+            let was_cancelled = tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => true,
+                () = tokio::time::sleep(pause) => false,
+            };
+            if was_cancelled {
+                self.step = Step::Ended;
+                return Some(Err(cancelled()));
+            }
+            self.attempts += 1;
+            self.step = Step::Trying((self.attempt)());
+        }
+        let Step::Trying(current) = &mut self.step else { return None };
+        let failed = match current.next().await {
+            Some(Ok(event)) => {
+                self.was_anything_said = true;
+                if matches!(event, ModelEvent::Done(_)) {
+                    self.step = Step::Ended;
+                }
+                return Some(Ok(event));
+            }
+            Some(Err(failed)) => failed,
+            None => Failed::from(ModelError::new(
+                ModelErrorKind::Server,
+                "the provider's answer ended without an end",
+            )),
+        };
+        match self.pause_after(&failed) {
+            Ok(after) => {
+                self.step = Step::Pausing(after);
+                let error = failed.error;
+                Some(Ok(ModelEvent::Retrying { error, after, attempts: self.attempts }))
+            }
+            Err(why) => {
+                self.step = Step::Ended;
+                let mut error = failed.error;
+                error.message.push_str(&why);
+                Some(Err(error))
+            }
+        }
+    }
+
+    /// How long to wait before the next try; or, in words, why there is none.
+    fn pause_after(&self, failed: &Failed) -> Result<Duration, String> {
+        if self.was_anything_said || !failed.may_pass || self.cancel.is_cancelled() {
+            return Err(String::new());
+        }
+        let asked = failed.error.retry_after;
+        if let Some(asked) = asked.filter(|asked| *asked > self.limits.asked_pause_max) {
+            return Err(format!("; try again in {}", in_words(asked)));
+        }
+        if self.attempts >= self.limits.attempts_max {
+            return Err(format!("; tried {} times", self.attempts));
+        }
+        Ok(asked.unwrap_or_else(|| self.own_pause()))
+    }
+
+    fn own_pause(&self) -> Duration {
+        let doubled = 2u32.saturating_pow(self.attempts.saturating_sub(1));
+        let pause = self.limits.pause_first.saturating_mul(doubled);
+        // Many who were turned away at once must not all come back at once.
+        pause.mul_f64(0.75 + 0.5 * fastrand::f64()).min(self.limits.pause_max)
+    }
+}
+
+/// It was stopped.
+pub(crate) fn cancelled() -> ModelError {
+    ModelError::new(ModelErrorKind::Cancelled, "the answer was stopped")
+}
+
+fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h", seconds.div_ceil(3600)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::event::Usage;
+    use crate::model::{Reply, Stop};
+
+    /// What one try does: says `text`, fails as `kind` (after which pause to try again), or is done.
+    #[derive(Clone)]
+    enum Does {
+        Says(&'static str),
+        Fails(ModelErrorKind, Option<u64>),
+        IsDone,
+    }
+    use Does::{Fails, IsDone, Says};
+    use ModelErrorKind::{Auth, Network, RateLimit, Server};
+
+    fn tries(script: Vec<Vec<Does>>, cancel: CancellationToken) -> (ModelStream, Arc<AtomicUsize>) {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = count.clone();
+        let attempt = move || -> Attempt {
+            let number = counter.fetch_add(1, Ordering::Relaxed);
+            let does = script.get(number).cloned().unwrap_or_default();
+            Box::pin(stream::iter(does.into_iter().map(|does| match does {
+                Says(text) => Ok(ModelEvent::Text(text.to_owned())),
+                Fails(kind, seconds) => {
+                    let mut error = ModelError::new(kind, kind.word());
+                    error.retry_after = seconds.map(Duration::from_secs);
+                    Err(Failed::from(error))
+                }
+                IsDone => Ok(ModelEvent::Done(Reply {
+                    blocks: vec![],
+                    stop: Stop::End,
+                    usage: Usage::default(),
+                })),
+            })))
+        };
+        (retrying(RetryLimits::default(), cancel, attempt), count)
+    }
+
+    /// Tries, and tells what was seen and after how many whole seconds (pauses of zero's own choosing
+    /// vary by a quarter and are shown as `~`).
+    #[track_caller]
+    fn check(script: Vec<Vec<Does>>, expected: &str) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let seen = runtime.block_on(async {
+            let (mut stream, _) = tries(script, CancellationToken::new());
+            let mut seen = Vec::new();
+            while let Some(event) = stream.next().await {
+                seen.push(match event {
+                    Ok(ModelEvent::Text(text)) => text,
+                    Ok(ModelEvent::Retrying { error, after, attempts }) => {
+                        let before = Instant::now();
+                        let shown = match error.retry_after {
+                            Some(asked) => {
+                                assert_eq!(after, asked);
+                                format!("{}s", after.as_secs())
+                            }
+                            None => {
+                                let middle = f64::from(2u32.pow(attempts - 1));
+                                assert!(
+                                    (middle * 0.75..=middle * 1.25).contains(&after.as_secs_f64())
+                                );
+                                format!("~{middle}s")
+                            }
+                        };
+                        assert_eq!(before.elapsed(), Duration::ZERO);
+                        format!("{error} {shown} #{attempts}")
+                    }
+                    Ok(ModelEvent::Done(_)) => "done".to_owned(),
+                    Ok(other) => format!("{other:?}"),
+                    Err(error) => format!("error: {error}"),
+                });
+            }
+            seen.join(", ")
+        });
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn what_passes_is_tried_again_until_it_works() {
+        check(vec![vec![Says("hi"), IsDone]], "hi, done");
+        check(
+            vec![vec![Fails(Server, None)], vec![Fails(Network, None)], vec![Says("hi"), IsDone]],
+            "server ~1s #1, network ~2s #2, hi, done",
+        );
+        check(vec![vec![Fails(RateLimit, Some(7))], vec![IsDone]], "rate_limit 7s #1, done");
+        check(vec![vec![Fails(RateLimit, Some(120))], vec![IsDone]], "rate_limit 120s #1, done");
+        check(
+            vec![vec![], vec![IsDone]],
+            "the provider's answer ended without an end ~1s #1, done",
+        );
+    }
+
+    #[test]
+    fn what_lasts_or_was_shown_is_not() {
+        check(vec![vec![Fails(Auth, None)], vec![IsDone]], "error: auth");
+        check(vec![vec![Says("hi"), Fails(Network, None)], vec![IsDone]], "hi, error: network");
+        check(
+            vec![vec![Fails(RateLimit, Some(121))], vec![IsDone]],
+            "error: rate_limit; try again in 3 min",
+        );
+        check(
+            vec![vec![Fails(Server, None)]; 9],
+            "server ~1s #1, server ~2s #2, server ~4s #3, server ~8s #4, error: server; tried 5 times",
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_is_kept_and_a_stop_ends_it() {
+        let cancel = CancellationToken::new();
+        let script = vec![vec![Fails(RateLimit, Some(30))], vec![Fails(RateLimit, Some(60))]];
+        let (mut stream, count) = tries(script, cancel.clone());
+        let started = Instant::now();
+        assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Retrying { .. }))));
+        assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Retrying { .. }))));
+        assert_eq!(started.elapsed().as_secs(), 30);
+        cancel.cancel();
+        let error = stream.next().await.unwrap().unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Cancelled);
+        assert_eq!((started.elapsed().as_secs(), count.load(Ordering::Relaxed)), (30, 2));
+        assert!(stream.next().await.is_none());
+    }
+}

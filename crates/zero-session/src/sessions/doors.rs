@@ -1,0 +1,307 @@
+//! Opening, changing, starting over and removing sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zero_core::SessionId;
+use zero_policy::Mode;
+
+use crate::agent::Agent;
+use crate::event::{RunEnd, What};
+use crate::hands::{Hands, HandsError};
+use crate::key::SessionKey;
+use crate::model::Thinking;
+use crate::sessions::desk::{Desk, HandsNow, all_done};
+use crate::sessions::recorder::entry;
+use crate::sessions::{HandsLease, Inner, OpenSession, SessionError};
+use crate::store::{
+    NewSession, SessionPatch, SessionQuery, SessionRecord, ToolHostPlace, TranscriptStart,
+};
+
+/// How long a run has to end that is in the way.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Inner {
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        wanted: OpenSession,
+    ) -> Result<SessionRecord, SessionError> {
+        check_folder(wanted.cwd.as_deref())?;
+        self.check_model(wanted.model.as_deref())?;
+        let (found, key) = match (&wanted.key, &wanted.label) {
+            (Some(written), _) => {
+                let key = SessionKey::resolve(written, self.config.agents.default_id())?;
+                (self.config.store.session(&key).await?, key)
+            }
+            (None, Some(label)) => {
+                let query = SessionQuery { label: Some(label.clone()), ..SessionQuery::default() };
+                let found = self.config.store.list(query).await?.sessions.pop();
+                let found = found.ok_or_else(|| SessionError::NoLabel(label.clone()))?;
+                let key = found.key.clone();
+                (Some(found), key)
+            }
+            (None, None) => {
+                let text = "a session is opened by its key or its label; give one of both";
+                return Err(SessionError::Invalid(text.to_owned()));
+            }
+        };
+        let record = match found {
+            Some(record) => self.adjust(record, &wanted).await?,
+            None if wanted.require_existing => return Err(SessionError::NotFound(key.to_string())),
+            // Somebody else may have made it in between.
+            None => self.adjust(self.make(key, &wanted).await?, &wanted).await?,
+        };
+        if wanted.reset { self.reset(&record.key).await } else { Ok(record) }
+    }
+
+    async fn make(
+        &self,
+        key: SessionKey,
+        wanted: &OpenSession,
+    ) -> Result<SessionRecord, SessionError> {
+        self.agent(key.agent())?;
+        let new = NewSession {
+            key,
+            label: wanted.label.clone(),
+            cwd: wanted.cwd.clone(),
+            model: wanted.model.clone(),
+            mode: wanted.mode,
+            owner: wanted.owner.clone(),
+            tool_host: wanted.tool_host.clone().unwrap_or(ToolHostPlace::Gateway),
+        };
+        Ok(self.config.store.create(new).await?)
+    }
+
+    /// Sets what was asked for and is not so yet.
+    async fn adjust(
+        self: &Arc<Self>,
+        record: SessionRecord,
+        wanted: &OpenSession,
+    ) -> Result<SessionRecord, SessionError> {
+        let changed = |wanted: &Option<String>, now: &Option<String>| match wanted {
+            Some(_) if wanted != now => Some(wanted.clone()),
+            _ => None,
+        };
+        let patch = SessionPatch {
+            label: changed(&wanted.label, &record.label),
+            model: changed(&wanted.model, &record.model),
+            mode: wanted.mode.filter(|mode| record.mode != Some(*mode)).map(Some),
+            cwd: wanted.cwd.clone().filter(|cwd| record.cwd.as_ref() != Some(cwd)).map(Some),
+            tool_host: wanted.tool_host.clone().filter(|place| *place != record.tool_host),
+            ..SessionPatch::default()
+        };
+        match patch == SessionPatch::default() {
+            true => Ok(record),
+            false => self.patch(&record.key, patch).await,
+        }
+    }
+
+    pub(super) async fn patch(
+        self: &Arc<Self>,
+        key: &SessionKey,
+        patch: SessionPatch,
+    ) -> Result<SessionRecord, SessionError> {
+        check_folder(patch.cwd.as_ref().and_then(|cwd| cwd.as_deref()))?;
+        self.check_model(patch.model.as_ref().and_then(|model| model.as_deref()))?;
+        check_thinking(patch.thinking.as_ref().and_then(|thinking| thinking.as_deref()))?;
+        if let Some(place) = &patch.tool_host {
+            check_place(&self.found(key).await?, place)?;
+        }
+        let record = self.config.store.patch(key, patch.clone()).await?;
+        let record = record.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
+        let desk = self.desk(&record.id);
+        let shown = changes(&patch).into_iter().map(|what| entry(None, what)).collect();
+        let shown = desk.recorder.write(shown).await;
+        let reached = self.reach_hands(&desk, &record, &patch).await;
+        self.forget(&desk);
+        shown?;
+        reached?;
+        Ok(record)
+    }
+
+    /// Changes the hands that are there, or lets them go, so that they are opened anew as they
+    /// should be.
+    async fn reach_hands(
+        &self,
+        desk: &Desk,
+        record: &SessionRecord,
+        patch: &SessionPatch,
+    ) -> Result<(), SessionError> {
+        if patch.cwd.is_some() || patch.tool_host.is_some() {
+            desk.retire_hands().await;
+        }
+        if patch.mode.is_none() {
+            return Ok(());
+        }
+        let agent = self.config.agents.get(&record.agent);
+        match self.mode(record, agent) {
+            Some(mode) => match desk.present_hands(record).await {
+                Some(hands) => Ok(hands.set_mode(mode).await?),
+                None => Ok(()),
+            },
+            None => {
+                desk.drop_hands().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes a session of which only the id is known.
+    pub(super) async fn patch_by_id(
+        &self,
+        session: &SessionId,
+        patch: SessionPatch,
+    ) -> Result<(), SessionError> {
+        let store = &self.config.store;
+        if let Some(record) = store.session_by_id(session).await? {
+            store.patch(&record.key, patch).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn reset(
+        self: &Arc<Self>,
+        key: &SessionKey,
+    ) -> Result<SessionRecord, SessionError> {
+        let record = self.found(key).await?;
+        let desk = self.desk(&record.id);
+        let reset = async {
+            let _nothing_new = desk.sending.lock().await;
+            self.quiet(&desk, "reset").await?;
+            let store = &self.config.store;
+            let record = self.found(key).await?;
+            store.new_transcript(&record.id, TranscriptStart::Reset, Vec::new()).await?;
+            let shown = What::Reset { transcript: record.transcript };
+            desk.recorder.write(vec![entry(None, shown)]).await?;
+            self.found(key).await
+        };
+        let record = reset.await;
+        self.forget(&desk);
+        record
+    }
+
+    pub(super) async fn delete(self: &Arc<Self>, key: &SessionKey) -> Result<bool, SessionError> {
+        let Some(record) = self.config.store.session(key).await? else { return Ok(false) };
+        let desk = self.desk(&record.id);
+        let deleted = async {
+            let _nothing_new = desk.sending.lock().await;
+            self.quiet(&desk, "delete").await?;
+            desk.drop_hands().await;
+            Ok(self.config.store.delete(key).await?)
+        };
+        let deleted = deleted.await;
+        self.forget(&desk);
+        deleted
+    }
+
+    /// Stops all that a session does, and waits until it is settled.
+    async fn quiet(self: &Arc<Self>, desk: &Arc<Desk>, by: &str) -> Result<(), SessionError> {
+        self.stop(desk, None, &RunEnd::Aborted { by: by.to_owned() });
+        all_done(self.active_in(desk.recorder.session()), END_TIMEOUT).await
+    }
+
+    pub(super) async fn attach(
+        self: &Arc<Self>,
+        key: &SessionKey,
+        name: String,
+        hands: Arc<dyn Hands>,
+    ) -> Result<HandsLease, SessionError> {
+        let record = self.found(key).await?;
+        let desk = self.desk(&record.id);
+        let place = ToolHostPlace::Client { name };
+        if record.tool_host != place {
+            let patch = SessionPatch { tool_host: Some(place), ..SessionPatch::default() };
+            let patched = self.config.store.patch(key, patch).await?;
+            patched.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
+        }
+        let gone = desk.attach(hands).await;
+        Ok(HandsLease { inner: Arc::downgrade(self), desk, gone })
+    }
+
+    /// The hands that a session has at this moment.
+    pub(super) async fn hands_of(
+        &self,
+        desk: &Desk,
+        agent: &Agent,
+    ) -> Result<HandsNow, HandsError> {
+        let store = &self.config.store;
+        let record = store.session_by_id(desk.recorder.session()).await;
+        let record = match record {
+            Ok(Some(record)) => record,
+            Ok(None) => return Err(HandsError::Workspace("the session was removed".to_owned())),
+            Err(error) => return Err(HandsError::Workspace(error.to_string())),
+        };
+        let mode = self.mode(&record, Some(agent));
+        desk.hands(&record, mode, &self.config.cwd, &self.config.hands, store).await
+    }
+
+    fn mode(&self, record: &SessionRecord, agent: Option<&Agent>) -> Option<Mode> {
+        record.mode.or(agent.and_then(|agent| agent.mode))
+    }
+
+    pub(super) fn agent(&self, id: &str) -> Result<&Agent, SessionError> {
+        self.config.agents.get(id).ok_or_else(|| {
+            let known: Vec<&str> =
+                self.config.agents.list().map(|agent| agent.id.as_str()).collect();
+            SessionError::NoAgent { agent: id.to_owned(), known: known.join(", ") }
+        })
+    }
+
+    fn check_model(&self, name: Option<&str>) -> Result<(), SessionError> {
+        match name {
+            Some(name) => Ok(self.config.models.get(Some(name)).map(|_| ())?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_folder(cwd: Option<&std::path::Path>) -> Result<(), SessionError> {
+    match cwd {
+        Some(cwd) if !cwd.is_absolute() => Err(SessionError::Invalid(format!(
+            "the folder `{}` is not absolute; write it from the root",
+            cwd.display().to_string().escape_debug()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What was begun beside a client's files is never gone on with beside the gateway's.
+fn check_place(record: &SessionRecord, place: &ToolHostPlace) -> Result<(), SessionError> {
+    match (&record.tool_host, place) {
+        (ToolHostPlace::Client { name }, ToolHostPlace::Gateway) => {
+            Err(SessionError::Invalid(format!(
+                "the tools of this session are with {name} and stay there; start a new session to work elsewhere"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_thinking(word: Option<&str>) -> Result<(), SessionError> {
+    let Some(word) = word else { return Ok(()) };
+    let known = Thinking::ALL.map(Thinking::word);
+    if known.contains(&word) {
+        return Ok(());
+    }
+    Err(SessionError::Invalid(format!(
+        "`{}` is no level of thinking; the levels are {}",
+        word.escape_debug(),
+        known.join(", ")
+    )))
+}
+
+/// What the ledger says of a change.
+fn changes(patch: &SessionPatch) -> Vec<What> {
+    let mode = patch.mode.map(|mode| mode.map(|mode| mode.as_str().to_owned()));
+    let fields = [
+        ("label", patch.label.clone()),
+        ("title", patch.title.clone()),
+        ("model", patch.model.clone()),
+        ("mode", mode),
+    ];
+    let changed = fields.into_iter().filter_map(|(field, value)| {
+        let field = field.to_owned();
+        value.map(|value| What::Changed { field, value })
+    });
+    changed.collect()
+}

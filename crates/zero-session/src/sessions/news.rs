@@ -1,0 +1,71 @@
+//! What calls say while they run: only the latest of each is kept until the run has time for it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+use zero_core::Kind;
+
+use crate::event::Place;
+use crate::hands::HandsWatch;
+
+/// Longest that a call says of its progress, in bytes.
+const PROGRESS_BYTES_MAX: usize = 8 * 1024;
+
+/// What the calls of a run have said.
+#[derive(Default)]
+pub(super) struct News {
+    latest: Mutex<BTreeMap<String, Told>>,
+    arrived: Notify,
+}
+
+/// What one call has said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Told {
+    /// Title, kind and places.
+    pub(super) described: Option<(String, Kind, Vec<Place>)>,
+    /// How far it is.
+    pub(super) progress: Option<String>,
+}
+
+impl News {
+    /// Waits until there is something new.
+    pub(super) async fn arrived(&self) {
+        self.arrived.notified().await;
+    }
+
+    /// All that is new, by call.
+    pub(super) fn take(&self) -> BTreeMap<String, Told> {
+        std::mem::take(&mut *self.latest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn tell(&self, call: &str, change: impl FnOnce(&mut Told)) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        change(latest.entry(call.to_owned()).or_default());
+        drop(latest);
+        self.arrived.notify_one();
+    }
+}
+
+/// Listens to one call.
+pub(super) struct CallWatch {
+    call: String,
+    news: Arc<News>,
+}
+
+impl CallWatch {
+    pub(super) fn new(call: String, news: Arc<News>) -> Self {
+        Self { call, news }
+    }
+}
+
+impl HandsWatch for CallWatch {
+    fn described(&self, title: String, kind: Kind, locations: Vec<Place>) {
+        self.news.tell(&self.call, |told| told.described = Some((title, kind, locations)));
+    }
+
+    fn progress(&self, mut message: String) {
+        message.truncate(message.floor_char_boundary(PROGRESS_BYTES_MAX));
+        self.news.tell(&self.call, |told| told.progress = Some(message));
+    }
+}

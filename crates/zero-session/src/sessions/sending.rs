@@ -1,0 +1,295 @@
+//! How a prompt becomes a run, how runs are stopped, and how others wait for them.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zero_core::{RunId, SessionId};
+
+use crate::agent::Agent;
+use crate::commands;
+use crate::direct::is_direct;
+use crate::event::{RunEnd, Usage, What};
+use crate::key::SessionKey;
+use crate::model::Model;
+use crate::sessions::desk::{ActiveRun, Desk, Job, Worker, all_done};
+use crate::sessions::outbox::Outbox;
+use crate::sessions::recorder::{entry, now_ms};
+use crate::sessions::shell::Ended;
+use crate::sessions::{Inner, Prompt, Reading, Sent, SessionError, Waited, prompts, settle, work};
+use crate::store::{Begun, NewRun, RunRecord, SessionPatch, SessionRecord};
+
+/// How long runs have to be settled that were stopped for good.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often a run of another process is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+impl Inner {
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        key: &SessionKey,
+        run: RunId,
+        prompt: Prompt,
+    ) -> Result<Sent, SessionError> {
+        prompts::check(&prompt, &self.config.limits)?;
+        let record = self.found(key).await?;
+        let agent = self.agent(&record.agent)?;
+        let desk = self.desk(&record.id);
+        let _order = desk.sending.lock().await;
+        if let Some(before) = self.config.store.run(&run).await? {
+            return sent_before(before, &record.id);
+        }
+        self.check_attachments(&record, agent, &prompt)?;
+        self.clear_the_way(&record.id).await?;
+        let (waiting, at_work) = desk.load();
+        if waiting >= self.config.limits.queued_max {
+            return Err(SessionError::Busy(format!(
+                "{waiting} prompts wait in this session already; wait for one to end, or abort some"
+            )));
+        }
+        let Some(active) = self.activate(&run, &record.id)? else { return Ok(Sent::InFlight) };
+        let first = first_entries(&run, &prompt, waiting.saturating_add(at_work));
+        let new = NewRun {
+            id: run.clone(),
+            session: record.id.clone(),
+            node: self.config.nodes.name().to_owned(),
+            started_ms: now_ms(),
+            first,
+        };
+        match desk.recorder.begin(new).await {
+            Ok(Begun::Now(_)) => {}
+            Ok(Begun::Before(before)) => {
+                self.deactivate(&active);
+                return sent_before(before, &record.id);
+            }
+            Err(error) => {
+                self.deactivate(&active);
+                return Err(error.into());
+            }
+        }
+        self.give_title(&desk, &record, agent, &prompt).await;
+        if desk.push(Job { prompt, active }) == Worker::Needed {
+            let closing = self.closing.clone();
+            tokio::spawn(work::work(Arc::downgrade(self), Arc::clone(&desk), closing));
+        }
+        Ok(Sent::Started)
+    }
+
+    /// Settles what other processes left in a session and are gone. Two at work in one session would
+    /// mix up its transcript, so that one waits for the other.
+    async fn clear_the_way(&self, session: &SessionId) -> Result<(), SessionError> {
+        let (store, nodes) = (&self.config.store, &self.config.nodes);
+        let of_others = |run: &RunRecord| run.session == *session && run.node != nodes.name();
+        for run in store.unsettled_runs(None).await?.into_iter().filter(of_others) {
+            if nodes.is_alive(&run.node) {
+                return Err(SessionError::Busy(
+                    "another process of zero is at work in this session; wait for its end, or use another session"
+                        .to_owned(),
+                ));
+            }
+            settle::interrupted(&**store, &self.recorder(session), &run).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a run is under way; nothing when it is already. What is noted here is waited for
+    /// when zero shuts down.
+    fn activate(
+        &self,
+        run: &RunId,
+        session: &SessionId,
+    ) -> Result<Option<Arc<ActiveRun>>, SessionError> {
+        let active = ActiveRun::new(run.clone(), session.clone());
+        match self.active().entry(run.clone()) {
+            Entry::Occupied(there) if there.get().session == *session => return Ok(None),
+            Entry::Occupied(_) => return Err(elsewhere(run)),
+            Entry::Vacant(free) => {
+                free.insert(Arc::clone(&active));
+            }
+        }
+        if self.closing.is_cancelled() {
+            self.deactivate(&active);
+            return Err(SessionError::ShuttingDown);
+        }
+        Ok(Some(active))
+    }
+
+    fn deactivate(&self, active: &ActiveRun) {
+        self.active().remove(&active.run);
+        active.done.cancel();
+    }
+
+    fn check_attachments(
+        &self,
+        record: &SessionRecord,
+        agent: &Agent,
+        prompt: &Prompt,
+    ) -> Result<(), SessionError> {
+        // A command may be what chooses another model, so only what needs a model asks for one.
+        let is_command = prompt.reading == Reading::Commands && prompt.text.starts_with('/');
+        if is_command && prompt.attachments.is_empty() {
+            return Ok(());
+        }
+        let model = self.model(record, agent)?;
+        let info = model.info();
+        if prompt.attachments.is_empty() || info.takes_images {
+            return Ok(());
+        }
+        Err(SessionError::Invalid(format!(
+            "the model `{}` takes no pictures; send the message without them, or choose another model",
+            info.name
+        )))
+    }
+
+    /// The model that answers in a session.
+    pub(super) fn model(
+        &self,
+        record: &SessionRecord,
+        agent: &Agent,
+    ) -> Result<Arc<dyn Model>, SessionError> {
+        let name = record.model.as_deref().or(agent.model.as_deref());
+        Ok(self.config.models.get(name)?)
+    }
+
+    async fn give_title(
+        &self,
+        desk: &Desk,
+        record: &SessionRecord,
+        agent: &Agent,
+        prompt: &Prompt,
+    ) {
+        if record.title.is_some() {
+            return;
+        }
+        // A command says nothing of what the session is about, except where all are commands.
+        let direct = self.model(record, agent).is_ok_and(|model| is_direct(model.as_ref()));
+        let is_command = || commands::parse(&prompt.text, &[], direct).is_some();
+        if prompt.reading == Reading::Commands && is_command() {
+            return;
+        }
+        let Some(title) = prompts::title(&prompt.text) else { return };
+        let patch = SessionPatch { title: Some(Some(title.clone())), ..SessionPatch::default() };
+        let shown = What::Changed { field: "title".to_owned(), value: Some(title) };
+        let titled = match self.config.store.patch(&record.key, patch).await {
+            Ok(_) => desk.recorder.write(vec![entry(None, shown)]).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = titled {
+            tracing::warn!(session = %record.id, %error, "the session has no title");
+        }
+    }
+
+    /// Stops the run at work and settles those that wait: of one id, or all. Returns at once.
+    pub(super) fn stop(
+        self: &Arc<Self>,
+        desk: &Arc<Desk>,
+        run: Option<&RunId>,
+        end: &RunEnd,
+    ) -> Vec<Arc<ActiveRun>> {
+        let mut stopped = Vec::new();
+        for Job { active, .. } in desk.take_waiting(run) {
+            let (inner, desk) = (Arc::clone(self), Arc::clone(desk));
+            let (job, end) = (Arc::clone(&active), end.clone());
+            tokio::spawn(async move {
+                let outbox = Outbox::new(desk.recorder.clone(), job.run.clone());
+                inner.settle(&desk, &job, Ended { end, usage: Usage::default() }, outbox).await;
+            });
+            stopped.push(active);
+        }
+        // The one at work, and one that is on its way into the queue.
+        for active in self.active_in(desk.recorder.session()) {
+            let taken = stopped.iter().any(|stopped| stopped.run == active.run);
+            let wanted = run.is_none_or(|run| *run == active.run);
+            if wanted && !taken && !active.is_over() {
+                active.stop(end.clone());
+                stopped.push(active);
+            }
+        }
+        stopped
+    }
+
+    /// Runs of a session that are not settled yet.
+    pub(super) fn active_in(&self, session: &SessionId) -> Vec<Arc<ActiveRun>> {
+        let active = self.active();
+        active.values().filter(|active| active.session == *session).cloned().collect()
+    }
+
+    pub(super) async fn wait(
+        &self,
+        run: &RunId,
+        most: Duration,
+    ) -> Result<Option<Waited>, SessionError> {
+        let store = &self.config.store;
+        let until = Instant::now().checked_add(most);
+        loop {
+            // Looked up before the store, so that an end in between is not missed.
+            let active = self.active().get(run).cloned();
+            let Some(record) = store.run(run).await? else { return Ok(None) };
+            let left = until.map_or(most, |until| until.saturating_duration_since(Instant::now()));
+            if record.end.is_some() || left.is_zero() {
+                let events = settle::of_run(&**store, &record.session, run).await?;
+                return Ok(Some(Waited { run: record, text: settle::text(&events) }));
+            }
+            match active {
+                // Either is a reason to look again.
+                Some(active) => {
+                    let _ = tokio::time::timeout(left, active.done.cancelled()).await;
+                }
+                None => tokio::time::sleep(left.min(LOOK_EVERY)).await,
+            }
+        }
+    }
+
+    pub(super) async fn shut_down(self: &Arc<Self>, grace: Duration) {
+        self.closing.cancel();
+        let end = RunEnd::Aborted { by: "shutdown".to_owned() };
+        let desks: Vec<Arc<Desk>> = self.desks().values().cloned().collect();
+        for desk in &desks {
+            // What waits would only begin to be stopped.
+            for Job { active, .. } in desk.take_waiting(None) {
+                let outbox = Outbox::new(desk.recorder.clone(), active.run.clone());
+                let ended = Ended { end: end.clone(), usage: Usage::default() };
+                self.settle(desk, &active, ended, outbox).await;
+            }
+        }
+        let all = || self.active().values().cloned().collect::<Vec<_>>();
+        if all_done(all(), grace).await.is_err() {
+            for active in all() {
+                active.stop(end.clone());
+            }
+            if all_done(all(), SETTLE_TIMEOUT).await.is_err() {
+                tracing::error!("some runs could not be settled; the next start does it");
+            }
+        }
+        for desk in desks {
+            desk.drop_hands().await;
+        }
+    }
+}
+
+/// What is known of a prompt that was sent before.
+fn sent_before(run: RunRecord, session: &SessionId) -> Result<Sent, SessionError> {
+    if run.session != *session {
+        return Err(elsewhere(&run.id));
+    }
+    Ok(if run.end.is_some() { Sent::Ended(run) } else { Sent::InFlight })
+}
+
+fn elsewhere(run: &RunId) -> SessionError {
+    SessionError::Invalid(format!(
+        "the run `{run}` belongs to another session; choose a new idempotency key"
+    ))
+}
+
+fn first_entries(run: &RunId, prompt: &Prompt, before: usize) -> Vec<crate::store::NewEvent> {
+    let said = What::Prompt { text: prompt.text.clone(), attachments: prompt.attachments.clone() };
+    let mut first = vec![entry(Some(run), said)];
+    if before > 0 {
+        let others = if before == 1 { "one other".to_owned() } else { format!("{before} others") };
+        let text = format!("waits for {others} in this session");
+        let notice = What::Notice { topic: "queued".to_owned(), text };
+        first.push(entry(Some(run), notice));
+    }
+    first
+}

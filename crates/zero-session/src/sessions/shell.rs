@@ -1,0 +1,420 @@
+//! Does what a [`Turn`] decides, and tells it what came of it.
+//!
+//! One task per run waits for everything at once: the model, the calls, the person, the disk, and
+//! whoever wants it to stop. What a call does is a task of its own, so one that hangs or panics
+//! takes nothing else with it.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use zero_runtime::DialectName;
+use zero_runtime::tool::BoxFuture;
+
+use crate::agent::Agent;
+use crate::event::{RunEnd, ToolStatus, Usage, What};
+use crate::hands::{Bench, CallEnd, HandsCall, HandsError};
+use crate::message::Message;
+use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelStream};
+use crate::sessions::Inner;
+use crate::sessions::desk::{ActiveRun, Desk, HandsAt, HandsNow};
+use crate::sessions::news::{CallWatch, News, Told};
+use crate::sessions::outbox::Outbox;
+use crate::store::{SessionPatch, StoreError, TranscriptStart};
+use crate::turn::{Action, CallOrder, GuardAnswer, Input, Summary, Turn, Workbench};
+
+/// How long calls have to end that were told to.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
+/// How long hands have to say what there is to work with.
+pub(super) const BENCH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a run needs to be done.
+pub(super) struct Shell<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) desk: &'a Arc<Desk>,
+    pub(super) active: &'a ActiveRun,
+    pub(super) agent: &'a Agent,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) dialect: DialectName,
+    pub(super) outbox: &'a mut Outbox,
+    /// When the run has taken too long.
+    pub(super) deadline: Option<Instant>,
+}
+
+/// How a run ended, and what it took.
+pub(super) struct Ended {
+    pub(super) end: RunEnd,
+    pub(super) usage: Usage,
+}
+
+/// What is under way.
+struct UnderWay<'a> {
+    turn: Turn,
+    todo: VecDeque<Action>,
+    unsaved: Vec<Message>,
+    cancel: CancellationToken,
+    asking: Option<ModelStream>,
+    looking: Option<BoxFuture<'a, Result<(Workbench, HandsNow), HandsError>>>,
+    guarding: Option<BoxFuture<'a, GuardAnswer>>,
+    summarising: Option<BoxFuture<'a, Result<Summary, ModelError>>>,
+    calls: JoinSet<CallEnd>,
+    call_ids: HashMap<Id, String>,
+    news: Arc<News>,
+    hands: Option<HandsNow>,
+    /// Whether the run was told to stop.
+    stopping: bool,
+    /// When calls are given up that do not end.
+    give_up: Option<Instant>,
+}
+
+/// What happened next.
+enum Next {
+    Input(Input),
+    Written(Result<(), StoreError>),
+    Looked(Result<(Workbench, HandsNow), HandsError>),
+    Joined(Result<(Id, CallEnd), JoinError>),
+    Told,
+    GiveUp,
+}
+
+impl<'a> Shell<'a> {
+    /// Runs a turn to its end.
+    pub(super) async fn run(mut self, turn: Turn) -> Ended {
+        let cancel = CancellationToken::new();
+        // However the run ends, nothing that it started goes on.
+        let _cancel = cancel.clone().drop_guard();
+        let mut under_way = UnderWay {
+            turn,
+            todo: VecDeque::new(),
+            unsaved: Vec::new(),
+            cancel,
+            asking: None,
+            looking: None,
+            guarding: None,
+            summarising: None,
+            calls: JoinSet::new(),
+            call_ids: HashMap::new(),
+            news: Arc::default(),
+            hands: None,
+            stopping: false,
+            give_up: None,
+        };
+        under_way.tell(Input::Begin);
+        loop {
+            while let Some(action) = under_way.todo.pop_front() {
+                if let Some(end) = self.act(action, &mut under_way).await {
+                    return self.leave(end, under_way).await;
+                }
+            }
+            self.outbox.start();
+            let next = self.next(&mut under_way).await;
+            self.take(next, &mut under_way);
+        }
+    }
+
+    /// Does one thing. The end of the run, when it is that.
+    async fn act(&mut self, action: Action, under_way: &mut UnderWay<'a>) -> Option<RunEnd> {
+        match action {
+            // A summary that could not be kept is not announced.
+            Action::Show(What::Compacted { .. }) if self.outbox.is_broken() => {}
+            Action::Show(what) => self.outbox.push(what),
+            Action::Save(messages) => {
+                under_way.unsaved.extend(messages);
+                self.save(under_way).await;
+            }
+            Action::Restart(messages) => self.restart(messages, under_way).await,
+            Action::LookAround => under_way.looking = Some(self.look()),
+            Action::AskModel(request) => {
+                let cancel = under_way.cancel.child_token();
+                under_way.asking = Some(self.model.stream(request, cancel));
+            }
+            Action::Summarise(request) => {
+                let cancel = under_way.cancel.child_token();
+                let stream = self.model.stream(request, cancel);
+                under_way.summarising = Some(Box::pin(summary(stream)));
+            }
+            Action::AskPerson(message) => {
+                // Whoever is asked sees first what it is about.
+                self.flush(under_way).await;
+                under_way.guarding = Some(Box::pin(ask_to_go_on(self.desk, message)));
+            }
+            Action::RunCall(order) => {
+                self.flush(under_way).await;
+                self.call(order, under_way);
+            }
+            Action::CancelCalls => {
+                under_way.cancel.cancel();
+                under_way.give_up = Some(Instant::now() + CANCEL_GRACE);
+            }
+            Action::Finish(end) => return Some(end),
+        }
+        None
+    }
+
+    async fn flush(&mut self, under_way: &mut UnderWay<'a>) {
+        if !self.outbox.is_broken() {
+            let flushed = self.outbox.flush().await;
+            self.check(flushed, under_way);
+        }
+    }
+
+    async fn save(&mut self, under_way: &mut UnderWay<'a>) {
+        if self.outbox.is_broken() || under_way.unsaved.is_empty() {
+            return;
+        }
+        let (store, session) = (&self.inner.config.store, self.desk.recorder.session());
+        let saved = store.add_messages(session, under_way.unsaved.clone()).await;
+        if saved.is_ok() {
+            under_way.unsaved.clear();
+        }
+        self.check(saved, under_way);
+    }
+
+    async fn restart(&mut self, messages: Vec<Message>, under_way: &mut UnderWay<'a>) {
+        if self.outbox.is_broken() {
+            return;
+        }
+        let (store, session) = (&self.inner.config.store, self.desk.recorder.session());
+        let begun = store.new_transcript(session, TranscriptStart::Compacted, messages).await;
+        self.check(begun.map(|_| ()), under_way);
+    }
+
+    /// What cannot be written ends the run: nothing happens that is not on record.
+    fn check(&mut self, result: Result<(), StoreError>, under_way: &mut UnderWay<'a>) {
+        let Err(error) = result else { return };
+        let message = format!("{error}; the run was stopped, since what happens could not be kept");
+        self.outbox.broke(error);
+        under_way.stop(RunEnd::Failed { kind: "store".to_owned(), message });
+    }
+
+    /// Finds out what there is to work with. Where the tools are is read anew each time, since a
+    /// client may have brought its own.
+    fn look(&self) -> BoxFuture<'a, Result<(Workbench, HandsNow), HandsError>> {
+        let (inner, desk, agent, dialect) = (self.inner, self.desk, self.agent, self.dialect);
+        Box::pin(async move {
+            let now = inner.hands_of(desk, agent).await?;
+            let slow = |_| {
+                HandsError::Workspace(format!(
+                    "{} did not say in {} s what tools there are; try again",
+                    now.hands.whereabouts(),
+                    BENCH_TIMEOUT.as_secs()
+                ))
+            };
+            let bench = tokio::select! {
+                bench = tokio::time::timeout(BENCH_TIMEOUT, now.hands.bench(dialect)) => bench.map_err(slow)??,
+                () = now.gone.cancelled() => return Err(HandsError::Away { host: now.hands.whereabouts() }),
+            };
+            Ok((workbench(agent, bench), now))
+        })
+    }
+
+    fn call(&mut self, order: CallOrder, under_way: &mut UnderWay<'a>) {
+        let CallOrder { id, tool, input } = order;
+        let now = match (&under_way.hands, self.outbox.is_broken()) {
+            (Some(now), false) => now.clone(),
+            _ => {
+                let text = "not run: zero could not write down that it begins";
+                let end = CallEnd::words(ToolStatus::Cancelled, text);
+                return under_way.tell(Input::CallEnded { call: id, end });
+            }
+        };
+        let watch = Arc::new(CallWatch::new(id.clone(), Arc::clone(&under_way.news)));
+        let call = HandsCall { id: id.clone(), tool, input, dialect: self.dialect };
+        let cancel = under_way.cancel.child_token();
+        let calling = async move {
+            let gone = |what: &str| {
+                let text = format!("{} {what}", now.hands.whereabouts());
+                CallEnd::words(ToolStatus::Failed, text)
+            };
+            if now.gone.is_cancelled() {
+                return gone("is not there any more, so this was not run");
+            }
+            tokio::select! {
+                biased;
+                end = now.hands.call(call, cancel, watch) => end,
+                () = now.gone.cancelled(), if now.at == HandsAt::Client => {
+                    gone("went away while this ran; whether it happened is not known")
+                }
+            }
+        };
+        let task = under_way.calls.spawn(calling.in_current_span());
+        under_way.call_ids.insert(task.id(), id);
+    }
+
+    /// Waits until something happens.
+    async fn next(&mut self, under_way: &mut UnderWay<'a>) -> Next {
+        let (writing, full) = (self.outbox.is_writing(), self.outbox.is_full());
+        let (may_stop, calling) = (!under_way.stopping, !under_way.calls.is_empty());
+        let now = Instant::now();
+        let (late, patience) = (self.deadline.unwrap_or(now), under_way.give_up.unwrap_or(now));
+        tokio::select! {
+            biased;
+            end = self.active.stopped(), if may_stop => Next::Input(Input::Stop(end)),
+            () = sleep_until(late), if may_stop && self.deadline.is_some() => {
+                Next::Input(Input::Stop(RunEnd::Aborted { by: "timeout".to_owned() }))
+            }
+            written = self.outbox.written(), if writing => Next::Written(written),
+            Some(joined) = under_way.calls.join_next_with_id(), if calling => Next::Joined(joined),
+            () = under_way.news.arrived() => Next::Told,
+            looked = out_of(&mut under_way.looking) => Next::Looked(looked),
+            answer = out_of(&mut under_way.guarding) => Next::Input(Input::Guard(answer)),
+            summary = out_of(&mut under_way.summarising) => Next::Input(Input::Summary(summary)),
+            input = said(&mut under_way.asking), if !full => Next::Input(input),
+            () = sleep_until(patience), if calling && under_way.give_up.is_some() => Next::GiveUp,
+        }
+    }
+
+    fn take(&mut self, next: Next, under_way: &mut UnderWay<'a>) {
+        match next {
+            Next::Input(Input::Stop(end)) => under_way.stop(end),
+            Next::Input(input) => under_way.tell(input),
+            Next::Written(written) => self.check(written, under_way),
+            Next::Looked(looked) => {
+                let bench = looked.map(|(bench, now)| {
+                    under_way.hands = Some(now);
+                    bench
+                });
+                under_way.tell(Input::Bench(bench));
+            }
+            Next::Told => under_way.hear_news(),
+            Next::Joined(joined) => under_way.joined(joined),
+            Next::GiveUp => under_way.give_up_calls(),
+        }
+    }
+
+    async fn leave(&mut self, end: RunEnd, under_way: UnderWay<'a>) -> Ended {
+        let UnderWay { turn, unsaved, .. } = under_way;
+        let (store, session) = (&self.inner.config.store, self.desk.recorder.session());
+        if !unsaved.is_empty()
+            && let Err(error) = store.add_messages(session, unsaved).await
+        {
+            tracing::error!(%session, %error, "the end of a run is missing in its transcript");
+        }
+        let context_tokens = Some(turn.context_tokens());
+        let patch = SessionPatch { context_tokens, ..SessionPatch::default() };
+        if let Err(error) = self.inner.patch_by_id(session, patch).await {
+            tracing::warn!(%session, %error, "how full the model's window is was not kept");
+        }
+        Ended { end, usage: turn.usage() }
+    }
+}
+
+impl UnderWay<'_> {
+    fn tell(&mut self, input: Input) {
+        self.todo.extend(self.turn.step(input));
+    }
+
+    fn stop(&mut self, end: RunEnd) {
+        self.stopping = true;
+        self.asking = None;
+        self.tell(Input::Stop(end));
+    }
+
+    fn hear_news(&mut self) {
+        for (call, told) in self.news.take() {
+            let Told { described, progress } = told;
+            if let Some((title, kind, locations)) = described {
+                self.tell(Input::Described { call: call.clone(), title, kind, locations });
+            }
+            if let Some(message) = progress {
+                self.tell(Input::Progress { call, message });
+            }
+        }
+    }
+
+    /// Ends calls that do not end by themselves, without waiting for their tasks: one that blocks
+    /// cannot be stopped.
+    fn give_up_calls(&mut self) {
+        self.calls.abort_all();
+        self.give_up = None;
+        for (_, call) in std::mem::take(&mut self.call_ids) {
+            let text = "told to stop and given up; whether it happened is not known";
+            let end = CallEnd::words(ToolStatus::Cancelled, text);
+            self.tell(Input::CallEnded { call, end });
+        }
+    }
+
+    fn joined(&mut self, joined: Result<(Id, CallEnd), JoinError>) {
+        // What a call said before its end is told before its end.
+        self.hear_news();
+        let (task, end) = match joined {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), lost()),
+        };
+        if let Some(call) = self.call_ids.remove(&task) {
+            self.tell(Input::CallEnded { call, end });
+        }
+    }
+}
+
+/// What became of a call whose task panicked.
+fn lost() -> CallEnd {
+    let text = "the tool failed by a mistake of zero's own; whether it happened is not known";
+    CallEnd::words(ToolStatus::Failed, text)
+}
+
+/// The system prompt and the tools that an agent may use.
+fn workbench(agent: &Agent, mut bench: Bench) -> Workbench {
+    if let Some(wanted) = &agent.tools {
+        bench.tools.retain(|tool| wanted.iter().any(|name| fits(name, &tool.canonical)));
+    }
+    let system = crate::prompt::system_prompt(agent, &bench, jiff::Zoned::now().date());
+    Workbench { system, tools: bench.tools }
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => pattern == name,
+    }
+}
+
+/// What was under way, once it is done; never, where nothing is.
+async fn out_of<T>(work: &mut Option<BoxFuture<'_, T>>) -> T {
+    let Some(under_way) = work else { return pending().await };
+    let done = under_way.await;
+    *work = None;
+    done
+}
+
+/// What the model says next; never, where it was not asked.
+async fn said(asking: &mut Option<ModelStream>) -> Input {
+    let Some(stream) = asking else { return pending().await };
+    let input = match stream.next().await {
+        Some(Ok(event)) => Input::Model(event),
+        Some(Err(error)) => Input::ModelFailed(error),
+        None => Input::ModelFailed(cut_off()),
+    };
+    if matches!(input, Input::ModelFailed(_) | Input::Model(ModelEvent::Done(_))) {
+        *asking = None;
+    }
+    input
+}
+
+fn cut_off() -> ModelError {
+    let text = "the model's answer ended before it was complete; send the prompt again";
+    ModelError::new(ModelErrorKind::Server, text)
+}
+
+async fn summary(mut stream: ModelStream) -> Result<Summary, ModelError> {
+    while let Some(event) = stream.next().await {
+        if let ModelEvent::Done(reply) = event? {
+            let text = Message::assistant(reply.blocks).text();
+            return Ok(Summary { text, usage: reply.usage });
+        }
+    }
+    Err(cut_off())
+}
+
+async fn ask_to_go_on(desk: &Desk, why: String) -> GuardAnswer {
+    match desk.asker.may_go_on(why).await.allows() {
+        true => GuardAnswer::GoOn,
+        false => GuardAnswer::Stop,
+    }
+}

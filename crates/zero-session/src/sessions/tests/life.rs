@@ -1,0 +1,321 @@
+//! Sessions over time: queues, stops, hands that come and go, starts and ends of the process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zero_core::RunId;
+use zero_policy::Mode;
+use zero_runtime::Answer;
+
+use super::lab::{Lab, ScriptedHands, run_of};
+use crate::event::{RunEnd, What};
+use crate::hands::HandsError;
+use crate::sessions::recorder::entry;
+use crate::sessions::{OpenSession, Sent, SessionError, SessionLimits};
+use crate::store::{NewRun, SessionPatch, Store as _, ToolHostPlace};
+
+#[tokio::test]
+async fn prompts_of_one_session_take_turns() {
+    let lab = Lab::new(&["Hang:1", "two"]).await;
+    lab.send("one").await;
+    lab.until("tool Hang").await;
+    lab.send("two").await;
+    lab.until("notice queued").await;
+    assert_eq!(lab.sessions.stats().queued, 1);
+    assert_eq!(lab.sessions.stats().running, 1);
+    lab.sessions.abort(&lab.key, Some(&run_of("one")), "rpc").await.unwrap();
+    lab.ended("two").await;
+    lab.check().await;
+    assert_eq!(
+        lab.lines().await,
+        "prompt one / title = one / started / usage / tool Hang / prompt two / notice queued / cancelled / ended aborted by rpc / started / text two / usage / ended completed"
+    );
+    assert!(lab.sessions.active().is_empty());
+}
+
+#[tokio::test]
+async fn only_so_many_prompts_wait_and_each_gets_its_end() {
+    let few = SessionLimits { queued_max: 1, ..SessionLimits::default() };
+    let lab = Lab::with(&["Hang:1"], few).await;
+    lab.send("one").await;
+    lab.until("tool Hang").await;
+    lab.send("two").await;
+    let busy = lab.try_send("three").await.unwrap_err();
+    assert!(matches!(busy, SessionError::Busy(_)), "{busy}");
+    assert_eq!(lab.try_send("two").await, Ok(Sent::InFlight), "the same prompt is no other one");
+    let stopped = lab.sessions.abort(&lab.key, Some(&run_of("two")), "rpc").await.unwrap();
+    assert_eq!(stopped, [run_of("two")]);
+    lab.ended("two").await;
+    lab.send("four").await;
+    let mut stopped = lab.sessions.abort(&lab.key, None, "rpc").await.unwrap();
+    stopped.sort();
+    assert_eq!(stopped, [run_of("four"), run_of("one")]);
+    lab.ended("one").await;
+    lab.ended("four").await;
+    lab.check().await;
+    assert_eq!(lab.sessions.abort(&lab.key, None, "rpc").await.unwrap(), Vec::<RunId>::new());
+}
+
+#[tokio::test]
+async fn the_same_prompt_runs_once() {
+    let lab = Lab::new(&["Read:1", "done"]).await;
+    let sent = futures_util::future::join_all((0..8).map(|_| lab.try_send("go"))).await;
+    let started = sent.iter().filter(|sent| **sent == Ok(Sent::Started)).count();
+    assert_eq!(started, 1, "{sent:?}");
+    let waited = lab.ended("go").await;
+    assert_eq!(lab.try_send("go").await, Ok(Sent::Ended(waited.run)));
+    assert_eq!(*lab.hands.log.lock().unwrap(), ["Read 1"]);
+    lab.check().await;
+    let other = lab.sessions.key("other").unwrap();
+    let wanted = OpenSession { key: Some("other".into()), ..OpenSession::default() };
+    lab.sessions.open(wanted).await.unwrap();
+    let prompt = crate::sessions::Prompt { text: "go".into(), ..Default::default() };
+    let error = lab.sessions.send(&other, run_of("go"), prompt).await.unwrap_err();
+    assert!(error.to_string().contains("belongs to another session"), "{error}");
+}
+
+#[tokio::test]
+async fn only_so_many_runs_are_at_work_in_all() {
+    let one = SessionLimits { runs_max: 1, ..SessionLimits::default() };
+    let mut lab = Lab::with(&["Hang:1", "two"], one).await;
+    lab.send("one").await;
+    lab.until("tool Hang").await;
+    let first = lab.key.clone();
+    lab.key = lab.sessions.key("other").unwrap();
+    lab.sessions.open(lab.wanted()).await.unwrap();
+    lab.send("two").await;
+    lab.until("notice queued").await;
+    assert_eq!((lab.sessions.stats().running, lab.sessions.stats().queued), (1, 1));
+    lab.sessions.abort(&first, None, "rpc").await.unwrap();
+    assert_eq!(lab.ended("two").await.run.end, Some(RunEnd::Completed));
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_refused() {
+    let mut lab = Lab::new(&[]).await;
+    let empty = lab.try_send(" x").await;
+    assert_eq!(empty, Ok(Sent::Started));
+    lab.ended(" x").await;
+    lab.key = lab.sessions.key("agent:nobody:x").unwrap();
+    let error = lab.try_send("go").await.unwrap_err();
+    assert_eq!(error, SessionError::NotFound("agent:nobody:x".into()));
+    let error = lab.sessions.open(lab.wanted()).await.unwrap_err();
+    let text = "there is no agent `nobody`; the agents are direct, main, qa";
+    assert_eq!(error.to_string(), text);
+    let wanted =
+        OpenSession { require_existing: true, key: Some("new".into()), ..Default::default() };
+    let error = lab.sessions.open(wanted).await.unwrap_err();
+    assert_eq!(error.to_string(), "No session found: agent:main:new");
+    let wanted = OpenSession { label: Some("none".into()), ..OpenSession::default() };
+    let error = lab.sessions.open(wanted).await.unwrap_err();
+    assert_eq!(error.to_string(), "No session found with label: none");
+    let wanted =
+        OpenSession { key: Some("x".into()), cwd: Some("rel".into()), ..Default::default() };
+    let error = lab.sessions.open(wanted).await.unwrap_err();
+    assert!(error.to_string().contains("is not absolute"), "{error}");
+    let error = lab.sessions.open(OpenSession::default()).await.unwrap_err();
+    assert!(error.to_string().contains("key or its label"), "{error}");
+}
+
+#[tokio::test]
+async fn a_reset_begins_a_new_transcript_and_keeps_the_old() {
+    let lab = Lab::new(&["one", "Hang:1", "three"]).await;
+    lab.run("first").await;
+    lab.send("second").await;
+    lab.until("tool Hang").await;
+    let record = lab.sessions.reset(&lab.key).await.unwrap();
+    assert_eq!((record.transcript, record.context_tokens), (2, None));
+    lab.check().await;
+    assert!(lab.lines().await.ends_with("cancelled / ended aborted by reset / reset 1"));
+    lab.run("third").await;
+    assert_eq!(lab.model.requests.lock().unwrap()[2].messages.len(), 1);
+    let old = lab.sessions.transcript(&lab.key, Some(1)).await.unwrap().messages;
+    assert_eq!(old.len(), 5);
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_and_its_run_stopped() {
+    let lab = Lab::new(&["Hang:1"]).await;
+    lab.send("go").await;
+    lab.until("tool Hang").await;
+    assert!(lab.sessions.delete(&lab.key).await.unwrap());
+    assert!(!lab.sessions.delete(&lab.key).await.unwrap());
+    assert_eq!(lab.sessions.get(&lab.key).await, Ok(None));
+    assert!(lab.sessions.active().is_empty());
+}
+
+#[tokio::test]
+async fn a_mode_reaches_the_hands_at_once() {
+    let lab = Lab::new(&["Read:1", "ok", "Read:2"]).await;
+    lab.run("go").await;
+    let mode = |mode| SessionPatch { mode: Some(mode), ..SessionPatch::default() };
+    lab.sessions.patch(&lab.key, mode(Some(Mode::Plan))).await.unwrap();
+    assert_eq!(*lab.hands.log.lock().unwrap(), ["Read 1", "mode plan"]);
+    assert_eq!(*lab.hands.opened.lock().unwrap(), 1);
+    lab.sessions.patch(&lab.key, mode(None)).await.unwrap();
+    lab.run("again").await;
+    assert_eq!(*lab.hands.opened.lock().unwrap(), 2, "as the settings have it");
+    assert!(lab.lines().await.contains("mode = plan / mode = nothing"));
+    lab.check().await;
+}
+
+fn client(lab: &Lab) -> Arc<ScriptedHands> {
+    let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
+    Arc::new(ScriptedHands { log, order: None, name, store: None })
+}
+
+#[tokio::test]
+async fn a_client_that_vanishes_takes_its_calls_with_it_and_nobody_steps_in() {
+    let lab = Lab::new(&["Read:1", "ok", "Stuck:1", "never", "Read:2", "back"]).await;
+    let lease = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    lab.run("first").await;
+    lab.send("go").await;
+    lab.until("tool Stuck").await;
+    drop(lease);
+    lab.ended("go").await;
+    lab.check().await;
+    let lines = lab.lines().await;
+    assert!(lines.ends_with("tool Stuck / failed / ended failed tool_host"), "{lines}");
+    assert!(lab.run("again").await.ends_with("started / ended failed tool_host"));
+    let away = HandsError::Away { host: "laptop".to_owned() };
+    let ended = lab.ended("again").await.run.end;
+    assert!(matches!(ended, Some(RunEnd::Failed { message, .. }) if message == away.to_string()));
+    let place = ToolHostPlace::Client { name: "laptop".to_owned() };
+    assert_eq!(lab.record().await.tool_host, place);
+    assert_eq!(*lab.hands.opened.lock().unwrap(), 0, "nothing ever ran here");
+    let here = SessionPatch { tool_host: Some(ToolHostPlace::Gateway), ..Default::default() };
+    let error = lab.sessions.patch(&lab.key, here).await.unwrap_err();
+    assert!(error.to_string().contains("are with laptop and stay there"), "{error}");
+
+    let older = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    let _newer = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    drop(older);
+    assert!(lab.run("anew").await.ends_with("ended completed"));
+}
+
+#[tokio::test]
+async fn once_a_client_has_brought_hands_nothing_begins_here() {
+    let lab = Lab::new(&["Ask:1 Write:2", "Read:3", "done"]).await;
+    lab.send("go").await;
+    lab.until("approval").await;
+    let log = Arc::default();
+    let (order, name) = (None, "laptop".to_owned());
+    let hands = ScriptedHands { log: Arc::clone(&log), order, name, store: None };
+    let _lease = lab.sessions.attach_hands(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
+    let pending = lab.sessions.approvals().list().pop().unwrap();
+    lab.sessions.approvals().resolve(&pending.request.id, Answer::AllowOnce, "me");
+    lab.ended("go").await;
+    lab.check().await;
+    let lines = lab.lines().await;
+    let moved = "answer allow_once by me / completed / tool Write / failed / usage / tool Read / completed / text done / usage / ended completed";
+    assert!(lines.ends_with(moved), "{lines}");
+    assert_eq!(*lab.hands.log.lock().unwrap(), ["Ask 1"], "what had begun came to its end");
+    assert_eq!(*log.lock().unwrap(), ["Read 3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_hands_are_let_go_and_nothing_is_kept() {
+    let lab = Lab::new(&["Read:1", "ok", "Read:2", "ok"]).await;
+    lab.run("one").await;
+    assert_eq!(lab.sessions.stats().active_sessions, 1);
+    tokio::time::sleep(Duration::from_secs(11 * 60)).await;
+    assert_eq!(lab.sessions.stats().active_sessions, 0);
+    lab.run("two").await;
+    assert_eq!(*lab.hands.opened.lock().unwrap(), 2);
+}
+
+#[tokio::test]
+async fn what_was_settled_for_a_session_is_kept() {
+    let lab = Lab::new(&["Settle:1", "ok"]).await;
+    lab.run("go").await;
+    let id = lab.record().await.id;
+    let kept = async {
+        while lab.store.grants(&id).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), kept).await.unwrap();
+    assert_eq!(lab.store.grants(&id).await.unwrap()[0].grant.rule, "Bash(x)");
+    let next = Lab::on(Arc::clone(&lab.store), &["Read:1"], SessionLimits::default()).await;
+    next.run("after").await;
+    assert_eq!(*next.hands.log.lock().unwrap(), ["opened with 1 grants", "Read 1"]);
+}
+
+#[tokio::test]
+async fn what_a_killed_process_left_is_settled_at_the_next_start() {
+    let lab = Lab::new(&["Read:1", "ok"]).await;
+    lab.run("before").await;
+    let id = lab.record().await.id;
+    // A process that was killed in mid-call left this.
+    let (run, node) = (run_of("killed"), "node".to_owned());
+    let prompt = What::Prompt { text: "killed".into(), attachments: Vec::new() };
+    let first = vec![entry(Some(&run), prompt)];
+    let new = NewRun { id: run.clone(), session: id.clone(), node, started_ms: 0, first };
+    lab.store.begin_run(new).await.unwrap();
+    let started = |call: &str| What::ToolStarted {
+        call: call.into(),
+        name: "Write".into(),
+        title: "Write".into(),
+        kind: zero_core::Kind::Edit,
+        input: serde_json::json!({}),
+        locations: Vec::new(),
+    };
+    let call = crate::message::Block::ToolUse {
+        id: "w".into(),
+        name: "Write".into(),
+        input: crate::message::ToolInput::parse(""),
+        opaque: serde_json::Value::Null,
+    };
+    let said = crate::message::Message::assistant(vec![call]);
+    let prompt = crate::message::Message::user("killed");
+    lab.store.add_messages(&id, vec![prompt, said]).await.unwrap();
+    lab.store.append(&id, vec![entry(Some(&run), started("call_w"))]).await.unwrap();
+
+    let next = Lab::on(Arc::clone(&lab.store), &["fine"], SessionLimits::default()).await;
+    assert_eq!(next.try_send("killed").await, Ok(Sent::Ended(next.ended("killed").await.run)));
+    assert!(
+        next.lines()
+            .await
+            .ends_with("prompt killed / tool Write / interrupted / ended interrupted")
+    );
+    assert!(next.run("after").await.ends_with("text fine / usage / ended completed"));
+    let requests = next.model.requests.lock().unwrap().clone();
+    let told = format!("{:?}", requests[0].messages);
+    assert!(told.contains("interrupted; whether it happened is not known"), "{told}");
+    assert_eq!(*next.hands.log.lock().unwrap(), Vec::<String>::new(), "nothing is done again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_gives_runs_some_time_and_settles_them() {
+    let lab = Lab::new(&["Stuck:1"]).await;
+    lab.send("one").await;
+    lab.until("tool Stuck").await;
+    lab.send("two").await;
+    lab.sessions.shut_down(Duration::from_secs(3)).await;
+    lab.check().await;
+    assert_eq!(
+        lab.lines().await,
+        "prompt one / title = one / started / usage / tool Stuck / prompt two / notice queued / ended aborted by shutdown / cancelled / ended aborted by shutdown"
+    );
+    assert_eq!(lab.try_send("three").await, Err(SessionError::ShuttingDown));
+    assert!(lab.sessions.active().is_empty());
+
+    let lab = Lab::new(&["quick"]).await;
+    lab.send("one").await;
+    lab.sessions.shut_down(Duration::from_secs(60)).await;
+    assert!(lab.lines().await.ends_with("text quick / usage / ended completed"));
+}
+
+#[tokio::test]
+async fn whoever_sends_may_go_away() {
+    let lab = Lab::new(&["one"]).await;
+    // Polled once, so that it has begun, and given up.
+    let given_up = tokio::select! {
+        biased;
+        _ = lab.try_send("go") => false,
+        () = std::future::ready(()) => true,
+    };
+    assert!(given_up);
+    lab.until("ended completed").await;
+    lab.check().await;
+}

@@ -1,0 +1,356 @@
+//! A store in memory that can be told to fail.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use zero_core::{RunId, SessionId};
+use zero_runtime::tool::BoxFuture;
+
+use crate::event::{Event, RunEnd, Usage};
+use crate::key::SessionKey;
+use crate::message::Message;
+use crate::store::*;
+
+#[derive(Default)]
+pub(crate) struct MemStore {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: BTreeMap<SessionKey, SessionRecord>,
+    ledgers: BTreeMap<SessionId, Vec<Event>>,
+    transcripts: BTreeMap<SessionId, Vec<Vec<Message>>>,
+    runs: BTreeMap<RunId, RunRecord>,
+    grants: BTreeMap<SessionId, Vec<StandingGrant>>,
+    made: u128,
+    writes: usize,
+    fail: Vec<usize>,
+}
+
+impl MemStore {
+    /// Lets these writes fail, counted from now.
+    pub(crate) fn fail(&self, writes: impl IntoIterator<Item = usize>) {
+        let mut state = self.state();
+        let now = state.writes;
+        state.fail = writes.into_iter().map(|write| now + write).collect();
+    }
+
+    pub(crate) fn ledger(&self, session: &SessionId) -> Vec<Event> {
+        self.state().ledgers.get(session).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn last_message(&self, session: &SessionId) -> Option<Message> {
+        let state = self.state();
+        let messages = state.transcripts.get(session).and_then(|all| all.last());
+        messages.and_then(|messages| messages.last()).cloned()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Does it a moment later, as a disk does, and not at all when it is to fail.
+    fn write<T: Send + 'static>(
+        &self,
+        verb: &'static str,
+        change: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let mut state = self.state();
+            state.writes += 1;
+            if state.fail.contains(&state.writes) {
+                return Err(StoreError::Broken { verb, why: "the disk is full".to_owned() });
+            }
+            change(&mut state)
+        })
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&State) -> T + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        Box::pin(async move { Ok(look(&self.state())) })
+    }
+}
+
+impl State {
+    fn append(&mut self, session: &SessionId, entries: Vec<NewEvent>) -> Vec<Event> {
+        let ledger = self.ledgers.entry(session.clone()).or_default();
+        let mut written = Vec::new();
+        for NewEvent { run, time_ms, what } in entries {
+            let seq = u64::try_from(ledger.len()).unwrap() + 1;
+            let event = Event { seq, run, time_ms, what };
+            ledger.push(event.clone());
+            written.push(event);
+        }
+        written
+    }
+
+    fn by_id(&mut self, id: &SessionId) -> Option<&mut SessionRecord> {
+        self.sessions.values_mut().find(|record| record.id == *id)
+    }
+}
+
+impl Store for MemStore {
+    fn session(
+        &self,
+        key: &SessionKey,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
+        let key = key.clone();
+        self.read(move |state| state.sessions.get(&key).cloned())
+    }
+
+    fn session_by_id(
+        &self,
+        id: &SessionId,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
+        let id = id.clone();
+        self.read(move |state| state.sessions.values().find(|record| record.id == id).cloned())
+    }
+
+    fn create(&self, new: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
+        self.write("create", move |state| {
+            if let Some(there) = state.sessions.get(&new.key) {
+                return Ok(there.clone());
+            }
+            state.made += 1;
+            let record = SessionRecord {
+                id: SessionId::from_bits(state.made),
+                agent: new.key.agent().to_owned(),
+                key: new.key.clone(),
+                label: new.label,
+                title: None,
+                model: new.model,
+                mode: new.mode,
+                thinking: None,
+                cwd: new.cwd,
+                owner: new.owner,
+                tool_host: new.tool_host,
+                created_ms: 0,
+                updated_ms: 0,
+                transcript: 1,
+                usage: Usage::default(),
+                context_tokens: None,
+            };
+            state.transcripts.insert(record.id.clone(), vec![Vec::new()]);
+            state.sessions.insert(new.key, record.clone());
+            Ok(record)
+        })
+    }
+
+    fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>> {
+        self.read(move |state| {
+            let fits =
+                |record: &&SessionRecord| query.label.is_none() || record.label == query.label;
+            let sessions: Vec<_> = state.sessions.values().filter(fits).cloned().collect();
+            SessionPage { total: u64::try_from(sessions.len()).unwrap(), sessions }
+        })
+    }
+
+    fn patch(
+        &self,
+        key: &SessionKey,
+        patch: SessionPatch,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
+        let key = key.clone();
+        self.write("patch", move |state| {
+            let Some(record) = state.sessions.get_mut(&key) else { return Ok(None) };
+            if let Some(label) = patch.label {
+                record.label = label;
+            }
+            if let Some(title) = patch.title {
+                record.title = title;
+            }
+            if let Some(model) = patch.model {
+                record.model = model;
+            }
+            if let Some(mode) = patch.mode {
+                record.mode = mode;
+            }
+            if let Some(thinking) = patch.thinking {
+                record.thinking = thinking;
+            }
+            if let Some(cwd) = patch.cwd {
+                record.cwd = cwd;
+            }
+            if let Some(place) = patch.tool_host {
+                record.tool_host = place;
+            }
+            if let Some(tokens) = patch.context_tokens {
+                record.context_tokens = Some(tokens);
+            }
+            Ok(Some(record.clone()))
+        })
+    }
+
+    fn delete(&self, key: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let key = key.clone();
+        self.write("delete", move |state| Ok(state.sessions.remove(&key).is_some()))
+    }
+
+    fn append(
+        &self,
+        session: &SessionId,
+        entries: Vec<NewEvent>,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
+        let session = session.clone();
+        self.write("append", move |state| Ok(state.append(&session, entries)))
+    }
+
+    fn events(
+        &self,
+        session: &SessionId,
+        after: u64,
+        most: usize,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
+        let session = session.clone();
+        self.read(move |state| {
+            let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
+            ledger.into_iter().filter(|event| event.seq > after).take(most).collect()
+        })
+    }
+
+    fn last_events(
+        &self,
+        session: &SessionId,
+        most: usize,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
+        let session = session.clone();
+        self.read(move |state| {
+            let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
+            let skip = ledger.len().saturating_sub(most);
+            ledger.into_iter().skip(skip).collect()
+        })
+    }
+
+    fn transcript(
+        &self,
+        session: &SessionId,
+        number: Option<u64>,
+    ) -> BoxFuture<'_, Result<Transcript, StoreError>> {
+        let session = session.clone();
+        self.read(move |state| {
+            let all = state.transcripts.get(&session).cloned().unwrap_or_default();
+            let number = number.unwrap_or(u64::try_from(all.len()).unwrap());
+            let at = usize::try_from(number).unwrap().saturating_sub(1);
+            Transcript { number, messages: all.get(at).cloned().unwrap_or_default() }
+        })
+    }
+
+    fn add_messages(
+        &self,
+        session: &SessionId,
+        messages: Vec<Message>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let session = session.clone();
+        self.write("add messages", move |state| {
+            let all = state.transcripts.get_mut(&session);
+            let all = all.ok_or(StoreError::NoSession(session.to_string()))?;
+            all.last_mut().unwrap().extend(messages);
+            Ok(())
+        })
+    }
+
+    fn new_transcript(
+        &self,
+        session: &SessionId,
+        _why: TranscriptStart,
+        messages: Vec<Message>,
+    ) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let session = session.clone();
+        self.write("begin a transcript", move |state| {
+            let all = state.transcripts.get_mut(&session).unwrap();
+            all.push(messages);
+            let number = u64::try_from(all.len()).unwrap();
+            let record = state.by_id(&session).unwrap();
+            (record.transcript, record.context_tokens) = (number, None);
+            Ok(number)
+        })
+    }
+
+    fn begin_run(&self, new: NewRun) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        self.write("begin a run", move |state| {
+            if let Some(run) = state.runs.get(&new.id) {
+                return Ok(Begun::Before(run.clone()));
+            }
+            let run = RunRecord {
+                id: new.id.clone(),
+                session: new.session.clone(),
+                node: new.node,
+                started_ms: new.started_ms,
+                ended_ms: None,
+                end: None,
+                usage: Usage::default(),
+            };
+            state.runs.insert(new.id, run);
+            Ok(Begun::Now(state.append(&new.session, new.first)))
+        })
+    }
+
+    fn end_run(
+        &self,
+        run: &RunId,
+        end: RunEnd,
+        usage: Usage,
+        last: Vec<NewEvent>,
+    ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>> {
+        let run = run.clone();
+        self.write("end a run", move |state| {
+            let record = state.runs.get_mut(&run).unwrap();
+            if record.end.is_some() {
+                return Ok(None);
+            }
+            record.end = Some(end);
+            record.ended_ms = Some(0);
+            record.usage = usage;
+            let session = record.session.clone();
+            if let Some(session) = state.by_id(&session) {
+                session.usage += usage;
+            }
+            Ok(Some(state.append(&session, last)))
+        })
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        let run = run.clone();
+        self.read(move |state| state.runs.get(&run).cloned())
+    }
+
+    fn unsettled_runs(
+        &self,
+        node: Option<&str>,
+    ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        let node = node.map(str::to_owned);
+        self.read(move |state| {
+            let open = state.runs.values().filter(|run| run.end.is_none());
+            open.filter(|run| node.as_ref().is_none_or(|node| run.node == *node)).cloned().collect()
+        })
+    }
+
+    fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<StandingGrant>, StoreError>> {
+        let session = session.clone();
+        self.read(move |state| state.grants.get(&session).cloned().unwrap_or_default())
+    }
+
+    fn set_grants(
+        &self,
+        session: &SessionId,
+        grants: Vec<StandingGrant>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let session = session.clone();
+        self.write("keep grants", move |state| {
+            state.grants.insert(session, grants);
+            Ok(())
+        })
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.read(|_| ())
+    }
+
+    fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.read(|state| u64::try_from(state.sessions.len()).unwrap())
+    }
+}

@@ -1,0 +1,315 @@
+//! Works on the prompts of one session, one after another, and settles each.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::field::{Empty, display};
+use tracing::{Instrument as _, Span};
+use zero_runtime::DialectName;
+
+use crate::agent::{Agent, DIRECT};
+use crate::event::{RunEnd, Usage, What};
+use crate::model::known::dialect_for;
+use crate::model::{Model, ModelInfo, Thinking};
+use crate::sessions::desk::{ActiveRun, Desk, Job};
+use crate::sessions::outbox::Outbox;
+use crate::sessions::recorder::entry;
+use crate::sessions::shell::{Ended, Shell};
+use crate::sessions::slash::Slashed;
+use crate::sessions::{Inner, Prompt, SessionError, prompts};
+use crate::store::{SessionRecord, StoreError};
+use crate::turn::{Goal, Turn, TurnConfig, transcript};
+
+/// How long to wait before a run is settled again that could not be.
+const SETTLE_WAITS: [Duration; 5] = [
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
+
+/// Works on prompts until none comes for a while. The hands of the session are let go then.
+pub(super) async fn work(inner: Weak<Inner>, desk: Arc<Desk>, closing: CancellationToken) {
+    loop {
+        // Whoever waits for prompts must not keep alive those who could send them.
+        let Some(strong) = inner.upgrade() else { return };
+        let idle_hands = strong.config.limits.idle_hands;
+        if let Some(job) = desk.next() {
+            strong.one(&desk, job).await;
+            continue;
+        }
+        drop(strong);
+        tokio::select! {
+            idle = timeout(idle_hands, desk.work.notified()) => {
+                if idle.is_ok() {
+                    continue;
+                }
+            }
+            () = closing.cancelled() => {}
+        }
+        desk.drop_hands().await;
+        if desk.retire() {
+            if let Some(inner) = inner.upgrade() {
+                inner.forget(&desk);
+            }
+            return;
+        }
+    }
+}
+
+impl Inner {
+    /// One prompt, from its turn to its end.
+    async fn one(self: &Arc<Self>, desk: &Arc<Desk>, job: Job) {
+        let Job { prompt, active } = job;
+        // Who watches zero from outside sees that a run was and how it ended, never what was said.
+        let span = tracing::info_span!(
+            "run",
+            run_id = %active.run,
+            session_id = %active.session,
+            session_key = Empty,
+            agent = Empty,
+            model = Empty,
+            outcome = Empty,
+            error_kind = Empty,
+            input_tokens = Empty,
+            output_tokens = Empty,
+        );
+        self.one_in(&span, desk, prompt, &active).instrument(span.clone()).await;
+    }
+
+    async fn one_in(
+        self: &Arc<Self>,
+        span: &Span,
+        desk: &Arc<Desk>,
+        prompt: Prompt,
+        active: &ActiveRun,
+    ) {
+        let mut outbox = Outbox::new(desk.recorder.clone(), active.run.clone());
+        desk.asker.set_run(Some(active.run.clone()));
+        let place = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => Ok(place),
+            Err(_) => self.wait_for_place(active, &mut outbox).await,
+        };
+        let ended = match place {
+            Err(end) => Ended { end, usage: Usage::default() },
+            Ok(_place) => {
+                let _running = Running::new(&self.counted.running);
+                let driven = self.drive(desk, active, prompt, &mut outbox);
+                match AssertUnwindSafe(driven).catch_unwind().await {
+                    Ok(ended) => ended,
+                    // What was panicked about is in the log already.
+                    Err(_) => Ended { end: mistake(), usage: outbox.usage() },
+                }
+            }
+        };
+        note_end(span, &ended);
+        self.settle(desk, active, ended, outbox).await;
+        desk.asker.set_run(None);
+    }
+
+    /// Waits until fewer runs are at work, and says so.
+    async fn wait_for_place(
+        &self,
+        active: &ActiveRun,
+        outbox: &mut Outbox,
+    ) -> Result<OwnedSemaphorePermit, RunEnd> {
+        let most = self.config.limits.runs_max;
+        let text = format!("waits until fewer than {most} runs are at work");
+        outbox.push(What::Notice { topic: "queued".to_owned(), text });
+        if let Err(error) = outbox.flush().await {
+            return Err(failed(&error.into()));
+        }
+        tokio::select! {
+            biased;
+            end = active.stopped() => Err(end),
+            place = Arc::clone(&self.places).acquire_owned() => place.map_err(|_| mistake()),
+        }
+    }
+
+    async fn drive(
+        self: &Arc<Self>,
+        desk: &Arc<Desk>,
+        active: &ActiveRun,
+        prompt: Prompt,
+        outbox: &mut Outbox,
+    ) -> Ended {
+        let deadline = prompt.timeout.and_then(|most| Instant::now().checked_add(most));
+        match self.prepare(desk, active, prompt, outbox).await {
+            Ok(Prepared::Turn { turn, agent, model, dialect }) => {
+                let inner = &**self;
+                let shell =
+                    Shell { inner, desk, active, agent: &agent, model, dialect, outbox, deadline };
+                shell.run(*turn).await
+            }
+            Ok(Prepared::Ended(end)) => Ended { end, usage: Usage::default() },
+            Err(error) => Ended { end: failed(&error), usage: Usage::default() },
+        }
+    }
+
+    /// Everything up to the first question to the model. A command may end it here.
+    async fn prepare(
+        self: &Arc<Self>,
+        desk: &Arc<Desk>,
+        active: &ActiveRun,
+        prompt: Prompt,
+        outbox: &mut Outbox,
+    ) -> Result<Prepared, SessionError> {
+        let store = &self.config.store;
+        let record = store.session_by_id(&active.session).await?;
+        let record = record.ok_or(StoreError::NoSession(active.session.to_string()))?;
+        let agent = self.agent(&record.agent)?.clone();
+        let model = self.model(&record, &agent);
+        let named = model.as_ref().map(|model| model.info().name.clone());
+        let wanted = record.model.clone().or_else(|| agent.model.clone());
+        let name = named.unwrap_or_else(|_| wanted.unwrap_or_else(|| DIRECT.to_owned()));
+        let span = Span::current();
+        span.record("session_key", display(&record.key));
+        span.record("agent", &*agent.id).record("model", &*name);
+        outbox.push(What::RunStarted { agent: agent.id.clone(), model: name });
+        // The first sign of life is shown before anything that may take its time.
+        outbox.flush().await?;
+        let dialect = dialect(&agent, model.as_ref().ok().map(|model| model.info()));
+        let slashed = tokio::select! {
+            biased;
+            end = active.stopped() => return Ok(Prepared::Ended(end)),
+            slashed = self.slash(desk, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
+        };
+        let goal = match slashed {
+            Slashed::Answer(text) => {
+                outbox.push(What::Text { text });
+                return Ok(Prepared::Ended(RunEnd::Completed));
+            }
+            Slashed::Compact => Goal::Compact,
+            Slashed::Prompt(text) => Goal::Answer(prompts::message(&text, &prompt.attachments)),
+        };
+        let model = model?;
+        let messages = transcript::mend(store.transcript(&record.id, None).await?.messages);
+        let thinking = prompt.thinking.or_else(|| chosen_thinking(&record));
+        let config = TurnConfig {
+            call_seed: fastrand::u128(..),
+            turns_max: agent.turns_max.unwrap_or(self.config.limits.turns_max),
+            parallel_calls_max: self.config.limits.parallel_calls_max,
+            thinking: thinking.unwrap_or(agent.thinking),
+            context_window: model.info().context_window,
+            takes_images: model.info().takes_images,
+            prices: model.info().prices,
+            compact_at_percent: self.config.limits.compact_at_percent,
+            repeats_before_asking: self.config.limits.repeats_before_asking,
+            repeats_max: self.config.limits.repeats_max,
+            context_tokens: record.context_tokens,
+        };
+        let turn = Box::new(Turn::new(config, messages, goal));
+        Ok(Prepared::Turn { turn, agent, model, dialect })
+    }
+
+    /// Writes down how a run ended, and lets everybody know who waits for it. A store that does not
+    /// take it is tried again for a while; after that the next start settles the run.
+    pub(super) async fn settle(
+        &self,
+        desk: &Desk,
+        active: &ActiveRun,
+        ended: Ended,
+        outbox: Outbox,
+    ) {
+        let Ended { end, usage } = ended;
+        self.approvals.withdraw(&active.run).await;
+        self.questions.withdraw(&active.run).await;
+        let mut last = outbox.close("the run ended before this call did").await;
+        last.push(entry(Some(&active.run), What::RunEnded { end: end.clone(), usage }));
+        active.set_over();
+        for wait in SETTLE_WAITS.into_iter().map(Some).chain([None]) {
+            let (run, last) = (active.run.clone(), last.clone());
+            let settled = desk.recorder.end(run, end.clone(), usage, last).await;
+            let Err(error) = settled else { break };
+            let (session, run) = (&active.session, &active.run);
+            tracing::error!(%session, %run, %error, "a run could not be settled");
+            match (error, wait) {
+                (StoreError::NoSession(_), _) | (_, None) => break,
+                (_, Some(wait)) => sleep(wait).await,
+            }
+        }
+        let add = |counter: &AtomicU64, more: u64| counter.fetch_add(more, Ordering::Relaxed);
+        add(&self.counted.ended, 1);
+        add(&self.counted.failed, u64::from(matches!(end, RunEnd::Failed { .. })));
+        add(&self.counted.input_tokens, usage.input_tokens);
+        add(&self.counted.output_tokens, usage.output_tokens);
+        self.active().remove(&active.run);
+        active.done.cancel();
+    }
+}
+
+/// Adds to the span of a run how it ended; why it failed only by its kind.
+fn note_end(span: &Span, Ended { end, usage }: &Ended) {
+    let outcome = match end {
+        RunEnd::Completed => "completed",
+        RunEnd::MaxTurns { .. } => "max_turns",
+        RunEnd::MaxTokens => "max_tokens",
+        RunEnd::Refused { .. } => "refused",
+        RunEnd::Aborted { .. } => "aborted",
+        RunEnd::Failed { .. } => "failed",
+        RunEnd::Interrupted => "interrupted",
+    };
+    span.record("outcome", outcome);
+    if let RunEnd::Failed { kind, .. } = end {
+        span.record("error_kind", &**kind);
+    }
+    span.record("input_tokens", usage.input_tokens).record("output_tokens", usage.output_tokens);
+}
+
+/// What came of getting ready.
+enum Prepared {
+    /// There is something for the model to do.
+    Turn { turn: Box<Turn>, agent: Agent, model: Arc<dyn Model>, dialect: DialectName },
+    /// There is not.
+    Ended(RunEnd),
+}
+
+/// Counts a run for as long as it is at work.
+struct Running<'a>(&'a AtomicU64);
+
+impl<'a> Running<'a> {
+    fn new(counter: &'a AtomicU64) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn mistake() -> RunEnd {
+    let message = "zero made a mistake of its own, its log says more; send the prompt again";
+    RunEnd::Failed { kind: "internal".to_owned(), message: message.to_owned() }
+}
+
+fn failed(error: &SessionError) -> RunEnd {
+    let kind = match error {
+        SessionError::Model(error) => error.kind.word(),
+        SessionError::Store(_) => "store",
+        SessionError::Hands(_) => "tool_host",
+        SessionError::NoAgent { .. } | SessionError::Invalid(_) => "invalid_request",
+        _ => "internal",
+    };
+    RunEnd::Failed { kind: kind.to_owned(), message: error.to_string() }
+}
+
+fn chosen_thinking(record: &SessionRecord) -> Option<Thinking> {
+    let word = record.thinking.as_deref()?;
+    Thinking::ALL.into_iter().find(|thinking| thinking.word() == word)
+}
+
+/// The names and shapes of tools that an agent's model knows best.
+pub(super) fn dialect(agent: &Agent, model: Option<&ModelInfo>) -> DialectName {
+    let of_model = || model.map(|model| dialect_for(&model.family));
+    agent.dialect.or_else(of_model).unwrap_or(DialectName::Canonical)
+}

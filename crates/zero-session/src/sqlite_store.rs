@@ -1,0 +1,283 @@
+//! The store of one machine: a SQLite file.
+//!
+//! One thread writes: it takes all that waits, commits it as one transaction and only then answers,
+//! so what was acknowledged is there after a `kill -9`, and two hundred sessions that write at once
+//! cost little more than one. Reading happens beside it, on connections of its own. Several
+//! processes may have the same file open.
+//!
+//! Not here: what a power cut may take. A commit reaches the kernel, and the disk a little later.
+
+mod checkpoint;
+mod failure;
+mod file;
+mod ledger;
+mod readers;
+mod runs;
+mod schema;
+mod sessions;
+mod transcripts;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use zero_core::{RunId, SessionId};
+use zero_runtime::tool::BoxFuture;
+
+use self::checkpoint::Checkpoints;
+use self::failure::Failure;
+use self::ledger::Entries;
+use self::readers::Readers;
+use self::writer::Writer;
+use crate::event::{Event, RunEnd, Usage};
+use crate::key::SessionKey;
+use crate::message::Message;
+use crate::store::{
+    Begun, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery,
+    SessionRecord, StandingGrant, Store, StoreError, Transcript, TranscriptStart,
+};
+
+/// Sessions in a SQLite file. To drop it waits until what is queued is written, and closes the file.
+pub struct SqliteStore {
+    // Closed first, so that the writer closes the file and tidies up its log.
+    readers: Readers,
+    writer: Writer,
+    path: Arc<Path>,
+}
+
+impl SqliteStore {
+    /// Opens the file, or makes it, readable by its owner only. Waits for the disk, so call it
+    /// before there is anything to serve.
+    ///
+    /// A file that is damaged, is something else, or was made by a newer zero is left as it is.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let opened = file::open(path)?;
+        let path: Arc<Path> = opened.path.into();
+        let readers = Readers::new(Arc::clone(&path));
+        let checkpoints = Checkpoints::start(&path)?;
+        let writer = Writer::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
+        Ok(Self { readers, writer, path })
+    }
+
+    /// What was made to be written, or why it could not be.
+    fn made<T>(&self, verb: &'static str, made: Result<T, Failure>) -> Result<T, StoreError> {
+        made.map_err(|failure| failure.told(verb, &self.path))
+    }
+}
+
+/// What a small change weighs in the queue, in bytes, beside its texts.
+const SMALL: usize = 1024;
+
+impl Store for SqliteStore {
+    fn session(
+        &self,
+        key: &SessionKey,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
+        let key = key.clone();
+        Box::pin(self.readers.read("look up a session", move |db| sessions::by_key(db, &key)))
+    }
+
+    fn session_by_id(
+        &self,
+        id: &SessionId,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
+        let id = id.clone();
+        Box::pin(self.readers.read("look up a session", move |db| sessions::by_id(db, &id)))
+    }
+
+    fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>> {
+        let id = SessionId::from_bits(fastrand::u128(..));
+        Box::pin(self.writer.write("make a session", SMALL, move |db| {
+            sessions::create(db, &id, &session, now_ms())
+        }))
+    }
+
+    fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>> {
+        Box::pin(self.readers.read("list sessions", move |db| sessions::list(db, &query)))
+    }
+
+    fn patch(
+        &self,
+        key: &SessionKey,
+        patch: SessionPatch,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>> {
+        let key = key.clone();
+        Box::pin(
+            self.writer
+                .write("change a session", SMALL, move |db| sessions::patch(db, &key, &patch)),
+        )
+    }
+
+    fn delete(&self, key: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let key = key.clone();
+        Box::pin(self.writer.write("remove a session", SMALL, move |db| sessions::delete(db, &key)))
+    }
+
+    fn append(
+        &self,
+        session: &SessionId,
+        entries: Vec<NewEvent>,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
+        const VERB: &str = "write down what happened";
+        let session = session.clone();
+        Box::pin(async move {
+            let rows = self.made(VERB, Entries::of(&entries))?;
+            let bytes = rows.bytes;
+            let append = move |db: &_| ledger::append(db, &session, &rows);
+            let first = self.writer.write(VERB, bytes, append).await?;
+            Ok(ledger::numbered(first, entries))
+        })
+    }
+
+    fn events(
+        &self,
+        session: &SessionId,
+        after: u64,
+        most: usize,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
+        let session = session.clone();
+        Box::pin(
+            self.readers
+                .read("read what happened", move |db| ledger::after(db, &session, after, most)),
+        )
+    }
+
+    fn last_events(
+        &self,
+        session: &SessionId,
+        most: usize,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
+        let session = session.clone();
+        Box::pin(
+            self.readers.read("read what happened", move |db| ledger::newest(db, &session, most)),
+        )
+    }
+
+    fn last_seq(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let session = session.clone();
+        Box::pin(self.readers.read("count what happened", move |db| ledger::last_seq(db, &session)))
+    }
+
+    fn transcript(
+        &self,
+        session: &SessionId,
+        number: Option<u64>,
+    ) -> BoxFuture<'_, Result<Transcript, StoreError>> {
+        let session = session.clone();
+        Box::pin(
+            self.readers
+                .read("read a transcript", move |db| transcripts::read(db, &session, number)),
+        )
+    }
+
+    fn add_messages(
+        &self,
+        session: &SessionId,
+        messages: Vec<Message>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        const VERB: &str = "add to a transcript";
+        let session = session.clone();
+        Box::pin(async move {
+            let (bodies, bytes) = self.made(VERB, transcripts::bodies(&messages))?;
+            let add = move |db: &_| transcripts::add(db, &session, &bodies);
+            self.writer.write(VERB, bytes, add).await
+        })
+    }
+
+    fn new_transcript(
+        &self,
+        session: &SessionId,
+        why: TranscriptStart,
+        messages: Vec<Message>,
+    ) -> BoxFuture<'_, Result<u64, StoreError>> {
+        const VERB: &str = "begin a transcript";
+        let session = session.clone();
+        Box::pin(async move {
+            let (bodies, bytes) = self.made(VERB, transcripts::bodies(&messages))?;
+            let begin = move |db: &_| transcripts::begin(db, &session, why, &bodies, now_ms());
+            self.writer.write(VERB, bytes, begin).await
+        })
+    }
+
+    fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<Begun, StoreError>> {
+        const VERB: &str = "begin a run";
+        Box::pin(async move {
+            let NewRun { id, session, node, started_ms, first } = run;
+            let rows = self.made(VERB, Entries::of(&first))?;
+            let bytes = rows.bytes;
+            let run = runs::Run { id, session, node, started_ms };
+            let begin = move |db: &_| runs::begin(db, &run, &rows);
+            Ok(match self.writer.write(VERB, bytes, begin).await? {
+                runs::Started::Now { first_seq } => Begun::Now(ledger::numbered(first_seq, first)),
+                runs::Started::Before(record) => Begun::Before(record),
+            })
+        })
+    }
+
+    fn end_run(
+        &self,
+        run: &RunId,
+        end: RunEnd,
+        usage: Usage,
+        last: Vec<NewEvent>,
+    ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>> {
+        const VERB: &str = "settle a run";
+        let run = run.clone();
+        Box::pin(async move {
+            let rows = self.made(VERB, Entries::of(&last))?;
+            let bytes = rows.bytes;
+            let ended_ms = last.last().map_or_else(now_ms, |event| event.time_ms);
+            let settle = move |db: &_| runs::end(db, &run, &end, usage, ended_ms, &rows);
+            let first = self.writer.write(VERB, bytes, settle).await?;
+            Ok(first.map(|first| ledger::numbered(first, last)))
+        })
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.read("look up a run", move |db| runs::by_id(db, &run)))
+    }
+
+    fn unsettled_runs(
+        &self,
+        node: Option<&str>,
+    ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        let node = node.map(str::to_owned);
+        Box::pin(
+            self.readers
+                .read("look for unsettled runs", move |db| runs::unsettled(db, node.as_deref())),
+        )
+    }
+
+    fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<StandingGrant>, StoreError>> {
+        let session = session.clone();
+        Box::pin(self.readers.read("read grants", move |db| sessions::grants(db, &session)))
+    }
+
+    fn set_grants(
+        &self,
+        session: &SessionId,
+        grants: Vec<StandingGrant>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let session = session.clone();
+        Box::pin(self.writer.write("write down grants", SMALL, move |db| {
+            sessions::set_grants(db, &session, &grants)
+        }))
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.readers.read("read", |db| sessions::count(db).map(drop)).await?;
+            // An empty transaction: the writer is there and gets the lock.
+            self.writer.write("write", 0, |_| Ok(())).await
+        })
+    }
+
+    fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.readers.read("count sessions", sessions::count))
+    }
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}

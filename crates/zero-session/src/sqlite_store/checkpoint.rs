@@ -1,0 +1,103 @@
+//! Moves what was committed from the log into the file, beside the thread that writes.
+//!
+//! That takes a disk its time: a writer that does it itself, as SQLite has it do, keeps everybody
+//! waiting meanwhile. Here it only has to when the log became long all the same, and then little is
+//! left to be moved.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+
+use super::file::{self, Access};
+use crate::store::StoreError;
+
+/// Changes after which what was committed is moved.
+const CHANGES: u64 = 1_000;
+
+/// The way to the thread, which ends when this is dropped.
+pub(super) struct Checkpoints {
+    /// Gone only while this is dropped.
+    wanted: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+    /// Changes that were made by the time it was last wanted.
+    changes: u64,
+}
+
+impl Checkpoints {
+    /// Starts the thread, with a connection of its own.
+    pub(super) fn start(path: &Arc<Path>) -> Result<Self, StoreError> {
+        let connection =
+            file::connect(path, Access::Write).map_err(|failure| failure.told("open", path))?;
+        // One that waits is enough: it moves all there is.
+        let (wanted, waiting) = sync_channel(1);
+        let file = Arc::clone(path);
+        let thread = std::thread::Builder::new()
+            .name("zero-checkpoint".to_owned())
+            .spawn(move || work_off(&connection, &waiting, &file))
+            .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
+        Ok(Self { wanted: Some(wanted), thread: Some(thread), changes: 0 })
+    }
+
+    /// Takes note of a commit, by the changes its connection has made in all.
+    pub(super) fn committed(&mut self, changes: u64) {
+        if changes.saturating_sub(self.changes) >= CHANGES
+            && let Some(wanted) = &self.wanted
+        {
+            self.changes = changes;
+            // When one waits already, it sees these too.
+            let _ = wanted.try_send(());
+        }
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.wanted = None;
+        if let Some(thread) = self.thread.take() {
+            // It panicked or it did not; nobody is left to be told.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work_off(connection: &Connection, wanted: &Receiver<()>, path: &Path) {
+    while wanted.recv().is_ok() {
+        // Passive: it waits for nobody, and what it could not move stays in the log.
+        let moved = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = moved {
+            tracing::warn!(file = %path.display(), %error, "the log could not be moved into the file");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(rows: u64, is_moved: bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = file::open(&folder.path().join("x.sqlite")).unwrap();
+        let (path, writer): (Arc<Path>, _) = (opened.path.into(), opened.writer);
+        writer.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
+        let size = || path.metadata().unwrap().len();
+        let before = size();
+        let mut checkpoints = Checkpoints::start(&path).unwrap();
+        for n in 0..rows {
+            writer.execute("INSERT INTO t VALUES (?)", [n.cast_signed()]).unwrap();
+            checkpoints.committed(writer.total_changes());
+        }
+        // Does first what is wanted.
+        drop(checkpoints);
+        assert_eq!(size() > before, is_moved, "{rows}");
+    }
+
+    #[test]
+    fn many_changes_are_moved_into_the_file_and_few_are_not() {
+        check(CHANGES + 10, true);
+        check(CHANGES - 10, false);
+    }
+}

@@ -1,0 +1,125 @@
+//! What happened, numbered.
+
+use rusqlite::{Connection, OptionalExtension, Params};
+use zero_core::{RunId, SessionId};
+
+use super::failure::Failure;
+use super::sessions::{from_json, json, kept, no_session, number, row_of};
+use crate::event::{Event, What};
+use crate::store::NewEvent;
+
+/// Entries as they are written: made by whoever wants it, so that the thread that writes has less
+/// to do.
+pub(super) struct Entries {
+    rows: Vec<Entry>,
+    /// Time of the newest.
+    newest_ms: i64,
+    /// What they weigh.
+    pub(super) bytes: usize,
+}
+
+struct Entry {
+    run: Option<String>,
+    time_ms: i64,
+    body: String,
+}
+
+impl Entries {
+    pub(super) fn of(events: &[NewEvent]) -> Result<Self, Failure> {
+        let mut entries =
+            Self { rows: Vec::with_capacity(events.len()), newest_ms: i64::MIN, bytes: 0 };
+        for event in events {
+            let run = event.run.as_ref().map(|run| run.as_str().to_owned());
+            let body = json(&event.what)?;
+            entries.bytes = entries.bytes.saturating_add(body.len());
+            entries.newest_ms = entries.newest_ms.max(event.time_ms);
+            entries.rows.push(Entry { run, time_ms: event.time_ms, body });
+        }
+        Ok(entries)
+    }
+}
+
+/// Writes entries and gives the number of the first.
+pub(super) fn append(
+    db: &Connection,
+    session: &SessionId,
+    entries: &Entries,
+) -> Result<u64, Failure> {
+    let mut count = db.prepare_cached(
+        "UPDATE sessions SET last_seq = last_seq + ?, updated_ms = max(updated_ms, ?)
+         WHERE id = ? RETURNING row, last_seq",
+    )?;
+    let more = kept(entries.rows.len() as u64);
+    let counted = count
+        .query_row((more, entries.newest_ms, session.as_str()), |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+        })
+        .optional()?;
+    let (row, last) = counted.ok_or_else(|| no_session(session))?;
+    let first = last.saturating_sub(more).saturating_add(1);
+    let mut insert = db.prepare_cached(
+        "INSERT INTO events (session, seq, run, time_ms, body) VALUES (?, ?, ?, ?, ?)",
+    )?;
+    for (entry, seq) in entries.rows.iter().zip(first..) {
+        insert.execute((row, seq, &entry.run, entry.time_ms, &entry.body))?;
+    }
+    Ok(number(first))
+}
+
+/// Entries with the numbers they were given.
+pub(super) fn numbered(first: u64, entries: Vec<NewEvent>) -> Vec<Event> {
+    let numbered = entries.into_iter().zip(first..);
+    numbered
+        .map(|(NewEvent { run, time_ms, what }, seq)| Event { seq, run, time_ms, what })
+        .collect()
+}
+
+pub(super) fn after(
+    db: &Connection,
+    session: &SessionId,
+    after: u64,
+    most: usize,
+) -> Result<Vec<Event>, Failure> {
+    let row = row_of(db, session)?;
+    let sql = "SELECT seq, run, time_ms, body FROM events WHERE session = ? AND seq > ?
+               ORDER BY seq LIMIT ?";
+    read(db, sql, (row, kept(after), kept(most as u64)))
+}
+
+pub(super) fn newest(
+    db: &Connection,
+    session: &SessionId,
+    most: usize,
+) -> Result<Vec<Event>, Failure> {
+    let row = row_of(db, session)?;
+    let sql = "SELECT seq, run, time_ms, body FROM events WHERE session = ?
+               ORDER BY seq DESC LIMIT ?";
+    let mut events = read(db, sql, (row, kept(most as u64)))?;
+    events.reverse();
+    Ok(events)
+}
+
+pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, Failure> {
+    let mut statement = db.prepare_cached("SELECT last_seq FROM sessions WHERE id = ?")?;
+    let last = statement.query_row([session.as_str()], |row| row.get(0)).optional()?;
+    last.map(number).ok_or_else(|| no_session(session))
+}
+
+fn read(db: &Connection, sql: &str, with: impl Params) -> Result<Vec<Event>, Failure> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(with)?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        let run: Option<String> = row.get(1)?;
+        let run = run.map(RunId::new).transpose();
+        let body = row.get_ref(3)?;
+        let body = body.as_str().map_err(|error| Failure::senseless("an entry", error))?;
+        events.push(Event {
+            seq: number(row.get(0)?),
+            run: run.map_err(|error| Failure::senseless("the run of an entry", error))?,
+            time_ms: row.get(2)?,
+            what: from_json::<What>("an entry", body)?,
+        });
+    }
+    Ok(events)
+}

@@ -1,0 +1,107 @@
+//! Runs: begun once, settled once.
+
+use rusqlite::{Connection, Row};
+use zero_core::{RunId, SessionId};
+
+use super::failure::Failure;
+use super::ledger::{self, Entries};
+use super::sessions::{add_usage, from_json, json, row_of};
+use crate::event::{RunEnd, Usage};
+use crate::store::RunRecord;
+
+/// A run to be begun.
+pub(super) struct Run {
+    pub(super) id: RunId,
+    pub(super) session: SessionId,
+    pub(super) node: String,
+    pub(super) started_ms: i64,
+}
+
+/// Whether it was begun now.
+pub(super) enum Started {
+    /// It was; this is the number of its first entry.
+    Now { first_seq: u64 },
+    /// It was begun before.
+    Before(RunRecord),
+}
+
+pub(super) fn begin(db: &Connection, run: &Run, first: &Entries) -> Result<Started, Failure> {
+    if let Some(there) = by_id(db, &run.id)? {
+        return Ok(Started::Before(there));
+    }
+    let session = row_of(db, &run.session)?;
+    db.prepare_cached(
+        "INSERT INTO runs (id, session, node, started_ms, usage) VALUES (?, ?, ?, ?, ?)",
+    )?
+    .execute((
+        run.id.as_str(),
+        session,
+        &run.node,
+        run.started_ms,
+        json(&Usage::default())?,
+    ))?;
+    let first_seq = ledger::append(db, &run.session, first)?;
+    Ok(Started::Now { first_seq })
+}
+
+/// Settles a run and gives the number of the first of its last entries; `None` when it was settled
+/// before, or nobody knows it.
+pub(super) fn end(
+    db: &Connection,
+    run: &RunId,
+    end: &RunEnd,
+    usage: Usage,
+    ended_ms: i64,
+    last: &Entries,
+) -> Result<Option<u64>, Failure> {
+    let Some(record) = by_id(db, run)? else { return Ok(None) };
+    if record.end.is_some() {
+        return Ok(None);
+    }
+    db.prepare_cached("UPDATE runs SET ended_ms = ?, end = ?, usage = ? WHERE id = ?")?
+        .execute((ended_ms, json(end)?, json(&usage)?, run.as_str()))?;
+    add_usage(db, row_of(db, &record.session)?, usage)?;
+    ledger::append(db, &record.session, last).map(Some)
+}
+
+pub(super) fn by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, Failure> {
+    let mut statement = db.prepare_cached(
+        "SELECT runs.*, sessions.id AS session_id FROM runs
+         JOIN sessions ON sessions.row = runs.session WHERE runs.id = ?",
+    )?;
+    let mut rows = statement.query([run.as_str()])?;
+    rows.next()?.map(record).transpose()
+}
+
+/// Runs that were begun and not settled, oldest first.
+pub(super) fn unsettled(db: &Connection, node: Option<&str>) -> Result<Vec<RunRecord>, Failure> {
+    let mut statement = db.prepare_cached(
+        "SELECT runs.*, sessions.id AS session_id FROM runs
+         JOIN sessions ON sessions.row = runs.session
+         WHERE runs.end IS NULL AND (?1 IS NULL OR runs.node = ?1)
+         ORDER BY runs.started_ms, runs.row",
+    )?;
+    let mut rows = statement.query([node])?;
+    let mut runs = Vec::new();
+    while let Some(row) = rows.next()? {
+        runs.push(record(row)?);
+    }
+    Ok(runs)
+}
+
+fn record(row: &Row<'_>) -> Result<RunRecord, Failure> {
+    let id: String = row.get("id")?;
+    let session: String = row.get("session_id")?;
+    let end: Option<String> = row.get("end")?;
+    let usage: String = row.get("usage")?;
+    Ok(RunRecord {
+        id: RunId::new(id).map_err(|error| Failure::senseless("the id of a run", error))?,
+        session: SessionId::new(session)
+            .map_err(|error| Failure::senseless("the session of a run", error))?,
+        node: row.get("node")?,
+        started_ms: row.get("started_ms")?,
+        ended_ms: row.get("ended_ms")?,
+        end: end.map(|end| from_json("the end of a run", &end)).transpose()?,
+        usage: from_json("the usage of a run", &usage)?,
+    })
+}

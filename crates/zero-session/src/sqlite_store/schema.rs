@@ -1,0 +1,131 @@
+//! The tables, and how a file comes to have those of today.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::failure::Failure;
+use crate::store::StoreError;
+
+/// Marks a file as zero's: `zero` in ASCII.
+const APPLICATION_ID: i32 = 0x7a65_726f;
+
+/// What leads from each version to the next; a new file starts before the first. Never changed once
+/// it was released.
+const STEPS: &[&str] = &[FIRST];
+
+/// `…_folded` is what is searched: see [`super::sessions::fold`]. A folder is bytes, as the system
+/// has it.
+const FIRST: &str = "
+    CREATE TABLE sessions (
+        row INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        key TEXT NOT NULL UNIQUE,
+        key_folded TEXT NOT NULL,
+        label TEXT UNIQUE,
+        label_folded TEXT,
+        title TEXT,
+        title_folded TEXT,
+        agent TEXT NOT NULL,
+        model TEXT,
+        mode TEXT,
+        thinking TEXT,
+        cwd BLOB,
+        owner TEXT NOT NULL,
+        tool_host TEXT NOT NULL,
+        created_ms INTEGER NOT NULL,
+        updated_ms INTEGER NOT NULL,
+        transcript INTEGER NOT NULL,
+        usage TEXT NOT NULL,
+        context_tokens INTEGER,
+        last_seq INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE events (
+        session INTEGER NOT NULL REFERENCES sessions (row) ON DELETE CASCADE,
+        seq INTEGER NOT NULL,
+        run TEXT,
+        time_ms INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (session, seq)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE transcripts (
+        session INTEGER NOT NULL REFERENCES sessions (row) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        why TEXT NOT NULL,
+        started_ms INTEGER NOT NULL,
+        PRIMARY KEY (session, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE messages (
+        session INTEGER NOT NULL,
+        transcript INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (session, transcript, position),
+        FOREIGN KEY (session, transcript) REFERENCES transcripts (session, number)
+            ON DELETE CASCADE
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE runs (
+        row INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        session INTEGER NOT NULL REFERENCES sessions (row) ON DELETE CASCADE,
+        node TEXT NOT NULL,
+        started_ms INTEGER NOT NULL,
+        ended_ms INTEGER,
+        end TEXT,
+        usage TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX runs_by_session ON runs (session);
+    CREATE INDEX runs_unsettled ON runs (started_ms) WHERE end IS NULL;
+    CREATE TABLE grants (
+        session INTEGER NOT NULL REFERENCES sessions (row) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (session, position)
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// Whether the file is one that this zero knows, or a new one.
+pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), Failure> {
+    version(connection, path).map(drop)
+}
+
+/// Takes the steps that the file has not taken; all or none.
+pub(super) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
+    if version(connection, path)? == STEPS.len() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Asked again: another process may have been quicker.
+    let taken = version(&transaction, path)?;
+    for step in STEPS.iter().skip(taken) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(
+        None,
+        "user_version",
+        i64::try_from(STEPS.len()).unwrap_or(i64::MAX),
+    )?;
+    Ok(transaction.commit()?)
+}
+
+/// How many steps the file has taken.
+fn version(connection: &Connection, path: &Path) -> Result<usize, Failure> {
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let application = number("application_id")?;
+    let version = number("user_version")?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let refused = |why: String| Err(StoreError::Broken { verb: "open", why }.into());
+    let path = path.display();
+    match (application, usize::try_from(version)) {
+        (0, Ok(0)) if tables == 0 => Ok(0),
+        (APPLICATION_ID, Ok(version)) if (1..=STEPS.len()).contains(&version) => Ok(version),
+        (APPLICATION_ID, Ok(version)) if version > STEPS.len() => refused(format!(
+            "`{path}` was written by a newer zero (its version is {version}, this zero knows {}); \
+             update zero, or let it keep its sessions elsewhere",
+            STEPS.len()
+        )),
+        _ => refused(format!("`{path}` is a database, but not one of zero's; name another file")),
+    }
+}

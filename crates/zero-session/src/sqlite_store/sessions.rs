@@ -1,0 +1,301 @@
+//! Sessions as rows, and what people granted in them.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension, Row, named_params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zero_core::SessionId;
+
+use super::failure::Failure;
+use crate::event::Usage;
+use crate::key::SessionKey;
+use crate::store::{
+    NewSession, SessionPage, SessionPatch, SessionQuery, SessionRecord, StandingGrant, StoreError,
+    TranscriptStart,
+};
+
+/// The session of a key.
+pub(super) fn by_key(db: &Connection, key: &SessionKey) -> Result<Option<SessionRecord>, Failure> {
+    one(db, "SELECT * FROM sessions WHERE key = ?", key.as_str())
+}
+
+/// The session of an id.
+pub(super) fn by_id(db: &Connection, id: &SessionId) -> Result<Option<SessionRecord>, Failure> {
+    one(db, "SELECT * FROM sessions WHERE id = ?", id.as_str())
+}
+
+/// The number by which the other tables know a session.
+pub(super) fn row_of(db: &Connection, id: &SessionId) -> Result<i64, Failure> {
+    let mut statement = db.prepare_cached("SELECT row FROM sessions WHERE id = ?")?;
+    let row = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    row.ok_or_else(|| no_session(id))
+}
+
+pub(super) fn no_session(id: &SessionId) -> Failure {
+    StoreError::NoSession(id.to_string()).into()
+}
+
+pub(super) fn create(
+    db: &Connection,
+    id: &SessionId,
+    new: &NewSession,
+    now_ms: i64,
+) -> Result<SessionRecord, Failure> {
+    if let Some(there) = by_key(db, &new.key)? {
+        return Ok(there);
+    }
+    check_label(db, new.label.as_deref(), &new.key)?;
+    let record = SessionRecord {
+        id: id.clone(),
+        key: new.key.clone(),
+        label: new.label.clone(),
+        title: None,
+        agent: new.key.agent().to_owned(),
+        model: new.model.clone(),
+        mode: new.mode,
+        thinking: None,
+        cwd: new.cwd.clone(),
+        owner: new.owner.clone(),
+        tool_host: new.tool_host.clone(),
+        created_ms: now_ms,
+        updated_ms: now_ms,
+        transcript: 1,
+        usage: Usage::default(),
+        context_tokens: None,
+    };
+    db.prepare_cached(
+        "INSERT INTO sessions (id, key, key_folded, agent, owner, tool_host, created_ms, updated_ms,
+             transcript, usage, last_seq)
+         VALUES (:id, :key, :folded, :agent, :owner, '', :now, :now, 1, :usage, 0)",
+    )?
+    .execute(named_params! {
+        ":id": id.as_str(),
+        ":key": new.key.as_str(),
+        ":folded": fold(new.key.as_str()),
+        ":agent": record.agent,
+        ":owner": record.owner,
+        ":now": now_ms,
+        ":usage": json(&record.usage)?,
+    })?;
+    super::transcripts::insert(db, db.last_insert_rowid(), 1, TranscriptStart::Opened, now_ms)?;
+    save(db, &record)?;
+    Ok(record)
+}
+
+pub(super) fn list(db: &Connection, query: &SessionQuery) -> Result<SessionPage, Failure> {
+    const FITS: &str = "
+        (:search IS NULL OR instr(key_folded, :search) > 0 OR instr(label_folded, :search) > 0
+            OR instr(title_folded, :search) > 0)
+        AND (:label IS NULL OR label = :label)
+        AND (:agent IS NULL OR agent = :agent)
+        AND (:owner IS NULL OR owner = :owner)
+        AND (:since IS NULL OR updated_ms >= :since)
+        AND (:cwd IS NULL OR cwd = :cwd)";
+    let is_too_long = |text: &String| text.chars().nth(SessionQuery::SEARCH_CHARS_MAX).is_some();
+    if query.search.as_ref().is_some_and(is_too_long) {
+        return Ok(SessionPage::default());
+    }
+    let search = query.search.as_deref().map(fold);
+    let cwd = query.cwd.as_deref().map(bytes);
+    let limit = query.limit.unwrap_or(100).min(SessionQuery::LIMIT_MAX);
+    let mut count = db.prepare_cached(&format!("SELECT count(*) FROM sessions WHERE {FITS}"))?;
+    let total: i64 = count.query_row(
+        named_params! {
+            ":search": search, ":label": query.label, ":agent": query.agent,
+            ":owner": query.owner, ":since": query.updated_since_ms, ":cwd": cwd,
+        },
+        |row| row.get(0),
+    )?;
+    let mut page = db.prepare_cached(&format!(
+        "SELECT * FROM sessions WHERE {FITS}
+         ORDER BY updated_ms DESC, row DESC LIMIT :limit OFFSET :offset"
+    ))?;
+    let mut rows = page.query(named_params! {
+        ":search": search, ":label": query.label, ":agent": query.agent,
+        ":owner": query.owner, ":since": query.updated_since_ms, ":cwd": cwd,
+        ":limit": kept(limit as u64), ":offset": kept(query.offset as u64),
+    })?;
+    let mut sessions = Vec::new();
+    while let Some(row) = rows.next()? {
+        sessions.push(record(row)?);
+    }
+    Ok(SessionPage { sessions, total: number(total) })
+}
+
+pub(super) fn patch(
+    db: &Connection,
+    key: &SessionKey,
+    patch: &SessionPatch,
+) -> Result<Option<SessionRecord>, Failure> {
+    let Some(mut record) = by_key(db, key)? else { return Ok(None) };
+    if let Some(label) = &patch.label {
+        check_label(db, label.as_deref(), key)?;
+    }
+    set(&mut record.label, &patch.label);
+    set(&mut record.title, &patch.title);
+    set(&mut record.model, &patch.model);
+    set(&mut record.mode, &patch.mode);
+    set(&mut record.thinking, &patch.thinking);
+    set(&mut record.cwd, &patch.cwd);
+    set(&mut record.tool_host, &patch.tool_host);
+    if patch.context_tokens.is_some() {
+        record.context_tokens = patch.context_tokens;
+    }
+    save(db, &record)?;
+    Ok(Some(record))
+}
+
+fn set<T: Clone>(field: &mut T, wanted: &Option<T>) {
+    if let Some(wanted) = wanted {
+        field.clone_from(wanted);
+    }
+}
+
+pub(super) fn delete(db: &Connection, key: &SessionKey) -> Result<bool, Failure> {
+    let mut delete = db.prepare_cached("DELETE FROM sessions WHERE key = ?")?;
+    Ok(delete.execute([key.as_str()])? > 0)
+}
+
+pub(super) fn count(db: &Connection) -> Result<u64, Failure> {
+    let mut count = db.prepare_cached("SELECT count(*) FROM sessions")?;
+    Ok(number(count.query_row([], |row| row.get(0))?))
+}
+
+/// Adds to what a session took in all.
+pub(super) fn add_usage(db: &Connection, session: i64, more: Usage) -> Result<(), Failure> {
+    let mut read = db.prepare_cached("SELECT usage FROM sessions WHERE row = ?")?;
+    let text: String = read.query_row([session], |row| row.get(0))?;
+    let mut usage: Usage = from_json("the usage of a session", &text)?;
+    usage += more;
+    db.prepare_cached("UPDATE sessions SET usage = ? WHERE row = ?")?
+        .execute((json(&usage)?, session))?;
+    Ok(())
+}
+
+pub(super) fn grants(db: &Connection, session: &SessionId) -> Result<Vec<StandingGrant>, Failure> {
+    let session = row_of(db, session)?;
+    let mut read =
+        db.prepare_cached("SELECT body FROM grants WHERE session = ? ORDER BY position")?;
+    let mut rows = read.query([session])?;
+    let mut grants = Vec::new();
+    while let Some(row) = rows.next()? {
+        grants.push(from_json("a grant", &row.get::<_, String>(0)?)?);
+    }
+    Ok(grants)
+}
+
+pub(super) fn set_grants(
+    db: &Connection,
+    session: &SessionId,
+    grants: &[StandingGrant],
+) -> Result<(), Failure> {
+    let session = row_of(db, session)?;
+    db.prepare_cached("DELETE FROM grants WHERE session = ?")?.execute([session])?;
+    let mut insert =
+        db.prepare_cached("INSERT INTO grants (session, position, body) VALUES (?, ?, ?)")?;
+    for (grant, position) in grants.iter().zip(0_i64..) {
+        insert.execute((session, position, json(grant)?))?;
+    }
+    Ok(())
+}
+
+/// Refuses a label that another session has.
+fn check_label(db: &Connection, label: Option<&str>, key: &SessionKey) -> Result<(), Failure> {
+    let Some(label) = label else { return Ok(()) };
+    match one(db, "SELECT * FROM sessions WHERE label = ?", label)? {
+        Some(other) if other.key != *key => {
+            Err(StoreError::LabelTaken { label: label.to_owned(), key: other.key }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes what can change of a session, other than by what happens in it.
+fn save(db: &Connection, record: &SessionRecord) -> Result<(), Failure> {
+    db.prepare_cached(
+        "UPDATE sessions SET label = :label, label_folded = :label_folded, title = :title,
+             title_folded = :title_folded, model = :model, mode = :mode, thinking = :thinking,
+             cwd = :cwd, tool_host = :tool_host, context_tokens = :context_tokens
+         WHERE id = :id",
+    )?
+    .execute(named_params! {
+        ":label": record.label,
+        ":label_folded": record.label.as_deref().map(fold),
+        ":title": record.title,
+        ":title_folded": record.title.as_deref().map(fold),
+        ":model": record.model,
+        ":mode": record.mode.map(|mode| mode.as_str()),
+        ":thinking": record.thinking,
+        ":cwd": record.cwd.as_deref().map(bytes),
+        ":tool_host": json(&record.tool_host)?,
+        ":context_tokens": record.context_tokens.map(kept),
+        ":id": record.id.as_str(),
+    })?;
+    Ok(())
+}
+
+fn one(db: &Connection, sql: &str, with: &str) -> Result<Option<SessionRecord>, Failure> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query([with])?;
+    rows.next()?.map(record).transpose()
+}
+
+fn record(row: &Row<'_>) -> Result<SessionRecord, Failure> {
+    let id: String = row.get("id")?;
+    let key: String = row.get("key")?;
+    let mode: Option<String> = row.get("mode")?;
+    let cwd: Option<Vec<u8>> = row.get("cwd")?;
+    let mode = mode.map(|mode| mode.parse()).transpose();
+    Ok(SessionRecord {
+        id: SessionId::new(id).map_err(|error| Failure::senseless("the id of a session", error))?,
+        key: SessionKey::try_from(key)
+            .map_err(|error| Failure::senseless("the key of a session", error))?,
+        label: row.get("label")?,
+        title: row.get("title")?,
+        agent: row.get("agent")?,
+        model: row.get("model")?,
+        mode: mode.map_err(|error| Failure::senseless("the mode of a session", error))?,
+        thinking: row.get("thinking")?,
+        cwd: cwd.map(|cwd| PathBuf::from(OsString::from_vec(cwd))),
+        owner: row.get("owner")?,
+        tool_host: from_json(
+            "where the tools of a session run",
+            &row.get::<_, String>("tool_host")?,
+        )?,
+        created_ms: row.get("created_ms")?,
+        updated_ms: row.get("updated_ms")?,
+        transcript: number(row.get("transcript")?),
+        usage: from_json("the usage of a session", &row.get::<_, String>("usage")?)?,
+        context_tokens: row.get::<_, Option<i64>>("context_tokens")?.map(number),
+    })
+}
+
+/// The same for texts that differ in case only. SQLite itself knows the case of ASCII alone.
+pub(super) fn fold(text: &str) -> String {
+    text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
+
+pub(super) fn json(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|error| Failure::senseless("what is to be kept", error))
+}
+
+pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Failure> {
+    serde_json::from_str(text).map_err(|error| Failure::senseless(what, error))
+}
+
+/// A number as SQLite can keep it.
+pub(super) fn kept(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number as it was kept.
+pub(super) fn number(kept: i64) -> u64 {
+    u64::try_from(kept).unwrap_or(0)
+}

@@ -1,0 +1,110 @@
+//! What models are told.
+
+use rusqlite::{Connection, OptionalExtension};
+use zero_core::SessionId;
+
+use super::failure::Failure;
+use super::sessions::{from_json, json, kept, no_session, number};
+use crate::message::Message;
+use crate::store::{StoreError, Transcript, TranscriptStart};
+
+/// Messages as they are written, and what they weigh.
+pub(super) fn bodies(messages: &[Message]) -> Result<(Vec<String>, usize), Failure> {
+    let bodies = messages.iter().map(json).collect::<Result<Vec<String>, _>>()?;
+    let bytes = bodies.iter().map(String::len).sum();
+    Ok((bodies, bytes))
+}
+
+/// The messages of a transcript; of the present one when no number is given.
+pub(super) fn read(
+    db: &Connection,
+    session: &SessionId,
+    wanted: Option<u64>,
+) -> Result<Transcript, Failure> {
+    let (row, present) = present(db, session)?;
+    let wanted = wanted.map_or(present, kept);
+    if !(1..=present).contains(&wanted) {
+        let number = number(wanted);
+        return Err(StoreError::NoTranscript { session: session.to_string(), number }.into());
+    }
+    let mut read = db.prepare_cached(
+        "SELECT body FROM messages WHERE session = ? AND transcript = ? ORDER BY position",
+    )?;
+    let mut rows = read.query((row, wanted))?;
+    let mut messages = Vec::new();
+    while let Some(row) = rows.next()? {
+        let body = row.get_ref(0)?;
+        let body = body.as_str().map_err(|error| Failure::senseless("a message", error))?;
+        messages.push(from_json("a message", body)?);
+    }
+    Ok(Transcript { number: number(wanted), messages })
+}
+
+/// Adds messages to the present transcript.
+pub(super) fn add(db: &Connection, session: &SessionId, bodies: &[String]) -> Result<(), Failure> {
+    let (row, transcript) = present(db, session)?;
+    add_to(db, row, transcript, bodies)
+}
+
+/// Begins a new transcript with these messages.
+pub(super) fn begin(
+    db: &Connection,
+    session: &SessionId,
+    why: TranscriptStart,
+    bodies: &[String],
+    now_ms: i64,
+) -> Result<u64, Failure> {
+    let (row, present) = present(db, session)?;
+    let next = present.saturating_add(1);
+    insert(db, row, next, why, now_ms)?;
+    add_to(db, row, next, bodies)?;
+    db.prepare_cached("UPDATE sessions SET transcript = ?, context_tokens = NULL WHERE row = ?")?
+        .execute((next, row))?;
+    Ok(number(next))
+}
+
+/// Notes that a transcript begins.
+pub(super) fn insert(
+    db: &Connection,
+    session: i64,
+    transcript: i64,
+    why: TranscriptStart,
+    now_ms: i64,
+) -> Result<(), Failure> {
+    let why = match why {
+        TranscriptStart::Opened => "opened",
+        TranscriptStart::Reset => "reset",
+        TranscriptStart::Compacted => "compacted",
+    };
+    db.prepare_cached(
+        "INSERT INTO transcripts (session, number, why, started_ms) VALUES (?, ?, ?, ?)",
+    )?
+    .execute((session, transcript, why, now_ms))?;
+    Ok(())
+}
+
+/// The session's row, and its present transcript.
+fn present(db: &Connection, session: &SessionId) -> Result<(i64, i64), Failure> {
+    let mut read = db.prepare_cached("SELECT row, transcript FROM sessions WHERE id = ?")?;
+    let found = read.query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)));
+    found.optional()?.ok_or_else(|| no_session(session))
+}
+
+fn add_to(
+    db: &Connection,
+    session: i64,
+    transcript: i64,
+    bodies: &[String],
+) -> Result<(), Failure> {
+    let mut last = db.prepare_cached(
+        "SELECT coalesce(max(position), 0) FROM messages WHERE session = ? AND transcript = ?",
+    )?;
+    let last: i64 = last.query_row((session, transcript), |row| row.get(0))?;
+    let mut insert = db.prepare_cached(
+        "INSERT INTO messages (session, transcript, position, body) VALUES (?, ?, ?, ?)",
+    )?;
+    for (body, position) in bodies.iter().zip(last.saturating_add(1)..) {
+        insert.execute((session, transcript, position, body))?;
+    }
+    Ok(())
+}

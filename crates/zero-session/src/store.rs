@@ -1,0 +1,395 @@
+//! The port to where sessions are kept.
+//!
+//! One conformance suite ([`conformance`]) holds every implementation to the same promises:
+//! what was acknowledged is there after the process is killed; an event's number is given once;
+//! a run is begun once, whoever asks again.
+
+pub mod conformance;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use zero_core::{RunId, SessionId};
+use zero_policy::{Grant, Mode};
+use zero_runtime::tool::BoxFuture;
+
+use crate::event::{Event, RunEnd, Usage, What};
+use crate::key::SessionKey;
+use crate::message::Message;
+
+/// Where sessions are kept. Everything is acknowledged only once it would survive the death of the
+/// process. Whoever names a session by an id that nobody has is told [`StoreError::NoSession`].
+pub trait Store: Send + Sync {
+    /// The session of a key.
+    fn session(&self, key: &SessionKey)
+    -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
+
+    /// The session of an id.
+    fn session_by_id(
+        &self,
+        id: &SessionId,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
+
+    /// Makes a session; the one that is there, unchanged, if the key has one already.
+    fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
+
+    /// Sessions that fit, with how many fit in all: the one where something happened last comes
+    /// first, and of two at the same time the one that was made last.
+    fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>>;
+
+    /// Changes some of a session; `None` where there is none. A label that another session has is
+    /// refused.
+    fn patch(
+        &self,
+        key: &SessionKey,
+        patch: SessionPatch,
+    ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
+
+    /// Removes a session with all that belongs to it; false where there is none.
+    fn delete(&self, key: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Writes entries into a session's ledger, all or none, in order; gives them their numbers.
+    fn append(
+        &self,
+        session: &SessionId,
+        entries: Vec<NewEvent>,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
+
+    /// Entries after a number, oldest first.
+    fn events(
+        &self,
+        session: &SessionId,
+        after: u64,
+        most: usize,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
+
+    /// The newest entries, oldest first.
+    fn last_events(
+        &self,
+        session: &SessionId,
+        most: usize,
+    ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
+
+    /// Number of the newest entry; 0 when there is none.
+    fn last_seq(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let session = session.clone();
+        Box::pin(async move {
+            Ok(self.last_events(&session, 1).await?.last().map_or(0, |event| event.seq))
+        })
+    }
+
+    /// The messages of a transcript; of the present one when no number is given.
+    fn transcript(
+        &self,
+        session: &SessionId,
+        number: Option<u64>,
+    ) -> BoxFuture<'_, Result<Transcript, StoreError>>;
+
+    /// Adds messages to the present transcript.
+    fn add_messages(
+        &self,
+        session: &SessionId,
+        messages: Vec<Message>,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Begins a new transcript with these messages and gives its number; the old one stays. What
+    /// the next request would send is not known any more.
+    fn new_transcript(
+        &self,
+        session: &SessionId,
+        why: TranscriptStart,
+        messages: Vec<Message>,
+    ) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// Begins a run, once: whoever comes again with the same id gets the one that is there.
+    fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<Begun, StoreError>>;
+
+    /// Settles a run: writes its last entries and how it ended, together, and adds what it took to
+    /// what its session took. `None` when it was settled before, or nobody knows it; then nothing is
+    /// written.
+    fn end_run(
+        &self,
+        run: &RunId,
+        end: RunEnd,
+        usage: Usage,
+        last: Vec<NewEvent>,
+    ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>>;
+
+    /// A run.
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
+
+    /// Runs that were begun and not settled, of this node or of all; oldest first.
+    fn unsettled_runs(
+        &self,
+        node: Option<&str>,
+    ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
+
+    /// What a person settled for the rest of a session.
+    fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<StandingGrant>, StoreError>>;
+
+    /// Puts these in the place of what stood.
+    fn set_grants(
+        &self,
+        session: &SessionId,
+        grants: Vec<StandingGrant>,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Whether it answers.
+    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// How many sessions it has.
+    fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
+}
+
+/// A session as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// Its id: never reused, not even for the same key.
+    pub id: SessionId,
+    /// Its key.
+    pub key: SessionKey,
+    /// What people call it; no two sessions share one.
+    pub label: Option<String>,
+    /// What it is about, in a few words.
+    pub title: Option<String>,
+    /// Its agent.
+    pub agent: String,
+    /// The model chosen for it, instead of the agent's.
+    pub model: Option<String>,
+    /// The mode chosen for it, instead of the agent's.
+    pub mode: Option<Mode>,
+    /// How much its model should think, instead of what the agent says.
+    pub thinking: Option<String>,
+    /// The folder it works in; the gateway's own when absent.
+    pub cwd: Option<PathBuf>,
+    /// Who opened it, by the name of their token.
+    pub owner: String,
+    /// Where its tools run: with the gateway, or with a client.
+    pub tool_host: ToolHostPlace,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When something last happened in it: when it was made, or the time of its newest entry.
+    pub updated_ms: i64,
+    /// Number of its present transcript, from 1.
+    pub transcript: u64,
+    /// What it took in all.
+    pub usage: Usage,
+    /// Tokens that the next request would send, as far as known.
+    pub context_tokens: Option<u64>,
+}
+
+/// Where the tools of a session run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "at")]
+pub enum ToolHostPlace {
+    /// With the gateway.
+    Gateway,
+    /// With a client; the gateway never runs anything for it.
+    Client {
+        /// What the client calls itself.
+        name: String,
+    },
+}
+
+/// A session to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewSession {
+    /// Its key.
+    pub key: SessionKey,
+    /// What people call it.
+    pub label: Option<String>,
+    /// The folder it works in.
+    pub cwd: Option<PathBuf>,
+    /// The model chosen for it.
+    pub model: Option<String>,
+    /// The mode chosen for it.
+    pub mode: Option<Mode>,
+    /// Who opens it.
+    pub owner: String,
+    /// Where its tools run.
+    pub tool_host: ToolHostPlace,
+}
+
+/// Changes of a session: `None` leaves a field, `Some(None)` clears it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionPatch {
+    /// The label.
+    pub label: Option<Option<String>>,
+    /// The title.
+    pub title: Option<Option<String>>,
+    /// The model.
+    pub model: Option<Option<String>>,
+    /// The mode.
+    pub mode: Option<Option<Mode>>,
+    /// The thinking.
+    pub thinking: Option<Option<String>>,
+    /// The folder.
+    pub cwd: Option<Option<PathBuf>>,
+    /// Where its tools run.
+    pub tool_host: Option<ToolHostPlace>,
+    /// What the next request would send.
+    pub context_tokens: Option<u64>,
+}
+
+/// Which sessions are wanted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionQuery {
+    /// At most so many, and never more than [`SessionQuery::LIMIT_MAX`]; a hundred when absent.
+    pub limit: Option<usize>,
+    /// After so many.
+    pub offset: usize,
+    /// Text in key, label or title, whatever the case. One of more than
+    /// [`SessionQuery::SEARCH_CHARS_MAX`] characters is in none.
+    pub search: Option<String>,
+    /// Exactly this label.
+    pub label: Option<String>,
+    /// Of this agent.
+    pub agent: Option<String>,
+    /// Of this owner.
+    pub owner: Option<String>,
+    /// In which something happened since then, in milliseconds since 1970.
+    pub updated_since_ms: Option<i64>,
+    /// In this folder.
+    pub cwd: Option<PathBuf>,
+}
+
+impl SessionQuery {
+    /// Most sessions of one page.
+    pub const LIMIT_MAX: usize = 1000;
+    /// Longest text that is searched for, in characters.
+    pub const SEARCH_CHARS_MAX: usize = 1000;
+}
+
+/// Some sessions, and how many there are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionPage {
+    /// The sessions.
+    pub sessions: Vec<SessionRecord>,
+    /// How many fit in all.
+    pub total: u64,
+}
+
+/// An entry that has no number yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvent {
+    /// The run it belongs to.
+    pub run: Option<RunId>,
+    /// When, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// What.
+    pub what: What,
+}
+
+/// The messages that a model is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transcript {
+    /// Its number.
+    pub number: u64,
+    /// Its messages, oldest first.
+    pub messages: Vec<Message>,
+}
+
+/// Why a transcript begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TranscriptStart {
+    /// The session is new.
+    Opened,
+    /// Somebody wanted to start over.
+    Reset,
+    /// The one before was summed up.
+    Compacted,
+}
+
+/// A run to be begun.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRun {
+    /// Its id, which is what makes a prompt the same prompt.
+    pub id: RunId,
+    /// Its session.
+    pub session: SessionId,
+    /// The process that runs it.
+    pub node: String,
+    /// When, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// Its first entries, written together with it.
+    pub first: Vec<NewEvent>,
+}
+
+/// Whether a run was begun now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Begun {
+    /// It was; these are its first entries.
+    Now(Vec<Event>),
+    /// It was begun before.
+    Before(RunRecord),
+}
+
+/// A run as it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// Its id.
+    pub id: RunId,
+    /// Its session.
+    pub session: SessionId,
+    /// The process that runs it.
+    pub node: String,
+    /// When it began, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// When it ended.
+    pub ended_ms: Option<i64>,
+    /// How it ended; `None` while it runs.
+    pub end: Option<RunEnd>,
+    /// What it took.
+    pub usage: Usage,
+}
+
+/// Something a person settled for the rest of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandingGrant {
+    /// Whether it is allowed; rejected otherwise.
+    pub allowed: bool,
+    /// What.
+    pub grant: Grant,
+    /// When, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// Who said so.
+    pub by: String,
+}
+
+/// Why the store did not do it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Another session has that label.
+    #[error(
+        "the label `{label}` belongs to session `{key}`; choose another, or take it away there first"
+    )]
+    LabelTaken {
+        /// The label.
+        label: String,
+        /// The session that has it.
+        key: SessionKey,
+    },
+    /// There is no such session.
+    #[error("there is no session `{0}`")]
+    NoSession(String),
+    /// The session has no such transcript.
+    #[error("session `{session}` has no transcript {number}")]
+    NoTranscript {
+        /// The session.
+        session: String,
+        /// The number.
+        number: u64,
+    },
+    /// What is kept cannot be read or written.
+    #[error("the session store cannot {verb}: {why}")]
+    Broken {
+        /// What it was to do.
+        verb: &'static str,
+        /// What happened.
+        why: String,
+    },
+    /// Too much waits to be written.
+    #[error("the session store is too busy; try again in a moment")]
+    Busy,
+}

@@ -1,0 +1,110 @@
+//! Test support: what every [`Store`] promises, as checks that any implementation can be put to.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use zero_session::store::{Store, conformance};
+//! # async fn a_new_empty_store() -> Arc<dyn Store> { unimplemented!() }
+//! # async fn test() {
+//! conformance::check(a_new_empty_store).await;
+//! # }
+//! ```
+//!
+//! Each check panics at what does not hold.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "checks fail by panicking")]
+
+mod ledger;
+mod runs;
+mod sessions;
+
+use std::sync::Arc;
+
+use zero_core::{RunId, SessionId};
+use zero_runtime::tool::BoxFuture;
+
+use super::{NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostPlace};
+use crate::event::{Event, What};
+use crate::key::SessionKey;
+
+/// One promise: its name, and what fails when it is not kept. It wants a store of its own, with
+/// nothing in it.
+pub type Check = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'static, ()>);
+
+/// All promises.
+pub const CHECKS: &[&[Check]] = &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS];
+
+/// Puts a store to every check; `make` gives a new and empty one each time. Wants a runtime with
+/// several threads to say much about what happens at once.
+pub async fn check<F>(make: impl Fn() -> F)
+where
+    F: Future<Output = Arc<dyn Store>>,
+{
+    for (name, check) in CHECKS.iter().copied().flatten() {
+        tracing::info!(name, "checking a store");
+        check(make().await).await;
+    }
+}
+
+fn key(name: &str) -> SessionKey {
+    SessionKey::resolve(name, "main").unwrap()
+}
+
+fn new_session(name: &str) -> NewSession {
+    NewSession {
+        key: key(name),
+        label: None,
+        cwd: None,
+        model: None,
+        mode: None,
+        owner: "local".to_owned(),
+        tool_host: ToolHostPlace::Gateway,
+    }
+}
+
+async fn make(store: &Arc<dyn Store>, name: &str) -> SessionRecord {
+    store.create(new_session(name)).await.unwrap()
+}
+
+async fn read(store: &Arc<dyn Store>, name: &str) -> SessionRecord {
+    store.session(&key(name)).await.unwrap().expect("the session is there")
+}
+
+/// An id that no session has.
+fn nobody() -> SessionId {
+    SessionId::new("sess_nobody").unwrap()
+}
+
+fn says(text: impl Into<String>) -> NewEvent {
+    NewEvent { run: None, time_ms: 1, what: What::Text { text: text.into() } }
+}
+
+fn text(event: &Event) -> &str {
+    match &event.what {
+        What::Text { text } => text,
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+fn seqs(events: &[Event]) -> Vec<u64> {
+    events.iter().map(|event| event.seq).collect()
+}
+
+fn run_id(name: &str) -> RunId {
+    RunId::new(name).unwrap()
+}
+
+fn new_run(name: &str, session: &SessionId, first: Vec<NewEvent>) -> NewRun {
+    NewRun {
+        id: run_id(name),
+        session: session.clone(),
+        node: "here".to_owned(),
+        started_ms: 7,
+        first,
+    }
+}
+
+#[track_caller]
+fn assert_no_session<T: std::fmt::Debug>(result: Result<T, StoreError>) {
+    let error = result.expect_err("there is no such session");
+    assert_eq!(error, StoreError::NoSession("sess_nobody".to_owned()));
+}

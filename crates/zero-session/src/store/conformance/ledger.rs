@@ -1,0 +1,236 @@
+//! Promises about what happened and what models are told.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use zero_core::Kind;
+
+use super::{Check, assert_no_session, key, make, nobody, read, run_id, says, seqs, text};
+use crate::event::{Event, What};
+use crate::message::{Block, Message};
+use crate::store::{NewEvent, SessionPatch, Store, StoreError, TranscriptStart};
+
+pub(super) const CHECKS: &[Check] = &[
+    ("entries are numbered without gaps", |store| Box::pin(numbered(store))),
+    ("entries are read by pages", |store| Box::pin(read_by_pages(store))),
+    ("entries come back as they were", |store| Box::pin(as_they_were(store))),
+    ("a huge entry comes back as it was", |store| Box::pin(huge(store))),
+    ("many write at once, each in its order", |store| Box::pin(many_at_once(store))),
+    ("many sessions are written at once", |store| Box::pin(many_sessions(store))),
+    ("who reads does not wait for who writes", |store| Box::pin(reads_beside_writes(store))),
+    ("messages keep their order", |store| Box::pin(messages(store))),
+    ("older transcripts stay", |store| Box::pin(transcripts(store))),
+];
+
+async fn numbered(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let other = make(&store, "b").await.id;
+    assert_eq!(store.last_seq(&id).await.unwrap(), 0);
+    let first = store.append(&id, vec![says("1"), says("2")]).await.unwrap();
+    assert_eq!(seqs(&first), [1, 2]);
+    assert_eq!(store.append(&id, vec![]).await.unwrap(), []);
+    assert_eq!(seqs(&store.append(&other, vec![says("1")]).await.unwrap()), [1]);
+    store.new_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
+    let second = store.append(&id, vec![says("3")]).await.unwrap();
+    assert_eq!(seqs(&second), [3], "numbers go on across transcripts");
+    assert_eq!(store.last_seq(&id).await.unwrap(), 3);
+    assert_eq!(store.events(&id, 0, 9).await.unwrap(), [first, second].concat());
+    assert_no_session(store.append(&nobody(), vec![says("x")]).await);
+    assert_no_session(store.append(&nobody(), vec![]).await);
+    assert_no_session(store.events(&nobody(), 0, 9).await);
+    assert_no_session(store.last_events(&nobody(), 9).await);
+    assert_no_session(store.last_seq(&nobody()).await);
+}
+
+async fn read_by_pages(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    store.append(&id, (1..=10).map(|n| says(n.to_string())).collect()).await.unwrap();
+    for (after, most, expected) in [
+        (0, 3, vec![1, 2, 3]),
+        (3, 3, vec![4, 5, 6]),
+        (8, 3, vec![9, 10]),
+        (10, 3, vec![]),
+        (u64::MAX, usize::MAX, vec![]),
+        (9, usize::MAX, vec![10]),
+        (0, 0, vec![]),
+    ] {
+        let events = store.events(&id, after, most).await.unwrap();
+        assert_eq!(seqs(&events), expected, "{most} after {after}");
+        assert!(events.iter().all(|event| text(event) == event.seq.to_string()));
+    }
+    for (most, expected) in [(0, vec![]), (1, vec![10]), (3, vec![8, 9, 10])] {
+        assert_eq!(seqs(&store.last_events(&id, most).await.unwrap()), expected);
+    }
+    assert_eq!(store.last_events(&id, usize::MAX).await.unwrap().len(), 10);
+}
+
+async fn as_they_were(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let mut entries: Vec<NewEvent> =
+        ["", "\0", "a\0b", "\u{feff}é\u{301} 日本 🦀 \u{10ffff}", "'\"\\\n\r\t%_"]
+            .into_iter()
+            .map(says)
+            .collect();
+    entries.push(NewEvent {
+        run: Some(run_id("r1")),
+        time_ms: i64::MIN,
+        what: What::ToolStarted {
+            call: "c".to_owned(),
+            name: "Write".to_owned(),
+            title: "t".to_owned(),
+            kind: Kind::Edit,
+            input: json!({"z": [1, -2, 0.5, null, true, u64::MAX], "a": {"\0": "\0"}}),
+            locations: vec![],
+        },
+    });
+    entries.push(NewEvent { time_ms: i64::MAX, ..says("later") });
+    let written = store.append(&id, entries.clone()).await.unwrap();
+    let kept = store.events(&id, 0, usize::MAX).await.unwrap();
+    assert_eq!(written, kept);
+    let number = |(NewEvent { run, time_ms, what }, seq)| Event { seq, run, time_ms, what };
+    assert_eq!(kept, entries.into_iter().zip(1..).map(number).collect::<Vec<_>>());
+}
+
+async fn huge(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let huge = "0123456789\n✓".repeat(5 * 1024 * 1024 / 14);
+    let written = store.append(&id, vec![says(huge.clone()), says("small")]).await.unwrap();
+    assert!(written == store.events(&id, 0, 9).await.unwrap(), "it comes back as it was");
+    store.add_messages(&id, vec![Message::user(huge.clone())]).await.unwrap();
+    let messages = store.transcript(&id, None).await.unwrap().messages;
+    assert!(messages == [Message::user(huge)], "it comes back as it was");
+}
+
+async fn many_at_once(store: Arc<dyn Store>) {
+    const TASKS: usize = 100;
+    const EACH: usize = 20;
+    let id = make(&store, "a").await.id;
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let (store, id) = (Arc::clone(&store), id.clone());
+        tasks.spawn(async move {
+            let mut given = Vec::new();
+            for n in (0..EACH).step_by(2) {
+                let entries = vec![says(format!("{task} {n}")), says(format!("{task} {}", n + 1))];
+                given.extend(store.append(&id, entries).await.unwrap());
+            }
+            given
+        });
+    }
+    let mut given: Vec<Event> = tasks.join_all().await.into_iter().flatten().collect();
+    given.sort_by_key(|event| event.seq);
+    assert_eq!(seqs(&given), (1..=(TASKS * EACH) as u64).collect::<Vec<_>>());
+    let kept = store.events(&id, 0, usize::MAX).await.unwrap();
+    assert_eq!(kept, given);
+    let mut next: HashMap<&str, usize> = HashMap::new();
+    for pair in kept.chunks(2) {
+        let mut tasks = Vec::new();
+        for event in pair {
+            let (task, n) = text(event).split_once(' ').unwrap();
+            let expected = next.entry(task).or_default();
+            assert_eq!(n, expected.to_string(), "the order of task {task}");
+            *expected += 1;
+            tasks.push(task);
+        }
+        assert_eq!(tasks.first(), tasks.last(), "what is written together stands together");
+    }
+}
+
+async fn many_sessions(store: Arc<dyn Store>) {
+    let mut tasks = JoinSet::new();
+    for task in 0..50 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            let id = make(&store, &format!("s{task}")).await.id;
+            for n in 1..=20_u64 {
+                let written = store.append(&id, vec![says(n.to_string())]).await.unwrap();
+                assert_eq!(seqs(&written), [n]);
+                // Whoever was told that it is written can read it.
+                assert_eq!(store.last_seq(&id).await.unwrap(), n);
+            }
+            // Refused work in the same transaction takes nothing with it.
+            assert_no_session(store.append(&nobody(), vec![says("x")]).await);
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(store.count().await.unwrap(), 50);
+}
+
+async fn reads_beside_writes(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let writing = tokio::spawn({
+        let (store, id) = (Arc::clone(&store), id.clone());
+        async move {
+            for n in 0..50 {
+                let batch = (0..20).map(|m| says(format!("{n} {m}"))).collect();
+                store.append(&id, batch).await.unwrap();
+            }
+        }
+    });
+    let mut seen = 0;
+    while seen < 1000 {
+        let events = store.events(&id, 0, usize::MAX).await.unwrap();
+        assert_eq!(events.len() % 20, 0, "all of a batch, or none");
+        assert_eq!(seqs(&events), (1..=events.len() as u64).collect::<Vec<_>>());
+        assert!(events.len() >= seen, "what was seen stays");
+        seen = events.len();
+        tokio::task::yield_now().await;
+    }
+    writing.await.unwrap();
+}
+
+async fn messages(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let empty = store.transcript(&id, None).await.unwrap();
+    assert_eq!((empty.number, empty.messages), (1, vec![]));
+    let messages = vec![
+        Message::user("é\0"),
+        Message::assistant(vec![Block::Thinking {
+            text: "hm".to_owned(),
+            opaque: json!({"signature": "x"}),
+        }]),
+        Message::user(""),
+    ];
+    store.add_messages(&id, messages[..1].to_vec()).await.unwrap();
+    store.add_messages(&id, vec![]).await.unwrap();
+    store.add_messages(&id, messages[1..].to_vec()).await.unwrap();
+    assert_eq!(store.transcript(&id, None).await.unwrap().messages, messages);
+    assert_no_session(store.add_messages(&nobody(), messages).await);
+    assert_no_session(store.transcript(&nobody(), None).await);
+}
+
+async fn transcripts(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    store.add_messages(&id, vec![Message::user("first")]).await.unwrap();
+    let known = SessionPatch { context_tokens: Some(9), ..Default::default() };
+    store.patch(&key("a"), known).await.unwrap();
+    let reset = store.new_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
+    assert_eq!(reset, 2);
+    let session = read(&store, "a").await;
+    assert_eq!((session.transcript, session.context_tokens), (2, None));
+    store.add_messages(&id, vec![Message::user("second")]).await.unwrap();
+    let summary = vec![Message::user("in short"), Message::user("go on")];
+    let compacted = TranscriptStart::Compacted;
+    assert_eq!(store.new_transcript(&id, compacted, summary).await.unwrap(), 3);
+    store.add_messages(&id, vec![Message::user("third")]).await.unwrap();
+    for (wanted, number, expected) in [
+        (Some(1), 1, vec!["first"]),
+        (Some(2), 2, vec!["second"]),
+        (Some(3), 3, vec!["in short", "go on", "third"]),
+        (None, 3, vec!["in short", "go on", "third"]),
+    ] {
+        let transcript = store.transcript(&id, wanted).await.unwrap();
+        let texts: Vec<String> = transcript.messages.iter().map(Message::text).collect();
+        assert_eq!(
+            (transcript.number, texts),
+            (number, expected.iter().map(|&text| text.to_owned()).collect())
+        );
+    }
+    for number in [0, 4] {
+        let none = StoreError::NoTranscript { session: id.to_string(), number };
+        assert_eq!(store.transcript(&id, Some(number)).await.unwrap_err(), none);
+    }
+    assert_no_session(store.new_transcript(&nobody(), compacted, vec![]).await);
+}

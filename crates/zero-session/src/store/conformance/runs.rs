@@ -1,0 +1,153 @@
+//! Promises about runs.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::{Check, assert_no_session, make, new_run, nobody, read, run_id, says, seqs, text};
+use crate::event::{RunEnd, Usage};
+use crate::store::{Begun, NewEvent, NewRun, RunRecord, Store};
+
+pub(super) const CHECKS: &[Check] = &[
+    ("a run is begun once", |store| Box::pin(begun_once(store))),
+    ("a run raced for is begun once", |store| Box::pin(raced_for(store))),
+    ("a run is settled once", |store| Box::pin(settled_once(store))),
+    ("a run raced for is settled once", |store| Box::pin(settling_raced_for(store))),
+    ("unsettled runs are known by node", |store| Box::pin(unsettled(store))),
+    ("what runs took adds up", |store| Box::pin(usage_adds_up(store))),
+];
+
+const USAGE: Usage = Usage {
+    input_tokens: 10,
+    output_tokens: 20,
+    cache_read_tokens: 3,
+    cache_write_tokens: 4,
+    cost_usd: Some(0.25),
+};
+
+async fn begun_once(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let other = make(&store, "b").await.id;
+    assert_eq!(store.run(&run_id("r1")).await.unwrap(), None);
+    let run = new_run("r1", &id, vec![says("1"), says("2")]);
+    let Begun::Now(first) = store.begin_run(run.clone()).await.unwrap() else {
+        panic!("it was not there")
+    };
+    assert_eq!(seqs(&first), [1, 2]);
+    assert_eq!(store.events(&id, 0, 9).await.unwrap(), first);
+    let record = RunRecord {
+        id: run.id.clone(),
+        session: id.clone(),
+        node: "here".to_owned(),
+        started_ms: 7,
+        ended_ms: None,
+        end: None,
+        usage: Usage::default(),
+    };
+    assert_eq!(store.run(&run.id).await.unwrap(), Some(record.clone()));
+    let again = NewRun { node: "there".to_owned(), session: other.clone(), ..run.clone() };
+    assert_eq!(store.begin_run(again).await.unwrap(), Begun::Before(record));
+    assert_eq!(store.last_seq(&id).await.unwrap(), 2);
+    assert_eq!(store.last_seq(&other).await.unwrap(), 0);
+    store.end_run(&run.id, RunEnd::Completed, USAGE, vec![]).await.unwrap();
+    let Begun::Before(ended) = store.begin_run(run).await.unwrap() else { panic!("it was there") };
+    assert_eq!(ended.end, Some(RunEnd::Completed));
+    assert_no_session(store.begin_run(new_run("r2", &nobody(), vec![says("x")])).await);
+    assert_eq!(store.run(&run_id("r2")).await.unwrap(), None, "nothing is left of it");
+}
+
+async fn raced_for(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let mut tasks = JoinSet::new();
+    for task in 0..50 {
+        let (store, id) = (Arc::clone(&store), id.clone());
+        let run = new_run("r1", &id, vec![says(task.to_string())]);
+        tasks.spawn(async move { (task, store.begin_run(run).await.unwrap()) });
+    }
+    let begun = tasks.join_all().await;
+    let winners: Vec<i32> = begun
+        .iter()
+        .filter(|(_, begun)| matches!(begun, Begun::Now(_)))
+        .map(|(task, _)| *task)
+        .collect();
+    let events = store.events(&id, 0, 99).await.unwrap();
+    let texts: Vec<&str> = events.iter().map(text).collect();
+    assert_eq!(texts, winners.iter().map(ToString::to_string).collect::<Vec<_>>());
+    assert_eq!(winners.len(), 1);
+}
+
+async fn settled_once(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    store.begin_run(new_run("r1", &id, vec![says("1")])).await.unwrap();
+    let end = RunEnd::Failed { kind: "network".to_owned(), message: "é".to_owned() };
+    let last = vec![says("2"), NewEvent { time_ms: 99, ..says("3") }];
+    let events =
+        store.end_run(&run_id("r1"), end.clone(), USAGE, last).await.unwrap().expect("settled");
+    assert_eq!(seqs(&events), [2, 3]);
+    assert_eq!(store.events(&id, 1, 9).await.unwrap(), events);
+    let record = store.run(&run_id("r1")).await.unwrap().unwrap();
+    assert_eq!((record.ended_ms, record.end, record.usage), (Some(99), Some(end), USAGE));
+    let again = store.end_run(&run_id("r1"), RunEnd::Completed, USAGE, vec![says("x")]);
+    assert_eq!(again.await.unwrap(), None);
+    let unknown = store.end_run(&run_id("r2"), RunEnd::Completed, USAGE, vec![says("x")]);
+    assert_eq!(unknown.await.unwrap(), None);
+    assert_eq!(store.last_seq(&id).await.unwrap(), 3);
+    assert_eq!(read(&store, "a").await.usage, USAGE);
+}
+
+async fn settling_raced_for(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    store.begin_run(new_run("r1", &id, vec![])).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for task in 0..50 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            let last = vec![says(task.to_string())];
+            store.end_run(&run_id("r1"), RunEnd::Completed, USAGE, last).await.unwrap()
+        });
+    }
+    let ended: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+    assert_eq!(ended.len(), 1);
+    assert_eq!(store.events(&id, 0, 99).await.unwrap(), ended.concat());
+    assert_eq!(read(&store, "a").await.usage, USAGE);
+}
+
+async fn unsettled(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let other = make(&store, "b").await.id;
+    for (name, session, node, started_ms) in
+        [("r1", &id, "x", 30), ("r2", &other, "x", 10), ("r3", &id, "y", 20), ("r4", &id, "y", 5)]
+    {
+        let run = NewRun { node: node.to_owned(), started_ms, ..new_run(name, session, vec![]) };
+        store.begin_run(run).await.unwrap();
+    }
+    store.end_run(&run_id("r4"), RunEnd::Interrupted, USAGE, vec![]).await.unwrap();
+    for (node, expected) in
+        [(None, "r2 r3 r1"), (Some("x"), "r2 r1"), (Some("y"), "r3"), (Some("z"), "")]
+    {
+        let runs = store.unsettled_runs(node).await.unwrap();
+        let names: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!(names.join(" "), expected, "{node:?}");
+    }
+}
+
+async fn usage_adds_up(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let free = Usage { cost_usd: None, ..USAGE };
+    for (name, usage) in [("r1", free), ("r2", USAGE), ("r3", USAGE)] {
+        store.begin_run(new_run(name, &id, vec![])).await.unwrap();
+        store.end_run(&run_id(name), RunEnd::Completed, usage, vec![]).await.unwrap();
+    }
+    let expected = Usage {
+        input_tokens: 30,
+        output_tokens: 60,
+        cache_read_tokens: 9,
+        cache_write_tokens: 12,
+        cost_usd: Some(0.5),
+    };
+    assert_eq!(read(&store, "a").await.usage, expected);
+    let huge = Usage { input_tokens: u64::MAX, ..USAGE };
+    store.begin_run(new_run("r4", &id, vec![])).await.unwrap();
+    store.end_run(&run_id("r4"), RunEnd::Completed, huge, vec![]).await.unwrap();
+    assert_eq!(read(&store, "a").await.usage.input_tokens, u64::MAX);
+}

@@ -1,0 +1,333 @@
+//! Promises about sessions: keys, labels, lists, what is granted.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use zero_policy::{Grant, Mode};
+
+use super::{Check, assert_no_session, key, make, new_run, new_session, nobody, read, says};
+use crate::message::Message;
+use crate::store::{
+    NewEvent, NewSession, SessionPatch, SessionQuery, StandingGrant, Store, StoreError,
+    ToolHostPlace, TranscriptStart,
+};
+
+pub(super) const CHECKS: &[Check] = &[
+    ("a session is made once", |store| Box::pin(made_once(store))),
+    ("a session raced for is made once", |store| Box::pin(raced_for(store))),
+    ("a session is kept as it was wanted", |store| Box::pin(kept_as_wanted(store))),
+    ("a patch changes what it names", |store| Box::pin(patched(store))),
+    ("a label has one owner", |store| Box::pin(labels(store))),
+    ("a label raced for has one owner", |store| Box::pin(labels_raced_for(store))),
+    ("sessions are listed newest first, by pages", |store| Box::pin(pages(store))),
+    ("sessions are listed by what they are", |store| Box::pin(filters(store))),
+    ("a search finds letters, not patterns", |store| Box::pin(searches(store))),
+    ("a removed session leaves nothing", |store| Box::pin(removed(store))),
+    ("grants stand until others do", |store| Box::pin(grants(store))),
+    ("it says that it is ready", |store| Box::pin(ready(store))),
+];
+
+async fn made_once(store: Arc<dyn Store>) {
+    assert_eq!(store.session(&key("a")).await.unwrap(), None);
+    let made = make(&store, "a").await;
+    let again = NewSession { owner: "other".to_owned(), ..new_session("a") };
+    assert_eq!(store.create(again).await.unwrap(), made, "unchanged");
+    assert_eq!(store.session(&key("a")).await.unwrap(), Some(made.clone()));
+    assert_eq!(store.session_by_id(&made.id).await.unwrap(), Some(made.clone()));
+    assert_eq!(store.session_by_id(&nobody()).await.unwrap(), None);
+    assert_ne!(make(&store, "b").await.id, made.id);
+    assert_eq!(store.count().await.unwrap(), 2);
+}
+
+async fn raced_for(store: Arc<dyn Store>) {
+    let mut tasks = JoinSet::new();
+    for _ in 0..20 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move { make(&store, "a").await.id });
+    }
+    let mut ids = tasks.join_all().await;
+    ids.dedup();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(store.count().await.unwrap(), 1);
+}
+
+async fn kept_as_wanted(store: Arc<dyn Store>) {
+    let wanted = NewSession {
+        key: key("agent:qa:Bug 1 ✓"),
+        label: Some("Größe".to_owned()),
+        cwd: Some(PathBuf::from("/work/日本")),
+        model: Some("one/model".to_owned()),
+        mode: Some(Mode::AcceptEdits),
+        owner: "ci".to_owned(),
+        tool_host: ToolHostPlace::Client { name: "an editor".to_owned() },
+    };
+    let made = store.create(wanted.clone()).await.unwrap();
+    let kept = store.session(&wanted.key).await.unwrap().unwrap();
+    assert_eq!(made, kept);
+    assert_eq!(kept.agent, "qa");
+    assert_eq!((kept.transcript, kept.context_tokens), (1, None));
+    assert_eq!((kept.created_ms, kept.usage), (kept.updated_ms, Default::default()));
+    assert!(kept.created_ms > 0);
+    let kept = NewSession {
+        key: kept.key,
+        label: kept.label,
+        cwd: kept.cwd,
+        model: kept.model,
+        mode: kept.mode,
+        owner: kept.owner,
+        tool_host: kept.tool_host,
+    };
+    assert_eq!(kept, wanted);
+}
+
+async fn patched(store: Arc<dyn Store>) {
+    let made = make(&store, "a").await;
+    let other = make(&store, "b").await;
+    let patch = SessionPatch {
+        label: Some(Some("label".to_owned())),
+        title: Some(Some("title".to_owned())),
+        model: Some(Some("model".to_owned())),
+        mode: Some(Some(Mode::Plan)),
+        thinking: Some(Some("high".to_owned())),
+        cwd: Some(Some(PathBuf::from("/work"))),
+        tool_host: Some(ToolHostPlace::Client { name: "editor".to_owned() }),
+        context_tokens: Some(123),
+    };
+    let changed = store.patch(&key("a"), patch.clone()).await.unwrap().unwrap();
+    assert_eq!(changed, read(&store, "a").await);
+    let now = SessionPatch {
+        label: Some(changed.label.clone()),
+        title: Some(changed.title.clone()),
+        model: Some(changed.model.clone()),
+        mode: Some(changed.mode),
+        thinking: Some(changed.thinking.clone()),
+        cwd: Some(changed.cwd.clone()),
+        tool_host: Some(changed.tool_host.clone()),
+        context_tokens: changed.context_tokens,
+    };
+    assert_eq!(now, patch);
+    let nothing = store.patch(&key("a"), SessionPatch::default()).await.unwrap();
+    assert_eq!(nothing, Some(changed), "what is not named stays");
+    let clear = SessionPatch {
+        label: Some(None),
+        title: Some(None),
+        model: Some(None),
+        mode: Some(None),
+        thinking: Some(None),
+        cwd: Some(None),
+        tool_host: Some(ToolHostPlace::Gateway),
+        context_tokens: Some(0),
+    };
+    let cleared = store.patch(&key("a"), clear).await.unwrap().unwrap();
+    assert_eq!(cleared.context_tokens, Some(0));
+    assert_eq!(crate::store::SessionRecord { context_tokens: None, ..cleared }, made);
+    assert_eq!(read(&store, "b").await, other);
+    assert_eq!(store.patch(&key("none"), SessionPatch::default()).await.unwrap(), None);
+}
+
+fn label(label: &str) -> SessionPatch {
+    SessionPatch { label: Some(Some(label.to_owned())), ..Default::default() }
+}
+
+async fn labels(store: Arc<dyn Store>) {
+    let labelled = |name| NewSession { label: Some("one".to_owned()), ..new_session(name) };
+    store.create(labelled("a")).await.unwrap();
+    let taken = StoreError::LabelTaken { label: "one".to_owned(), key: key("a") };
+    assert_eq!(store.create(labelled("b")).await.unwrap_err(), taken);
+    assert_eq!(store.session(&key("b")).await.unwrap(), None, "nothing is left of it");
+    make(&store, "b").await;
+    let both = SessionPatch { title: Some(Some("t".to_owned())), ..label("one") };
+    assert_eq!(store.patch(&key("b"), both).await.unwrap_err(), taken);
+    assert_eq!(read(&store, "b").await.title, None, "nothing else is changed");
+    store.patch(&key("a"), label("one")).await.expect("its own label");
+    store.patch(&key("b"), label("One")).await.expect("labels differ by case");
+    store.patch(&key("a"), label("two")).await.expect("another");
+    store.patch(&key("b"), label("one")).await.expect("it is free again");
+    store.delete(&key("b")).await.unwrap();
+    store.patch(&key("a"), label("one")).await.expect("it is free again");
+}
+
+async fn labels_raced_for(store: Arc<dyn Store>) {
+    let mut tasks = JoinSet::new();
+    for task in 0..20 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            let name = format!("s{task}");
+            make(&store, &name).await;
+            store.patch(&key(&name), label("wanted")).await
+        });
+    }
+    let results = tasks.join_all().await;
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+    let taken = |result: &&Result<_, _>| matches!(result, Err(StoreError::LabelTaken { .. }));
+    assert_eq!(results.iter().filter(taken).count(), 19);
+}
+
+/// Keys that fit, after their agent, and how many fit in all.
+async fn listed(store: &Arc<dyn Store>, query: SessionQuery) -> (String, u64) {
+    let page = store.list(query).await.unwrap();
+    let names: Vec<&str> = page.sessions.iter().map(|session| session.key.name()).collect();
+    (names.join(" "), page.total)
+}
+
+async fn pages(store: Arc<dyn Store>) {
+    let base = make(&store, "s0").await.created_ms;
+    // The order in which something happened in them is not the one they were made in.
+    for (name, later) in [("s1", 30), ("s2", 10), ("s3", 20), ("s4", 40)] {
+        let id = make(&store, name).await.id;
+        let event = NewEvent { time_ms: base + 1_000_000 + later, ..says("x") };
+        store.append(&id, vec![event]).await.unwrap();
+        assert_eq!(read(&store, name).await.updated_ms, base + 1_000_000 + later);
+    }
+    let page = |limit, offset| SessionQuery { limit, offset, ..Default::default() };
+    let rows = [
+        (page(None, 0), "s4 s1 s3 s2 s0"),
+        (page(Some(2), 0), "s4 s1"),
+        (page(Some(2), 2), "s3 s2"),
+        (page(Some(2), 4), "s0"),
+        (page(Some(2), 6), ""),
+        (page(Some(0), 0), ""),
+        (page(Some(usize::MAX), 1), "s1 s3 s2 s0"),
+        (page(None, usize::MAX), ""),
+    ];
+    for (query, expected) in rows {
+        let said = format!("{query:?}");
+        assert_eq!(listed(&store, query).await, (expected.to_owned(), 5), "{said}");
+    }
+    let id = read(&store, "s4").await.id;
+    store.append(&id, vec![NewEvent { time_ms: 5, ..says("x") }]).await.unwrap();
+    let updated_ms = read(&store, "s4").await.updated_ms;
+    assert_eq!(updated_ms, base + 1_000_040, "a clock that was set back does not count");
+    for more in 5..105 {
+        make(&store, &format!("s{more}")).await;
+    }
+    let page = store.list(SessionQuery::default()).await.unwrap();
+    assert_eq!((page.sessions.len(), page.total), (100, 105));
+}
+
+async fn filters(store: Arc<dyn Store>) {
+    for (name, owner, cwd) in
+        [("agent:qa:a", "ci", "/a"), ("agent:qa:b", "me", "/a"), ("agent:main:c", "me", "/b")]
+    {
+        let cwd = Some(PathBuf::from(cwd));
+        let session = NewSession { owner: owner.to_owned(), cwd, ..new_session(name) };
+        store.create(session).await.unwrap();
+    }
+    store.patch(&key("agent:qa:b"), label("mine")).await.unwrap();
+    let base = read(&store, "agent:qa:a").await.updated_ms;
+    let id = read(&store, "agent:qa:a").await.id;
+    let later = NewEvent { time_ms: base + 1_000_000, ..says("x") };
+    store.append(&id, vec![later]).await.unwrap();
+    let some = |text: &str| Some(text.to_owned());
+    let rows = [
+        (SessionQuery { agent: some("qa"), ..Default::default() }, "a b"),
+        (SessionQuery { agent: some("q"), ..Default::default() }, ""),
+        (SessionQuery { owner: some("me"), ..Default::default() }, "c b"),
+        (SessionQuery { label: some("mine"), ..Default::default() }, "b"),
+        (SessionQuery { label: some("min"), ..Default::default() }, ""),
+        (SessionQuery { cwd: Some("/a".into()), ..Default::default() }, "a b"),
+        (SessionQuery { updated_since_ms: Some(base + 999_999), ..Default::default() }, "a"),
+        (SessionQuery { updated_since_ms: Some(base + 1_000_000), ..Default::default() }, "a"),
+        (SessionQuery { updated_since_ms: Some(base + 1_000_001), ..Default::default() }, ""),
+        (SessionQuery { agent: some("qa"), owner: some("me"), ..Default::default() }, "b"),
+    ];
+    for (query, expected) in rows {
+        let said = format!("{query:?}");
+        let total = expected.split_whitespace().count() as u64;
+        assert_eq!(listed(&store, query).await, (expected.to_owned(), total), "{said}");
+    }
+}
+
+async fn searches(store: Arc<dyn Store>) {
+    let sessions = [
+        ("percent%", "A_b", r"back\slash"),
+        ("plain", "aXb", "Straße nach ÇORUM"),
+        ("under_score", "ΑΣ", "100% of it"),
+    ];
+    for (name, label, title) in sessions {
+        make(&store, name).await;
+        let patch = SessionPatch {
+            label: Some(Some(label.to_owned())),
+            title: Some(Some(title.to_owned())),
+            ..Default::default()
+        };
+        store.patch(&key(name), patch).await.unwrap();
+    }
+    let long = "a".repeat(SessionQuery::SEARCH_CHARS_MAX + 1);
+    let rows = [
+        ("%", "under_score percent%"),
+        ("100%", "under_score"),
+        ("_", "under_score percent%"),
+        ("a_B", "percent%"),
+        (r"\", "percent%"),
+        (r"K\S", "percent%"),
+        (r"\_", ""),
+        ("STRASSE", "plain"),
+        ("çorum", "plain"),
+        ("ας", "under_score"),
+        ("PLAIN", "plain"),
+        ("agent:main:", "under_score plain percent%"),
+        ("", "under_score plain percent%"),
+        ("'; DROP TABLE sessions; --", ""),
+        (&long, ""),
+    ];
+    for (search, expected) in rows {
+        let query = SessionQuery { search: Some(search.to_owned()), ..Default::default() };
+        let total = expected.split_whitespace().count() as u64;
+        assert_eq!(listed(&store, query).await, (expected.to_owned(), total), "{search:?}");
+    }
+    let clear = SessionPatch { title: Some(None), ..label("other") };
+    store.patch(&key("percent%"), clear).await.unwrap();
+    let query = SessionQuery { search: Some("slash".to_owned()), ..Default::default() };
+    assert_eq!(listed(&store, query).await.1, 0, "what it was called before does not count");
+}
+
+async fn removed(store: Arc<dyn Store>) {
+    assert!(!store.delete(&key("a")).await.unwrap());
+    let other = make(&store, "b").await;
+    store.append(&other.id, vec![says("stays")]).await.unwrap();
+    let made = make(&store, "a").await;
+    store.begin_run(new_run("r1", &made.id, vec![says("goes")])).await.unwrap();
+    store.add_messages(&made.id, vec![Message::user("goes")]).await.unwrap();
+    store.new_transcript(&made.id, TranscriptStart::Reset, vec![]).await.unwrap();
+    store.set_grants(&made.id, vec![grant("Read", true)]).await.unwrap();
+    assert!(store.delete(&key("a")).await.unwrap());
+    assert_eq!(store.session(&key("a")).await.unwrap(), None);
+    assert_eq!(store.session_by_id(&made.id).await.unwrap(), None);
+    let gone = Err(StoreError::NoSession(made.id.to_string()));
+    assert_eq!(store.events(&made.id, 0, 9).await, gone);
+    assert_eq!(store.unsettled_runs(None).await.unwrap(), []);
+    assert_eq!(store.run(&super::run_id("r1")).await.unwrap(), None);
+    let again = make(&store, "a").await;
+    assert_ne!(again.id, made.id, "an id is never used again");
+    assert_eq!((again.transcript, store.last_seq(&again.id).await.unwrap()), (1, 0));
+    assert_eq!(store.transcript(&again.id, None).await.unwrap().messages, []);
+    assert_eq!(store.grants(&again.id).await.unwrap(), []);
+    assert_eq!(store.last_seq(&other.id).await.unwrap(), 1);
+}
+
+fn grant(rule: &str, allowed: bool) -> StandingGrant {
+    let grant = Grant { rule: rule.to_owned(), folder: Some("/w".to_owned()), program: None };
+    StandingGrant { allowed, grant, time_ms: 3, by: "me".to_owned() }
+}
+
+async fn grants(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    assert_eq!(store.grants(&id).await.unwrap(), []);
+    let first = vec![grant("Bash(git push:*)", true), grant("Read", false), grant("Read", false)];
+    store.set_grants(&id, first.clone()).await.unwrap();
+    assert_eq!(store.grants(&id).await.unwrap(), first);
+    let second = vec![grant("Edit", true)];
+    store.set_grants(&id, second.clone()).await.unwrap();
+    assert_eq!(store.grants(&id).await.unwrap(), second);
+    store.set_grants(&id, vec![]).await.unwrap();
+    assert_eq!(store.grants(&id).await.unwrap(), []);
+    assert_no_session(store.grants(&nobody()).await);
+    assert_no_session(store.set_grants(&nobody(), second).await);
+}
+
+async fn ready(store: Arc<dyn Store>) {
+    store.ready().await.unwrap();
+    assert_eq!(store.count().await.unwrap(), 0);
+}

@@ -1,0 +1,182 @@
+//! Summing up a transcript that gets too long.
+//!
+//! The model reads the conversation as plain text: a request without tools may not hold calls with
+//! every provider, and text can be cut where it does not fit.
+
+use super::budget::message_tokens;
+use crate::event::ResultContent;
+use crate::message::{Block, Message, Role, ToolInput};
+use crate::model::{ModelRequest, Thinking};
+
+/// What the model is told that sums up.
+const SYSTEM: &str = "You sum up conversations between a person and a coding agent, so that the agent can go on from your summary alone. You have no tools.";
+const INSTRUCTION: &str = "Sum up the conversation above for the agent that goes on with it. Write under these headings, and leave out what is not needed to go on: Task (what the person wants, in their words where they matter); Decisions and facts; Files (paths that were read or changed, and what matters in them); Done; Open (what is to be done next, and what went wrong so far). Keep names, paths, commands, numbers and error messages exact. Write nothing but the summary.";
+/// Bytes of one tool's result that the summary is made from.
+const RESULT_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of text that surely fit into one token of the window.
+const SAFE_BYTES_PER_TOKEN: u64 = 2;
+/// Least that is read, however small the window.
+const READ_BYTES_MIN: usize = 8 * 1024;
+/// Most that is read, however large the window.
+const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Prompts that are kept word for word.
+const KEPT_MAX: usize = 3;
+
+/// What is summed up, and what stays as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Split {
+    /// What is summed up.
+    pub(super) summed_up: Vec<Message>,
+    /// The person's latest prompts, oldest first.
+    pub(super) kept: Vec<Message>,
+}
+
+/// Parts a transcript. The latest prompts stay word for word as far as they take no more than a
+/// quarter of the window; one that nobody worked on yet is not summed up besides.
+pub(super) fn split(messages: &[Message], window: u64) -> Split {
+    let budget = if window == 0 { u64::MAX } else { window / 4 };
+    let mut kept = Vec::new();
+    let (mut left, mut waiting) = (budget, 0_usize);
+    for (back, message) in messages.iter().rev().enumerate() {
+        let Some(prompt) = prompt_of(message) else { continue };
+        let tokens = message_tokens(&prompt);
+        if kept.len() >= KEPT_MAX || tokens > left {
+            break;
+        }
+        left = left.saturating_sub(tokens);
+        if back == kept.len() && prompt == *message {
+            waiting = waiting.saturating_add(1);
+        }
+        kept.push(prompt);
+    }
+    kept.reverse();
+    let summed = messages.len().saturating_sub(waiting);
+    Split { summed_up: messages.iter().take(summed).cloned().collect(), kept }
+}
+
+/// What the person said in a message, without what tools answered.
+fn prompt_of(message: &Message) -> Option<Message> {
+    let is_said = |block: &&Block| matches!(block, Block::Text { .. } | Block::Image { .. });
+    let blocks: Vec<Block> = message.blocks.iter().filter(is_said).cloned().collect();
+    let is_prompt = message.role == Role::User && !blocks.is_empty();
+    is_prompt.then_some(Message { role: Role::User, blocks })
+}
+
+/// The request for a summary.
+pub(super) fn request(messages: &[Message], window: u64) -> ModelRequest {
+    let room = window.saturating_mul(SAFE_BYTES_PER_TOKEN);
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    let room =
+        if window == 0 { READ_BYTES_MAX } else { room.clamp(READ_BYTES_MIN, READ_BYTES_MAX) };
+    let text: Vec<String> = messages.iter().map(as_text).collect();
+    let text = cut_middle(&text.join("\n\n"), room);
+    let asked = format!("<conversation>\n{text}\n</conversation>\n\n{INSTRUCTION}");
+    ModelRequest {
+        system: SYSTEM.to_owned(),
+        messages: vec![Message::user(asked)],
+        tools: Vec::new(),
+        output_tokens_max: None,
+        thinking: Thinking::Default,
+    }
+}
+
+/// The message that a summed-up transcript begins with.
+pub(super) fn message(summary: &str, kept: Vec<Message>) -> Message {
+    let mut blocks = vec![Block::text(format!(
+        "The conversation so far was summed up to make room. The summary:\n\n{summary}"
+    ))];
+    if !kept.is_empty() {
+        blocks.push(Block::text(
+            "The person's latest words follow as they were. Go on from where the summary ends.",
+        ));
+    }
+    blocks.extend(kept.into_iter().flat_map(|message| message.blocks));
+    Message { role: Role::User, blocks }
+}
+
+fn as_text(message: &Message) -> String {
+    let who = match message.role {
+        Role::User => "Person",
+        Role::Assistant => "Agent",
+    };
+    let block = |block: &Block| match block {
+        Block::Text { text } => format!("{who}: {text}"),
+        Block::Thinking { .. } => String::new(),
+        Block::Image { mime, .. } => format!("{who}: [a picture, {mime}]"),
+        Block::ToolUse { name, input, .. } => {
+            let input = match input {
+                ToolInput::Json(value) => value.to_string(),
+                ToolInput::Unreadable { unreadable, .. } => unreadable.clone(),
+            };
+            format!("Agent used {name}: {}", cut_middle(&input, RESULT_BYTES_MAX))
+        }
+        Block::ToolResult { name, content, is_error, .. } => {
+            let pieces = content.iter().map(|piece| match piece {
+                ResultContent::Text { text } => text.clone(),
+                ResultContent::Image { mime, .. } => format!("[a picture, {mime}]"),
+            });
+            let text = pieces.collect::<Vec<_>>().join("\n");
+            let verb = if *is_error { "failed" } else { "gave" };
+            format!("{name} {verb}: {}", cut_middle(&text, RESULT_BYTES_MAX))
+        }
+    };
+    let lines = message.blocks.iter().map(block).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// At most so many bytes of a text, from both ends, with a word on what is left out.
+fn cut_middle(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let head = text.floor_char_boundary(bytes_max / 3);
+    let tail = text.len().saturating_sub(bytes_max.saturating_sub(head));
+    let tail = text.ceil_char_boundary(tail);
+    let (begin, end) = (text.get(..head).unwrap_or(""), text.get(tail..).unwrap_or(""));
+    format!("{begin}\n[… {} bytes left out …]\n{end}", tail.saturating_sub(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(text: &str) -> Message {
+        let content = vec![ResultContent::Text { text: text.to_owned() }];
+        let (id, name) = ("1".to_owned(), "Read".to_owned());
+        let block = Block::ToolResult { id, name, content, is_error: false };
+        Message { role: Role::User, blocks: vec![block] }
+    }
+
+    fn says(text: &str) -> Message {
+        Message::assistant(vec![Block::text(text)])
+    }
+
+    #[track_caller]
+    fn check(messages: &[Message], window: u64, summed: usize, kept: &[&str]) {
+        let split = split(messages, window);
+        assert_eq!(split.summed_up.len(), summed);
+        assert_eq!(split.kept.iter().map(Message::text).collect::<Vec<_>>(), kept);
+    }
+
+    #[test]
+    fn the_latest_words_of_the_person_are_kept() {
+        let user = |text: &str| Message::user(text);
+        check(&[user("a"), says("b"), user("c")], 1000, 2, &["a", "c"]);
+        check(&[user("a"), says("b"), result("r")], 1000, 3, &["a"]);
+        check(&[user("a"), user("b")], 1000, 0, &["a", "b"]);
+        check(&[user("old"), says("b"), user(&"x".repeat(400))], 440, 2, &[&"x".repeat(400)]);
+        check(&[user("old"), says("b"), user(&"x".repeat(400))], 40, 3, &[]);
+        check(&[user("1"), user("2"), user("3"), user("4")], 0, 1, &["2", "3", "4"]);
+    }
+
+    #[test]
+    fn what_is_read_for_a_summary_fits_and_says_what_is_missing() {
+        let long = "ä".repeat(100_000);
+        let request = request(&[Message::user("first"), result(&long), says(&long)], 8_000);
+        let text = request.messages[0].text();
+        assert!(text.len() < 18_000, "{}", text.len());
+        assert!(text.starts_with("<conversation>\nPerson: first"));
+        assert!(text.contains("bytes left out"), "{text}");
+        assert!(request.tools.is_empty());
+    }
+}

@@ -1,0 +1,219 @@
+//! What makes a transcript one that a model takes: every call is answered, right after it was made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::event::ResultContent;
+use crate::message::{Block, Message, Role};
+
+/// What a model is told of a call of which nobody knows what became.
+const UNKNOWN: &str = "interrupted; whether it happened is not known";
+
+/// The transcript with an answer to every call, and without answers to calls that were never made.
+/// A process that was killed between the two leaves one without the other.
+pub(crate) fn mend(messages: Vec<Message>) -> Vec<Message> {
+    let mut mended: Vec<Message> = Vec::with_capacity(messages.len());
+    let mut messages = messages.into_iter().peekable();
+    while let Some(message) = messages.next() {
+        let calls = match message.role {
+            Role::Assistant => calls(&message),
+            Role::User => Vec::new(),
+        };
+        match message.role {
+            Role::Assistant => mended.push(message),
+            // Only reached by a message of the user that follows no call: see below.
+            Role::User => push_unless_empty(&mut mended, without_results(message)),
+        }
+        if calls.is_empty() {
+            continue;
+        }
+        let next = messages.next_if(|next| next.role == Role::User);
+        let next = next.unwrap_or(Message { role: Role::User, blocks: Vec::new() });
+        mended.push(answered(calls, next));
+    }
+    mended
+}
+
+/// Calls of a message: id and name.
+fn calls(message: &Message) -> Vec<(String, String)> {
+    let calls = message.blocks.iter().filter_map(|block| match block {
+        Block::ToolUse { id, name, .. } => Some((id.clone(), name.clone())),
+        _ => None,
+    });
+    calls.collect()
+}
+
+/// The message with one answer to each call, in their order, before anything else.
+fn answered(calls: Vec<(String, String)>, message: Message) -> Message {
+    let mut results = BTreeMap::new();
+    let mut others = Vec::new();
+    for block in message.blocks {
+        match block {
+            Block::ToolResult { ref id, .. } => {
+                results.entry(id.clone()).or_insert(block);
+            }
+            other => others.push(other),
+        }
+    }
+    let lost = |id: String, name: String| Block::ToolResult {
+        id,
+        name,
+        content: vec![ResultContent::Text { text: UNKNOWN.to_owned() }],
+        is_error: true,
+    };
+    let answers = calls.into_iter().map(|(id, name)| match results.remove(&id) {
+        Some(result) => result,
+        None => lost(id, name),
+    });
+    Message {
+        role: Role::User,
+        blocks: answers.collect::<Vec<_>>().into_iter().chain(others).collect(),
+    }
+}
+
+fn without_results(mut message: Message) -> Message {
+    message.blocks.retain(|block| !matches!(block, Block::ToolResult { .. }));
+    message
+}
+
+fn push_unless_empty(messages: &mut Vec<Message>, message: Message) {
+    if !message.blocks.is_empty() {
+        messages.push(message);
+    }
+}
+
+/// The ids of all calls.
+pub(super) fn call_ids(messages: &[Message]) -> BTreeSet<String> {
+    let blocks = messages.iter().flat_map(|message| &message.blocks);
+    let ids = blocks.filter_map(|block| match block {
+        Block::ToolUse { id, .. } => Some(id.clone()),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// The blocks without empty words, which some providers do not take back.
+pub(super) fn worth_keeping(mut blocks: Vec<Block>) -> Vec<Block> {
+    blocks.retain(|block| !matches!(block, Block::Text { text } if text.trim().is_empty()));
+    blocks
+}
+
+/// The messages as a model can take them: one that takes no pictures is told where one was.
+pub(super) fn seen_by(messages: &[Message], takes_images: bool) -> Vec<Message> {
+    let mut messages = messages.to_vec();
+    if takes_images {
+        return messages;
+    }
+    let words = |mime: &str| format!("[a picture ({mime}), which this model cannot see]");
+    for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
+        match block {
+            Block::Image { mime, .. } => *block = Block::text(words(mime)),
+            Block::ToolResult { content, .. } => {
+                for piece in content {
+                    if let ResultContent::Image { mime, .. } = piece {
+                        *piece = ResultContent::Text { text: words(mime) };
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    messages
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::message::ToolInput;
+
+    /// What is wrong with a transcript that a model would not take.
+    pub(crate) fn flaw(messages: &[Message]) -> Option<String> {
+        let mut open: Vec<String> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for message in messages {
+            let results: Vec<String> = message
+                .blocks
+                .iter()
+                .filter_map(|block| match block {
+                    Block::ToolResult { id, .. } => Some(id.clone()),
+                    _ => None,
+                })
+                .collect();
+            if results != open {
+                return Some(format!("calls {open:?} are answered by {results:?}"));
+            }
+            if message.blocks.is_empty() {
+                return Some("a message is empty".to_owned());
+            }
+            open = calls(message).into_iter().map(|(id, _)| id).collect();
+            for id in &open {
+                if id.is_empty() || !seen.insert(id.clone()) {
+                    return Some(format!("the id {id:?} is empty or used twice"));
+                }
+            }
+        }
+        (!open.is_empty()).then(|| format!("calls {open:?} are not answered"))
+    }
+
+    /// `u` and `a` are words of user and model, `c1` is a call and `r1` its result.
+    fn read(script: &str) -> Vec<Message> {
+        script
+            .split_whitespace()
+            .map(|message| {
+                let blocks = message.split('+').map(|block| match block.split_at(1) {
+                    ("c", id) => Block::ToolUse {
+                        id: id.to_owned(),
+                        name: "Read".to_owned(),
+                        input: ToolInput::parse(""),
+                        opaque: serde_json::Value::Null,
+                    },
+                    ("r", id) => Block::ToolResult {
+                        id: id.to_owned(),
+                        name: "Read".to_owned(),
+                        content: Vec::new(),
+                        is_error: false,
+                    },
+                    (words, _) => Block::text(words),
+                });
+                let speaks = message.starts_with(['a', 'c']);
+                let role = if speaks { Role::Assistant } else { Role::User };
+                Message { role, blocks: blocks.collect() }
+            })
+            .collect()
+    }
+
+    fn write(messages: &[Message]) -> String {
+        let block = |block: &Block| match block {
+            Block::ToolUse { id, .. } => format!("c{id}"),
+            Block::ToolResult { id, content, .. } if content.is_empty() => format!("r{id}"),
+            Block::ToolResult { id, .. } => format!("x{id}"),
+            Block::Text { text } => text.clone(),
+            _ => "?".to_owned(),
+        };
+        let message =
+            |message: &Message| message.blocks.iter().map(block).collect::<Vec<_>>().join("+");
+        messages.iter().map(message).collect::<Vec<_>>().join(" ")
+    }
+
+    #[track_caller]
+    fn check(script: &str, expected: &str) {
+        let mended = mend(read(script));
+        assert_eq!(write(&mended), expected, "{script}");
+        assert_eq!(flaw(&mended), None, "{script}");
+        assert_eq!(mend(mended.clone()), mended, "mending twice changes nothing");
+    }
+
+    #[test]
+    fn every_call_is_answered_right_after_it() {
+        check("u a u a+c1 r1 a", "u a u a+c1 r1 a");
+        check("u c1+c2 r1+r2", "u c1+c2 r1+r2");
+        check("u c1+c2 r2", "u c1+c2 x1+r2");
+        check("u c1", "u c1 x1");
+        check("u c1 u a", "u c1 x1+u a");
+        check("u c1 a", "u c1 x1 a");
+        check("u c1 c2 r2", "u c1 x1 c2 r2");
+        check("r1 u", "u");
+        check("u r1+u a", "u u a");
+        check("u c1 r1+r9", "u c1 r1");
+        check("", "");
+    }
+}

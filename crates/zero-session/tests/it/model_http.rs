@@ -1,0 +1,380 @@
+//! What holds for every way of speaking: retries, stops, bounds, and where the key goes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use zero_session::model::catalogue::{Api, Key, ModelConfig, model_within};
+use zero_session::model::{
+    HttpLimits, ModelError, ModelErrorKind, ModelEvent, ModelRequest, RetryLimits,
+};
+
+use crate::model_server::{
+    Answer, KEY, Pace, Provider, STREAM_HEAD, Said, at_once, chunk, quick, request, response, said,
+    sse, stream,
+};
+
+const CHAT: Api = Api::OpenAiChat;
+const JSON: &str = "content-type: application/json\r\n";
+
+fn hi() -> String {
+    r#"{"choices":[{"delta":{"content":"hi"}}]}"#.to_owned()
+}
+
+fn stop() -> String {
+    r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#.to_owned()
+}
+
+fn good() -> Answer {
+    stream(&[hi(), stop(), "[DONE]".to_owned()])
+}
+
+/// A stream that begins with these events and breaks off.
+fn broken_after(events: &[String]) -> Answer {
+    let bytes = [STREAM_HEAD.as_bytes(), &chunk(sse(events).as_bytes())].concat();
+    Answer::Pieces(vec![bytes], Pace::Free)
+}
+
+async fn check(answers: Vec<Answer>, expected: &str) {
+    let count = answers.len();
+    let provider = Provider::start(answers).await;
+    let said = provider.ask(CHAT).await;
+    assert_eq!(said.short().replace(&provider.origin, "ORIGIN"), expected);
+    assert!(provider.requests().len() <= count);
+}
+
+#[tokio::test]
+async fn what_passes_is_tried_again() {
+    let slow_down = at_once("429 Too Many Requests", "retry-after: 0\r\n", "slow down");
+    check(vec![slow_down.clone(), good()], "retry rate_limit #1 | text hi | = hi | End").await;
+    let failed = at_once("500 Internal Server Error", "", "oops");
+    let overloaded = at_once("529 Overloaded", "", "");
+    check(
+        vec![failed.clone(), overloaded, good()],
+        "retry server #1 | retry server #2 | text hi | = hi | End",
+    )
+    .await;
+    check(vec![Answer::Drop, good()], "retry network #1 | text hi | = hi | End").await;
+    // A head is not yet an answer, and neither is an event that says nothing.
+    let nothing = r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#.to_owned();
+    check(vec![broken_after(&[nothing]), good()], "retry network #1 | text hi | = hi | End").await;
+    check(
+        vec![failed; 5],
+        "retry server #1 | retry server #2 | retry server #3 | retry server #4 | server: `test/scripted`: ORIGIN failed (HTTP 500): oops; try again later, or choose another model; tried 5 times",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_provider_says_how_long_to_wait() {
+    let slow_down = at_once("429 Too Many Requests", "retry-after-ms: 30\r\n", "");
+    let provider = Provider::start(vec![slow_down, good()]).await;
+    let said = provider.ask(CHAT).await;
+    let Some(ModelEvent::Retrying { after, error, .. }) = said.events.first() else { panic!() };
+    assert_eq!((*after, error.retry_after), (Duration::from_millis(30), Some(*after)));
+    let tomorrow = at_once("429 Too Many Requests", "retry-after: 80000\r\n", "");
+    let expected = "rate_limit: `test/scripted`: ORIGIN takes no more for now (HTTP 429); wait, or choose another model; try again in 23 h";
+    check(vec![tomorrow, good()], expected).await;
+}
+
+#[tokio::test]
+async fn what_was_shown_is_never_asked_for_again() {
+    let provider = Provider::start(vec![broken_after(&[hi()]), good()]).await;
+    let said = provider.ask(CHAT).await;
+    assert_eq!((said.text().as_str(), said.error().kind), ("hi", ModelErrorKind::Network));
+    assert!(said.error().message.contains("the connection broke in mid-answer"));
+    assert_eq!(provider.requests().len(), 1);
+    // Who has said all there is to say may hang up as they like.
+    check(vec![broken_after(&[hi(), stop()])], "text hi | = hi | End").await;
+    // An event that is cut is none.
+    let cut = [
+        STREAM_HEAD.as_bytes(),
+        &chunk(format!("{}data: {{\"cho", sse(&[hi()])).as_bytes()),
+        b"0\r\n\r\n",
+    ]
+    .concat();
+    check(
+        vec![Answer::Pieces(vec![cut], Pace::Free)],
+        "text hi | network: the connection broke in mid-answer; send the message again",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_lasts_is_not_tried_again() {
+    let wrong_key = at_once("401 Unauthorized", JSON, r#"{"error":{"message":"no such key"}}"#);
+    check(
+        vec![wrong_key, good()],
+        "auth: `test/scripted`: ORIGIN does not accept the key (HTTP 401): no such key; set the key of `test/scripted` in settings",
+    )
+    .await;
+    let long = at_once(
+        "400 Bad Request",
+        JSON,
+        r#"{"error":{"code":"context_length_exceeded","message":"too long"}}"#,
+    );
+    check(
+        vec![long, good()],
+        "context_length: the conversation is longer than `test/scripted` can take (HTTP 400): too long; shorten it with /compact",
+    )
+    .await;
+    let poor = at_once(
+        "429 Too Many Requests",
+        JSON,
+        r#"{"error":{"code":"insufficient_quota","message":"no money"}}"#,
+    );
+    check(
+        vec![poor, good()],
+        "rate_limit: `test/scripted`: there is no credit left at ORIGIN (HTTP 429): no money; look at your plan there, or choose another model",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_stream_is_explained() {
+    let page =
+        at_once("200 OK", "content-type: text/html; charset=utf-8\r\n", "<html>Log in</html>");
+    check(
+        vec![page, good()],
+        "server: `test/scripted`: ORIGIN answers with a web page; look at its base URL, and at proxies in between",
+    )
+    .await;
+    let error = at_once(
+        "200 OK",
+        JSON,
+        r#"{"error":{"message":"no such model","code":"model_not_found"}}"#,
+    );
+    check(
+        vec![error, good()],
+        "invalid_request: ORIGIN knows no model `scripted`: no such model; choose another model, or correct the `id` of `test/scripted`",
+    )
+    .await;
+    let whole = at_once("200 OK", JSON, r#"{"choices":[{"message":{"content":"hi"}}]}"#);
+    check(
+        vec![whole, good()],
+        "server: `test/scripted`: ORIGIN answers all at once; it must be able to stream",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_stop_closes_the_connection_at_once() {
+    let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hi()]).as_bytes())].concat();
+    // In the middle of an answer; after the head; before the head.
+    for (bytes, has_text) in [(begun, true), (STREAM_HEAD.into(), false), (Vec::new(), false)] {
+        let provider = Provider::start(vec![Answer::Hang(bytes)]).await;
+        let cancel = CancellationToken::new();
+        let mut stream = provider.model(CHAT).stream(request(), cancel.clone());
+        if has_text {
+            assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Text(_)))));
+        }
+        let waiting = tokio::spawn(async move { (stream.next().await, stream) });
+        provider.was_asked().await;
+        cancel.cancel();
+        let (error, mut stream) = waiting.await.unwrap();
+        assert_eq!(error.unwrap().unwrap_err().kind, ModelErrorKind::Cancelled);
+        // The stream is still held, and its connection is not.
+        provider.hung_up().await;
+        assert!(stream.next().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_stop_before_the_question_asks_nobody() {
+    let provider = Provider::start(vec![good()]).await;
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let mut stream = provider.model(CHAT).stream(request(), cancel);
+    let error = stream.next().await.unwrap().unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Cancelled);
+    assert!(provider.requests().is_empty());
+}
+
+#[tokio::test]
+async fn the_key_is_hidden_wherever_a_provider_repeats_it() {
+    let body = format!(r#"{{"error":{{"message":"bad key {KEY}"}}}}"#);
+    // The shortened text must not end in the middle of the key either.
+    let long = format!(r#"{{"error":{{"message":"{}{KEY}"}}}}"#, "x".repeat(390));
+    let in_stream = format!(r#"{{"error":{{"message":"{KEY} is wrong"}}}}"#);
+    let in_text = format!(r#"{{"choices":[{{"delta":{{"content":"you are {KEY}"}}}}]}}"#);
+    let location = format!("location: https://{KEY}.example/\r\n");
+    let media_type = format!("content-type: {KEY}\r\n");
+    let answers = [
+        at_once("401 Unauthorized", JSON, &body),
+        at_once("401 Unauthorized", JSON, &long),
+        at_once("200 OK", JSON, &body),
+        at_once("401 Unauthorized", "", KEY),
+        at_once("307 Temporary Redirect", &location, ""),
+        at_once("200 OK", &media_type, ""),
+        stream(&[hi(), in_stream]),
+        stream(&[in_text, stop()]),
+    ];
+    for answer in answers {
+        let provider = Provider::start(vec![answer]).await;
+        let Said { events, end } = provider.ask(CHAT).await;
+        let shown = format!("{events:?} {end:?}");
+        assert!(!shown.contains("sk-test"), "{shown}");
+        assert!(shown.contains("[hidden]") || shown.contains("redirects to elsewhere"), "{shown}");
+        assert!(provider.requests()[0].contains(KEY));
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = format!("http://{}", other.local_addr().unwrap());
+    for status in
+        ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"]
+    {
+        let redirect = at_once(status, &format!("location: {to}/v1/chat\r\n"), "");
+        let expected = format!(
+            "invalid_request: `test/scripted`: ORIGIN redirects to {to}, where no key is sent; if that is right, change the model's base URL"
+        );
+        check(vec![redirect], &expected).await;
+    }
+    let visit = tokio::time::timeout(Duration::ZERO, other.accept()).await;
+    assert!(visit.is_err(), "somebody went there");
+}
+
+#[tokio::test]
+async fn there_is_an_end_to_what_is_read() {
+    async fn refused(limits: HttpLimits, answer: Answer) -> String {
+        let provider = Provider::start(vec![answer, good()]).await;
+        let said = said(model_within(limits, provider.config(CHAT)).unwrap()).await;
+        assert_eq!(provider.requests().len(), 1, "it was asked again");
+        assert_eq!(said.error().kind, ModelErrorKind::Server);
+        said.error().message.replace(&provider.origin, "ORIGIN")
+    }
+    let limits = HttpLimits { event_bytes_max: 1000, answer_bytes_max: 5000, ..quick() };
+    let giant = format!(r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#, "x".repeat(2000));
+    assert_eq!(
+        refused(limits, stream(&[giant])).await,
+        "`test/scripted`: ORIGIN sent an event of more than 1000 bytes, which is not read further"
+    );
+    let endless = vec![hi(); 200];
+    assert_eq!(
+        refused(limits, stream(&endless)).await,
+        "`test/scripted`: ORIGIN sent an answer of more than 5000 bytes, which is not read further"
+    );
+    // A line without end, and a megabyte of error.
+    let endless_line = [STREAM_HEAD.as_bytes(), &chunk(&vec![b'x'; 17 << 20])].concat();
+    let message = refused(quick(), Answer::Hang(endless_line.clone())).await;
+    assert!(message.contains("more than 16777216 bytes"), "{message}");
+    let long = response("400 Bad Request", "", &"x".repeat(1 << 20));
+    let provider = Provider::start(vec![Answer::Pieces(vec![long], Pace::Free)]).await;
+    let error = provider.ask(CHAT).await.end.unwrap_err();
+    assert!(error.message.len() < 1000, "{}", error.message.len());
+}
+
+#[tokio::test]
+async fn a_silent_provider_is_given_up() {
+    let short = Duration::from_millis(100);
+    let once = HttpLimits { retry: RetryLimits { attempts_max: 1, ..quick().retry }, ..quick() };
+    let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hi()]).as_bytes())].concat();
+    let rows = [
+        (
+            HttpLimits { head_time: short, ..once },
+            vec![],
+            "began no answer within 0.1 s; tried 1 times",
+        ),
+        (HttpLimits { idle_time: short, ..once }, begun.clone(), "said nothing more within 0.1 s"),
+        (HttpLimits { answer_time: short, ..once }, begun, "did not end its answer within 0.1 s"),
+    ];
+    for (limits, bytes, expected) in rows {
+        let provider = Provider::start(vec![Answer::Hang(bytes)]).await;
+        let said = said(model_within(limits, provider.config(CHAT)).unwrap()).await;
+        let origin = &provider.origin;
+        assert_eq!(said.error().message, format!("`test/scripted`: {origin} {expected}"));
+        assert_eq!(said.error().kind, ModelErrorKind::Timeout);
+        provider.hung_up().await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_never_sent_in_the_clear() {
+    let provider = Provider::start(vec![]).await;
+    // Nobody answers at these addresses: what is refused must be refused before anybody is asked.
+    let config =
+        ModelConfig { base_url: "http://192.0.2.1/v1".to_owned(), ..provider.config(CHAT) };
+    let expected = "`test/scripted`: http://192.0.2.1 is not encrypted, so the key is not sent there; use https, or configure the model without a key";
+    let error = said(model_within(quick(), config.clone()).unwrap()).await.end.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ModelErrorKind::InvalidRequest, expected));
+    let header = ("Authorization".to_owned(), format!("Bearer {KEY}"));
+    let config = ModelConfig { key: None, headers: vec![header], ..config };
+    let error = said(model_within(quick(), config).unwrap()).await.end.unwrap_err();
+    assert_eq!(error.message, expected);
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_used_is_an_error_that_does_not_show_it() {
+    let provider = Provider::start(vec![]).await;
+    let missing = || Err(ModelError::new(ModelErrorKind::Auth, "the file with the key is gone"));
+    let config = ModelConfig { key: Some(Arc::new(missing)), ..provider.config(CHAT) };
+    let error = said(model_within(quick(), config).unwrap()).await.end.unwrap_err();
+    assert_eq!(error.message, "the file with the key is gone");
+    let broken =
+        ModelConfig { key: Some(Arc::new(|| Ok(Key::new("two\nlines")))), ..provider.config(CHAT) };
+    let error = said(model_within(quick(), broken).unwrap()).await.end.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Auth);
+    assert_eq!(
+        error.message,
+        "the key of `test/scripted` holds characters that no key has; set the key of `test/scripted` in settings"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_asked_after() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let provider = Provider::start(vec![]).await;
+    let config = ModelConfig { base_url: origin.clone(), ..provider.config(CHAT) };
+    let said = said(model_within(quick(), config).unwrap()).await;
+    let error = said.error();
+    assert_eq!(error.kind, ModelErrorKind::Network);
+    assert!(
+        error.message.starts_with(&format!("`test/scripted`: {origin} could not be reached: ")),
+        "{error}"
+    );
+    assert!(error.message.ends_with("; is the server running there?; tried 5 times"), "{error}");
+    assert_eq!(said.events.len(), 4);
+}
+
+#[tokio::test]
+async fn pictures_are_left_out_for_a_model_that_takes_none() {
+    let provider = Provider::start(vec![good(), good()]).await;
+    let ask = |takes_images: bool| {
+        let config = ModelConfig { takes_images: Some(takes_images), ..provider.config(CHAT) };
+        let mut request = request();
+        let image = zero_session::message::Block::Image {
+            mime: "image/png".into(),
+            data: "PICTURE".into(),
+        };
+        request.messages[0].blocks.push(image);
+        model_within(quick(), config)
+            .unwrap()
+            .stream(request, CancellationToken::new())
+            .collect::<Vec<_>>()
+    };
+    assert!(ask(false).await.iter().all(Result::is_ok));
+    assert!(ask(true).await.iter().all(Result::is_ok));
+    let requests = provider.requests();
+    assert!(!requests[0].contains("PICTURE") && requests[0].contains("a picture was left out"));
+    assert!(requests[1].contains("data:image/png;base64,PICTURE"));
+}
+
+#[tokio::test]
+async fn what_it_cost_is_counted_and_what_may_be_written_is_bounded() {
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":1000000,"completion_tokens":1000000}}"#;
+    let answer = stream(&[hi(), stop(), usage.to_owned(), "[DONE]".to_owned()]);
+    let provider = Provider::start(vec![answer]).await;
+    let config = ModelConfig { id: "gpt-4.1".into(), ..provider.config(CHAT) };
+    let model = model_within(quick(), config).unwrap();
+    let request = ModelRequest { output_tokens_max: Some(u64::MAX), ..request() };
+    let last = model.stream(request, CancellationToken::new()).collect::<Vec<_>>().await.pop();
+    let Some(Ok(ModelEvent::Done(reply))) = last else { panic!("{last:?}") };
+    assert_eq!(reply.usage.cost_usd, Some(10.0));
+    assert!(provider.requests()[0].contains(r#""max_tokens":32768"#));
+}

@@ -1,0 +1,129 @@
+//! The Responses API, spoken by a server that cuts its answers in the worst places.
+
+use serde_json::{Value, json};
+use zero_session::model::catalogue::Api;
+
+use crate::model_server::{Provider, Said, stream_by_bytes};
+
+const RESPONSES: Api = Api::OpenAiResponses;
+
+fn text(delta: &str) -> String {
+    json!({"type": "response.output_text.delta", "output_index": 0, "delta": delta}).to_string()
+}
+
+fn call(index: usize, arguments: &str) -> Value {
+    json!({"type": "function_call", "call_id": format!("c{index}"), "name": "Read", "arguments": arguments})
+}
+
+fn added(index: usize, item: Value) -> String {
+    json!({"type": "response.output_item.added", "output_index": index, "item": item}).to_string()
+}
+
+fn arguments(index: usize, delta: &str) -> String {
+    json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": delta})
+        .to_string()
+}
+
+fn completed() -> String {
+    let usage = json!({"input_tokens": 9, "output_tokens": 2});
+    json!({"type": "response.completed", "response": {"usage": usage}}).to_string()
+}
+
+#[track_caller]
+fn check(said: &Said, expected: &str) {
+    assert_eq!(said.short(), expected);
+}
+
+#[tokio::test]
+async fn every_byte_may_come_alone() {
+    let events = [
+        json!({"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "größer?"}).to_string(),
+        json!({"type": "response.output_text.delta", "output_index": 1, "delta": "🦀"}).to_string(),
+        added(2, call(2, "")),
+        arguments(2, "{\"pa"),
+        arguments(2, "th\":\"é\"}"),
+        completed(),
+    ];
+    let provider = Provider::start(vec![stream_by_bytes(&events)]).await;
+    let said = provider.ask(RESPONSES).await;
+    check(
+        &said,
+        "thought größer? | text 🦀 | tool c2 Read | = (größer?) | = 🦀 | = c2 Read{\"path\":\"é\"} | ToolUse",
+    );
+    assert_eq!(said.end.unwrap().usage.input_tokens, 9);
+    let request = &provider.requests()[0];
+    assert!(request.starts_with("POST /v1/responses HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains(r#""store":false"#), "{request}");
+}
+
+#[tokio::test]
+async fn a_hundred_calls_at_once_keep_their_order_and_arguments() {
+    let mut events: Vec<String> = (0..100).map(|index| added(index, call(index, ""))).collect();
+    events.extend((0..100).rev().map(|index| arguments(index, "{\"n\"")));
+    events.extend((0..100).map(|index| arguments(index, &format!(":{index}}}"))));
+    events.push(completed());
+    let provider = Provider::saying(&events).await;
+    let begun = (0..100).map(|index| format!("tool c{index} Read | "));
+    let made = (0..100).map(|index| format!("= c{index} Read{{\"n\":{index}}} | "));
+    let expected: String = begun.chain(made).chain(["ToolUse".to_owned()]).collect();
+    check(&provider.ask(RESPONSES).await, &expected);
+}
+
+#[tokio::test]
+async fn calls_come_through_as_the_model_made_them() {
+    let unknown =
+        json!({"type": "function_call", "call_id": "a", "name": "NoSuchTool", "arguments": ""});
+    let events = [
+        added(0, unknown),
+        arguments(0, "{}"),
+        added(1, call(1, "")),
+        arguments(1, "{oops"),
+        completed(),
+    ];
+    let provider = Provider::saying(&events).await;
+    check(
+        &provider.ask(RESPONSES).await,
+        "tool a NoSuchTool | tool c1 Read | = a NoSuchTool{} | = c1 Read?{oops | ToolUse",
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_end_well_says_how() {
+    async fn ends(events: &[String], expected: &str) {
+        let provider = Provider::saying(events).await;
+        check(&provider.ask(RESPONSES).await, expected);
+        assert_eq!(provider.requests().len(), 1);
+    }
+    ends(
+        &[text("hi")],
+        "text hi | network: the connection broke in mid-answer; send the message again",
+    )
+    .await;
+    let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "oops"}}});
+    ends(
+        &[text("hi"), failed.to_string()],
+        "text hi | server: the provider reported an error: oops",
+    )
+    .await;
+    let error = json!({"type": "error", "code": "context_length_exceeded", "message": "too long"});
+    ends(&[error.to_string()], "context_length: the provider reported an error: too long").await;
+    let filtered = json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "content_filter"}}});
+    ends(
+        &[text("hi"), filtered.to_string()],
+        "text hi | = hi | Refusal(\"the provider's content filter stopped the answer\")",
+    )
+    .await;
+    let cut = json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}});
+    ends(&[text("hi"), cut.to_string()], "text hi | = hi | MaxTokens").await;
+}
+
+#[tokio::test]
+async fn a_failure_before_the_first_word_is_tried_again() {
+    let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "oops"}}});
+    let answers = vec![
+        crate::model_server::stream(&[failed.to_string()]),
+        crate::model_server::stream(&[text("hi"), completed()]),
+    ];
+    let provider = Provider::start(answers).await;
+    check(&provider.ask(RESPONSES).await, "retry server #1 | text hi | = hi | End");
+}

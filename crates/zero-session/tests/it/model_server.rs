@@ -1,0 +1,340 @@
+//! A provider that follows a script: raw bytes on loopback, so that they can be cut anywhere.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use zero_session::message::{Block, Message, ToolInput};
+use zero_session::model::catalogue::{Api, Key, ModelConfig, model_within};
+use zero_session::model::{
+    HttpLimits, Model, ModelError, ModelEvent, ModelRequest, Reply, RetryLimits,
+};
+
+/// The key that is sent to it.
+pub(crate) const KEY: &str = "sk-test-0123456789";
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What it does with one connection, after it has read the request.
+#[derive(Clone)]
+pub(crate) enum Answer {
+    /// Writes these pieces and hangs up. Each piece but the first waits for [`Provider::go_on`] where
+    /// the pace says so.
+    Pieces(Vec<Vec<u8>>, Pace),
+    /// Writes this, and waits until the other side hangs up.
+    Hang(Vec<u8>),
+    /// Hangs up without a word.
+    Drop,
+}
+
+/// When the next piece is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// At once.
+    Free,
+    /// When the test says so: the other side has then read all that came before.
+    Stepped,
+}
+
+/// The provider.
+pub(crate) struct Provider {
+    /// Where it is.
+    pub(crate) origin: String,
+    requests: Arc<Mutex<Vec<String>>>,
+    steps: Arc<Semaphore>,
+    was_asked: CancellationToken,
+    hung_up: CancellationToken,
+    stop: CancellationToken,
+}
+
+impl Provider {
+    /// Answers the first connection with the first answer, and so on; then no more.
+    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let provider = Self {
+            origin: format!("http://{}", listener.local_addr().unwrap()),
+            requests: Arc::default(),
+            steps: Arc::new(Semaphore::new(0)),
+            was_asked: CancellationToken::new(),
+            hung_up: CancellationToken::new(),
+            stop: CancellationToken::new(),
+        };
+        let connections = Connections {
+            requests: provider.requests.clone(),
+            steps: provider.steps.clone(),
+            was_asked: provider.was_asked.clone(),
+            hung_up: provider.hung_up.clone(),
+        };
+        let stop = provider.stop.clone();
+        tokio::spawn(async move {
+            for answer in answers {
+                let accepted = tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    () = stop.cancelled() => return,
+                };
+                let (stream, _) = accepted.unwrap();
+                stream.set_nodelay(true).unwrap();
+                connections.serve(stream, answer).await;
+            }
+        });
+        provider
+    }
+
+    /// One that answers once, with a stream of events.
+    pub(crate) async fn saying(events: &[String]) -> Self {
+        Self::start(vec![stream(events)]).await
+    }
+
+    /// What it was asked: heads and bodies.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// Lets it write the next piece.
+    pub(crate) fn go_on(&self) {
+        self.steps.add_permits(1);
+    }
+
+    /// Waits until it was asked.
+    pub(crate) async fn was_asked(&self) {
+        let waited = tokio::time::timeout(PATIENCE, self.was_asked.cancelled()).await;
+        waited.expect("nobody asked");
+    }
+
+    /// Waits until the other side hung up.
+    pub(crate) async fn hung_up(&self) {
+        let waited = tokio::time::timeout(PATIENCE, self.hung_up.cancelled()).await;
+        waited.expect("the connection is still open");
+    }
+
+    /// How its model is reached.
+    pub(crate) fn config(&self, api: Api) -> ModelConfig {
+        ModelConfig {
+            name: "test/scripted".to_owned(),
+            id: "scripted".to_owned(),
+            api,
+            base_url: format!("{}/v1", self.origin),
+            key: Some(Arc::new(|| Ok(Key::new(KEY)))),
+            headers: vec![("x-title".to_owned(), "zero".to_owned())],
+            context_window: None,
+            output_tokens_max: None,
+            takes_images: None,
+            prices: None,
+        }
+    }
+
+    /// Its model, with short pauses.
+    pub(crate) fn model(&self, api: Api) -> Arc<dyn Model> {
+        model_within(quick(), self.config(api)).unwrap()
+    }
+
+    /// Asks it, and gives all it says.
+    pub(crate) async fn ask(&self, api: Api) -> Said {
+        said(self.model(api)).await
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+struct Connections {
+    requests: Arc<Mutex<Vec<String>>>,
+    steps: Arc<Semaphore>,
+    was_asked: CancellationToken,
+    hung_up: CancellationToken,
+}
+
+impl Connections {
+    async fn serve(&self, mut stream: TcpStream, answer: Answer) {
+        if matches!(answer, Answer::Drop) {
+            return;
+        }
+        let Some(request) = read_request(&mut stream).await else {
+            self.hung_up.cancel();
+            return;
+        };
+        self.requests.lock().unwrap().push(request);
+        self.was_asked.cancel();
+        match answer {
+            Answer::Drop => {}
+            Answer::Pieces(pieces, pace) => {
+                for (place, piece) in pieces.iter().enumerate() {
+                    if pace == Pace::Stepped && place > 0 {
+                        self.steps.acquire().await.unwrap().forget();
+                    }
+                    // The other side may have heard enough.
+                    if stream.write_all(piece).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            Answer::Hang(bytes) => {
+                // The other side may hang up before it has read everything.
+                if stream.write_all(&bytes).await.is_ok() {
+                    while let Ok(1..) = stream.read(&mut [0; 1024]).await {}
+                }
+                self.hung_up.cancel();
+            }
+        }
+    }
+}
+
+/// A request; nothing if the other side hangs up before it is whole.
+async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    loop {
+        let read = stream.read_buf(&mut bytes).await.ok().filter(|read| *read > 0);
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                return Some(text.into_owned());
+            }
+        }
+        read?;
+    }
+}
+
+/// A whole answer by HTTP.
+pub(crate) fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 {status}\r\n{headers}connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// The same, written at once.
+pub(crate) fn at_once(status: &str, headers: &str, body: &str) -> Answer {
+    Answer::Pieces(vec![response(status, headers, body)], Pace::Free)
+}
+
+/// The head of a stream that ends with the connection or a last chunk.
+pub(crate) const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// One chunk of a stream.
+pub(crate) fn chunk(bytes: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
+/// Events as bytes.
+pub(crate) fn sse(events: &[String]) -> String {
+    events.iter().map(|event| format!("data: {event}\n\n")).collect()
+}
+
+/// A whole stream of these events.
+pub(crate) fn stream(events: &[String]) -> Answer {
+    let body = chunk(sse(events).as_bytes());
+    Answer::Pieces(vec![STREAM_HEAD.into(), body, b"0\r\n\r\n".to_vec()], Pace::Free)
+}
+
+/// A whole stream of these events, of which each byte comes alone.
+pub(crate) fn stream_by_bytes(events: &[String]) -> Answer {
+    let mut pieces = vec![STREAM_HEAD.into()];
+    pieces.extend(sse(events).as_bytes().iter().map(|byte| chunk(&[*byte])));
+    pieces.push(b"0\r\n\r\n".to_vec());
+    Answer::Pieces(pieces, Pace::Free)
+}
+
+/// The usual bounds, with pauses that nobody notices.
+pub(crate) fn quick() -> HttpLimits {
+    HttpLimits {
+        retry: RetryLimits { pause_first: Duration::from_millis(1), ..RetryLimits::default() },
+        ..HttpLimits::default()
+    }
+}
+
+/// A request with one word in it.
+pub(crate) fn request() -> ModelRequest {
+    ModelRequest { messages: vec![Message::user("hello")], ..ModelRequest::default() }
+}
+
+/// All that a model said.
+pub(crate) struct Said {
+    pub(crate) events: Vec<ModelEvent>,
+    pub(crate) end: Result<Reply, ModelError>,
+}
+
+/// Asks a model, and gives all it says.
+pub(crate) async fn said(model: Arc<dyn Model>) -> Said {
+    let mut stream = model.stream(request(), CancellationToken::new());
+    let mut events = Vec::new();
+    loop {
+        let next = tokio::time::timeout(PATIENCE, stream.next()).await;
+        match next.expect("the model says nothing").expect("a stream ends with its end") {
+            Ok(ModelEvent::Done(reply)) => {
+                assert!(stream.next().await.is_none());
+                return Said { events, end: Ok(reply) };
+            }
+            Ok(event) => events.push(event),
+            Err(error) => {
+                assert!(stream.next().await.is_none());
+                return Said { events, end: Err(error) };
+            }
+        }
+    }
+}
+
+impl Said {
+    /// The words that were streamed.
+    pub(crate) fn text(&self) -> String {
+        let texts = self.events.iter().filter_map(|event| match event {
+            ModelEvent::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// In short: events, then blocks and why it stopped, or the error.
+    pub(crate) fn short(&self) -> String {
+        let mut lines: Vec<String> = self.events.iter().map(event_line).collect();
+        match &self.end {
+            Ok(reply) => {
+                lines.extend(reply.blocks.iter().map(block_line));
+                lines.push(format!("{:?}", reply.stop));
+            }
+            Err(error) => lines.push(format!("{}: {}", error.kind.word(), error.message)),
+        }
+        lines.join(" | ")
+    }
+
+    /// The error.
+    #[track_caller]
+    pub(crate) fn error(&self) -> &ModelError {
+        self.end.as_ref().unwrap_err()
+    }
+}
+
+fn event_line(event: &ModelEvent) -> String {
+    match event {
+        ModelEvent::Text(text) => format!("text {text}"),
+        ModelEvent::Thought(text) => format!("thought {text}"),
+        ModelEvent::ToolUse { id, name } => format!("tool {id} {name}"),
+        ModelEvent::Retrying { error, attempts, .. } => {
+            format!("retry {} #{attempts}", error.kind.word())
+        }
+        ModelEvent::Done(_) => "done".to_owned(),
+    }
+}
+
+fn block_line(block: &Block) -> String {
+    match block {
+        Block::Text { text } => format!("= {text}"),
+        Block::Thinking { text, .. } => format!("= ({text})"),
+        Block::ToolUse { id, name, input: ToolInput::Json(input), .. } => {
+            format!("= {id} {name}{input}")
+        }
+        Block::ToolUse { id, name, input: ToolInput::Unreadable { unreadable, .. }, .. } => {
+            format!("= {id} {name}?{unreadable}")
+        }
+        Block::Image { .. } | Block::ToolResult { .. } => format!("{block:?}"),
+    }
+}

@@ -1,0 +1,263 @@
+//! The store in a file: what every store promises, and what a file makes possible.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use zero_core::RunId;
+use zero_session::event::{RunEnd, Usage, What};
+use zero_session::key::SessionKey;
+use zero_session::sqlite_store::SqliteStore;
+use zero_session::store::{
+    Begun, NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostPlace,
+    conformance,
+};
+
+/// The one session of a test.
+pub(crate) async fn session(store: &dyn Store) -> SessionRecord {
+    let session = NewSession {
+        key: SessionKey::resolve("main", "main").unwrap(),
+        label: None,
+        cwd: None,
+        model: None,
+        mode: None,
+        owner: "local".to_owned(),
+        tool_host: ToolHostPlace::Gateway,
+    };
+    store.create(session).await.unwrap()
+}
+
+pub(crate) fn says(text: impl Into<String>) -> NewEvent {
+    NewEvent { run: None, time_ms: 1, what: What::Text { text: text.into() } }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn it_keeps_every_promise_of_a_store() {
+    let folders: Mutex<Vec<TempDir>> = Mutex::default();
+    conformance::check(|| async {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&folder.path().join("sessions.db")).unwrap();
+        folders.lock().unwrap().push(folder);
+        Arc::new(store) as Arc<dyn Store>
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_kept_is_there_when_it_is_opened_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let made = session(&store).await;
+    let events = store.append(&made.id, vec![says("a"), says("b")]).await.unwrap();
+    drop(store);
+    assert_eq!(names(temp.path()), ["sessions.db"], "closed, with nothing beside it");
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(session(&store).await, made);
+    assert_eq!(store.events(&made.id, 0, 9).await.unwrap(), events);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn several_may_have_it_open() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    // All of them find no file and make it.
+    let opening: Vec<_> = (0..4)
+        .map(|_| {
+            let path = path.clone();
+            std::thread::spawn(move || SqliteStore::open(&path).unwrap())
+        })
+        .collect();
+    let stores: Vec<Arc<SqliteStore>> =
+        opening.into_iter().map(|thread| Arc::new(thread.join().unwrap())).collect();
+    let mut tasks = JoinSet::new();
+    for store in &stores {
+        let store = Arc::clone(store);
+        tasks.spawn(async move {
+            let id = session(&*store).await.id;
+            let run = NewRun {
+                id: RunId::new("r1").unwrap(),
+                session: id.clone(),
+                node: "n".to_owned(),
+                started_ms: 1,
+                first: vec![],
+            };
+            let begun = store.begin_run(run).await.unwrap();
+            let mut seqs = Vec::new();
+            for n in 0..50 {
+                let events = store.append(&id, vec![says(n.to_string())]).await.unwrap();
+                seqs.extend(events.iter().map(|event| event.seq));
+            }
+            (matches!(begun, Begun::Now(_)), seqs)
+        });
+    }
+    let done = tasks.join_all().await;
+    assert_eq!(done.iter().filter(|(begun, _)| *begun).count(), 1);
+    let mut seqs: Vec<u64> = done.into_iter().flat_map(|(_, seqs)| seqs).collect();
+    seqs.sort_unstable();
+    assert_eq!(seqs, (1..=200).collect::<Vec<_>>());
+    assert_eq!(stores[0].count().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn while_another_process_writes_reading_goes_on_and_writing_waits() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let store = Arc::new(SqliteStore::open(&path).unwrap());
+    let id = session(&*store).await.id;
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut writing = tokio::spawn({
+        let (store, id) = (Arc::clone(&store), id.clone());
+        async move { store.append(&id, vec![says("x")]).await }
+    });
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut writing).await;
+    assert!(early.is_err(), "the other one has the lock");
+    assert_eq!(store.last_seq(&id).await.unwrap(), 0);
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(writing.await.unwrap().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_its_owner_may_read_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("state/deep");
+    let path = folder.join("sessions.db");
+    let store = SqliteStore::open(&path).unwrap();
+    session(&store).await;
+    assert_eq!(names(&folder), ["sessions.db", "sessions.db-shm", "sessions.db-wal"]);
+    let check = || {
+        assert_eq!(mode(&folder), 0o700);
+        for name in names(&folder) {
+            assert_eq!(mode(&folder.join(&name)), 0o600, "{name}");
+        }
+    };
+    check();
+    for name in names(&folder) {
+        let wide = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(folder.join(name), wide).unwrap();
+    }
+    let _second = SqliteStore::open(&path).unwrap();
+    check();
+}
+
+#[tokio::test]
+async fn what_was_removed_cannot_be_found_in_the_file() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let made = session(&store).await;
+    let secret = || "a-secret-of-somebody ".repeat(1000);
+    for _ in 0..10 {
+        store.append(&made.id, vec![says("a-secret-of-somebody"), says(secret())]).await.unwrap();
+    }
+    store.delete(&made.key).await.unwrap();
+    drop(store);
+    assert_eq!(names(temp.path()), ["sessions.db"]);
+    let bytes = std::fs::read(&path).unwrap();
+    let needle = b"a-secret-of-somebody";
+    assert!(!bytes.windows(needle.len()).any(|window| window == needle));
+}
+
+#[test]
+fn a_file_that_is_not_ours_to_write_is_left_alone() {
+    let sqlite = |sql: &'static str| {
+        move |path: &Path| {
+            Connection::open(path).unwrap().execute_batch(sql).unwrap();
+        }
+    };
+    check("`{path}` is a database, but not one of zero's", sqlite("CREATE TABLE theirs (x)"));
+    check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
+    check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
+    check(
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 1); update zero",
+        |path| {
+            drop(SqliteStore::open(path).unwrap());
+            sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);
+        },
+    );
+    check("`{path}` is damaged (file is not a database); nothing was removed", |path| {
+        std::fs::write(path, "something else entirely ".repeat(1000)).unwrap();
+    });
+    check("`{path}` is damaged", |path| {
+        drop(SqliteStore::open(path).unwrap());
+        let mut bytes = std::fs::read(path).unwrap();
+        bytes[100..4096].fill(0xff);
+        std::fs::write(path, bytes).unwrap();
+    });
+    check("`{path}` is a link or a folder where a file should be", |path| {
+        std::os::unix::fs::symlink("/dev/null", path).unwrap();
+    });
+    check("`{path}` is a link or a folder where a file should be", |path| {
+        std::fs::create_dir(path).unwrap();
+    });
+    check("`{path}-wal` is a link or a folder where a file should be", |path| {
+        std::os::unix::fs::symlink("/dev/null", with(path, "-wal")).unwrap();
+    });
+    let error = SqliteStore::open(Path::new("/")).map(drop).unwrap_err();
+    assert_eq!(error.to_string(), "the session store cannot open: `/` names no file");
+    let error = SqliteStore::open(Path::new("/dev/null/x.db")).map(drop).unwrap_err();
+    assert!(error.to_string().starts_with("the session store cannot open: `/dev/null`"), "{error}");
+}
+
+/// Opens what `prepare` made, which must fail and change nothing.
+#[track_caller]
+fn check(expected: &str, prepare: impl FnOnce(&Path)) {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().canonicalize().unwrap().join("sessions.db");
+    prepare(&path);
+    if path.is_file() && !path.is_symlink() {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    }
+    let state = || (std::fs::read(&path).ok(), path.is_file().then(|| mode(&path)));
+    let before = state();
+    let error = SqliteStore::open(&path).map(drop).unwrap_err();
+    assert!(matches!(error, StoreError::Broken { verb: "open", .. }), "{error}");
+    let expected = expected.replace("{path}", &path.display().to_string());
+    assert!(error.to_string().contains(&expected), "{error}\nis not\n{expected}");
+    assert_eq!(state(), before);
+}
+
+#[tokio::test]
+async fn damage_that_shows_later_is_told_and_nothing_is_removed() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let made = session(&store).await;
+    store.append(&made.id, vec![says("x".repeat(100_000))]).await.unwrap();
+    drop(store);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4096..].fill(0xff);
+    std::fs::write(&path, &bytes).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    let error = store.session(&made.key).await.unwrap_err().to_string();
+    assert!(
+        error.contains("cannot look up a session: `") && error.contains("is damaged"),
+        "{error}"
+    );
+    let run = RunId::new("r").unwrap();
+    let error = store.end_run(&run, RunEnd::Completed, Usage::default(), vec![]).await.unwrap_err();
+    assert!(error.to_string().contains("move it away together with"), "{error}");
+    drop(store);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+}
+
+fn with(path: &Path, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("{}{suffix}", path.display()))
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,204 @@
+//! Processes killed while they write into the store.
+#![expect(clippy::print_stdout, reason = "the one that is killed tells what it was told")]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::task::JoinSet;
+use zero_core::{RunId, SessionId};
+use zero_session::event::{RunEnd, Usage, What};
+use zero_session::sqlite_store::SqliteStore;
+use zero_session::store::{Begun, NewRun, Store};
+
+use crate::store::{says, session};
+
+const KILLS: u32 = 100;
+const TASKS: u32 = 4;
+/// Set in the process that writes until it is killed: the file to write to.
+const WRITE_TO: &str = "ZERO_TEST_STORE";
+
+/// The test is run a second time as the process that is killed: see [`WRITE_TO`].
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_dash_nine_loses_nothing_that_was_acknowledged() {
+    if let Some(path) = std::env::var_os(WRITE_TO) {
+        return write_until_killed(Path::new(&path)).await;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut sum = Sum::default();
+    let mut seen = 0;
+    for kill in 0..KILLS {
+        // Every second one dies while somebody else has the file open.
+        let beside = (kill % 2 == 0).then(|| SqliteStore::open(&path).unwrap());
+        let mut writer = Writer::start(&path);
+        std::thread::sleep(Duration::from_micros(random.u64(..30_000)));
+        if let Some(beside) = &beside {
+            beside.ready().await.unwrap();
+        }
+        let said = writer.kill();
+        let store = match beside {
+            Some(beside) => beside,
+            None => SqliteStore::open(&path).unwrap(),
+        };
+        seen = check(&store, &said, seen, &mut sum).await;
+        check_file(&path);
+    }
+    assert!(sum.acknowledged > 1000, "the writers got to write: {sum:?}");
+    assert!(sum.unsettled > 50, "kills hit runs under way: {sum:?}");
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    acknowledged: usize,
+    unsettled: usize,
+}
+
+/// Checks what is there after a number against what the writer was told; gives the last number.
+async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Sum) -> u64 {
+    let id = session(store).await.id;
+    let events = store.events(&id, after, usize::MAX).await.unwrap();
+    let last = store.last_seq(&id).await.unwrap();
+    let seqs: Vec<u64> = events.iter().map(|event| event.seq).collect();
+    assert_eq!(seqs, (after + 1..=last).collect::<Vec<_>>(), "no gap");
+    let texts: HashMap<u64, &str> = events
+        .iter()
+        .map(|event| match &event.what {
+            What::Text { text } => (event.seq, text.as_str()),
+            other => panic!("nobody wrote {other:?}"),
+        })
+        .collect();
+    for said in said {
+        let (seq, text) = said.split_once(' ').unwrap();
+        assert_eq!(texts.get(&seq.parse().unwrap()), Some(&text), "it was acknowledged");
+    }
+    sum.acknowledged += said.len();
+    // A run and its first entry, its end and its last entry: both or none.
+    let mut open: Vec<&str> = Vec::new();
+    for event in &events {
+        let Some((run, what)) = texts[&event.seq].split_once(' ') else { unreachable!() };
+        match what {
+            "begins" => open.push(run),
+            "ends" => open.retain(|open| *open != run),
+            _ => {}
+        }
+    }
+    let unsettled = store.unsettled_runs(None).await.unwrap();
+    let mut names: Vec<&str> = unsettled.iter().map(|run| run.id.as_str()).collect();
+    names.sort_unstable();
+    open.sort_unstable();
+    assert_eq!(names, open);
+    sum.unsettled += open.len();
+    // What a start does.
+    for run in &unsettled {
+        let text = format!("{} ends", run.id);
+        let end = store.end_run(&run.id, RunEnd::Interrupted, Usage::default(), vec![says(text)]);
+        assert!(end.await.unwrap().is_some());
+    }
+    assert_eq!(store.unsettled_runs(None).await.unwrap(), []);
+    store.last_seq(&id).await.unwrap()
+}
+
+#[track_caller]
+fn check_file(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    let said: String =
+        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(said, "ok");
+    let mut keys = connection.prepare("PRAGMA foreign_key_check").unwrap();
+    assert!(!keys.exists([]).unwrap());
+}
+
+/// The process that writes, and what it says.
+struct Writer {
+    child: Child,
+    said: Option<std::thread::JoinHandle<Vec<String>>>,
+}
+
+impl Writer {
+    /// Starts it and waits until it writes.
+    fn start(path: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "store_crash::kill_dash_nine_loses_nothing_that_was_acknowledged",
+                "--nocapture",
+            ])
+            .env(WRITE_TO, path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while line != "writing\n" {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "the writer did not start");
+        }
+        let said = std::thread::spawn(move || {
+            let mut text = String::new();
+            said.read_to_string(&mut text).unwrap();
+            // The last line may be torn.
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            whole.lines().map(str::to_owned).collect()
+        });
+        Self { child, said: Some(said) }
+    }
+
+    /// Kills it and gives what was acknowledged to it: numbers and texts.
+    fn kill(&mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), None, "it was killed while it wrote");
+        self.said.take().unwrap().join().unwrap()
+    }
+}
+
+async fn write_until_killed(path: &Path) {
+    let store = Arc::new(SqliteStore::open(path).unwrap());
+    let id = session(&*store).await.id;
+    println!("\nwriting");
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let (store, id) = (Arc::clone(&store), id.clone());
+        tasks.spawn(async move {
+            // Bounded, should nobody come to kill it.
+            for n in 0..100_000 {
+                let run = format!("r{}-{task}-{n}", std::process::id());
+                write_run(&*store, &id, &run).await;
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+async fn write_run(store: &dyn Store, session: &SessionId, name: &str) {
+    let tell = |events: Vec<zero_session::event::Event>| {
+        for event in events {
+            let What::Text { text } = event.what else { unreachable!() };
+            println!("{} {text}", event.seq);
+        }
+    };
+    let run = NewRun {
+        id: RunId::new(name).unwrap(),
+        session: session.clone(),
+        node: "here".to_owned(),
+        started_ms: 1,
+        first: vec![says(format!("{name} begins"))],
+    };
+    let id = run.id.clone();
+    let Begun::Now(first) = store.begin_run(run).await.unwrap() else { unreachable!() };
+    tell(first);
+    for n in 0..5 {
+        let entries = (0..n).map(|m| says(format!("{name} {n}.{m}"))).collect();
+        tell(store.append(session, entries).await.unwrap());
+    }
+    let last = vec![says(format!("{name} ends"))];
+    let ended = store.end_run(&id, RunEnd::Completed, Usage::default(), last).await.unwrap();
+    tell(ended.unwrap());
+}

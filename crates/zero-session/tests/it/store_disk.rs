@@ -1,0 +1,111 @@
+//! Disks that are full, read-only or somebody else's: a clear error, nothing lost, and it goes on
+//! when the disk does.
+//!
+//! Each case runs in a mount namespace of its own, where a tiny file system lies over `disk`. The
+//! test binary is run again in there, once for each step.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use zero_session::sqlite_store::SqliteStore;
+use zero_session::store::{Store, StoreError};
+
+use crate::store::{says, session};
+
+/// Set within the namespace: what to do there.
+const STEP: &str = "ZERO_TEST_STEP";
+
+/// Runs a script in which `step NAME` takes a step of the test of that name.
+#[track_caller]
+fn run(test: &str, script: &str) {
+    let temp = tempfile::tempdir().unwrap();
+    let script = format!(
+        "step() {{ {STEP}=$1 \"$TEST\" --exact store_disk::{test} --nocapture; }}
+        mkdir disk; mount -t tmpfs -o size=8m,mode=700 none disk; {script}"
+    );
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let own_mounts: &[&str] =
+        if is_root { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
+    let output = Command::new("unshare")
+        .args(own_mounts)
+        .args(["sh", "-euc", &script])
+        .current_dir(temp.path())
+        .env("TEST", std::env::current_exe().unwrap())
+        .output()
+        .expect("`unshare` is needed to test hostile disks; install the package util-linux");
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn step() -> Option<String> {
+    std::env::var(STEP).ok()
+}
+
+fn file() -> PathBuf {
+    Path::new("disk").canonicalize().unwrap().join("sessions.db")
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_and_forgotten_when_there_is_room() {
+    if step().is_none() {
+        let test = "a_full_disk_is_said_and_forgotten_when_there_is_room";
+        return run(test, "step fill");
+    }
+    let store = SqliteStore::open(&file()).unwrap();
+    let id = session(&store).await.id;
+    store.append(&id, vec![says("before")]).await.unwrap();
+    for round in 1..=3_u64 {
+        let filler = Path::new("disk/filler");
+        std::fs::write(filler, vec![1; 16 * 1024 * 1024]).expect_err("it does not fit");
+        let large = || vec![says("small"), says("x".repeat(300_000))];
+        let error = store.append(&id, large()).await.unwrap_err();
+        let StoreError::Broken { verb: "write down what happened", why } = error else {
+            panic!("{error}")
+        };
+        assert!(why.contains("there is no room for `"), "{why}");
+        assert_eq!(store.events(&id, 0, 99).await.unwrap().len() as u64, round, "all or none");
+        std::fs::remove_file(filler).unwrap();
+        let events = store.append(&id, vec![says("after")]).await.unwrap();
+        assert_eq!(events[0].seq, round + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_disk_or_file_that_cannot_be_used_is_named() {
+    let script = "
+        step make
+        mount -o remount,ro disk; step refused; mount -o remount,rw disk; step works
+        chmod 000 disk/sessions.db; unshare --user sh -euc \"$STEP_ALONE\"
+        chmod 600 disk/sessions.db; step works";
+    let test = "a_disk_or_file_that_cannot_be_used_is_named";
+    match step().as_deref() {
+        None => {
+            // Without any right over files of others, or files without rights.
+            let alone =
+                format!("{STEP}=refused exec \"$TEST\" --exact store_disk::{test} --nocapture");
+            run(test, &format!("STEP_ALONE='{alone}'; {script}"));
+        }
+        Some("make") => {
+            let store = SqliteStore::open(&file()).unwrap();
+            let id = session(&store).await.id;
+            store.append(&id, vec![says("before")]).await.unwrap();
+        }
+        Some("refused") => {
+            let error = SqliteStore::open(&file()).map(drop).unwrap_err();
+            assert!(matches!(error, StoreError::Broken { verb: "open", .. }), "{error}");
+            assert!(error.to_string().contains(&file().display().to_string()), "{error}");
+            println!("{error}");
+        }
+        Some("works") => {
+            let store = SqliteStore::open(&file()).unwrap();
+            let id = session(&store).await.id;
+            assert!(!store.append(&id, vec![says("after")]).await.unwrap().is_empty());
+        }
+        Some(other) => panic!("no step: {other}"),
+    }
+}
