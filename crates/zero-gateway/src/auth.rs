@@ -1,0 +1,319 @@
+//! Who may use the gateway, and what for.
+//!
+//! A token or password is kept as its SHA-256 and compared as such, all of them each time, so that
+//! neither memory nor time tells how much of a guess was right. What its holder may do is written
+//! beside it here; what a client asks for can only make that less.
+
+use sha2::{Digest, Sha256};
+use subtle::{ConditionallySelectable, ConstantTimeEq};
+use zero_wire::handshake::ConnectAuth;
+use zero_wire::method::Scope;
+
+/// Somebody who was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// The name of their token. The sessions they open are theirs by it.
+    pub name: String,
+    /// What they may do.
+    pub scopes: Vec<Scope>,
+}
+
+/// Who may use a gateway.
+#[derive(Clone, Default)]
+pub struct AuthConfig {
+    tokens: Vec<Key>,
+    passwords: Vec<Key>,
+    anybody: Option<Principal>,
+}
+
+/// What somebody knows, and who they are by that. No `Debug`: even a hash helps who guesses.
+#[derive(Clone)]
+struct Key {
+    digest: [u8; 32],
+    principal: Principal,
+}
+
+/// A token or password that cannot be used as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it has {length} characters and needs at least {min}; `openssl rand -hex 32` makes a good one"
+)]
+pub struct InvalidSecret {
+    length: usize,
+    min: usize,
+}
+
+impl AuthConfig {
+    /// Shortest token, in characters.
+    pub const TOKEN_LEN_MIN: usize = 16;
+    /// Shortest password, in characters. Failed tries are limited.
+    pub const PASSWORD_LEN_MIN: usize = 8;
+
+    /// Nobody gets in, until a token or password is added.
+    pub fn nobody() -> Self {
+        Self::default()
+    }
+
+    /// Everybody gets in who can reach the gateway: every program of this machine. Such a gateway
+    /// is refused any address but loopback.
+    pub fn anybody(as_whom: Principal) -> Self {
+        Self { anybody: Some(as_whom), ..Self::default() }
+    }
+
+    /// Lets in whoever has this token.
+    pub fn with_token(mut self, token: &str, holder: Principal) -> Result<Self, InvalidSecret> {
+        self.tokens.push(Key::new(token, Self::TOKEN_LEN_MIN, holder)?);
+        Ok(self)
+    }
+
+    /// Lets in whoever knows this password.
+    pub fn with_password(
+        mut self,
+        password: &str,
+        holder: Principal,
+    ) -> Result<Self, InvalidSecret> {
+        self.passwords.push(Key::new(password, Self::PASSWORD_LEN_MIN, holder)?);
+        Ok(self)
+    }
+
+    /// Whether something has to be shown to get in.
+    pub fn asks(&self) -> bool {
+        self.anybody.is_none()
+    }
+
+    /// Who shows this. A device's token or one for pairing opens nothing here: none are given out.
+    pub(crate) fn check(&self, shown: Option<&ConnectAuth>) -> Result<Principal, AuthProblem> {
+        if let Some(principal) = &self.anybody {
+            return Ok(principal.clone());
+        }
+        let said = |field: fn(&ConnectAuth) -> &Option<String>| {
+            shown.and_then(|auth| field(auth).as_deref()).filter(|text| !text.is_empty())
+        };
+        let (token, password) = (said(|auth| &auth.token), said(|auth| &auth.password));
+        let by_token = token.and_then(|token| find(&self.tokens, token));
+        let by_password = password.and_then(|password| find(&self.passwords, password));
+        if let Some(principal) = by_token.or(by_password) {
+            return Ok(principal.clone());
+        }
+        Err(if token.is_some() {
+            AuthProblem::TokenMismatch
+        } else if password.is_some() {
+            AuthProblem::PasswordMismatch
+        } else if said(|auth| &auth.device_token).is_some() {
+            AuthProblem::DeviceTokenMismatch
+        } else if said(|auth| &auth.bootstrap_token).is_some() {
+            AuthProblem::BootstrapTokenInvalid
+        } else if self.tokens.is_empty() && !self.passwords.is_empty() {
+            AuthProblem::PasswordMissing
+        } else {
+            AuthProblem::TokenMissing
+        })
+    }
+
+    /// Who shows this as a bearer.
+    pub(crate) fn check_bearer(&self, token: Option<&str>) -> Result<Principal, AuthProblem> {
+        let auth =
+            token.map(|token| ConnectAuth { token: Some(token.to_owned()), ..Default::default() });
+        self.check(auth.as_ref())
+    }
+}
+
+impl Key {
+    fn new(secret: &str, min: usize, principal: Principal) -> Result<Self, InvalidSecret> {
+        let length = secret.chars().count();
+        if length < min {
+            return Err(InvalidSecret { length, min });
+        }
+        Ok(Self { digest: digest(secret), principal })
+    }
+}
+
+fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// Whose it is. Looks at every key, whichever fits.
+fn find<'a>(keys: &'a [Key], shown: &str) -> Option<&'a Principal> {
+    let shown = digest(shown);
+    // Counted from 1: 0 is nobody.
+    let found = keys.iter().zip(1_u64..).fold(0, |found, (key, number)| {
+        u64::conditional_select(&found, &number, key.digest.ct_eq(&shown))
+    });
+    let at = usize::try_from(found).ok()?.checked_sub(1)?;
+    keys.get(at).map(|key| &key.principal)
+}
+
+/// What of the scopes that somebody has is granted when these are asked for: all when nothing is.
+/// Asking never adds any. What another granted scope covers is not named again.
+pub(crate) fn grant(has: &[Scope], asked: Option<&[String]>) -> Vec<Scope> {
+    let asked = asked.unwrap_or_default();
+    let known: Vec<Scope> = asked.iter().filter_map(|word| Scope::from_word(word)).collect();
+    let wanted = if asked.is_empty() { has } else { known.as_slice() };
+    let covered = |scopes: &[Scope], scope: Scope| scopes.iter().any(|one| one.covers(scope));
+    let granted =
+        || Scope::ALL.into_iter().filter(|scope| covered(has, *scope) && covered(wanted, *scope));
+    granted().filter(|scope| !granted().any(|one| one != *scope && one.covers(*scope))).collect()
+}
+
+/// Why somebody is not let in. Never says what was shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuthProblem {
+    TokenMissing,
+    TokenMismatch,
+    PasswordMissing,
+    PasswordMismatch,
+    DeviceTokenMismatch,
+    BootstrapTokenInvalid,
+}
+
+impl AuthProblem {
+    /// Whether it was a guess; those are counted.
+    pub(crate) fn is_guess(self) -> bool {
+        !matches!(self, Self::TokenMissing | Self::PasswordMissing)
+    }
+
+    /// `details.code`.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::TokenMissing => "AUTH_TOKEN_MISSING",
+            Self::TokenMismatch => "AUTH_TOKEN_MISMATCH",
+            Self::PasswordMissing => "AUTH_PASSWORD_MISSING",
+            Self::PasswordMismatch => "AUTH_PASSWORD_MISMATCH",
+            Self::DeviceTokenMismatch => "AUTH_DEVICE_TOKEN_MISMATCH",
+            Self::BootstrapTokenInvalid => "AUTH_BOOTSTRAP_TOKEN_INVALID",
+        }
+    }
+
+    /// `details.authReason`.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::TokenMissing => "token_missing",
+            Self::TokenMismatch => "token_mismatch",
+            Self::PasswordMissing => "password_missing",
+            Self::PasswordMismatch => "password_mismatch",
+            Self::DeviceTokenMismatch => "device_token_mismatch",
+            Self::BootstrapTokenInvalid => "bootstrap_token_invalid",
+        }
+    }
+
+    /// `details.recommendedNextStep`.
+    pub(crate) fn next_step(self) -> &'static str {
+        match self {
+            Self::TokenMissing | Self::PasswordMissing => "update_auth_configuration",
+            _ => "update_auth_credentials",
+        }
+    }
+
+    /// What was wrong and what to do, for people.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::TokenMissing => {
+                "unauthorized: this gateway wants a token; send it as `auth.token`"
+            }
+            Self::TokenMismatch => {
+                "unauthorized: this is not a token of this gateway; look up the one it was started with"
+            }
+            Self::PasswordMissing => {
+                "unauthorized: this gateway wants a password; send it as `auth.password`"
+            }
+            Self::PasswordMismatch => "unauthorized: this is not the password of this gateway",
+            Self::DeviceTokenMismatch => {
+                "unauthorized: this gateway gives out no tokens for devices; send `auth.token`"
+            }
+            Self::BootstrapTokenInvalid => {
+                "unauthorized: this gateway does not pair devices; send `auth.token`"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READER: &str = "reader-token-0123456789";
+    const ADMIN: &str = "admin-token-0123456789";
+    const PASSWORD: &str = "correct horse";
+
+    fn someone(name: &str, scopes: &[Scope]) -> Principal {
+        Principal { name: name.to_owned(), scopes: scopes.to_vec() }
+    }
+
+    fn auth() -> AuthConfig {
+        AuthConfig::nobody()
+            .with_token(READER, someone("reader", &[Scope::Read]))
+            .and_then(|auth| auth.with_token(ADMIN, someone("admin", &[Scope::Admin])))
+            .and_then(|auth| auth.with_password(PASSWORD, someone("person", &[Scope::Write])))
+            .unwrap()
+    }
+
+    #[track_caller]
+    fn check(shown: &str, expected: Result<&str, AuthProblem>) {
+        let shown: Option<ConnectAuth> = serde_json::from_str(shown).unwrap();
+        let found = auth().check(shown.as_ref()).map(|principal| principal.name);
+        assert_eq!(found, expected.map(str::to_owned));
+    }
+
+    #[test]
+    fn a_token_or_password_says_who_somebody_is() {
+        check(&format!(r#"{{"token":"{READER}"}}"#), Ok("reader"));
+        check(&format!(r#"{{"token":"{ADMIN}"}}"#), Ok("admin"));
+        check(&format!(r#"{{"password":"{PASSWORD}"}}"#), Ok("person"));
+        check(&format!(r#"{{"token":"old","password":"{PASSWORD}"}}"#), Ok("person"));
+        check(&format!(r#"{{"token":"{ADMIN}","deviceToken":"x"}}"#), Ok("admin"));
+    }
+
+    #[test]
+    fn nothing_else_does() {
+        check("null", Err(AuthProblem::TokenMissing));
+        check("{}", Err(AuthProblem::TokenMissing));
+        check(r#"{"token":""}"#, Err(AuthProblem::TokenMissing));
+        check(r#"{"token":"reader-token-012345678"}"#, Err(AuthProblem::TokenMismatch));
+        check(r#"{"token":"reader-token-01234567899"}"#, Err(AuthProblem::TokenMismatch));
+        check(&format!(r#"{{"token":"{PASSWORD}"}}"#), Err(AuthProblem::TokenMismatch));
+        check(&format!(r#"{{"password":"{ADMIN}"}}"#), Err(AuthProblem::PasswordMismatch));
+        check(&format!(r#"{{"deviceToken":"{ADMIN}"}}"#), Err(AuthProblem::DeviceTokenMismatch));
+        check(
+            &format!(r#"{{"bootstrapToken":"{ADMIN}"}}"#),
+            Err(AuthProblem::BootstrapTokenInvalid),
+        );
+    }
+
+    #[test]
+    fn nobody_is_nobody() {
+        let shown = ConnectAuth { token: Some(String::new()), ..Default::default() };
+        assert_eq!(AuthConfig::nobody().check(Some(&shown)), Err(AuthProblem::TokenMissing));
+        assert!(AuthConfig::nobody().asks());
+        assert!(!AuthConfig::anybody(someone("local", &[Scope::Admin])).asks());
+    }
+
+    #[test]
+    fn a_short_secret_is_refused_and_not_shown() {
+        let refused = AuthConfig::nobody().with_token("hunter2", someone("x", &[]));
+        let why = refused.err().unwrap().to_string();
+        assert!(why.contains("7 characters") && !why.contains("hunter2"), "{why}");
+        assert!(AuthConfig::nobody().with_password("hunter2", someone("x", &[])).is_err());
+    }
+
+    #[test]
+    fn asking_never_adds_a_scope() {
+        #[track_caller]
+        fn check(has: &[Scope], asked: &[&str], expected: &[Scope]) {
+            let asked: Vec<String> = asked.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(grant(has, Some(&asked)), expected, "{has:?} asking {asked:?}");
+        }
+        use Scope::{Admin, Approvals, Questions, Read, Write};
+        check(&[Read], &["operator.admin"], &[Read]);
+        check(&[Read], &["operator.write"], &[Read]);
+        check(&[Write, Approvals], &["operator.admin"], &[Write, Approvals]);
+        check(&[Write], &["operator.read"], &[Read]);
+        check(&[Write], &["operator.approvals"], &[]);
+        check(&[Admin], &["operator.admin"], &[Admin]);
+        check(&[Admin], &["operator.read", "operator.questions"], &[Read, Questions]);
+        check(&[Admin], &["operator.everything"], &[]);
+        check(&[], &["operator.admin"], &[]);
+        check(&[Read, Write], &[], &[Write]);
+        check(&[Admin, Read], &[], &[Admin]);
+        assert_eq!(grant(&[Approvals], None), [Approvals]);
+    }
+}

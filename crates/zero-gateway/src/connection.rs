@@ -1,0 +1,211 @@
+//! The life of one connection: shake hands, then hear and answer until one of both leaves.
+//!
+//! Requests begin in the order they came and end in whichever; one that waits for long holds up no
+//! other. A request that began is done to its end even when its client is gone: a prompt is sent
+//! or not, never half.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use zero_wire::frame::{self, BadFrame};
+use zero_wire::{CloseReason, ErrorCode, ErrorShape, Frame, RequestFrame, ResponseFrame};
+
+use crate::auth::Principal;
+use crate::gateway::GatewayInner;
+use crate::handshake;
+use crate::outbox::{Outbox, refusal};
+use crate::peer::Peer;
+use crate::slots::Place;
+
+/// Bytes of a message that is read at once; to read a longer one takes milliseconds.
+const READ_HERE_BYTES_MAX: usize = 256 * 1024;
+
+/// One end of a connection, whatever carries it.
+pub(crate) trait Link: Send {
+    /// Sends what waits until something arrives. May be dropped and called again.
+    fn exchange(&mut self, outbox: &Outbox) -> impl Future<Output = Arrived> + Send;
+
+    /// The sender is known: from now on messages may be long.
+    fn trust(&mut self);
+
+    /// Says why it ends, if that is ours to say, and gives the client so long to take it.
+    fn finish(
+        self,
+        reason: Option<CloseReason>,
+        grace: Duration,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// What arrived on a connection.
+pub(crate) enum Arrived {
+    Text(Utf8Bytes),
+    NotText,
+    SignOfLife,
+    /// It ends: for a reason to be told, or because the client left.
+    Over(Option<CloseReason>),
+}
+
+/// Who is at the other end.
+pub(crate) enum From {
+    /// Somebody at this address, who has to show who they are.
+    Network {
+        /// The address.
+        address: IpAddr,
+        /// One of the places for strangers; held until they have shown it.
+        _place: Place,
+    },
+    /// Somebody in this process.
+    Process(Principal),
+}
+
+/// Runs a connection to its end.
+pub(crate) async fn run(gateway: Arc<GatewayInner>, mut link: impl Link, from: From) {
+    let outbox = Outbox::new(gateway.limits.outbox());
+    let reason = converse(&gateway, &mut link, &outbox, from).await;
+    outbox.gone();
+    link.finish(reason, gateway.limits.close_grace).await;
+}
+
+async fn converse(
+    gateway: &Arc<GatewayInner>,
+    link: &mut impl Link,
+    outbox: &Outbox,
+    from: From,
+) -> Option<CloseReason> {
+    let greeted = tokio::select! {
+        greeted = handshake::greet(gateway, link, outbox, &from) => greeted,
+        () = gateway.stopped.cancelled() => Err(Some(gateway.farewell())),
+    };
+    let (greeting, hello) = match greeted {
+        Ok(greeted) => greeted,
+        Err(reason) => return reason,
+    };
+    drop(from);
+    link.trust();
+    let conn_id = greeting.conn_id.clone();
+    tracing::debug!(conn = %conn_id, who = %greeting.principal.name, "a client connected");
+    outbox.response(hello);
+    let Some(_registered) = gateway.register(outbox) else {
+        return Some(gateway.farewell());
+    };
+    let peer = Peer::new(Arc::clone(gateway), greeting, outbox.clone());
+    let requests = Arc::new(Semaphore::new(gateway.limits.requests_max));
+    let reason = loop {
+        match link.exchange(outbox).await {
+            Arrived::Text(text) => {
+                outbox.heard();
+                match parse(text).await {
+                    Ok(frame) => receive(gateway, &peer, outbox, &requests, frame),
+                    // Nobody could make anything of an answer.
+                    Err(BadFrame::NotJson) => {}
+                    Err(bad) => outbox.response(unreadable(bad)),
+                }
+            }
+            Arrived::NotText | Arrived::SignOfLife => outbox.heard(),
+            Arrived::Over(reason) => break reason,
+        }
+    };
+    peer.gone().await;
+    tracing::debug!(conn = %conn_id, reason = ?reason, "a connection ended");
+    reason
+}
+
+/// Reads a message. A long one is read where it holds up no other connection.
+pub(crate) async fn parse(text: Utf8Bytes) -> Result<Frame, BadFrame> {
+    if text.len() <= READ_HERE_BYTES_MAX {
+        return frame::parse(&text);
+    }
+    match tokio::task::spawn_blocking(move || frame::parse(&text)).await {
+        Ok(parsed) => parsed,
+        Err(_) => Err(BadFrame::NotJson),
+    }
+}
+
+/// The answer to what is no frame.
+pub(crate) fn unreadable(bad: BadFrame) -> ResponseFrame {
+    let error = ErrorShape::invalid(bad.to_string());
+    let id = match bad {
+        BadFrame::Invalid { id, .. } => id,
+        _ => None,
+    };
+    refusal(id.unwrap_or_else(|| "invalid".to_owned()), error)
+}
+
+fn receive(
+    gateway: &GatewayInner,
+    peer: &Arc<Peer>,
+    outbox: &Outbox,
+    requests: &Arc<Semaphore>,
+    frame: Frame,
+) {
+    let Frame::Request(request) = frame else {
+        let error = ErrorShape::invalid("invalid request frame: at /type: must be \"req\"");
+        return outbox.response(refusal("invalid", error));
+    };
+    if request.method == "connect" {
+        let error = ErrorShape::invalid("connect is only valid as the first request");
+        return outbox.response(refusal(request.id, error));
+    }
+    start(gateway, peer, outbox, requests, request);
+}
+
+fn start(
+    gateway: &GatewayInner,
+    peer: &Arc<Peer>,
+    outbox: &Outbox,
+    requests: &Arc<Semaphore>,
+    request: RequestFrame,
+) {
+    let id = request.id.clone();
+    let Ok(permit) = Arc::clone(requests).try_acquire_owned() else {
+        let max = gateway.limits.requests_max;
+        let message =
+            format!("{max} requests of this connection are not answered yet; wait for some");
+        let mut error = ErrorShape::new(ErrorCode::Unavailable, message);
+        error.retryable = Some(true);
+        error.retry_after_ms = Some(1000);
+        return outbox.response(refusal(id, error));
+    };
+    let peer = Arc::clone(peer);
+    let answer = AssertUnwindSafe(async move { peer.handle(request).await }).catch_unwind();
+    let mut answer = Box::pin(answer.map(move |answer| {
+        answer.unwrap_or_else(|_| {
+            tracing::error!("a request broke off by a mistake in zero");
+            let message = "the request broke off by a mistake in zero; see its log";
+            refusal(id, ErrorShape::new(ErrorCode::Unavailable, message))
+        })
+    }));
+    // Its first step is made here, so that requests begin in the order they came.
+    match (&mut answer).now_or_never() {
+        Some(response) => outbox.response(response),
+        None => {
+            let outbox = outbox.clone();
+            gateway.tasks.spawn(async move {
+                outbox.response(answer.await);
+                drop(permit);
+            });
+        }
+    }
+}
+
+/// Sends what waits, up to the close at its end, but not longer than so.
+pub(crate) async fn say_all(
+    link: &mut impl Link,
+    outbox: &Outbox,
+    most: Duration,
+) -> Option<CloseReason> {
+    let all = async {
+        loop {
+            if let Arrived::Over(reason) = link.exchange(outbox).await {
+                return reason;
+            }
+        }
+    };
+    timeout(most, all).await.ok().flatten()
+}

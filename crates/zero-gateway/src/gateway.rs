@@ -1,0 +1,276 @@
+//! The gateway: what all connections share, and how it ends.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use zero_session::sessions::Sessions;
+use zero_wire::frame::{BUFFERED_BYTES_MAX, PAYLOAD_BYTES_MAX, UNKNOWN_SENDER_BYTES_MAX};
+use zero_wire::pipe::ServerEnd;
+use zero_wire::{CloseReason, close, events};
+
+use crate::auth::{AuthConfig, Principal};
+use crate::connection::{self, From};
+use crate::figures::MetricsSource;
+use crate::heartbeat;
+use crate::limiter::{Limiter, TryLimits};
+use crate::outbox::{Outbox, OutboxLimits};
+use crate::pipe_link::PipeLink;
+use crate::slots::{SlotLimits, Slots};
+use crate::upgrade::Guard;
+
+/// What a gateway is made of.
+pub struct GatewayConfig {
+    /// The sessions it is in front of.
+    pub sessions: Sessions,
+    /// Who may use it.
+    pub auth: AuthConfig,
+    /// Its bounds.
+    pub limits: GatewayLimits,
+    /// Its version, as clients are told.
+    pub version: String,
+    /// Origins whose pages may use it, such as `https://app.example:8443`. No page may otherwise,
+    /// not even one of this machine.
+    pub allowed_origins: Vec<String>,
+    /// Names besides this machine's own that requests may be addressed to, without a port.
+    pub allowed_hosts: Vec<String>,
+    /// What the tools of this machine did.
+    pub tool_metrics: Arc<dyn MetricsSource>,
+}
+
+/// Bounds of a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayLimits {
+    /// Bytes of a message before its sender is known.
+    pub stranger_bytes_max: usize,
+    /// Bytes of a message afterwards.
+    pub payload_bytes_max: usize,
+    /// Bytes that may wait for one client.
+    pub buffered_bytes_max: usize,
+    /// Messages that may wait for one client.
+    pub buffered_messages_max: usize,
+    /// Connections in all.
+    pub connections_max: usize,
+    /// Connections of one address of another machine.
+    pub connections_per_address_max: usize,
+    /// Connections at a time whose senders are not known yet; more wait to be taken.
+    pub strangers_max: usize,
+    /// The same of one address of another machine; more are dropped.
+    pub strangers_per_address_max: usize,
+    /// Requests of one connection at a time.
+    pub requests_max: usize,
+    /// How often somebody may guess.
+    pub tries: TryLimits,
+    /// How long TLS and the head of a request may take, each.
+    pub head_time: Duration,
+    /// How long a client may take to say who it is.
+    pub handshake_time: Duration,
+    /// How long it may take to hear that a connection ends.
+    pub close_grace: Duration,
+    /// Time between two ticks.
+    pub tick_interval: Duration,
+    /// Time between two pings, and for the answer to one.
+    pub ping_interval: Duration,
+    /// How long runs have to end when the gateway stops.
+    pub shutdown_grace: Duration,
+    /// How long what runs said last then has to reach the clients, from task to task.
+    pub last_words: Duration,
+}
+
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        Self {
+            stranger_bytes_max: UNKNOWN_SENDER_BYTES_MAX,
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+            buffered_bytes_max: BUFFERED_BYTES_MAX,
+            buffered_messages_max: 100_000,
+            connections_max: 16_384,
+            connections_per_address_max: 256,
+            strangers_max: 512,
+            strangers_per_address_max: 32,
+            requests_max: 256,
+            tries: TryLimits::default(),
+            head_time: Duration::from_secs(10),
+            handshake_time: Duration::from_secs(15),
+            close_grace: Duration::from_secs(1),
+            tick_interval: Duration::from_secs(30),
+            ping_interval: Duration::from_secs(25),
+            shutdown_grace: Duration::from_secs(10),
+            last_words: Duration::from_millis(200),
+        }
+    }
+}
+
+impl GatewayLimits {
+    pub(crate) fn outbox(&self) -> OutboxLimits {
+        OutboxLimits {
+            bytes_max: self.buffered_bytes_max,
+            messages_max: self.buffered_messages_max,
+            message_bytes_max: self.payload_bytes_max,
+        }
+    }
+}
+
+/// A gateway. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway {
+    pub(crate) inner: Arc<GatewayInner>,
+}
+
+/// What all connections share.
+pub(crate) struct GatewayInner {
+    /// The sessions.
+    pub(crate) sessions: Sessions,
+    /// Who may use it.
+    pub(crate) auth: AuthConfig,
+    /// Its bounds.
+    pub(crate) limits: GatewayLimits,
+    /// Its version.
+    pub(crate) version: String,
+    /// What the tools of this machine did.
+    pub(crate) tool_metrics: Arc<dyn MetricsSource>,
+    /// When it started.
+    pub(crate) started: Instant,
+    /// Connections that were greeted and are there.
+    pub(crate) connections: AtomicU64,
+    pub(crate) guard: Guard,
+    pub(crate) limiter: Limiter,
+    pub(crate) slots: Slots,
+    /// Nobody is let in any more.
+    pub(crate) closing: CancellationToken,
+    /// Every connection ends.
+    pub(crate) stopped: CancellationToken,
+    /// Connections and requests at work.
+    pub(crate) tasks: TaskTracker,
+    registry: Mutex<Registry>,
+    heartbeat: OnceLock<()>,
+    shut_down: tokio::sync::OnceCell<()>,
+}
+
+#[derive(Default)]
+struct Registry {
+    next: u64,
+    by_number: HashMap<u64, Outbox>,
+}
+
+impl Gateway {
+    /// A gateway that nobody can reach yet.
+    pub fn new(config: GatewayConfig) -> Self {
+        let limits = config.limits;
+        let slots = Slots::new(SlotLimits {
+            strangers_max: limits.strangers_max,
+            strangers_per_address_max: limits.strangers_per_address_max,
+            connections_max: limits.connections_max,
+            connections_per_address_max: limits.connections_per_address_max,
+        });
+        let inner = GatewayInner {
+            sessions: config.sessions,
+            auth: config.auth,
+            version: config.version,
+            tool_metrics: config.tool_metrics,
+            started: Instant::now(),
+            connections: AtomicU64::new(0),
+            guard: Guard::new(&config.allowed_hosts, &config.allowed_origins),
+            limiter: Limiter::new(limits.tries.clone()),
+            slots,
+            closing: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            registry: Mutex::default(),
+            heartbeat: OnceLock::new(),
+            shut_down: tokio::sync::OnceCell::new(),
+            limits,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Serves a client in this process, as whom it says. It is asked for nothing.
+    pub fn attach(&self, end: ServerEnd, who: Principal) {
+        let gateway = Arc::clone(&self.inner);
+        let link = PipeLink::new(end);
+        self.inner.tasks.spawn(connection::run(gateway, link, From::Process(who)));
+    }
+
+    /// Stops: lets nobody in any more, tells everybody, gives runs so long to end, and then closes
+    /// every connection. Whoever calls it again waits for the same end.
+    pub async fn shut_down(&self, grace: Duration) {
+        self.inner.shut_down.get_or_init(|| self.inner.stop(grace)).await;
+    }
+}
+
+/// A connection is known until this is dropped.
+pub(crate) struct Registered<'a> {
+    gateway: &'a GatewayInner,
+    number: u64,
+}
+
+impl GatewayInner {
+    /// Lets a connection hear what all hear; not when the gateway has stopped.
+    pub(crate) fn register(self: &Arc<Self>, outbox: &Outbox) -> Option<Registered<'_>> {
+        self.heartbeat.get_or_init(|| {
+            tokio::spawn(heartbeat::beat(Arc::downgrade(self)));
+        });
+        let mut registry = self.registry();
+        // Under the lock, or one could come in between the stop and the farewell to all.
+        if self.stopped.is_cancelled() {
+            return None;
+        }
+        let number = registry.next;
+        registry.next += 1;
+        registry.by_number.insert(number, outbox.clone());
+        self.connections.store(registry.by_number.len() as u64, Ordering::Relaxed);
+        Some(Registered { gateway: self, number })
+    }
+
+    /// The ways out of all connections that were greeted.
+    pub(crate) fn connected(&self) -> Vec<Outbox> {
+        self.registry().by_number.values().cloned().collect()
+    }
+
+    /// How every connection ends when the gateway does.
+    pub(crate) fn farewell(&self) -> CloseReason {
+        CloseReason::new(close::RESTART, "service restart")
+    }
+
+    async fn stop(&self, grace: Duration) {
+        self.closing.cancel();
+        let told =
+            events::Shutdown { reason: "service restart".to_owned(), restart_expected_ms: None };
+        for outbox in self.connected() {
+            outbox.event(events::SHUTDOWN, &told);
+        }
+        self.sessions.shut_down(grace).await;
+        if !self.registry().by_number.is_empty() {
+            tokio::time::sleep(self.limits.last_words).await;
+        }
+        self.stopped.cancel();
+        let farewell = self.farewell();
+        for outbox in self.connected() {
+            outbox.close(farewell.code, &farewell.reason);
+        }
+        self.tasks.close();
+        // Who reads nothing is not waited for.
+        if timeout(self.limits.close_grace * 2, self.tasks.wait()).await.is_err() {
+            for outbox in self.connected() {
+                outbox.cut(farewell.code, &farewell.reason);
+            }
+            let _ = timeout(self.limits.close_grace * 2, self.tasks.wait()).await;
+        }
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        let mut registry = self.gateway.registry();
+        registry.by_number.remove(&self.number);
+        self.gateway.connections.store(registry.by_number.len() as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,328 @@
+//! How a connection begins: challenge, `connect`, `hello-ok`.
+//!
+//! Whoever comes has one message to say who they are and little time for it. Every refusal says what
+//! to do next and none repeats what was sent. What a client may do is decided here, once: what its
+//! token was given, of that what it asked for.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use zero_wire::device::{self, ChallengeContext};
+use zero_wire::frame::{BadFrame, StateVersion};
+use zero_wire::handshake::{
+    Connect, ConnectChallenge, ConnectParams, Features, HelloAuth, HelloKind, HelloOk, HelloPolicy,
+    PROTOCOL, PROTOCOL_MIN, ServerInfo, SessionDefaults, Snapshot,
+};
+use zero_wire::zero_sessions::{CAPABILITIES, SESSION_EVENT};
+use zero_wire::{
+    CloseReason, ErrorCode, ErrorShape, EventFrame, Frame, RequestFrame, ResponseFrame, close,
+    events, params, tools,
+};
+
+use crate::auth;
+use crate::connection::{Arrived, From, Link, parse, say_all};
+use crate::gateway::GatewayInner;
+use crate::limiter::Denied;
+use crate::methods;
+use crate::outbox::{Outbox, refusal};
+use crate::peer::Greeting;
+
+/// The only role there is.
+const OPERATOR: &str = "operator";
+/// When to come back to a gateway that is about to stop.
+const COME_BACK: Duration = Duration::from_secs(2);
+
+/// The events that clients hear.
+const EVENTS: [&str; 11] = [
+    events::CONNECT_CHALLENGE,
+    events::TICK,
+    events::CHAT,
+    events::AGENT,
+    events::APPROVAL_REQUESTED,
+    events::APPROVAL_RESOLVED,
+    events::SHUTDOWN,
+    SESSION_EVENT,
+    tools::TOOLS_USE,
+    tools::TOOLS_CANCEL,
+    tools::TOOLS_TERMS,
+];
+
+/// Challenges a client and hears its answer. What was agreed and the answer to it, or how the
+/// connection ends.
+pub(crate) async fn greet(
+    gateway: &GatewayInner,
+    link: &mut impl Link,
+    outbox: &Outbox,
+    from: &From,
+) -> Result<(Greeting, ResponseFrame), Option<CloseReason>> {
+    let challenge = challenge().ok_or_else(|| {
+        tracing::error!("this machine gives no random numbers");
+        Some(CloseReason::new(close::TRY_LATER, "no random numbers here"))
+    })?;
+    outbox.text(challenge.text);
+    let first = timeout(gateway.limits.handshake_time, first_message(link, outbox)).await;
+    let refused = match first {
+        Ok(First::Request(request)) => {
+            let id = request.id.clone();
+            match admit(gateway, &challenge.said, from, request) {
+                Ok(greeted) => return Ok(greeted),
+                Err(refused) => {
+                    tracing::info!(why = %refused.why(), "refused a client");
+                    sleep(refused.delay).await;
+                    outbox.response(refusal(id, refused.error));
+                    refused.close
+                }
+            }
+        }
+        Ok(First::Bad(reason)) => reason,
+        Ok(First::Over(reason)) => return Err(reason),
+        Err(_) => {
+            CloseReason::new(close::POLICY, "handshake timeout: `connect` did not come in time")
+        }
+    };
+    outbox.close(refused.code, &refused.reason);
+    Err(say_all(link, outbox, gateway.limits.close_grace).await)
+}
+
+struct Challenge {
+    said: ConnectChallenge,
+    text: String,
+}
+
+fn challenge() -> Option<Challenge> {
+    let said = ConnectChallenge { nonce: fresh_id()?, ts: Timestamp::now().as_millisecond() };
+    let frame = Frame::Event(EventFrame {
+        event: events::CONNECT_CHALLENGE.to_owned(),
+        payload: serde_json::to_value(&said).ok(),
+        seq: None,
+        state_version: None,
+    });
+    Some(Challenge { said, text: serde_json::to_string(&frame).ok()? })
+}
+
+/// An id that nobody can guess, in the shape of a UUID.
+fn fresh_id() -> Option<String> {
+    let mut bytes = [0; 16];
+    SystemRandom::new().fill(&mut bytes).ok()?;
+    let number = u128::from_be_bytes(bytes);
+    let number = number & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{number:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    let (a, b, c, d, e) = (part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32));
+    Some(format!("{a}-{b}-{c}-{d}-{e}"))
+}
+
+enum First {
+    Request(RequestFrame),
+    Bad(CloseReason),
+    Over(Option<CloseReason>),
+}
+
+async fn first_message(link: &mut impl Link, outbox: &Outbox) -> First {
+    loop {
+        return match link.exchange(outbox).await {
+            Arrived::SignOfLife => continue,
+            Arrived::Over(reason) => First::Over(reason),
+            Arrived::NotText => First::Bad(CloseReason::new(close::NORMAL, "")),
+            Arrived::Text(text) => match parse(text).await {
+                Ok(Frame::Request(request)) => First::Request(request),
+                Ok(_) => First::Bad(CloseReason::new(close::POLICY, "invalid request frame")),
+                Err(BadFrame::NotJson) => First::Bad(CloseReason::new(close::NORMAL, "")),
+                Err(bad) => First::Bad(CloseReason::new(close::POLICY, bad.to_string())),
+            },
+        };
+    }
+}
+
+/// Why a client is not greeted.
+struct Refused {
+    error: ErrorShape,
+    close: CloseReason,
+    delay: Duration,
+}
+
+impl Refused {
+    fn new(error: ErrorShape, code: u16) -> Self {
+        let close = CloseReason::new(code, error.message.clone());
+        Self { error, close, delay: Duration::ZERO }
+    }
+
+    fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorShape::invalid(message), close::POLICY)
+    }
+
+    /// The finer word for it, for the log.
+    fn why(&self) -> &str {
+        let code = self.error.details.as_ref().and_then(|details| details.get("code"));
+        code.and_then(Value::as_str).unwrap_or(&self.error.message)
+    }
+}
+
+fn admit(
+    gateway: &GatewayInner,
+    challenge: &ConnectChallenge,
+    from: &From,
+    request: RequestFrame,
+) -> Result<(Greeting, ResponseFrame), Refused> {
+    if request.method != "connect" {
+        return Err(Refused::invalid("invalid handshake: first request must be connect"));
+    }
+    if gateway.closing.is_cancelled() {
+        return Err(closing());
+    }
+    let asked =
+        params::<Connect>(request.params).map_err(|error| Refused::new(error, close::POLICY))?;
+    let protocol = agree(&asked)?;
+    let role = asked.role.as_deref().unwrap_or(OPERATOR);
+    if role != OPERATOR {
+        return Err(Refused::invalid(
+            "invalid role: this gateway has no nodes; connect as `operator`",
+        ));
+    }
+    let principal = match from {
+        From::Process(principal) => principal.clone(),
+        From::Network { address, .. } => gateway
+            .limiter
+            .attempt(*address, Instant::now(), || gateway.auth.check(asked.auth.as_ref()))
+            .map_err(denied)?,
+    };
+    check_device(&asked, role, challenge, protocol)?;
+    let scopes = auth::grant(&principal.scopes, asked.scopes.as_deref());
+    let conn_id = fresh_id().ok_or_else(broken)?;
+    let ConnectParams { client, caps, .. } = asked;
+    let greeting = Greeting { principal, scopes, protocol, caps, client, conn_id };
+    let payload = serde_json::to_value(hello(gateway, &greeting)).map_err(|_| broken())?;
+    let hello = ResponseFrame { id: request.id, ok: true, payload: Some(payload), error: None };
+    Ok((greeting, hello))
+}
+
+/// The protocol that both speak.
+fn agree(asked: &ConnectParams) -> Result<u32, Refused> {
+    let (min, max) = (asked.min_protocol, asked.max_protocol);
+    if min <= max && min <= PROTOCOL && max >= PROTOCOL_MIN {
+        return Ok(max.min(PROTOCOL));
+    }
+    let error = ErrorShape::invalid("protocol mismatch").with_details(json!({
+        "code": "PROTOCOL_MISMATCH",
+        "clientMinProtocol": min,
+        "clientMaxProtocol": max,
+        "expectedProtocol": PROTOCOL,
+        "minimumProbeProtocol": PROTOCOL_MIN,
+    }));
+    Err(Refused::new(error, close::PROTOCOL_ERROR))
+}
+
+fn denied(denied: Denied) -> Refused {
+    match denied {
+        Denied::Wrong(problem, delay) => {
+            let error = ErrorShape::invalid(problem.message()).with_details(json!({
+                "code": problem.code(),
+                "authReason": problem.reason(),
+                "canRetryWithDeviceToken": false,
+                "recommendedNextStep": problem.next_step(),
+            }));
+            Refused { delay, ..Refused::new(error, close::POLICY) }
+        }
+        Denied::Locked { retry_after } => {
+            let seconds = retry_after.as_secs().saturating_add(1);
+            let message = format!(
+                "unauthorized: too many failed authentication attempts; try again in {seconds} s"
+            );
+            let mut error = ErrorShape::invalid(message).with_details(json!({
+                "code": "AUTH_RATE_LIMITED",
+                "authReason": "rate_limited",
+                "canRetryWithDeviceToken": false,
+                "recommendedNextStep": "wait_then_retry",
+            }));
+            error.retryable = Some(true);
+            error.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
+            Refused::new(error, close::POLICY)
+        }
+    }
+}
+
+/// A device need not be shown, but what is shown has to be right.
+fn check_device(
+    asked: &ConnectParams,
+    role: &str,
+    challenge: &ConnectChallenge,
+    protocol: u32,
+) -> Result<(), Refused> {
+    let Some(proof) = &asked.device else { return Ok(()) };
+    let auth = asked.auth.as_ref();
+    let signed = auth.and_then(|auth| {
+        let tokens = [&auth.token, &auth.device_token, &auth.bootstrap_token];
+        tokens.into_iter().find_map(Option::as_deref)
+    });
+    let scopes = asked.scopes.as_deref().unwrap_or_default();
+    let context = ChallengeContext::of(&asked.client, role, scopes, signed.unwrap_or_default())
+        .challenged(&challenge.nonce, challenge.ts);
+    device::verify(proof, &context, protocol).map_err(|problem| {
+        let details = json!({ "code": problem.code(), "reason": problem.reason() });
+        let error = ErrorShape::invalid(problem.to_string()).with_details(details);
+        Refused::new(error, close::POLICY)
+    })
+}
+
+/// The gateway is about to stop.
+fn closing() -> Refused {
+    not_now("the gateway is shutting down; connect again in a moment", "shutting-down")
+}
+
+/// Something that always works did not.
+fn broken() -> Refused {
+    not_now("the gateway cannot greet anybody now; connect again in a moment", "internal")
+}
+
+fn not_now(message: &str, reason: &str) -> Refused {
+    let mut error =
+        ErrorShape::new(ErrorCode::Unavailable, message).with_details(json!({ "reason": reason }));
+    error.retryable = Some(true);
+    error.retry_after_ms = u64::try_from(COME_BACK.as_millis()).ok();
+    Refused::new(error, close::TRY_LATER)
+}
+
+/// The answer to a client that was let in. It says nothing of others and nothing of this machine.
+fn hello(gateway: &GatewayInner, greeting: &Greeting) -> HelloOk {
+    let limits = &gateway.limits;
+    let agent = gateway.sessions.agents().default_id();
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    HelloOk {
+        kind: HelloKind::HelloOk,
+        protocol: greeting.protocol,
+        server: ServerInfo { version: gateway.version.clone(), conn_id: greeting.conn_id.clone() },
+        features: Features {
+            methods: std::iter::once("connect")
+                .chain(methods::NAMES.iter().copied())
+                .map(str::to_owned)
+                .collect(),
+            events: words(&EVENTS),
+            capabilities: words(&CAPABILITIES),
+        },
+        snapshot: Snapshot {
+            presence: Vec::new(),
+            health: json!({}),
+            state_version: StateVersion::default(),
+            uptime_ms: millis(gateway.started.elapsed()),
+            session_defaults: Some(SessionDefaults {
+                default_agent_id: agent.to_owned(),
+                main_key: "main".to_owned(),
+                main_session_key: format!("agent:{agent}:main"),
+            }),
+        },
+        // Protocol 3 has it only for tokens of devices.
+        auth: (greeting.protocol > PROTOCOL_MIN).then(|| HelloAuth {
+            role: OPERATOR.to_owned(),
+            scopes: greeting.scopes.iter().map(|scope| scope.word().to_owned()).collect(),
+        }),
+        policy: HelloPolicy {
+            max_payload: limits.payload_bytes_max as u64,
+            max_buffered_bytes: limits.buffered_bytes_max as u64,
+            tick_interval_ms: millis(limits.tick_interval),
+        },
+    }
+}

@@ -1,0 +1,51 @@
+//! Signs of life, for all connections by one clock: `tick` for clients, pings for the network.
+
+use std::sync::{Arc, Weak};
+
+use jiff::Timestamp;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use zero_wire::{close, events};
+
+use crate::gateway::GatewayInner;
+
+/// Ticks and pings until the gateway stops or is gone.
+pub(crate) async fn beat(gateway: Weak<GatewayInner>) {
+    let Some(there) = gateway.upgrade() else { return };
+    let (tick, ping) = (there.limits.tick_interval, there.limits.ping_interval);
+    let stopped = there.stopped.clone();
+    drop(there);
+    let every = |period| {
+        let mut beats = interval_at(Instant::now() + period, period);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        beats
+    };
+    let (mut ticks, mut pings) = (every(tick), every(ping));
+    loop {
+        let pinging = tokio::select! {
+            () = stopped.cancelled() => return,
+            _ = ticks.tick() => false,
+            _ = pings.tick() => true,
+        };
+        let Some(gateway) = gateway.upgrade() else { return };
+        if pinging { look_for_life(&gateway) } else { tell_time(&gateway) }
+    }
+}
+
+fn tell_time(gateway: &GatewayInner) {
+    let now = events::Tick { ts: Timestamp::now().as_millisecond() };
+    let Ok(payload) = serde_json::to_string(&now) else { return };
+    let payload: Arc<str> = payload.into();
+    for outbox in gateway.connected() {
+        outbox.event_raw(events::TICK, &payload);
+    }
+}
+
+/// A client that did not even answer a ping since the last look is gone, and does not know how to
+/// say so.
+fn look_for_life(gateway: &GatewayInner) {
+    for outbox in gateway.connected() {
+        if !outbox.ping() {
+            outbox.cut(close::POLICY, "no sign of life");
+        }
+    }
+}

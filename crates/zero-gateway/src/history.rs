@@ -1,0 +1,311 @@
+//! The messages of a session as clients see them, made from what was shown.
+//!
+//! The ledger is used and not the transcript: it has times, it keeps what a compaction took out of
+//! the model's sight, and it has what was answered without a model.
+
+use std::io;
+
+use zero_core::event::{Event, ResultContent, ToolStatus, What};
+use zero_core::{RunId, SessionId};
+use zero_session::store::{Store, StoreError};
+use zero_wire::chat::{ChatBlock, ChatMessage};
+use zero_wire::sessions::PreviewItem;
+
+use crate::ledger;
+
+/// Bytes of all messages of an answer, in JSON. Older ones are left out.
+const BYTES_MAX: usize = 12 * 1024 * 1024;
+
+/// The newest messages since the last reset, oldest first.
+pub(crate) async fn read(
+    store: &dyn Store,
+    session: &SessionId,
+    most: usize,
+) -> Result<Vec<ChatMessage>, StoreError> {
+    let is_reset = |event: &Event| matches!(event.what, What::Reset { .. });
+    let enough = |events: &[Event]| {
+        events.iter().any(is_reset) || messages(whole_runs(events)).len() >= most
+    };
+    let tail = ledger::tail(store, session, enough).await?;
+    let events = if tail.is_cut { whole_runs(&tail.events) } else { &tail.events };
+    Ok(newest(messages(events), most, BYTES_MAX))
+}
+
+/// Entries from the first prompt on: what a run said before is cut and would look whole.
+fn whole_runs(events: &[Event]) -> &[Event] {
+    let first = events.iter().position(|event| matches!(event.what, What::Prompt { .. }));
+    first.and_then(|first| events.get(first..)).unwrap_or_default()
+}
+
+/// The newest of these that fit.
+fn newest(mut messages: Vec<ChatMessage>, most: usize, bytes_max: usize) -> Vec<ChatMessage> {
+    let mut bytes = 0_usize;
+    let fits = |message: &&ChatMessage| {
+        bytes = bytes.saturating_add(json_bytes(message));
+        bytes <= bytes_max
+    };
+    let kept = messages.iter().rev().take(most).take_while(fits).count();
+    messages.split_off(messages.len() - kept)
+}
+
+/// How long something is in JSON.
+pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+/// The messages that these entries amount to. A prompt that waited for its turn stands before the
+/// answer to it, wherever it was said.
+fn messages(events: &[Event]) -> Vec<ChatMessage> {
+    let mut runs: Vec<(&RunId, Vec<ChatMessage>)> = Vec::new();
+    for event in events {
+        if let What::Reset { .. } = event.what {
+            runs.clear();
+        }
+        let Some(run) = &event.run else { continue };
+        match runs.iter_mut().rfind(|(known, _)| *known == run) {
+            Some((_, said)) => add(said, event),
+            None => {
+                let mut said = Vec::new();
+                add(&mut said, event);
+                runs.push((run, said));
+            }
+        }
+    }
+    runs.into_iter().flat_map(|(_, said)| said).collect()
+}
+
+fn add(said: &mut Vec<ChatMessage>, event: &Event) {
+    match &event.what {
+        What::Prompt { text, attachments } => {
+            let text = ChatBlock::Text { text: text.clone() };
+            let pictures = attachments.iter().map(|picture| ChatBlock::Image {
+                data: picture.data.clone(),
+                mime_type: picture.mime.clone(),
+            });
+            let content = std::iter::once(text).chain(pictures).collect();
+            said.push(message("user", content, event.time_ms));
+        }
+        What::Text { text } => extend_reply(said, event.time_ms, |last| match last {
+            Some(ChatBlock::Text { text: before }) => {
+                before.push_str(text);
+                None
+            }
+            _ => Some(ChatBlock::Text { text: text.clone() }),
+        }),
+        What::Thought { text } => extend_reply(said, event.time_ms, |last| match last {
+            Some(ChatBlock::Thinking { thinking }) => {
+                thinking.push_str(text);
+                None
+            }
+            _ => Some(ChatBlock::Thinking { thinking: text.clone() }),
+        }),
+        What::ToolStarted { call, name, input, .. } => {
+            let (id, name, arguments) = (call.clone(), name.clone(), input.clone());
+            let call = ChatBlock::ToolCall { id, name, arguments };
+            extend_reply(said, event.time_ms, |_| Some(call));
+        }
+        What::ToolEnded { call, status, content, .. } => {
+            let result = ChatBlock::ToolResult {
+                tool_call_id: call.clone(),
+                text: words(content),
+                is_error: *status != ToolStatus::Completed,
+            };
+            said.push(message("toolResult", vec![result], event.time_ms));
+        }
+        _ => {}
+    }
+}
+
+/// Adds to the reply that is being given; after anything else a new one begins. `more` is shown the
+/// reply's last piece and gives a further one, or adds to that.
+fn extend_reply(
+    said: &mut Vec<ChatMessage>,
+    time_ms: i64,
+    more: impl FnOnce(Option<&mut ChatBlock>) -> Option<ChatBlock>,
+) {
+    match said.last_mut() {
+        Some(last) if last.role == "assistant" => {
+            let piece = more(last.content.last_mut());
+            last.content.extend(piece);
+        }
+        _ => said.push(message("assistant", more(None).into_iter().collect(), time_ms)),
+    }
+}
+
+fn message(role: &str, content: Vec<ChatBlock>, timestamp: i64) -> ChatMessage {
+    ChatMessage { role: role.to_owned(), content, timestamp }
+}
+
+fn words(content: &[ResultContent]) -> String {
+    let words = content.iter().map(|piece| match piece {
+        ResultContent::Text { text } => text.clone(),
+        ResultContent::Image { mime, .. } => format!("[{mime}]"),
+    });
+    words.collect::<Vec<_>>().join("\n")
+}
+
+/// Cuts every text of these to so many characters.
+pub(crate) fn shorten(messages: &mut [ChatMessage], chars_max: usize) {
+    for block in messages.iter_mut().flat_map(|message| &mut message.content) {
+        match block {
+            ChatBlock::Text { text }
+            | ChatBlock::Thinking { thinking: text }
+            | ChatBlock::ToolResult { text, .. } => *text = cut(text, chars_max),
+            ChatBlock::Image { .. } | ChatBlock::ToolCall { .. } | ChatBlock::Other(_) => {}
+        }
+    }
+}
+
+/// The last words among messages, each cut to so many characters.
+pub(crate) fn preview(messages: &[ChatMessage], most: usize, chars_max: usize) -> Vec<PreviewItem> {
+    let item = |message: &ChatMessage| {
+        let texts = message.content.iter().filter_map(|block| match block {
+            ChatBlock::Text { text } => Some(text.trim()),
+            _ => None,
+        });
+        let text = texts.collect::<Vec<_>>().join("\n");
+        let role = message.role.clone();
+        (!text.is_empty()).then(|| PreviewItem { role, text: cut(&text, chars_max) })
+    };
+    let mut items: Vec<PreviewItem> = messages.iter().rev().filter_map(item).take(most).collect();
+    items.reverse();
+    items
+}
+
+fn cut(text: &str, chars_max: usize) -> String {
+    if text.chars().count() <= chars_max {
+        return text.to_owned();
+    }
+    text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ledger, run};
+    use serde_json::json;
+    use zero_core::Kind;
+
+    fn prompt(text: &str) -> What {
+        What::Prompt { text: text.to_owned(), attachments: Vec::new() }
+    }
+
+    fn text(text: &str) -> What {
+        What::Text { text: text.to_owned() }
+    }
+
+    fn tool(call: &str) -> [What; 2] {
+        let started = What::ToolStarted {
+            call: call.to_owned(),
+            name: "Read".to_owned(),
+            title: "Read a".to_owned(),
+            kind: Kind::Read,
+            input: json!({"path": "a"}),
+            locations: Vec::new(),
+        };
+        let ended = What::ToolEnded {
+            call: call.to_owned(),
+            status: ToolStatus::Failed,
+            content: vec![ResultContent::Text { text: "no such file".to_owned() }],
+            display: None,
+            locations: Vec::new(),
+        };
+        [started, ended]
+    }
+
+    fn shown(messages: &[ChatMessage]) -> Vec<String> {
+        let block = |block: &ChatBlock| match block {
+            ChatBlock::Text { text } => text.clone(),
+            ChatBlock::Thinking { thinking } => format!("({thinking})"),
+            ChatBlock::Image { mime_type, .. } => mime_type.clone(),
+            ChatBlock::ToolCall { id, name, .. } => format!("{name}#{id}"),
+            ChatBlock::Other(other) => other.to_string(),
+            ChatBlock::ToolResult { tool_call_id, text, is_error } => {
+                format!("{tool_call_id}={text}{}", if *is_error { "!" } else { "" })
+            }
+        };
+        let line = |message: &ChatMessage| {
+            let content: Vec<String> = message.content.iter().map(block).collect();
+            format!("{} {}", message.role, content.join(" | "))
+        };
+        messages.iter().map(line).collect()
+    }
+
+    #[test]
+    fn what_was_shown_becomes_messages() {
+        let [started, ended] = tool("c1");
+        let events = ledger(
+            "r",
+            [
+                prompt("hi"),
+                What::Thought { text: "hm".into() },
+                text("I "),
+                text("look"),
+                started,
+                ended,
+                text("gone"),
+            ],
+        );
+        let expected = [
+            "user hi",
+            "assistant (hm) | I look | Read#c1",
+            "toolResult c1=no such file!",
+            "assistant gone",
+        ];
+        let messages = messages(&events);
+        assert_eq!(shown(&messages), expected);
+        assert_eq!(messages[0].timestamp, 1_000);
+    }
+
+    #[test]
+    fn a_prompt_that_waited_stands_before_its_answer() {
+        let mut events =
+            ledger("a", [prompt("one"), text("1"), prompt("two"), text("1"), text("2")]);
+        events[2].run = Some(run("b"));
+        events[4].run = Some(run("b"));
+        let expected = ["user one", "assistant 11", "user two", "assistant 2"];
+        assert_eq!(shown(&messages(&events)), expected);
+    }
+
+    #[test]
+    fn a_reset_leaves_nothing_before_it() {
+        let mut events = ledger("a", [prompt("old"), What::Reset { transcript: 1 }, prompt("new")]);
+        events[1].run = None;
+        events[2].run = Some(run("b"));
+        assert_eq!(shown(&messages(&events)), ["user new"]);
+    }
+
+    #[test]
+    fn only_the_newest_that_fit_are_given() {
+        let events = ledger("a", [prompt("one"), text("two")]);
+        assert_eq!(shown(&newest(messages(&events), 1, 1_000)), ["assistant two"]);
+        assert_eq!(shown(&newest(messages(&events), 9, 100)), ["assistant two"]);
+        assert_eq!(shown(&newest(messages(&events), 9, 10)), [""; 0]);
+        assert_eq!(shown(&messages(whole_runs(&events[1..]))), [""; 0]);
+    }
+
+    #[test]
+    fn a_preview_is_short() {
+        let [started, ended] = tool("c");
+        let events = ledger("a", [prompt("ask"), text("äöü and more"), started, ended]);
+        let items = preview(&messages(&events), 5, 5);
+        let items: Vec<_> =
+            items.iter().map(|item| (item.role.as_str(), item.text.as_str())).collect();
+        assert_eq!(items, [("user", "ask"), ("assistant", "äöü …")]);
+    }
+}

@@ -1,0 +1,238 @@
+//! What clients can ask for, by name: who may, with which parameters, and what answers.
+
+mod approvals;
+mod chat;
+mod sessions;
+mod tools;
+mod zero_sessions;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use zero_session::hands::HandsError;
+use zero_session::model::Thinking;
+use zero_session::sessions::SessionError;
+use zero_session::store::StoreError;
+use zero_wire::{ErrorCode, ErrorShape, Method, params};
+
+use crate::peer::Peer;
+
+/// Declares which function answers which method.
+macro_rules! answers {
+    ($($method:ty => $function:path,)*) => {
+        /// The methods there are, beside `connect`.
+        pub(crate) const NAMES: &[&str] = &[$(<$method as Method>::NAME,)*];
+
+        /// Answers a request.
+        pub(crate) async fn answer(
+            peer: &Arc<Peer>,
+            method: &str,
+            given: Option<Value>,
+        ) -> Result<Value, ErrorShape> {
+            match method {
+                $(<$method as Method>::NAME => {
+                    admit::<$method>(peer)?;
+                    let given = params::<$method>(given)?;
+                    let result: <$method as Method>::Result = $function(peer, given).await?;
+                    written(&result)
+                })*
+                "connect" => Err(ErrorShape::invalid("connect is only valid as the first request")),
+                _ => Err(ErrorShape::invalid(format!("unknown method: {}", shortened(method)))),
+            }
+        }
+    };
+}
+
+answers! {
+    zero_wire::chat::ChatSend => chat::send,
+    zero_wire::chat::ChatAbort => chat::abort,
+    zero_wire::chat::ChatHistory => chat::history,
+    zero_wire::chat::AgentWait => chat::wait,
+    zero_wire::chat::Health => chat::health,
+    zero_wire::sessions::SessionsList => sessions::list,
+    zero_wire::sessions::SessionsResolve => sessions::resolve,
+    zero_wire::sessions::SessionsGet => sessions::get,
+    zero_wire::sessions::SessionsReset => sessions::reset,
+    zero_wire::sessions::SessionsPatch => sessions::patch,
+    zero_wire::sessions::SessionsDelete => sessions::delete,
+    zero_wire::sessions::SessionsPreview => sessions::preview,
+    zero_wire::approvals::ExecApprovalGet => approvals::get,
+    zero_wire::approvals::ExecApprovalResolve => approvals::resolve,
+    zero_wire::zero_sessions::ZeroSessionsOpen => zero_sessions::open,
+    zero_wire::zero_sessions::ZeroSessionsShow => zero_sessions::show,
+    zero_wire::zero_sessions::ZeroSessionsSubscribe => zero_sessions::subscribe,
+    zero_wire::zero_sessions::ZeroSessionsUnsubscribe => zero_sessions::unsubscribe,
+    zero_wire::zero_sessions::ZeroSessionsEvents => zero_sessions::events,
+    zero_wire::zero_sessions::ZeroSessionsSet => zero_sessions::set,
+    zero_wire::zero_sessions::ZeroSessionsChoices => zero_sessions::choices,
+    zero_wire::zero_sessions::ZeroApprovalsList => approvals::list,
+    zero_wire::zero_sessions::ZeroApprovalsResolve => approvals::resolve_exactly,
+    zero_wire::zero_sessions::ZeroQuestionsResolve => approvals::answer_question,
+    zero_wire::zero_sessions::ZeroGrantsList => approvals::grants,
+    zero_wire::tools::ToolsAttach => tools::attach,
+    zero_wire::tools::ToolsOffer => tools::offer,
+    zero_wire::tools::ToolsProgress => tools::progress,
+    zero_wire::tools::ToolsResult => tools::result,
+}
+
+/// Whether the connection may use a method at all.
+fn admit<M: Method>(peer: &Peer) -> Result<(), ErrorShape> {
+    if peer.may(M::SCOPE) { Ok(()) } else { Err(forbidden(M::NAME, M::SCOPE)) }
+}
+
+fn forbidden(method: &str, scope: zero_wire::method::Scope) -> ErrorShape {
+    let scope = scope.word();
+    let message = format!(
+        "{method} needs the scope {scope}, which this connection was not granted; connect with a \
+         token that has it, and ask for it in `scopes`"
+    );
+    let details = serde_json::json!({"code": "MISSING_SCOPE", "missingScope": scope});
+    ErrorShape::new(ErrorCode::Forbidden, message).with_details(details)
+}
+
+fn written(result: &impl serde::Serialize) -> Result<Value, ErrorShape> {
+    serde_json::to_value(result).map_err(|error| {
+        tracing::error!(%error, "a result cannot be written as JSON");
+        ErrorShape::new(ErrorCode::Unavailable, "the result cannot be written as JSON")
+    })
+}
+
+/// What a client wrote, fit for an error text.
+fn shortened(text: &str) -> String {
+    text.chars().take(100).flat_map(char::escape_debug).collect()
+}
+
+/// What a client is told when a session did not do it. What only the operator needs is logged.
+pub(crate) fn refusal(error: SessionError) -> ErrorShape {
+    match &error {
+        SessionError::Key(_)
+        | SessionError::NotFound(_)
+        | SessionError::NoLabel(_)
+        | SessionError::NoAgent { .. }
+        | SessionError::Invalid(_)
+        | SessionError::Store(StoreError::NoTranscript { .. })
+        | SessionError::Hands(HandsError::Workspace(_)) => ErrorShape::invalid(error.to_string()),
+        SessionError::Model(model) if !model.kind.is_passing() => {
+            ErrorShape::invalid(error.to_string())
+        }
+        SessionError::Model(_)
+        | SessionError::Busy(_)
+        | SessionError::ShuttingDown
+        | SessionError::Hands(HandsError::Away { .. }) => not_now(error.to_string()),
+        SessionError::Store(StoreError::NoSession(session)) => {
+            ErrorShape::invalid(format!("No session found: {session}"))
+        }
+        // Whose it is, is nobody else's business.
+        SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorShape::invalid(format!(
+            "the label `{}` is taken; choose another",
+            shortened(label)
+        )),
+        SessionError::Store(StoreError::Broken { verb, .. }) => {
+            tracing::error!(%error, "the session store failed");
+            not_now(format!("the session store cannot {verb} now; try again in a moment"))
+        }
+        SessionError::Store(StoreError::Busy) => not_now(error.to_string()),
+        SessionError::Internal => ErrorShape::new(ErrorCode::Unavailable, error.to_string()),
+    }
+}
+
+fn not_now(message: String) -> ErrorShape {
+    let mut shape = ErrorShape::new(ErrorCode::Unavailable, message);
+    shape.retryable = Some(true);
+    shape.retry_after_ms = Some(1_000);
+    shape
+}
+
+/// How much a model should think, in our words or the family's.
+fn thinking(word: &str) -> Result<Thinking, ErrorShape> {
+    let folded = word.trim().to_lowercase();
+    let ours = Thinking::ALL.into_iter().find(|thinking| thinking.word() == folded);
+    let theirs = match folded.as_str() {
+        "none" => Some(Thinking::Off),
+        "minimal" => Some(Thinking::Low),
+        "xhigh" | "max" => Some(Thinking::High),
+        "auto" | "adaptive" => Some(Thinking::Default),
+        _ => None,
+    };
+    ours.or(theirs).ok_or_else(|| {
+        let known = Thinking::ALL.map(Thinking::word).join(", ");
+        ErrorShape::invalid(format!(
+            "there is no thinking level `{}`; the levels are {known}",
+            shortened(word)
+        ))
+    })
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zero_session::model::{ModelError, ModelErrorKind};
+    use zero_wire::method::Scope;
+
+    #[track_caller]
+    fn check(error: SessionError, code: ErrorCode, message: &str) {
+        let shape = refusal(error);
+        let retryable = code == ErrorCode::Unavailable;
+        assert_eq!((&shape.code, shape.message.as_str()), (&code, message));
+        assert_eq!(shape.retryable.unwrap_or(false), retryable);
+    }
+
+    #[test]
+    fn errors_say_whether_to_try_again() {
+        use ErrorCode::{InvalidRequest, Unavailable};
+        check(SessionError::NotFound("x".into()), InvalidRequest, "No session found: x");
+        check(SessionError::NoLabel("x".into()), InvalidRequest, "No session found with label: x");
+        check(SessionError::Busy("full".into()), Unavailable, "full");
+        let down = "zero is shutting down; send it again in a moment";
+        check(SessionError::ShuttingDown, Unavailable, down);
+        let model = |kind| SessionError::Model(ModelError::new(kind, "why"));
+        check(model(ModelErrorKind::Auth), InvalidRequest, "why");
+        check(model(ModelErrorKind::Network), Unavailable, "why");
+    }
+
+    #[test]
+    fn what_only_the_operator_needs_stays_here() {
+        let broken = StoreError::Broken { verb: "write", why: "/var/lib/x: disk full".into() };
+        let message = "the session store cannot write now; try again in a moment";
+        check(broken.into(), ErrorCode::Unavailable, message);
+        let key = zero_session::key::SessionKey::resolve("agent:main:secret", "main").unwrap();
+        let taken = StoreError::LabelTaken { label: "x".into(), key };
+        check(taken.into(), ErrorCode::InvalidRequest, "the label `x` is taken; choose another");
+    }
+
+    #[test]
+    fn a_missing_scope_is_named() {
+        let shape = forbidden("chat.send", Scope::Write);
+        assert_eq!(shape.code, ErrorCode::Forbidden);
+        assert!(shape.message.contains("operator.write"), "{}", shape.message);
+        assert_eq!(shape.details.unwrap()["missingScope"], "operator.write");
+    }
+
+    #[test]
+    fn thinking_is_chosen_in_our_words_or_theirs() {
+        for (word, expected) in [
+            ("off", Thinking::Off),
+            ("High", Thinking::High),
+            ("minimal", Thinking::Low),
+            ("adaptive", Thinking::Default),
+        ] {
+            assert_eq!(thinking(word).unwrap(), expected, "{word}");
+        }
+        let error = thinking("loud\n").unwrap_err();
+        let message =
+            "there is no thinking level `loud\\n`; the levels are default, off, low, medium, high";
+        assert_eq!(error.message, message);
+    }
+
+    #[test]
+    fn no_method_is_answered_twice() {
+        let mut names = NAMES.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), NAMES.len());
+    }
+}

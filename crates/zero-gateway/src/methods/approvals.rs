@@ -1,0 +1,263 @@
+//! Questions that wait for a person, and what was settled for the rest of a session.
+
+use std::sync::Arc;
+
+use zero_runtime::Answer;
+use zero_session::approvals::{PendingApproval, QuestionAnswer};
+use zero_session::event::{ApprovalRequest, Shown};
+use zero_session::store::{SessionRecord, StandingGrant};
+use zero_wire::approvals::{
+    Decision, Done, ExecApproval, ExecApprovalGetParams, ExecApprovalResolveParams,
+};
+use zero_wire::zero_sessions::{
+    ApprovalsListParams, ApprovalsListResult, ApprovalsResolveParams, GrantInfo, GrantsListResult,
+    KeyParams, QuestionsResolveParams, WaitingApproval, WaitingQuestion,
+};
+use zero_wire::{ErrorCode, ErrorShape};
+
+use super::{refusal, shortened};
+use crate::peer::Peer;
+use crate::relay::{command_of, decisions_of};
+use crate::watch::host_of;
+
+/// Characters of what a person wrote into a form.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+pub(super) async fn get(
+    peer: &Arc<Peer>,
+    params: ExecApprovalGetParams,
+) -> Result<ExecApproval, ErrorShape> {
+    let (pending, session) = waiting(peer, &params.id).await?;
+    Ok(ExecApproval {
+        id: pending.request.id.clone(),
+        command_text: command_of(&pending.request),
+        command_preview: preview(&pending.request),
+        allowed_decisions: decisions_of(&pending.request),
+        host: host_of(&session.tool_host).to_owned(),
+        node_id: None,
+        agent_id: Some(session.agent),
+        expires_at_ms: pending.request.expires_ms,
+    })
+}
+
+fn preview(request: &ApprovalRequest) -> Option<String> {
+    match request.preview.as_ref()? {
+        Shown::Diff { path, unified, .. } => Some(format!("{path}\n{unified}")),
+        Shown::Markdown { text } => Some(text.clone()),
+    }
+}
+
+pub(super) async fn resolve(
+    peer: &Arc<Peer>,
+    params: ExecApprovalResolveParams,
+) -> Result<Done, ErrorShape> {
+    let (pending, _) = waiting(peer, &params.id).await?;
+    let answer = answer_of(params.decision, &pending.request)?;
+    settle(peer, &params.id, answer)
+}
+
+/// The answer that a decision means. One that was not offered is not taken: nobody saw what it
+/// would settle.
+fn answer_of(decision: Decision, request: &ApprovalRequest) -> Result<Answer, ErrorShape> {
+    if !decisions_of(request).contains(&decision) {
+        return Err(not_offered(request));
+    }
+    Ok(match decision {
+        Decision::AllowOnce => Answer::AllowOnce,
+        Decision::AllowAlways => Answer::AllowSession,
+        Decision::Deny => Answer::RejectOnce,
+    })
+}
+
+pub(super) async fn resolve_exactly(
+    peer: &Arc<Peer>,
+    params: ApprovalsResolveParams,
+) -> Result<Done, ErrorShape> {
+    let (pending, _) = waiting(peer, &params.id).await?;
+    let answer = exact_answer(&params.answer, &pending.request)?;
+    settle(peer, &params.id, answer)
+}
+
+fn exact_answer(word: &str, request: &ApprovalRequest) -> Result<Answer, ErrorShape> {
+    let offered = request.options.iter().any(|option| option.id == word);
+    let answer = Answer::from_id(word).filter(|answer| offered || *answer == Answer::RejectOnce);
+    answer.ok_or_else(|| not_offered(request))
+}
+
+fn not_offered(request: &ApprovalRequest) -> ErrorShape {
+    let offered: Vec<&str> = request.options.iter().map(|option| option.id.as_str()).collect();
+    ErrorShape::invalid(format!("that answer is not offered; answer one of {}", offered.join(", ")))
+}
+
+fn settle(peer: &Peer, id: &str, answer: Answer) -> Result<Done, ErrorShape> {
+    if peer.sessions().approvals().resolve(id, answer, peer.name()) {
+        Ok(Done { ok: true })
+    } else {
+        Err(nobody_waits(id))
+    }
+}
+
+/// A question that waits in a session that may be seen. Any other is not there.
+async fn waiting(peer: &Peer, id: &str) -> Result<(PendingApproval, SessionRecord), ErrorShape> {
+    let pending = peer.sessions().approvals().get(id).ok_or_else(|| nobody_waits(id))?;
+    match peer.find_by_id(&pending.session).await? {
+        Some(session) => Ok((pending, session)),
+        None => Err(nobody_waits(id)),
+    }
+}
+
+fn nobody_waits(id: &str) -> ErrorShape {
+    let message =
+        format!("no approval `{}` waits: it was answered, expired or never asked", shortened(id));
+    ErrorShape::new(ErrorCode::ApprovalNotFound, message)
+}
+
+pub(super) async fn list(
+    peer: &Arc<Peer>,
+    params: ApprovalsListParams,
+) -> Result<ApprovalsListResult, ErrorShape> {
+    let only = match &params.session_key {
+        Some(written) => Some(peer.session(&peer.key(written, None)?).await?.id),
+        None => None,
+    };
+    let wanted = |session: &zero_core::SessionId| only.as_ref().is_none_or(|only| only == session);
+    let sessions = peer.sessions();
+    let mut result = ApprovalsListResult::default();
+    for pending in sessions.approvals().list().into_iter().filter(|p| wanted(&p.session)) {
+        if let Some(session) = peer.find_by_id(&pending.session).await? {
+            result.approvals.push(WaitingApproval {
+                session_key: session.key.into(),
+                run_id: pending.run.map(String::from),
+                request: pending.request,
+            });
+        }
+    }
+    for pending in sessions.questions().list().into_iter().filter(|p| wanted(&p.session)) {
+        if let Some(session) = peer.find_by_id(&pending.session).await? {
+            result.questions.push(WaitingQuestion {
+                session_key: session.key.into(),
+                run_id: pending.run.map(String::from),
+                question: pending.question,
+            });
+        }
+    }
+    Ok(result)
+}
+
+pub(super) async fn answer_question(
+    peer: &Arc<Peer>,
+    params: QuestionsResolveParams,
+) -> Result<Done, ErrorShape> {
+    let nobody = || {
+        let id = shortened(&params.id);
+        let message = format!("no question `{id}` waits: it was answered, or nobody asked it");
+        ErrorShape::new(ErrorCode::ApprovalNotFound, message)
+    };
+    let answer = question_answer(&params)?;
+    let pending = peer.sessions().questions().get(&params.id).ok_or_else(nobody)?;
+    if peer.find_by_id(&pending.session).await?.is_none() {
+        return Err(nobody());
+    }
+    if peer.sessions().questions().resolve(&params.id, answer) {
+        Ok(Done { ok: true })
+    } else {
+        Err(nobody())
+    }
+}
+
+fn question_answer(params: &QuestionsResolveParams) -> Result<QuestionAnswer, ErrorShape> {
+    let bytes = crate::history::json_bytes(&params.content);
+    if bytes > ANSWER_BYTES_MAX {
+        return Err(ErrorShape::invalid(format!(
+            "an answer of {bytes} bytes is more than {ANSWER_BYTES_MAX}; shorten it"
+        )));
+    }
+    match params.action.as_str() {
+        "accept" => Ok(QuestionAnswer::Accept(params.content.clone())),
+        "decline" => Ok(QuestionAnswer::Decline),
+        "cancel" => Ok(QuestionAnswer::Cancel),
+        other => Err(ErrorShape::invalid(format!(
+            "there is no action `{}`; answer accept, decline or cancel",
+            shortened(other)
+        ))),
+    }
+}
+
+pub(super) async fn grants(
+    peer: &Arc<Peer>,
+    params: KeyParams,
+) -> Result<GrantsListResult, ErrorShape> {
+    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
+    let standing = peer.sessions().store().grants(&session.id).await;
+    let standing = standing.map_err(|error| refusal(error.into()))?;
+    let grant = |standing: StandingGrant| GrantInfo {
+        allowed: standing.allowed,
+        rule: standing.grant.rule,
+        folder: standing.grant.folder,
+        time_ms: standing.time_ms,
+        by: standing.by,
+    };
+    Ok(GrantsListResult { grants: standing.into_iter().map(grant).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zero_session::event::ApprovalOption;
+
+    fn request(options: &[&str]) -> ApprovalRequest {
+        let option = |id: &&str| ApprovalOption { id: (*id).to_owned(), name: String::new() };
+        ApprovalRequest {
+            id: "q".to_owned(),
+            call: "c".to_owned(),
+            tool: "Bash".to_owned(),
+            title: "Run a thing".to_owned(),
+            reason: String::new(),
+            risk: "high".to_owned(),
+            commands: vec!["git push".to_owned(), "ls".to_owned()],
+            effects: Vec::new(),
+            preview: None,
+            options: options.iter().map(option).collect(),
+            cwd: "/w".to_owned(),
+            expires_ms: 9,
+        }
+    }
+
+    #[test]
+    fn only_what_was_offered_can_be_answered() {
+        let once = request(&["allow_once", "reject_once"]);
+        assert_eq!(answer_of(Decision::AllowOnce, &once), Ok(Answer::AllowOnce));
+        assert_eq!(answer_of(Decision::Deny, &once), Ok(Answer::RejectOnce));
+        let refused = answer_of(Decision::AllowAlways, &once).unwrap_err();
+        let message = "that answer is not offered; answer one of allow_once, reject_once";
+        assert_eq!(refused.message, message);
+        let all = request(&["allow_once", "allow_always", "reject_once", "reject_always"]);
+        assert_eq!(answer_of(Decision::AllowAlways, &all), Ok(Answer::AllowSession));
+        assert_eq!(exact_answer("reject_always", &all), Ok(Answer::RejectSession));
+        assert!(exact_answer("reject_always", &once).is_err());
+        assert!(exact_answer("yes", &all).is_err());
+    }
+
+    #[test]
+    fn no_can_always_be_said() {
+        let none = request(&[]);
+        assert_eq!(answer_of(Decision::Deny, &none), Ok(Answer::RejectOnce));
+        assert_eq!(exact_answer("reject_once", &none), Ok(Answer::RejectOnce));
+        assert!(answer_of(Decision::AllowOnce, &none).is_err());
+    }
+
+    #[test]
+    fn a_question_is_answered_by_one_of_three_words() {
+        let params = |action: &str| QuestionsResolveParams {
+            id: "q".to_owned(),
+            action: action.to_owned(),
+            content: Default::default(),
+        };
+        let accepted = QuestionAnswer::Accept(Default::default());
+        assert_eq!(question_answer(&params("accept")), Ok(accepted));
+        assert_eq!(question_answer(&params("decline")), Ok(QuestionAnswer::Decline));
+        assert_eq!(question_answer(&params("cancel")), Ok(QuestionAnswer::Cancel));
+        let refused = question_answer(&params("ok")).unwrap_err();
+        assert_eq!(refused.message, "there is no action `ok`; answer accept, decline or cancel");
+    }
+}

@@ -1,0 +1,390 @@
+//! `chat.…`, `agent.wait` and `health`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::general_purpose::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use zero_core::RunId;
+use zero_core::event::{Attachment, RunEnd};
+use zero_session::sessions::{Prompt, Reading, Sent};
+use zero_session::store::RunRecord;
+use zero_wire::ErrorShape;
+use zero_wire::chat::{
+    AgentWaitParams, AgentWaitResult, ChatAbortParams, ChatAbortResult, ChatAttachment,
+    ChatHistoryParams, ChatHistoryResult, ChatSendParams, ChatSendResult, Disposition,
+    HealthParams, HealthResult, QueueMode, SendStatus, TerminalReply, WaitStatus,
+};
+use zero_wire::method::Scope;
+
+use super::sessions::check_same;
+use super::{now_ms, refusal, shortened, thinking};
+use crate::peer::Peer;
+use crate::relay::{spoken, why_it_ended};
+use crate::{history, ledger};
+
+/// Pictures that may come with a prompt.
+const ATTACHMENTS_MAX: usize = 32;
+/// Bytes of all of them, in base64.
+const ATTACHMENT_BYTES_MAX: usize = 20 * 1024 * 1024;
+/// Longest time that a run may be given.
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long `agent.wait` waits when it is not told.
+const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+/// How long it waits at most.
+const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
+/// Messages that `chat.history` gives when it is not told how many.
+const HISTORY_DEFAULT: usize = 200;
+/// Messages that it can be asked to leave out.
+const HISTORY_OFFSET_MAX: u64 = 100_000;
+/// How a run is stopped by a client.
+const BY_CLIENT: &str = "rpc";
+
+pub(super) async fn send(
+    peer: &Arc<Peer>,
+    params: ChatSendParams,
+) -> Result<ChatSendResult, ErrorShape> {
+    let says_whence =
+        params.system_input_provenance.is_some() || params.system_provenance_receipt.is_some();
+    if says_whence && !peer.may(Scope::Admin) {
+        return Err(ErrorShape::invalid("system provenance fields require admin scope"));
+    }
+    let key = peer.key(&params.session_key, params.agent_id.as_deref())?;
+    let run = RunId::new(params.idempotency_key.as_str()).map_err(|error| {
+        ErrorShape::invalid(format!("invalid chat.send params: idempotencyKey: {error}"))
+    })?;
+    let expected = params.session_id.clone();
+    let interrupts = params.queue_mode == Some(QueueMode::Interrupt);
+    let prompt = prompt(params)?;
+
+    let session = peer.session_or_new(&key).await?;
+    if let Some(expected) = expected {
+        check_same(&session, &expected)?;
+    }
+    // Before the run can say its first word.
+    peer.watch(&session).await?;
+    let sessions = peer.sessions();
+    if interrupts {
+        // A prompt that was sent before must not stop its own run when it is sent again.
+        let known = sessions.store().run(&run).await.map_err(|error| refusal(error.into()))?;
+        if known.is_none() {
+            sessions.abort(&key, None, BY_CLIENT).await.map_err(refusal)?;
+        }
+    }
+    let sent = sessions.send(&key, run.clone(), prompt).await.map_err(refusal)?;
+    let (status, error) = match sent {
+        Sent::Started => (SendStatus::Started, None),
+        Sent::InFlight => (SendStatus::InFlight, None),
+        Sent::Ended(known) => ended(&known),
+    };
+    Ok(ChatSendResult { run_id: run.into(), status, error })
+}
+
+fn ended(run: &RunRecord) -> (SendStatus, Option<String>) {
+    match &run.end {
+        None => (SendStatus::InFlight, None),
+        Some(RunEnd::Aborted { .. }) => (SendStatus::Timeout, None),
+        Some(end) => match why_it_ended(end) {
+            Some(failure) => (SendStatus::Error, Some(failure.message)),
+            None => (SendStatus::Ok, None),
+        },
+    }
+}
+
+/// What a person says, checked.
+fn prompt(params: ChatSendParams) -> Result<Prompt, ErrorShape> {
+    if params.message.trim().is_empty() && params.attachments.is_empty() {
+        return Err(ErrorShape::invalid("message or attachment required"));
+    }
+    if params.message.contains('\0') {
+        return Err(ErrorShape::invalid("message must not contain null bytes"));
+    }
+    let reading = match params.suppress_command_interpretation {
+        Some(true) => Reading::Verbatim,
+        _ => Reading::Commands,
+    };
+    let text = match params.system_provenance_receipt {
+        Some(receipt) => format!("{receipt}\n\n{}", params.message),
+        None => params.message,
+    };
+    let timeout = params.timeout_ms.filter(|millis| *millis > 0);
+    Ok(Prompt {
+        text,
+        attachments: attachments(params.attachments)?,
+        thinking: params.thinking.as_deref().map(thinking).transpose()?,
+        timeout: timeout.map(|millis| Duration::from_millis(millis).min(TIMEOUT_MAX)),
+        reading,
+    })
+}
+
+fn attachments(given: Vec<ChatAttachment>) -> Result<Vec<Attachment>, ErrorShape> {
+    if given.len() > ATTACHMENTS_MAX {
+        return Err(ErrorShape::invalid(format!(
+            "{} attachments are more than {ATTACHMENTS_MAX}; send fewer",
+            given.len()
+        )));
+    }
+    let length = |given: &ChatAttachment| given.content.as_ref().map_or(0, String::len);
+    let bytes: usize = given.iter().map(length).sum();
+    if bytes > ATTACHMENT_BYTES_MAX {
+        return Err(ErrorShape::invalid(format!(
+            "attachments of {bytes} bytes are more than {ATTACHMENT_BYTES_MAX}; send smaller ones"
+        )));
+    }
+    given
+        .into_iter()
+        .zip(1..)
+        .map(|(given, number)| {
+            let wrong = |why| ErrorShape::invalid(format!("attachment {number}: {why}"));
+            attachment(given).map_err(wrong)
+        })
+        .collect()
+}
+
+fn attachment(given: ChatAttachment) -> Result<Attachment, String> {
+    if let Some(kind) = given.kind.as_deref().filter(|kind| *kind != "image") {
+        return Err(format!("only images can be taken, not `{}`", shortened(kind)));
+    }
+    let content = given.content.ok_or("it has no content; put the bytes there, in base64")?;
+    let (named, base64) = match content.strip_prefix("data:") {
+        Some(url) => {
+            let (head, base64) = url.split_once(',').ok_or("its data URL has no comma")?;
+            let named = head.strip_suffix(";base64").ok_or("its data URL is not base64")?;
+            (Some(named.to_owned()), base64)
+        }
+        None => (None, content.as_str()),
+    };
+    let mime = given.mime_type.or(named).filter(|mime| !mime.is_empty());
+    let mime = mime.ok_or("its mimeType is missing")?.to_lowercase();
+    let subtype = mime.strip_prefix("image/").unwrap_or_default();
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
+    if subtype.is_empty() || subtype.len() > 64 || !subtype.bytes().all(allowed) {
+        return Err(format!("only images can be taken, not `{}`", shortened(&mime)));
+    }
+    let padding = DecodePaddingMode::Indifferent;
+    let config = GeneralPurposeConfig::new().with_decode_padding_mode(padding);
+    let lenient = GeneralPurpose::new(&alphabet::STANDARD, config);
+    let bytes = lenient.decode(base64).map_err(|_| "its content is not base64".to_owned())?;
+    if bytes.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    Ok(Attachment { mime, data: STANDARD.encode(bytes), name: given.file_name })
+}
+
+pub(super) async fn abort(
+    peer: &Arc<Peer>,
+    params: ChatAbortParams,
+) -> Result<ChatAbortResult, ErrorShape> {
+    let idle = ChatAbortResult { ok: true, aborted: false, run_ids: Vec::new() };
+    let key = peer.key(&params.session_key, params.agent_id.as_deref())?;
+    let Some(session) = peer.find(&key).await? else { return Ok(idle) };
+    let run = match params.run_id {
+        None => None,
+        Some(id) => match RunId::new(id) {
+            Ok(run) => Some(run),
+            Err(_) => return Ok(idle),
+        },
+    };
+    peer.watch(&session).await?;
+    let stopped = peer.sessions().abort(&key, run.as_ref(), BY_CLIENT).await.map_err(refusal)?;
+    let run_ids: Vec<String> = stopped.into_iter().map(String::from).collect();
+    Ok(ChatAbortResult { ok: true, aborted: !run_ids.is_empty(), run_ids })
+}
+
+pub(super) async fn history(
+    peer: &Arc<Peer>,
+    params: ChatHistoryParams,
+) -> Result<ChatHistoryResult, ErrorShape> {
+    let key = peer.key(&params.session_key, params.agent_id.as_deref())?;
+    let mut result = ChatHistoryResult {
+        session_key: key.to_string(),
+        session_id: None,
+        messages: Vec::new(),
+        thinking_level: None,
+    };
+    let Some(session) = peer.find(&key).await? else { return Ok(result) };
+    peer.watch(&session).await?;
+    let most = params.limit.map_or(HISTORY_DEFAULT, |limit| limit.clamp(1, 1_000) as usize);
+    let without = params.offset.map_or(0, |offset| offset.min(HISTORY_OFFSET_MAX) as usize);
+    let store = peer.sessions().store();
+    let messages = history::read(store.as_ref(), &session.id, most + without).await;
+    result.messages = messages.map_err(|error| refusal(error.into()))?;
+    result.messages.truncate(result.messages.len().saturating_sub(without));
+    if let Some(chars_max) = params.max_chars {
+        history::shorten(&mut result.messages, chars_max as usize);
+    }
+    result.session_id = Some(session.id.to_string());
+    result.thinking_level = session.thinking;
+    Ok(result)
+}
+
+pub(super) async fn wait(
+    peer: &Arc<Peer>,
+    params: AgentWaitParams,
+) -> Result<AgentWaitResult, ErrorShape> {
+    let unknown = AgentWaitResult {
+        run_id: params.run_id.clone(),
+        status: WaitStatus::Timeout,
+        ended_at: None,
+        error: None,
+        terminal_reply: None,
+    };
+    let Ok(run) = RunId::new(params.run_id) else { return Ok(unknown) };
+    let store = peer.sessions().store();
+    let known = store.run(&run).await.map_err(|error| refusal(error.into()))?;
+    let Some(known) = known else { return Ok(unknown) };
+    let Some(session) = peer.find_by_id(&known.session).await? else { return Ok(unknown) };
+    peer.watch(&session).await?;
+    let most = params.timeout_ms.map_or(WAIT_DEFAULT, Duration::from_millis).min(WAIT_MAX);
+    let waited = peer.sessions().wait(&run, most).await.map_err(refusal)?;
+    let Some(record) = waited.map(|waited| waited.run) else { return Ok(unknown) };
+    let Some(end) = &record.end else { return Ok(unknown) };
+    let begins = |event: &zero_core::event::Event| {
+        let is_prompt = matches!(event.what, zero_core::event::What::Prompt { .. });
+        is_prompt && event.run.as_ref() == Some(&run)
+    };
+    let tail = ledger::tail(store.as_ref(), &session.id, |events| events.iter().any(begins)).await;
+    let tail = tail.map_err(|error| refusal(error.into()))?;
+    Ok(settled(&record, end, spoken(&tail.events, &run)))
+}
+
+fn settled(run: &RunRecord, end: &RunEnd, text: String) -> AgentWaitResult {
+    let error = match end {
+        RunEnd::Aborted { by } => Some(format!("the run was stopped ({by})")),
+        _ => why_it_ended(end).map(|failure| failure.message),
+    };
+    let disposition =
+        if text.trim().is_empty() { Disposition::Empty } else { Disposition::Visible };
+    AgentWaitResult {
+        run_id: run.id.to_string(),
+        status: if error.is_some() { WaitStatus::Error } else { WaitStatus::Ok },
+        ended_at: run.ended_ms,
+        error,
+        terminal_reply: Some(TerminalReply { disposition, text }),
+    }
+}
+
+pub(super) async fn health(
+    peer: &Arc<Peer>,
+    _params: HealthParams,
+) -> Result<HealthResult, ErrorShape> {
+    let sessions = peer.sessions();
+    let problem = sessions.store().ready().await.err().map(|error| refusal(error.into()).message);
+    let up = peer.gateway().started.elapsed();
+    Ok(HealthResult {
+        ok: problem.is_none(),
+        ts: now_ms(),
+        uptime_ms: u64::try_from(up.as_millis()).unwrap_or(u64::MAX),
+        default_agent_id: sessions.agents().default_id().to_owned(),
+        running: sessions.stats().running,
+        problem,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture(mime: Option<&str>, content: &str) -> ChatAttachment {
+        ChatAttachment {
+            mime_type: mime.map(str::to_owned),
+            content: Some(content.to_owned()),
+            ..ChatAttachment::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(given: ChatAttachment, expected: &str) {
+        let taken = attachment(given).map(|taken| format!("{} {}", taken.mime, taken.data));
+        assert_eq!(taken.unwrap_or_else(|error| error), expected);
+    }
+
+    #[test]
+    fn pictures_are_taken_in_the_usual_wrappings() {
+        check(picture(Some("image/png"), "aGk="), "image/png aGk=");
+        check(picture(Some("IMAGE/PNG"), "aGk"), "image/png aGk=");
+        check(picture(None, "data:image/webp;base64,aGk="), "image/webp aGk=");
+        check(picture(Some("image/png"), "data:image/webp;base64,aGk="), "image/png aGk=");
+    }
+
+    #[test]
+    fn what_is_no_picture_is_refused() {
+        check(picture(None, "aGk="), "its mimeType is missing");
+        check(picture(Some("text/html"), "aGk="), "only images can be taken, not `text/html`");
+        check(picture(Some("image/"), "aGk="), "only images can be taken, not `image/`");
+        check(picture(Some("image/a\nb"), "aGk="), "only images can be taken, not `image/a\\nb`");
+        check(picture(Some("image/png"), "a b"), "its content is not base64");
+        check(picture(Some("image/png"), ""), "it is empty");
+        check(picture(None, "data:image/png,aGk="), "its data URL is not base64");
+        check(picture(None, "data:image/png;base64"), "its data URL has no comma");
+        let audio =
+            ChatAttachment { kind: Some("audio".into()), ..picture(Some("audio/wav"), "aGk=") };
+        check(audio, "only images can be taken, not `audio`");
+        let nothing = ChatAttachment { content: None, ..picture(Some("image/png"), "") };
+        check(nothing, "it has no content; put the bytes there, in base64");
+    }
+
+    #[test]
+    fn attachments_are_bounded() {
+        let many = vec![picture(Some("image/png"), "aGk="); ATTACHMENTS_MAX + 1];
+        let error = attachments(many).unwrap_err();
+        assert_eq!(error.message, "33 attachments are more than 32; send fewer");
+        let large = picture(Some("image/png"), &"A".repeat(ATTACHMENT_BYTES_MAX + 1));
+        let error = attachments(vec![large]).unwrap_err();
+        assert!(error.message.starts_with("attachments of 20971521 bytes are more than"));
+        let error = attachments(vec![picture(Some("image/png"), "aGk="), picture(None, "aGk=")]);
+        assert_eq!(error.unwrap_err().message, "attachment 2: its mimeType is missing");
+    }
+
+    #[test]
+    fn a_prompt_says_something() {
+        let said = |message: &str| ChatSendParams { message: message.into(), ..Default::default() };
+        let refused = |params| prompt(params).unwrap_err().message;
+        assert_eq!(refused(said(" \n")), "message or attachment required");
+        assert_eq!(refused(said("a\0b")), "message must not contain null bytes");
+        let picture_alone = ChatSendParams {
+            attachments: vec![picture(Some("image/png"), "aGk=")],
+            timeout_ms: Some(u64::MAX),
+            thinking: Some("high".into()),
+            ..said("")
+        };
+        let taken = prompt(picture_alone).unwrap();
+        assert_eq!((taken.attachments.len(), taken.timeout), (1, Some(TIMEOUT_MAX)));
+        assert_eq!(
+            prompt(ChatSendParams { timeout_ms: Some(0), ..said("a") }).unwrap().timeout,
+            None
+        );
+        let receipt =
+            ChatSendParams { system_provenance_receipt: Some("From x".into()), ..said("hello") };
+        assert_eq!(prompt(receipt).unwrap().text, "From x\n\nhello");
+    }
+
+    #[test]
+    fn a_prompt_that_is_sent_again_tells_how_its_run_ended() {
+        let run = |end| RunRecord {
+            id: RunId::new("r").unwrap(),
+            session: zero_core::SessionId::new("s").unwrap(),
+            node: String::new(),
+            started_ms: 0,
+            ended_ms: Some(9),
+            end,
+            usage: Default::default(),
+        };
+        let failed = RunEnd::Failed { kind: "auth".into(), message: "no key".into() };
+        let aborted = RunEnd::Aborted { by: "rpc".into() };
+        for (end, status, error, waited) in [
+            (RunEnd::Completed, SendStatus::Ok, None, WaitStatus::Ok),
+            (RunEnd::MaxTokens, SendStatus::Ok, None, WaitStatus::Ok),
+            (aborted, SendStatus::Timeout, None, WaitStatus::Error),
+            (failed, SendStatus::Error, Some("no key".to_owned()), WaitStatus::Error),
+        ] {
+            assert_eq!(ended(&run(Some(end.clone()))), (status, error), "{end:?}");
+            let settled = settled(&run(Some(end.clone())), &end, "so far".into());
+            assert_eq!(settled.status, waited, "{end:?}");
+            assert_eq!(settled.terminal_reply.unwrap().disposition, Disposition::Visible);
+        }
+        assert_eq!(ended(&run(None)), (SendStatus::InFlight, None));
+    }
+}

@@ -1,0 +1,483 @@
+//! `sessions.…`: the family's view of sessions.
+
+use std::sync::Arc;
+
+use zero_core::SessionId;
+use zero_session::agent::DIRECT;
+use zero_session::model::{ModelInfo, Thinking};
+use zero_session::sessions::{SessionError, Sessions};
+use zero_session::store::{SessionPatch, SessionQuery, SessionRecord};
+use zero_wire::ErrorShape;
+use zero_wire::sessions::{
+    SessionEntry, SessionListDefaults, SessionPreview, SessionRow, SessionsDeleteParams,
+    SessionsDeleteResult, SessionsGetParams, SessionsGetResult, SessionsListParams,
+    SessionsListResult, SessionsPatchParams, SessionsPatchResult, SessionsPreviewParams,
+    SessionsPreviewResult, SessionsResetParams, SessionsResetResult, SessionsResolveParams,
+    SessionsResolveResult, ThinkingLevel,
+};
+
+use super::{now_ms, refusal, shortened, thinking};
+use crate::history;
+use crate::peer::Peer;
+
+/// Sessions on a page when nobody says how many.
+const PAGE_DEFAULT: u64 = 100;
+/// Sessions on a page at most.
+const PAGE_MAX: u64 = 1_000;
+/// Messages that `sessions.get` gives at most.
+const MESSAGES_MAX: u64 = 10_000;
+/// Sessions of one preview.
+const PREVIEWS_MAX: usize = 64;
+/// Messages of each session in a preview when nobody says how many, and at most.
+const PREVIEW_ITEMS: (u64, u64) = (12, 50);
+/// Characters of each of those when nobody says how many, and at most.
+const PREVIEW_CHARS: (u64, u64) = (240, 2_000);
+/// Characters of a label.
+pub(super) const LABEL_LEN_MAX: usize = 512;
+
+pub(super) async fn list(
+    peer: &Arc<Peer>,
+    params: SessionsListParams,
+) -> Result<SessionsListResult, ErrorShape> {
+    let ts = now_ms();
+    let titles = params.include_derived_titles.unwrap_or(false);
+    let offset = params.offset.unwrap_or(0);
+    let query = query(params, ts, peer.sees_only());
+    let sessions = peer.sessions();
+    let page = sessions.list(query).await.map_err(refusal)?;
+    let row = |session: &SessionRecord| row(session, model_of(sessions, session), titles);
+    let rows: Vec<SessionRow> = page.sessions.iter().map(row).collect();
+    let count = rows.len() as u64;
+    let next = offset.saturating_add(count);
+    let has_more = count > 0 && next < page.total;
+    Ok(SessionsListResult {
+        ts,
+        count,
+        total_count: page.total,
+        has_more,
+        next_offset: has_more.then_some(next),
+        defaults: defaults(sessions),
+        sessions: rows,
+    })
+}
+
+fn query(params: SessionsListParams, now_ms: i64, owner: Option<&str>) -> SessionQuery {
+    let usize_of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let minutes = params.active_minutes.map(|minutes| i64::try_from(minutes).unwrap_or(i64::MAX));
+    let since = |minutes: i64| now_ms.saturating_sub(minutes.saturating_mul(60_000));
+    let said = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    SessionQuery {
+        limit: Some(usize_of(params.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX))),
+        offset: usize_of(params.offset.unwrap_or(0)),
+        search: said(params.search).map(|text| text.trim().to_owned()),
+        label: said(params.label),
+        agent: said(params.agent_id).map(|agent| agent.to_lowercase()),
+        owner: owner.map(str::to_owned),
+        updated_since_ms: minutes.map(since),
+        cwd: None,
+    }
+}
+
+/// What is known of the model of a session; nothing where it needs none.
+pub(super) fn model_of(sessions: &Sessions, session: &SessionRecord) -> Option<ModelInfo> {
+    let of_agent =
+        || sessions.agents().get(&session.agent).and_then(|agent| agent.model.as_deref());
+    let name = session.model.as_deref().or_else(of_agent);
+    if name == Some(DIRECT) {
+        return None;
+    }
+    sessions.models().get(name).ok().map(|model| model.info().clone())
+}
+
+/// Whether a model can be chosen.
+pub(super) fn check_model(sessions: &Sessions, name: &str) -> Result<(), ErrorShape> {
+    if name == DIRECT {
+        return Ok(());
+    }
+    sessions.models().get(Some(name)).map(drop).map_err(|error| refusal(error.into()))
+}
+
+fn defaults(sessions: &Sessions) -> SessionListDefaults {
+    let model = sessions.models().get(None).ok().map(|model| model.info().clone());
+    resolved(model)
+}
+
+fn resolved(model: Option<ModelInfo>) -> SessionListDefaults {
+    SessionListDefaults {
+        context_tokens: model.as_ref().map(|model| model.context_window),
+        model: model.map(|model| model.name),
+    }
+}
+
+fn row(session: &SessionRecord, model: Option<ModelInfo>, titles: bool) -> SessionRow {
+    let level = |thinking: Thinking| ThinkingLevel { id: thinking.word().to_owned(), label: None };
+    SessionRow {
+        key: session.key.to_string(),
+        kind: "direct".to_owned(),
+        session_id: Some(session.id.to_string()),
+        label: session.label.clone(),
+        display_name: session.label.clone().or_else(|| session.title.clone()),
+        derived_title: session.title.clone().filter(|_| titles),
+        updated_at: session.updated_ms,
+        thinking_level: Some(thinking_level(session)),
+        thinking_levels: Thinking::ALL.map(level).to_vec(),
+        total_tokens: session.context_tokens,
+        total_tokens_fresh: Some(session.context_tokens.is_some()),
+        context_tokens: model.as_ref().map(|model| model.context_window),
+        model: session.model.clone().or(model.map(|model| model.name)),
+        spawned_cwd: session.cwd.as_ref().map(|cwd| cwd.display().to_string()),
+        input_tokens: Some(session.usage.input_tokens),
+        output_tokens: Some(session.usage.output_tokens),
+    }
+}
+
+fn thinking_level(session: &SessionRecord) -> String {
+    session.thinking.clone().unwrap_or_else(|| Thinking::Default.word().to_owned())
+}
+
+pub(super) async fn resolve(
+    peer: &Arc<Peer>,
+    params: SessionsResolveParams,
+) -> Result<SessionsResolveResult, ErrorShape> {
+    let may_be_missing = params.allow_missing.unwrap_or(false);
+    let agent = params.agent_id.clone();
+    let (found, missing) = match wanted(params)? {
+        Wanted::Key(written) => {
+            let key = peer.key(&written, agent.as_deref())?;
+            (peer.find(&key).await?, SessionError::NotFound(written))
+        }
+        Wanted::Id(written) => {
+            let found = match SessionId::new(without_transcript(&written)) {
+                Ok(id) => peer.find_by_id(&id).await?,
+                Err(_) => None,
+            };
+            (found, SessionError::NotFound(written))
+        }
+        Wanted::Label(label) => {
+            let found = peer.sessions().by_label(&label).await.map_err(refusal)?;
+            (found.filter(|session| peer.sees(session)), SessionError::NoLabel(label))
+        }
+    };
+    let fits = |session: &SessionRecord| {
+        agent.as_ref().is_none_or(|agent| agent.to_lowercase() == session.agent)
+    };
+    match found.filter(fits) {
+        Some(session) => Ok(SessionsResolveResult {
+            ok: true,
+            key: Some(session.key.to_string()),
+            agent_id: Some(session.agent),
+        }),
+        None if may_be_missing => Ok(SessionsResolveResult::default()),
+        None => Err(refusal(missing)),
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    Key(String),
+    Id(String),
+    Label(String),
+}
+
+fn wanted(params: SessionsResolveParams) -> Result<Wanted, ErrorShape> {
+    let said = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let (key, id, label) = (said(params.key), said(params.session_id), said(params.label));
+    match (key, id, label) {
+        (Some(key), None, None) => Ok(Wanted::Key(key)),
+        (None, Some(id), None) => Ok(Wanted::Id(id)),
+        (None, None, Some(label)) => Ok(Wanted::Label(label)),
+        (None, None, None) => Err(ErrorShape::invalid(
+            "invalid sessions.resolve params: give one of key, sessionId and label",
+        )),
+        _ => Err(ErrorShape::invalid(
+            "invalid sessions.resolve params: give only one of key, sessionId and label",
+        )),
+    }
+}
+
+pub(super) async fn get(
+    peer: &Arc<Peer>,
+    params: SessionsGetParams,
+) -> Result<SessionsGetResult, ErrorShape> {
+    let key = peer.key(&params.key, params.agent_id.as_deref())?;
+    let Some(session) = peer.find(&key).await? else { return Ok(SessionsGetResult::default()) };
+    peer.watch(&session).await?;
+    let most = params.limit.unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX) as usize;
+    let store = peer.sessions().store();
+    let messages = history::read(store.as_ref(), &session.id, most).await;
+    Ok(SessionsGetResult { messages: messages.map_err(|error| refusal(error.into()))? })
+}
+
+pub(super) async fn reset(
+    peer: &Arc<Peer>,
+    params: SessionsResetParams,
+) -> Result<SessionsResetResult, ErrorShape> {
+    let key = peer.key(&params.key, params.agent_id.as_deref())?;
+    let session = match peer.find(&key).await? {
+        Some(_) => peer.sessions().reset(&key).await.map_err(refusal)?,
+        None => peer.session_or_new(&key).await?,
+    };
+    Ok(SessionsResetResult { ok: true, key: key.to_string(), entry: entry(&session) })
+}
+
+fn entry(session: &SessionRecord) -> SessionEntry {
+    SessionEntry {
+        session_id: format!("{}.{}", session.id, session.transcript),
+        updated_at: session.updated_ms,
+        label: session.label.clone(),
+        model: session.model.clone(),
+        thinking_level: Some(thinking_level(session)),
+    }
+}
+
+/// An entry's id names the transcript, too; without that it names the session.
+fn without_transcript(id: &str) -> &str {
+    match id.rsplit_once('.') {
+        Some((session, number)) if number.bytes().all(|b| b.is_ascii_digit()) => session,
+        _ => id,
+    }
+}
+
+pub(super) async fn patch(
+    peer: &Arc<Peer>,
+    params: SessionsPatchParams,
+) -> Result<SessionsPatchResult, ErrorShape> {
+    let key = peer.key(&params.key, params.agent_id.as_deref())?;
+    if !peer.may(params.scope()) {
+        let what = "sessions.patch of more than label, model, thinkingLevel and fastMode";
+        return Err(super::forbidden(what, params.scope()));
+    }
+    check_known(&params)?;
+    let expected = params.expected_session_id.clone();
+    let patch = changes(params)?;
+    if let Some(Some(model)) = &patch.model {
+        check_model(peer.sessions(), model)?;
+    }
+    // A client may choose before it says its first word.
+    let mut session = peer.session_or_new(&key).await?;
+    if let Some(expected) = expected.as_ref().and_then(serde_json::Value::as_str) {
+        check_same(&session, expected)?;
+    }
+    if patch != SessionPatch::default() {
+        session = peer.sessions().patch(&key, patch).await.map_err(refusal)?;
+    }
+    let resolved = resolved(model_of(peer.sessions(), &session));
+    Ok(SessionsPatchResult { ok: true, key: key.to_string(), entry: entry(&session), resolved })
+}
+
+/// Fields that are taken. The last ones only say how much a client shows: zero has nothing that
+/// they would change.
+const PATCHABLE: [&str; 12] = [
+    "key",
+    "agentId",
+    "expectedSessionId",
+    "label",
+    "model",
+    "thinkingLevel",
+    "fastMode",
+    "verboseLevel",
+    "traceLevel",
+    "reasoningLevel",
+    "responseUsage",
+    "elevatedLevel",
+];
+
+/// Whoever sets something that zero does not have must not believe that it holds now.
+fn check_known(params: &SessionsPatchParams) -> Result<(), ErrorShape> {
+    let fields = serde_json::to_value(params).unwrap_or_default();
+    let given = fields.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let unknown: Vec<&str> =
+        given.map(|(name, _)| name.as_str()).filter(|name| !PATCHABLE.contains(name)).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let unknown = unknown.join(", ");
+    Err(ErrorShape::invalid(format!("sessions.patch: zero has no {unknown}; leave it out")))
+}
+
+/// Whether a session is the one that a client knows by its id.
+pub(super) fn check_same(session: &SessionRecord, id: &str) -> Result<(), ErrorShape> {
+    if without_transcript(id) == session.id.as_str() {
+        return Ok(());
+    }
+    let key = &session.key;
+    Err(ErrorShape::invalid(format!("the session {key} is another one by now; look again")))
+}
+
+fn changes(params: SessionsPatchParams) -> Result<SessionPatch, ErrorShape> {
+    let level = |level: Option<String>| {
+        level.map(|level| thinking(&level).map(|level| level.word().to_owned())).transpose()
+    };
+    Ok(SessionPatch {
+        label: params.label.map(|label| label.map(label_of).transpose()).transpose()?,
+        model: params.model,
+        thinking: params.thinking_level.map(level).transpose()?,
+        ..SessionPatch::default()
+    })
+}
+
+/// What people may call a session.
+pub(super) fn label_of(label: String) -> Result<String, ErrorShape> {
+    let label = label.trim();
+    let length = label.chars().count();
+    if length == 0 || length > LABEL_LEN_MAX || label.chars().any(char::is_control) {
+        return Err(ErrorShape::invalid(format!(
+            "`{}` is no label: use 1 to {LABEL_LEN_MAX} characters without line breaks",
+            shortened(label)
+        )));
+    }
+    Ok(label.to_owned())
+}
+
+pub(super) async fn delete(
+    peer: &Arc<Peer>,
+    params: SessionsDeleteParams,
+) -> Result<SessionsDeleteResult, ErrorShape> {
+    let key = peer.key(&params.key, params.agent_id.as_deref())?;
+    let mut deleted = false;
+    if let Some(session) = peer.find(&key).await? {
+        if let Some(expected) = &params.expected_session_id {
+            check_same(&session, expected)?;
+        }
+        let is_newer = |known: f64| session.updated_ms as f64 > known;
+        if params.expected_session_updated_at.is_some_and(is_newer) {
+            let why = format!("something happened in the session {key} since; look again");
+            return Err(ErrorShape::invalid(why));
+        }
+        if params.archived_only == Some(true) {
+            let why = format!("the session {key} is not archived; zero archives none");
+            return Err(ErrorShape::invalid(why));
+        }
+        deleted = peer.sessions().delete(&key).await.map_err(refusal)?;
+        peer.unhost(&session.id);
+        peer.forget(&session.id).await;
+    }
+    let archived = Vec::new();
+    Ok(SessionsDeleteResult { ok: true, key: key.to_string(), deleted, archived })
+}
+
+pub(super) async fn preview(
+    peer: &Arc<Peer>,
+    params: SessionsPreviewParams,
+) -> Result<SessionsPreviewResult, ErrorShape> {
+    if params.keys.len() > PREVIEWS_MAX {
+        return Err(ErrorShape::invalid(format!(
+            "{} keys are more than {PREVIEWS_MAX}; ask for fewer at a time",
+            params.keys.len()
+        )));
+    }
+    let most = params.limit.unwrap_or(PREVIEW_ITEMS.0).clamp(1, PREVIEW_ITEMS.1) as usize;
+    let chars = params.max_chars.unwrap_or(PREVIEW_CHARS.0).clamp(20, PREVIEW_CHARS.1) as usize;
+    let mut previews = Vec::new();
+    for written in params.keys {
+        let found = match peer.key(&written, None) {
+            Ok(key) => peer.find(&key).await?,
+            Err(_) => None,
+        };
+        let mut preview =
+            SessionPreview { key: written, status: "missing".to_owned(), items: Vec::new() };
+        if let Some(session) = found {
+            // Tool calls are messages, too, and have no words; most are near the end.
+            let store = peer.sessions().store();
+            let messages = history::read(store.as_ref(), &session.id, most * 4).await;
+            let messages = messages.map_err(|error| refusal(error.into()))?;
+            preview.items = history::preview(&messages, most, chars);
+            let status = if preview.items.is_empty() { "empty" } else { "ok" };
+            status.clone_into(&mut preview.status);
+        }
+        previews.push(preview);
+    }
+    Ok(SessionsPreviewResult { ts: now_ms(), previews })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zero_wire::method::Scope;
+
+    #[test]
+    fn exactly_one_way_to_name_a_session() {
+        let some = |text: &str| Some(text.to_owned());
+        let params = |key, session_id, label| SessionsResolveParams {
+            key,
+            session_id,
+            label,
+            ..SessionsResolveParams::default()
+        };
+        let check = |params, expected: Result<Wanted, &str>| {
+            let wanted = wanted(params).map_err(|error| error.message);
+            let says = |text: &str| format!("invalid sessions.resolve params: {text}");
+            assert_eq!(wanted, expected.map_err(says));
+        };
+        check(params(some("k"), None, None), Ok(Wanted::Key("k".into())));
+        check(params(None, some("i"), some(" ")), Ok(Wanted::Id("i".into())));
+        check(params(None, None, some("l")), Ok(Wanted::Label("l".into())));
+        check(params(None, None, None), Err("give one of key, sessionId and label"));
+        check(params(some("k"), None, some("l")), Err("give only one of key, sessionId and label"));
+    }
+
+    #[test]
+    fn a_page_is_bounded_and_only_of_what_may_be_seen() {
+        let query_of = |limit, minutes| {
+            let params = SessionsListParams {
+                limit,
+                active_minutes: minutes,
+                search: Some(" bug ".to_owned()),
+                label: Some(String::new()),
+                ..SessionsListParams::default()
+            };
+            query(params, 600_000, Some("me"))
+        };
+        assert_eq!(query_of(None, None).limit, Some(100));
+        assert_eq!(query_of(Some(0), None).limit, Some(1));
+        assert_eq!(query_of(Some(u64::MAX), None).limit, Some(1_000));
+        let query = query_of(None, Some(9));
+        assert_eq!(query.updated_since_ms, Some(60_000));
+        assert_eq!(query.owner.as_deref(), Some("me"));
+        assert_eq!((query.search.as_deref(), query.label), (Some("bug"), None));
+        assert!(query_of(None, Some(u64::MAX)).updated_since_ms.unwrap() < 0);
+    }
+
+    #[test]
+    fn a_patch_takes_what_is_known_and_clears_what_is_null() {
+        let params: SessionsPatchParams = serde_json::from_value(serde_json::json!({
+            "key": "main", "label": null, "thinkingLevel": "minimal", "fastMode": true
+        }))
+        .unwrap();
+        assert_eq!(params.scope(), Scope::Write);
+        check_known(&params).unwrap();
+        let expected = SessionPatch {
+            label: Some(None),
+            thinking: Some(Some("low".to_owned())),
+            ..SessionPatch::default()
+        };
+        assert_eq!(changes(params).unwrap(), expected);
+        let params: SessionsPatchParams = serde_json::from_value(serde_json::json!({
+            "key": "main", "elevatedLevel": null, "traceLevel": "on"
+        }))
+        .unwrap();
+        assert_eq!(params.scope(), Scope::Admin);
+        check_known(&params).unwrap();
+        let params: SessionsPatchParams = serde_json::from_value(serde_json::json!({
+            "key": "main", "permissionMode": "read-only", "execAsk": null
+        }))
+        .unwrap();
+        let message = "sessions.patch: zero has no permissionMode; leave it out";
+        assert_eq!(check_known(&params).unwrap_err().message, message);
+    }
+
+    #[test]
+    fn a_label_is_one_line() {
+        assert_eq!(label_of(" Bug 7 ".to_owned()).unwrap(), "Bug 7");
+        for bad in ["", "  ", "a\nb", &"x".repeat(513)] {
+            assert!(label_of(bad.to_owned()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_with_a_transcript_names_the_session() {
+        assert_eq!(without_transcript("sess_1.2"), "sess_1");
+        assert_eq!(without_transcript("sess_1"), "sess_1");
+        assert_eq!(without_transcript("a.b"), "a.b");
+    }
+}

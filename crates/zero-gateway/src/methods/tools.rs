@@ -1,0 +1,103 @@
+//! `tools/…`: a client hosts the tools of a session.
+
+use std::sync::Arc;
+
+use zero_core::SessionId;
+use zero_session::hands::Hands;
+use zero_wire::ErrorShape;
+use zero_wire::approvals::Done;
+use zero_wire::tools::{
+    ToolsAttachParams, ToolsOfferParams, ToolsProgressParams, ToolsResultParams, ToolsTerms,
+};
+
+use super::{refusal, shortened};
+use crate::peer::Peer;
+use crate::remote_hands::RemoteHands;
+
+/// Sessions whose tools one connection may host.
+const HOSTED_MAX: usize = 256;
+/// Characters of a host's name.
+const HOST_LEN_MAX: usize = 128;
+
+pub(super) async fn attach(
+    peer: &Arc<Peer>,
+    params: ToolsAttachParams,
+) -> Result<ToolsTerms, ErrorShape> {
+    let host = host_name(&params.host)?;
+    let key = peer.key(&params.session_key, None)?;
+    let session = peer.session(&key).await?;
+    if peer.hosted(&session.id).is_none() && peer.hosted_count() >= HOSTED_MAX {
+        return Err(ErrorShape::invalid(format!(
+            "this connection hosts the tools of {HOSTED_MAX} sessions already; open another one"
+        )));
+    }
+    // Whoever attaches again starts over: what the earlier hands were asked is settled.
+    peer.unhost(&session.id);
+    peer.watch(&session).await?;
+    let agent = peer.sessions().agents().get(&session.agent);
+    let mode = session.mode.or_else(|| agent.and_then(|agent| agent.mode));
+    let hands = peer.new_hands(&session, &host);
+    let terms = hands.begin(agent.and_then(|agent| agent.dialect), mode);
+    let lease = peer.sessions().attach_hands(&key, &host, Arc::clone(&hands) as Arc<dyn Hands>);
+    let lease = lease.await.map_err(refusal)?;
+    peer.host(session.id, hands, lease)?;
+    Ok(terms)
+}
+
+fn host_name(name: &str) -> Result<String, ErrorShape> {
+    let name = name.trim();
+    let length = name.chars().count();
+    if length == 0 || length > HOST_LEN_MAX || name.chars().any(char::is_control) {
+        return Err(ErrorShape::invalid(format!(
+            "`{}` is no name of a host: use 1 to {HOST_LEN_MAX} characters without line breaks",
+            shortened(name)
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+pub(super) async fn offer(peer: &Arc<Peer>, params: ToolsOfferParams) -> Result<Done, ErrorShape> {
+    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
+    hands(peer, session.id.as_str())?.offer(params)?;
+    Ok(Done { ok: true })
+}
+
+pub(super) async fn progress(
+    peer: &Arc<Peer>,
+    params: ToolsProgressParams,
+) -> Result<Done, ErrorShape> {
+    hands(peer, &params.session_id)?.progress(params)?;
+    Ok(Done { ok: true })
+}
+
+pub(super) async fn result(
+    peer: &Arc<Peer>,
+    params: ToolsResultParams,
+) -> Result<Done, ErrorShape> {
+    hands(peer, &params.session_id)?.result(params)?;
+    Ok(Done { ok: true })
+}
+
+/// The hands that lead to this very connection.
+fn hands(peer: &Peer, session: &str) -> Result<Arc<RemoteHands>, ErrorShape> {
+    let hosted = SessionId::new(session).ok().and_then(|id| peer.hosted(&id));
+    hosted.ok_or_else(|| {
+        ErrorShape::invalid(format!(
+            "this connection does not host the tools of session `{}`; call tools/attach first",
+            shortened(session)
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_a_name_of_one_line() {
+        assert_eq!(host_name(" laptop ").unwrap(), "laptop");
+        for bad in ["", " ", "a\nb", &"x".repeat(129)] {
+            assert!(host_name(bad).is_err(), "{bad:?}");
+        }
+    }
+}

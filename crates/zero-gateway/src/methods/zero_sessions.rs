@@ -1,0 +1,266 @@
+//! `zero.sessions.…`: a real folder, the ledger as it is, and what can be chosen.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zero_core::RunId;
+use zero_session::Mode;
+use zero_session::agent::DIRECT;
+use zero_session::commands::built_in_commands;
+use zero_session::hands::PromptCommand;
+use zero_session::sessions::{OpenSession, SessionError};
+use zero_session::store::{SessionPatch, SessionRecord, ToolHostPlace};
+use zero_wire::ErrorShape;
+use zero_wire::approvals::Done;
+use zero_wire::zero_sessions::{
+    ChoicesParams, ChoicesResult, CommandInfo, EventsParams, EventsResult, KeyParams, OpenParams,
+    SessionInfo, SetParams, SubscribeResult,
+};
+
+use super::sessions::{check_model, label_of, model_of};
+use super::{refusal, thinking};
+use crate::history::json_bytes;
+use crate::ledger;
+use crate::peer::Peer;
+
+/// Entries of one answer.
+const EVENTS_MAX: u32 = 1_000;
+/// Bytes of them, in JSON; the first one always fits.
+const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Characters of a title.
+const TITLE_LEN_MAX: usize = 200;
+
+pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<SessionInfo, ErrorShape> {
+    let cwd = params.cwd.as_deref().map(folder).transpose()?;
+    let mode = params.mode.as_deref().map(mode).transpose()?;
+    if let Some(model) = &params.model {
+        check_model(peer.sessions(), model)?;
+    }
+    let key = match (&params.session_key, params.label) {
+        (Some(written), None) => peer.key(written, None)?,
+        (None, Some(label)) => {
+            let found = peer.sessions().by_label(&label).await.map_err(refusal)?;
+            let found = found.filter(|session| peer.sees(session));
+            found.ok_or_else(|| refusal(SessionError::NoLabel(label)))?.key
+        }
+        _ => {
+            let why = "invalid zero.sessions.open params: give one of sessionKey and label";
+            return Err(ErrorShape::invalid(why));
+        }
+    };
+    // First that it is ours, then what it should be: nothing of a foreign session is changed.
+    let mut session = if params.require_existing {
+        peer.session(&key).await?
+    } else {
+        peer.session_or_new(&key).await?
+    };
+    let changes = cwd.is_some() || mode.is_some() || params.model.is_some() || params.reset;
+    if changes {
+        let wanted = OpenSession {
+            key: Some(key.to_string()),
+            label: None,
+            owner: peer.name().to_owned(),
+            cwd,
+            model: params.model,
+            mode,
+            reset: params.reset,
+            require_existing: true,
+            tool_host: None,
+        };
+        session = peer.sessions().open(wanted).await.map_err(refusal)?;
+    }
+    let last_seq = peer.watch(&session).await?;
+    Ok(info(peer, session, last_seq))
+}
+
+fn folder(text: &str) -> Result<PathBuf, ErrorShape> {
+    let path = PathBuf::from(text);
+    if !path.is_absolute() || text.contains('\0') {
+        let why = format!("cwd has to be an absolute path, not `{}`", super::shortened(text));
+        return Err(ErrorShape::invalid(why));
+    }
+    Ok(path)
+}
+
+fn mode(word: &str) -> Result<Mode, ErrorShape> {
+    let found = Mode::ALL.into_iter().find(|mode| mode.as_str() == word);
+    found.ok_or_else(|| {
+        let known = Mode::ALL.map(Mode::as_str).join(", ");
+        let word = super::shortened(word);
+        ErrorShape::invalid(format!("there is no mode `{word}`; the modes are {known}"))
+    })
+}
+
+pub(super) async fn show(peer: &Arc<Peer>, params: KeyParams) -> Result<SessionInfo, ErrorShape> {
+    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
+    let last = ledger::last_seq(peer.sessions().store().as_ref(), &session.id).await;
+    let last = last.map_err(|error| refusal(error.into()))?;
+    Ok(info(peer, session, last))
+}
+
+fn info(peer: &Peer, session: SessionRecord, last_seq: u64) -> SessionInfo {
+    let sessions = peer.sessions();
+    let model = model_of(sessions, &session);
+    let runs = sessions.active().into_iter().filter(|(id, _)| *id == session.id);
+    SessionInfo {
+        run_ids: runs.map(|(_, run): (_, RunId)| run.into()).collect(),
+        session_key: session.key.into(),
+        session_id: session.id.into(),
+        label: session.label,
+        title: session.title,
+        agent: session.agent,
+        context_window: model.as_ref().map(|model| model.context_window),
+        model: session.model.or(model.map(|model| model.name)).unwrap_or_else(|| DIRECT.to_owned()),
+        mode: session.mode.map(|mode| mode.as_str().to_owned()),
+        cwd: session.cwd.map(|cwd| cwd.display().to_string()),
+        tool_host: match session.tool_host {
+            ToolHostPlace::Gateway => None,
+            ToolHostPlace::Client { name } => Some(name),
+        },
+        created_ms: session.created_ms,
+        updated_ms: session.updated_ms,
+        transcript: session.transcript,
+        last_seq,
+        usage: session.usage,
+        context_tokens: session.context_tokens,
+    }
+}
+
+pub(super) async fn subscribe(
+    peer: &Arc<Peer>,
+    params: KeyParams,
+) -> Result<SubscribeResult, ErrorShape> {
+    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
+    let last_seq = peer.watch(&session).await?;
+    Ok(SubscribeResult { session_key: session.key.into(), last_seq })
+}
+
+pub(super) async fn unsubscribe(peer: &Arc<Peer>, params: KeyParams) -> Result<Done, ErrorShape> {
+    let key = peer.key(&params.session_key, None)?;
+    if let Some(session) = peer.find(&key).await? {
+        peer.forget(&session.id).await;
+    }
+    Ok(Done { ok: true })
+}
+
+pub(super) async fn events(
+    peer: &Arc<Peer>,
+    params: EventsParams,
+) -> Result<EventsResult, ErrorShape> {
+    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
+    let most = params.limit.unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX) as usize;
+    let store = peer.sessions().store();
+    // One more than wanted tells whether there are more.
+    let events = store.events(&session.id, params.after, most + 1).await;
+    let mut events = events.map_err(|error| refusal(error.into()))?;
+    let mut bytes = 0_usize;
+    let fits = |event: &&zero_core::event::Event| {
+        bytes = bytes.saturating_add(json_bytes(event));
+        bytes <= EVENT_BYTES_MAX
+    };
+    let fitting = events.iter().take(most).take_while(fits).count();
+    let kept = fitting.max(1).min(events.len());
+    let has_more = kept < events.len();
+    events.truncate(kept);
+    Ok(EventsResult { events, has_more })
+}
+
+pub(super) async fn set(peer: &Arc<Peer>, params: SetParams) -> Result<SessionInfo, ErrorShape> {
+    let key = peer.key(&params.session_key, None)?;
+    let patch = changes(params)?;
+    if let Some(Some(model)) = &patch.model {
+        check_model(peer.sessions(), model)?;
+    }
+    let mut session = peer.session(&key).await?;
+    if patch != SessionPatch::default() {
+        session = peer.sessions().patch(&key, patch).await.map_err(refusal)?;
+    }
+    let last = ledger::last_seq(peer.sessions().store().as_ref(), &session.id).await;
+    let last = last.map_err(|error| refusal(error.into()))?;
+    Ok(info(peer, session, last))
+}
+
+/// What a client wants to be different; an empty text clears a field.
+fn changes(params: SetParams) -> Result<SessionPatch, ErrorShape> {
+    let said = |text: String| Some(text).filter(|text| !text.trim().is_empty());
+    let level = |word: String| thinking(&word).map(|level| level.word().to_owned());
+    Ok(SessionPatch {
+        label: params.label.map(|label| said(label).map(label_of).transpose()).transpose()?,
+        title: params.title.map(|title| said(title).map(title_of).transpose()).transpose()?,
+        model: params.model.map(said),
+        mode: params.mode.map(|word| said(word).map(|word| mode(&word)).transpose()).transpose()?,
+        thinking: params.thinking.map(|word| said(word).map(level).transpose()).transpose()?,
+        ..SessionPatch::default()
+    })
+}
+
+fn title_of(title: String) -> Result<String, ErrorShape> {
+    let title = title.trim();
+    if title.chars().count() > TITLE_LEN_MAX || title.chars().any(char::is_control) {
+        let why = format!("a title has at most {TITLE_LEN_MAX} characters and no line breaks");
+        return Err(ErrorShape::invalid(why));
+    }
+    Ok(title.to_owned())
+}
+
+pub(super) async fn choices(
+    peer: &Arc<Peer>,
+    params: ChoicesParams,
+) -> Result<ChoicesResult, ErrorShape> {
+    let sessions = peer.sessions();
+    let commands = match &params.session_key {
+        Some(written) => {
+            let session = peer.session(&peer.key(written, None)?).await?;
+            sessions.commands(&session.key).await.map_err(refusal)?
+        }
+        None => built_in_commands(),
+    };
+    let command = |command: PromptCommand| CommandInfo {
+        name: command.name,
+        description: command.description,
+        argument_hint: command.argument_hint,
+    };
+    Ok(ChoicesResult {
+        agents: sessions.agents().list().map(|agent| agent.id.clone()).collect(),
+        default_agent: sessions.agents().default_id().to_owned(),
+        models: sessions.models().names().map(str::to_owned).collect(),
+        default_model: sessions.models().default_name().map(str::to_owned),
+        modes: Mode::ALL.map(|mode| mode.as_str().to_owned()).to_vec(),
+        commands: commands.into_iter().map(command).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_absolute() {
+        assert_eq!(folder("/work/x").unwrap(), PathBuf::from("/work/x"));
+        for bad in ["", "x", "./x", "~/x", "/a\0b"] {
+            let error = folder(bad).unwrap_err();
+            assert!(error.message.starts_with("cwd has to be an absolute path"), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_text_clears_a_field() {
+        let params = SetParams {
+            session_key: "main".to_owned(),
+            mode: Some("plan".to_owned()),
+            label: Some(String::new()),
+            title: Some(" Fix it ".to_owned()),
+            ..SetParams::default()
+        };
+        let expected = SessionPatch {
+            mode: Some(Some(Mode::Plan)),
+            label: Some(None),
+            title: Some(Some("Fix it".to_owned())),
+            ..SessionPatch::default()
+        };
+        assert_eq!(changes(params).unwrap(), expected);
+        let params = SetParams { mode: Some("yolo".to_owned()), ..SetParams::default() };
+        let message = "there is no mode `yolo`; the modes are ask, accept-edits, plan, auto";
+        assert_eq!(changes(params).unwrap_err().message, message);
+    }
+}

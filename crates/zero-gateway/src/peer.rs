@@ -1,0 +1,276 @@
+//! A connection once it was greeted: who it is, what it watches, what it does for others.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use zero_core::SessionId;
+use zero_session::key::SessionKey;
+use zero_session::sessions::{HandsLease, OpenSession, SessionError, Sessions};
+use zero_session::store::SessionRecord;
+use zero_wire::handshake::ClientInfo;
+use zero_wire::method::Scope;
+use zero_wire::zero_sessions::CAP_EVENTS;
+use zero_wire::{ErrorShape, RequestFrame, ResponseFrame};
+
+use crate::auth::Principal;
+use crate::gateway::GatewayInner;
+use crate::methods::{self, refusal};
+use crate::outbox::Outbox;
+use crate::relay::Interest;
+use crate::remote_hands::RemoteHands;
+use crate::watch::{Audience, Watch, closing};
+
+/// What a client says to hear what tools do.
+const CAP_TOOLS: &str = "tool-events";
+/// What a client says to be asked whether calls may run.
+const CAP_APPROVALS: &str = "exec-approvals";
+
+/// What was agreed when the connection began.
+pub(crate) struct Greeting {
+    /// Whose token it was.
+    pub(crate) principal: Principal,
+    /// What it may do: what the client asked for, of what the token has.
+    pub(crate) scopes: Vec<Scope>,
+    /// The protocol that is spoken.
+    pub(crate) protocol: u32,
+    /// What the client can do.
+    pub(crate) caps: Vec<String>,
+    /// Which program it is.
+    pub(crate) client: ClientInfo,
+    /// Names the connection.
+    pub(crate) conn_id: String,
+}
+
+/// A connection that was greeted.
+pub(crate) struct Peer {
+    gateway: Arc<GatewayInner>,
+    greeting: Greeting,
+    outbox: Outbox,
+    watch: OnceLock<Watch>,
+    hosted: Mutex<HashMap<SessionId, Hosted>>,
+    gone: CancellationToken,
+}
+
+/// A session whose tools this connection hosts.
+struct Hosted {
+    hands: Arc<RemoteHands>,
+    _lease: HandsLease,
+}
+
+impl Peer {
+    /// A connection that was greeted.
+    pub(crate) fn new(gateway: Arc<GatewayInner>, greeting: Greeting, outbox: Outbox) -> Arc<Self> {
+        let client = &greeting.client;
+        tracing::debug!(conn = %greeting.conn_id, client = ?client.id, version = %client.version, "greeted");
+        let (watch, hosted) = (OnceLock::new(), Mutex::default());
+        let gone = CancellationToken::new();
+        Arc::new(Self { gateway, greeting, outbox, watch, hosted, gone })
+    }
+
+    /// Does what is asked. Some requests wait for long, so others must not wait for them.
+    pub(crate) async fn handle(self: &Arc<Self>, request: RequestFrame) -> ResponseFrame {
+        let RequestFrame { id, method, params, .. } = request;
+        let answer = methods::answer(self, &method, params).await;
+        match answer {
+            Ok(payload) => ResponseFrame { id, ok: true, payload: Some(payload), error: None },
+            Err(error) => {
+                tracing::debug!(conn = %self.greeting.conn_id, %method, error = %error.message, "refused");
+                ResponseFrame { id, ok: false, payload: None, error: Some(error) }
+            }
+        }
+    }
+
+    /// The connection ended: what it hosted is away, what it watched is not heard any more.
+    pub(crate) async fn gone(self: &Arc<Self>) {
+        self.gone.cancel();
+        self.hosted.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What all connections share.
+    pub(crate) fn gateway(&self) -> &GatewayInner {
+        &self.gateway
+    }
+
+    /// The sessions.
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.gateway.sessions
+    }
+
+    /// Who it is.
+    pub(crate) fn name(&self) -> &str {
+        &self.greeting.principal.name
+    }
+
+    /// Whether it may do what needs this scope.
+    pub(crate) fn may(&self, needed: Scope) -> bool {
+        self.greeting.scopes.iter().any(|scope| scope.covers(needed))
+    }
+
+    /// Whose sessions it sees: everybody's when `None`.
+    pub(crate) fn sees_only(&self) -> Option<&str> {
+        if self.may(Scope::Admin) { None } else { Some(self.name()) }
+    }
+
+    /// Whether it may know of a session.
+    pub(crate) fn sees(&self, session: &SessionRecord) -> bool {
+        self.sees_only().is_none_or(|name| name == session.owner)
+    }
+
+    /// The key that is meant. An agent that is named beside it has to be the agent in it.
+    pub(crate) fn key(&self, written: &str, agent: Option<&str>) -> Result<SessionKey, ErrorShape> {
+        key_of(self.sessions(), written, agent)
+    }
+
+    /// The session of a key, if it is there and may be seen.
+    pub(crate) async fn find(&self, key: &SessionKey) -> Result<Option<SessionRecord>, ErrorShape> {
+        let found = self.sessions().get(key).await.map_err(refusal)?;
+        Ok(found.filter(|session| self.sees(session)))
+    }
+
+    /// The session of an id, if it is there and may be seen.
+    pub(crate) async fn find_by_id(
+        &self,
+        id: &SessionId,
+    ) -> Result<Option<SessionRecord>, ErrorShape> {
+        let found = self.sessions().store().session_by_id(id).await;
+        let found = found.map_err(|error| refusal(error.into()))?;
+        Ok(found.filter(|session| self.sees(session)))
+    }
+
+    /// The session of a key. That of somebody else is not there.
+    pub(crate) async fn session(&self, key: &SessionKey) -> Result<SessionRecord, ErrorShape> {
+        self.find(key).await?.ok_or_else(|| not_found(key))
+    }
+
+    /// The session of a key; it is made if it is not there.
+    pub(crate) async fn session_or_new(
+        &self,
+        key: &SessionKey,
+    ) -> Result<SessionRecord, ErrorShape> {
+        let owner = self.name().to_owned();
+        let wanted = OpenSession { key: Some(key.to_string()), owner, ..OpenSession::default() };
+        let session = self.sessions().open(wanted).await.map_err(refusal)?;
+        if self.sees(&session) { Ok(session) } else { Err(not_found(key)) }
+    }
+
+    /// Hears a session from now on. Gives the number of the last entry that is not heard.
+    pub(crate) async fn watch(&self, session: &SessionRecord) -> Result<u64, ErrorShape> {
+        if self.gone.is_cancelled() {
+            return Err(closing());
+        }
+        let watch = self.watch.get_or_init(|| {
+            let (sessions, outbox) = (self.sessions().clone(), self.outbox.clone());
+            Watch::start(sessions, outbox, self.audience(), self.gone.clone())
+        });
+        watch.hear(session).await
+    }
+
+    /// Hears it no more.
+    pub(crate) async fn forget(&self, session: &SessionId) {
+        if let Some(watch) = self.watch.get() {
+            watch.forget(session).await;
+        }
+    }
+
+    fn audience(&self) -> Audience {
+        let can = |cap: &str| self.greeting.caps.iter().any(|known| known == cap);
+        if can(CAP_EVENTS) {
+            return Audience::Zero;
+        }
+        let approvals = can(CAP_APPROVALS) && self.may(Scope::Approvals);
+        Audience::Family(Interest { tools: can(CAP_TOOLS), approvals })
+    }
+
+    /// Hands that lead to this connection.
+    pub(crate) fn new_hands(&self, session: &SessionRecord, host: &str) -> Arc<RemoteHands> {
+        RemoteHands::new(session, host, self.outbox.clone(), self.gone.child_token())
+    }
+
+    /// Remembers that it hosts the tools of a session.
+    pub(crate) fn host(
+        &self,
+        session: SessionId,
+        hands: Arc<RemoteHands>,
+        lease: HandsLease,
+    ) -> Result<(), ErrorShape> {
+        let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked at under the lock that `gone` takes after it: a lease never outlives it.
+        if self.gone.is_cancelled() {
+            return Err(closing());
+        }
+        hosted.insert(session, Hosted { hands, _lease: lease });
+        Ok(())
+    }
+
+    /// How many sessions it hosts tools of.
+    pub(crate) fn hosted_count(&self) -> usize {
+        self.hosted.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// The hands that lead to it for a session.
+    pub(crate) fn hosted(&self, session: &SessionId) -> Option<Arc<RemoteHands>> {
+        let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        hosted.get(session).map(|hosted| Arc::clone(&hosted.hands))
+    }
+
+    /// Hosts them no more.
+    pub(crate) fn unhost(&self, session: &SessionId) {
+        let left = self.hosted.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        if let Some(left) = left {
+            left.hands.leave();
+        }
+    }
+}
+
+/// The key that is meant. An agent that is named beside it has to be the agent in it, or a bare key
+/// is put under it.
+fn key_of(
+    sessions: &Sessions,
+    written: &str,
+    agent: Option<&str>,
+) -> Result<SessionKey, ErrorShape> {
+    agent_key(written, agent, sessions.agents().default_id()).map_err(ErrorShape::invalid)
+}
+
+fn agent_key(written: &str, agent: Option<&str>, default: &str) -> Result<SessionKey, String> {
+    let agent = agent.map(str::to_lowercase);
+    let under = agent.as_deref().unwrap_or(default);
+    if !zero_session::key::is_agent_id(under) {
+        return Err(format!("`{}` is no agent id", under.escape_debug()));
+    }
+    let key = SessionKey::resolve(written, under).map_err(|error| error.to_string())?;
+    match agent {
+        Some(agent) if agent != key.agent() => Err(format!(
+            "agentId \"{agent}\" does not match session key \"{key}\"; leave one of both out"
+        )),
+        _ => Ok(key),
+    }
+}
+
+fn not_found(key: &SessionKey) -> ErrorShape {
+    refusal(SessionError::NotFound(key.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &str, agent: Option<&str>, expected: &str) {
+        let key = agent_key(written, agent, "main").map(|key| key.to_string());
+        assert_eq!(key.unwrap_or_else(|error| error), expected, "{written} {agent:?}");
+    }
+
+    #[test]
+    fn an_agent_beside_the_key_has_to_be_the_one_in_it() {
+        check("main", None, "agent:main:main");
+        check("bug", Some("QA"), "agent:qa:bug");
+        check("agent:qa:bug", Some("qa"), "agent:qa:bug");
+        let mismatch =
+            "agentId \"main\" does not match session key \"agent:qa:bug\"; leave one of both out";
+        check("agent:qa:bug", Some("main"), mismatch);
+        check("bug", Some("q a"), "`q a` is no agent id");
+        check("bug", Some(""), "`` is no agent id");
+    }
+}

@@ -1,0 +1,506 @@
+//! What happened in a session, told in the family's words: `chat`, `agent`, `exec.approval.…`.
+//!
+//! Pure: entries of the ledger in, events for one connection out. A run's reply is told as one
+//! cumulative text, also across tool calls, so that whoever lost an event, or came late, has all of
+//! it with the next one. Since each delta repeats what was said, deltas of a long reply are held
+//! back until enough is new: the bytes sent stay proportional to the bytes said.
+//!
+//! Not here: where the entries come from (`watch`), clients that hear the ledger itself.
+
+mod words;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zero_core::event::{ApprovalRequest, Event, RunEnd, Usage, What};
+use zero_core::{Kind, RunId};
+use zero_wire::chat::ChatMessage;
+use zero_wire::events::{
+    AGENT, APPROVAL_REQUESTED, APPROVAL_RESOLVED, AgentEvent, AgentStream, ApprovalRequested,
+    ApprovalResolved, CHAT, ChatEvent, ChatState,
+};
+
+use crate::outbox::Outbox;
+
+pub(crate) use words::{command_of, decisions_of, why_it_ended};
+
+/// Most bytes of a reply that are told; the rest is in the history.
+const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What stands where a longer reply is cut.
+const REPLY_CUT: &str = "\n\n[the reply is longer than can be shown here]";
+/// A reply shorter than this is told as it comes.
+const SHORT_REPLY_BYTES: usize = 4 * 1024;
+/// Of a longer one, this share has to be new.
+const NEW_SHARE: usize = 64;
+/// Questions that are remembered for whoever comes late.
+const QUESTIONS_MAX: usize = 256;
+
+/// One event for a connection.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Told {
+    /// What a run says, and how it ends.
+    Chat(Box<ChatEvent>),
+    /// What a run does.
+    Agent(Box<AgentEvent>),
+    /// A person is asked.
+    Asked(Box<ApprovalRequested>),
+    /// They answered.
+    Answered(ApprovalResolved),
+}
+
+impl Told {
+    /// Sends it; false when the connection is gone.
+    pub(crate) fn send(&self, outbox: &Outbox) -> bool {
+        match self {
+            Self::Chat(event) => outbox.event(CHAT, event),
+            Self::Agent(event) => outbox.event(AGENT, event),
+            Self::Asked(event) => outbox.event(APPROVAL_REQUESTED, event),
+            Self::Answered(event) => outbox.event(APPROVAL_RESOLVED, event),
+        }
+    }
+}
+
+/// What a connection wants to hear beside the chat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Interest {
+    /// What tools do.
+    pub(crate) tools: bool,
+    /// Whether calls may run.
+    pub(crate) approvals: bool,
+}
+
+/// What events say of their session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct About {
+    /// Its key.
+    pub(crate) key: String,
+    /// Its agent.
+    pub(crate) agent: String,
+    /// Where its tools run.
+    pub(crate) host: String,
+}
+
+/// Tells one connection of one session.
+pub(crate) struct Relay {
+    about: Arc<About>,
+    interest: Interest,
+    runs: BTreeMap<RunId, Track>,
+    questions: BTreeMap<String, ApprovalRequested>,
+}
+
+impl Relay {
+    /// Begins with what is known of the newest entries of the ledger. Only runs that are not over
+    /// matter; `active` names those that may have begun before the first of these entries.
+    pub(crate) fn after(
+        about: Arc<About>,
+        interest: Interest,
+        active: impl IntoIterator<Item = RunId>,
+        earlier: &[Event],
+    ) -> Self {
+        let runs = active.into_iter().map(|run| (run, Track::default())).collect();
+        let mut relay = Self { about, interest, runs, questions: BTreeMap::new() };
+        for event in earlier {
+            relay.take(event, &mut Ears::Shut);
+        }
+        relay
+    }
+
+    /// What a late listener has to hear first: all that was said so far, and what is still asked.
+    pub(crate) fn catch_up(&mut self, told: &mut Vec<Told>) {
+        self.flush(Flush::All, told);
+        if self.interest.approvals {
+            told.extend(self.questions.values().map(|asked| Told::Asked(Box::new(asked.clone()))));
+        }
+    }
+
+    /// Takes the next entry of the ledger. Text is gathered until [`Relay::flush`] or until
+    /// something else happens.
+    pub(crate) fn hear(&mut self, event: &Event, told: &mut Vec<Told>) {
+        self.take(event, &mut Ears::Open(told));
+    }
+
+    /// Tells gathered text: all of it, or only where enough is new.
+    pub(crate) fn flush(&mut self, which: Flush, told: &mut Vec<Told>) {
+        for (run, track) in &mut self.runs {
+            if which == Flush::All || track.has_enough_new() {
+                let ears = &mut Ears::Open(told);
+                Teller { about: &self.about, run, track, ears, time_ms: None }.tell_text();
+            }
+        }
+    }
+
+    /// Whether text is held back.
+    pub(crate) fn holds_text(&self) -> bool {
+        self.runs.values().any(Track::has_new)
+    }
+
+    /// Whether a run is not over.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    fn take(&mut self, event: &Event, ears: &mut Ears<'_>) {
+        self.take_question(event, ears);
+        let Some(run) = &event.run else { return };
+        if let What::RunEnded { end, usage } = &event.what {
+            self.questions.retain(|_, asked| asked.request.run_id.as_deref() != Some(run.as_str()));
+            if let Some(mut track) = self.runs.remove(run) {
+                self.teller(run, &mut track, event, ears).end(end, usage);
+            }
+            return;
+        }
+        let begins = matches!(event.what, What::Prompt { .. } | What::RunStarted { .. });
+        let known = self.runs.remove(run);
+        // A run that is over, or was never begun, has nothing to say.
+        let Some(mut track) = known.or_else(|| begins.then(Track::default)) else { return };
+        let interest = self.interest;
+        self.teller(run, &mut track, event, ears).tell(&event.what, interest);
+        self.runs.insert(run.clone(), track);
+    }
+
+    fn teller<'a, 'b>(
+        &'a self,
+        run: &'a RunId,
+        track: &'a mut Track,
+        event: &Event,
+        ears: &'a mut Ears<'b>,
+    ) -> Teller<'a, 'b> {
+        Teller { about: &self.about, run, track, ears, time_ms: Some(event.time_ms) }
+    }
+
+    /// Questions concern a session, also where no run is named.
+    fn take_question(&mut self, event: &Event, ears: &mut Ears<'_>) {
+        match &event.what {
+            What::ApprovalRequested(request) => {
+                let asked = words::asked(request, &self.about, event.run.as_ref(), event.time_ms);
+                if self.interest.approvals {
+                    ears.tell(|| Told::Asked(Box::new(asked.clone())));
+                }
+                if self.questions.len() < QUESTIONS_MAX {
+                    self.questions.insert(request.id.clone(), asked);
+                }
+            }
+            What::ApprovalResolved { id, answer, by } => {
+                self.questions.remove(id);
+                if self.interest.approvals {
+                    ears.tell(|| Told::Answered(words::answered(id, answer, by, event.time_ms)));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// All that a run says in these entries, as its events tell it.
+pub(crate) fn spoken(events: &[Event], run: &RunId) -> String {
+    let mut track = Track::default();
+    for event in events.iter().filter(|event| event.run.as_ref() == Some(run)) {
+        track.note(&event.what);
+    }
+    track.text.said
+}
+
+/// Which gathered text is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// All.
+    All,
+    /// That of runs which said enough new.
+    Enough,
+}
+
+/// Whether anybody listens: not while the past is gone through.
+enum Ears<'a> {
+    Open(&'a mut Vec<Told>),
+    Shut,
+}
+
+impl Ears<'_> {
+    fn tell(&mut self, told: impl FnOnce() -> Told) {
+        if let Self::Open(all) = self {
+            all.push(told());
+        }
+    }
+}
+
+/// What is known of a run.
+#[derive(Default)]
+struct Track {
+    /// Counts its events on this connection.
+    seq: u64,
+    started_ms: Option<i64>,
+    /// When it last said something.
+    said_ms: i64,
+    text: Speech,
+    thoughts: Speech,
+    calls: BTreeMap<String, Call>,
+}
+
+/// A growing text, and how much of it was told.
+#[derive(Default)]
+struct Speech {
+    said: String,
+    told: usize,
+    /// Something else happened since, so what follows is a new paragraph.
+    interrupted: bool,
+    cut: bool,
+}
+
+/// A call that is not over.
+struct Call {
+    name: String,
+    title: String,
+    kind: Kind,
+}
+
+impl Speech {
+    fn say(&mut self, more: &str) {
+        if more.is_empty() || self.cut {
+            return;
+        }
+        if std::mem::take(&mut self.interrupted) && !self.said.is_empty() {
+            self.said.push_str(if self.said.ends_with('\n') { "\n" } else { "\n\n" });
+        }
+        if self.said.len() + more.len() > REPLY_BYTES_MAX {
+            self.cut = true;
+            self.said.push_str(REPLY_CUT);
+        } else {
+            self.said.push_str(more);
+        }
+    }
+
+    fn new_bytes(&self) -> usize {
+        self.said.len() - self.told
+    }
+
+    /// All, and what is new of it; from now on nothing is new.
+    fn take_new(&mut self) -> Option<(&str, &str)> {
+        let new = self.said.get(self.told..).filter(|new| !new.is_empty())?;
+        self.told = self.said.len();
+        Some((&self.said, new))
+    }
+}
+
+impl Track {
+    /// Takes in what an entry says of the run.
+    fn note(&mut self, what: &What) {
+        match what {
+            What::Text { text } => {
+                self.thoughts.interrupted = true;
+                self.text.say(text);
+            }
+            What::Thought { text } => self.thoughts.say(text),
+            What::ToolStarted { call, name, title, kind, .. } => {
+                self.text.interrupted = true;
+                self.thoughts.interrupted = true;
+                let known = Call { name: name.clone(), title: title.clone(), kind: *kind };
+                self.calls.insert(call.clone(), known);
+            }
+            What::ToolUpdated { call, title, kind, .. } => {
+                if let Some(known) = self.calls.get_mut(call) {
+                    known.title = title.clone().unwrap_or_else(|| std::mem::take(&mut known.title));
+                    known.kind = kind.unwrap_or(known.kind);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn has_new(&self) -> bool {
+        self.text.new_bytes() + self.thoughts.new_bytes() > 0
+    }
+
+    fn has_enough_new(&self) -> bool {
+        let new = self.text.new_bytes() + self.thoughts.new_bytes();
+        let all = self.text.said.len() + self.thoughts.said.len();
+        new > 0 && (all < SHORT_REPLY_BYTES || new >= all / NEW_SHARE)
+    }
+
+    fn message(&self) -> Option<ChatMessage> {
+        words::message(&self.thoughts.said, &self.text.said, self.said_ms)
+    }
+}
+
+/// Tells of one run.
+struct Teller<'a, 'b> {
+    about: &'a About,
+    run: &'a RunId,
+    track: &'a mut Track,
+    ears: &'a mut Ears<'b>,
+    /// When what is told happened; when the run last spoke, otherwise.
+    time_ms: Option<i64>,
+}
+
+impl Teller<'_, '_> {
+    fn tell(&mut self, what: &What, interest: Interest) {
+        if let What::Text { .. } | What::Thought { .. } = what {
+            self.track.said_ms = self.time_ms.unwrap_or_default();
+            return self.track.note(what);
+        }
+        // What was said before is heard before.
+        self.tell_text();
+        self.track.note(what);
+        match what {
+            What::RunStarted { model, .. } => {
+                self.track.started_ms = self.time_ms;
+                let model = model.clone();
+                self.lifecycle(
+                    json!({"phase": "start", "startedAt": self.time_ms, "model": model}),
+                );
+            }
+            What::ToolStarted { call, input, .. } if interest.tools => {
+                self.tool(call, "start", |data| {
+                    data["args"] = input.clone();
+                });
+            }
+            What::ToolUpdated { call, locations, progress, .. } if interest.tools => {
+                let shown = words::partial_result(progress.as_deref());
+                self.tool_with_details(call, "update", "partialResult", shown, locations);
+            }
+            What::ToolEnded { call, status, content, display, locations } => {
+                if interest.tools {
+                    let shown = words::result(*status, content, display.as_ref());
+                    self.tool_with_details(call, "result", "result", shown, locations);
+                }
+                self.track.calls.remove(call);
+            }
+            What::ApprovalRequested(request) => {
+                let ApprovalRequest { id, call, .. } = request;
+                self.lifecycle(
+                    json!({"phase": "waiting-approval", "approvalId": id, "toolCallId": call}),
+                );
+                // By this one the family's bridge finds calls that run no command.
+                if interest.approvals {
+                    let asked = words::approval(request, self.about);
+                    self.agent(|| AgentStream::Approval(asked));
+                }
+            }
+            What::ApprovalResolved { id, answer, .. } => {
+                let decision = words::decision_of(answer);
+                self.lifecycle(
+                    json!({"phase": "approval-resolved", "approvalId": id, "decision": decision}),
+                );
+            }
+            What::UsageReported { run_usage, context_tokens, context_window } => {
+                let mut usage = words::usage(run_usage);
+                usage["contextTokens"] = json!(context_tokens);
+                usage["contextWindow"] = json!(context_window);
+                self.agent(|| AgentStream::Usage(usage));
+            }
+            What::Notice { topic, text } => {
+                self.lifecycle(json!({"phase": "notice", "topic": topic, "text": text}));
+            }
+            _ => {}
+        }
+    }
+
+    /// The last events of a run: the only ones that say it is over.
+    fn end(&mut self, end: &RunEnd, usage: &Usage) {
+        self.tell_text();
+        let failed = why_it_ended(end);
+        let mut life = json!({
+            "phase": if failed.is_some() { "error" } else { "end" },
+            "startedAt": self.track.started_ms,
+            "endedAt": self.time_ms,
+        });
+        if let Some(failure) = &failed {
+            life["error"] = json!(failure.message);
+        } else if let RunEnd::Aborted { .. } = end {
+            life["aborted"] = json!(true);
+        }
+        self.lifecycle(life);
+        let message = self.track.message();
+        self.chat(|| words::last_state(end, usage, message));
+    }
+
+    fn tell_text(&mut self) {
+        if !self.track.has_new() || matches!(self.ears, Ears::Shut) {
+            return;
+        }
+        let words = |(text, new): (&str, &str)| json!({"text": text, "delta": new});
+        if let Some(data) = self.track.thoughts.take_new().map(words) {
+            self.agent(|| AgentStream::Thinking(data));
+        }
+        let new =
+            self.track.text.take_new().map(|(text, new)| (words((text, new)), new.to_owned()));
+        let mut delta_text = String::new();
+        if let Some((data, new)) = new {
+            self.agent(|| AgentStream::Assistant(data));
+            delta_text = new;
+        }
+        if let Some(message) = self.track.message() {
+            self.chat(|| ChatState::Delta { message, delta_text });
+        }
+    }
+
+    fn tool_with_details(
+        &mut self,
+        call: &str,
+        phase: &str,
+        field: &str,
+        mut shown: words::ToolWords,
+        locations: &[zero_core::event::Place],
+    ) {
+        if let Some(known) = self.track.calls.get(call) {
+            shown.details["title"] = json!(known.title);
+            shown.details["kind"] = json!(known.kind.word());
+        }
+        if !locations.is_empty() {
+            shown.details["locations"] = json!(locations);
+        }
+        self.tool(call, phase, |data| {
+            if let Some(is_error) = shown.is_error {
+                data["isError"] = json!(is_error);
+            }
+            data[field] = json!({"content": shown.content, "details": shown.details});
+        });
+    }
+
+    fn tool(&mut self, call: &str, phase: &str, more: impl FnOnce(&mut Value)) {
+        let name = self.track.calls.get(call).map_or("", |call| call.name.as_str());
+        let mut data = json!({"phase": phase, "name": name, "toolCallId": call});
+        more(&mut data);
+        self.agent(|| AgentStream::Tool(data));
+    }
+
+    fn lifecycle(&mut self, data: Value) {
+        self.agent(|| AgentStream::Lifecycle(data));
+    }
+
+    fn agent(&mut self, stream: impl FnOnce() -> AgentStream) {
+        if matches!(self.ears, Ears::Shut) {
+            return;
+        }
+        let event = AgentEvent {
+            run_id: self.run.to_string(),
+            session_key: self.about.key.clone(),
+            seq: self.next_seq(),
+            ts: self.time_ms.unwrap_or(self.track.said_ms),
+            stream: stream(),
+        };
+        self.ears.tell(|| Told::Agent(Box::new(event)));
+    }
+
+    fn chat(&mut self, state: impl FnOnce() -> ChatState) {
+        if matches!(self.ears, Ears::Shut) {
+            return;
+        }
+        let event = ChatEvent {
+            run_id: self.run.to_string(),
+            session_key: self.about.key.clone(),
+            agent_id: Some(self.about.agent.clone()),
+            seq: self.next_seq(),
+            state: state(),
+        };
+        self.ears.tell(|| Told::Chat(Box::new(event)));
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.track.seq += 1;
+        self.track.seq
+    }
+}
+
+#[cfg(test)]
+mod tests;

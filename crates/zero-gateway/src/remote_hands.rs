@@ -1,0 +1,439 @@
+//! Hands at the other end of a connection: a client beside the files does the work of a session.
+//!
+//! The client decides what it does and enforces its own policy. Here is only what keeps it honest
+//! towards the loop: a call is asked once and answered once, by the connection it was sent to, in
+//! bounded size; and when the connection ends, every call ends with it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use zero_core::Kind;
+use zero_runtime::DialectName;
+use zero_runtime::tool::BoxFuture;
+use zero_session::Mode;
+use zero_session::event::{Place, ToolStatus};
+use zero_session::hands::{
+    Bench, BenchTool, CallEnd, Hands, HandsCall, HandsError, HandsWatch, Instruction, PromptCommand,
+};
+use zero_session::store::SessionRecord;
+use zero_wire::ErrorShape;
+use zero_wire::tools::{
+    TOOLS_CANCEL, TOOLS_TERMS, TOOLS_USE, ToolsCancel, ToolsOfferParams, ToolsProgressParams,
+    ToolsResultParams, ToolsTerms, ToolsUse,
+};
+
+use crate::history::json_bytes;
+use crate::outbox::Outbox;
+
+/// How long a host may take to offer its tools in a dialect.
+const OFFER_WAIT: Duration = Duration::from_secs(15);
+/// How long a host may take to end a call that was cancelled.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// Calls that one host may have at a time, for one session.
+const CALLS_MAX: usize = 64;
+/// Bytes of a result, in JSON.
+const RESULT_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Bytes of an offer, in JSON.
+const OFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Tools of an offer.
+const TOOLS_MAX: usize = 1_000;
+/// Characters of a title.
+const TITLE_LEN_MAX: usize = 500;
+/// Bytes of a word on progress.
+const PROGRESS_BYTES_MAX: usize = 64 * 1024;
+/// Places that a call may name.
+const PLACES_MAX: usize = 100;
+
+/// Hands at the other end of a connection, for one session.
+pub(crate) struct RemoteHands {
+    session_id: String,
+    session_key: String,
+    host: String,
+    outbox: Outbox,
+    terms: Mutex<Terms>,
+    offer: watch::Sender<Option<Arc<Offer>>>,
+    calls: Mutex<HashMap<String, Waiting>>,
+    /// Cancelled when the connection ends or hosts these tools no more.
+    gone: CancellationToken,
+}
+
+/// What the host was told last.
+#[derive(Clone, Copy)]
+struct Terms {
+    dialect: DialectName,
+    mode: Option<Mode>,
+}
+
+/// What the host offered last.
+struct Offer {
+    dialect: DialectName,
+    bench: Bench,
+}
+
+/// A call that the host was asked for.
+struct Waiting {
+    /// Takes the result; gone once it came.
+    answer: oneshot::Sender<CallEnd>,
+    watch: Arc<dyn HandsWatch>,
+    /// What is known of it, for progress that says only part.
+    title: String,
+    kind: Kind,
+}
+
+impl RemoteHands {
+    /// Hands that lead to a connection, until `gone`.
+    pub(crate) fn new(
+        session: &SessionRecord,
+        host: &str,
+        outbox: Outbox,
+        gone: CancellationToken,
+    ) -> Arc<Self> {
+        let dialect = DialectName::Canonical;
+        Arc::new(Self {
+            session_id: session.id.to_string(),
+            session_key: session.key.to_string(),
+            host: host.to_owned(),
+            outbox,
+            terms: Mutex::new(Terms { dialect, mode: None }),
+            offer: watch::Sender::new(None),
+            calls: Mutex::default(),
+            gone,
+        })
+    }
+
+    /// Says in which words and how freely the host should begin.
+    pub(crate) fn begin(&self, dialect: Option<DialectName>, mode: Option<Mode>) -> ToolsTerms {
+        let dialect = dialect.unwrap_or(DialectName::Canonical);
+        let terms = Terms { dialect, mode };
+        *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = terms;
+        self.written(terms)
+    }
+
+    /// Hosts the session no more; what it was asked ends.
+    pub(crate) fn leave(&self) {
+        self.gone.cancel();
+    }
+
+    /// The host says which tools there are.
+    pub(crate) fn offer(&self, params: ToolsOfferParams) -> Result<(), ErrorShape> {
+        let offer = offer_of(params)?;
+        self.offer.send_replace(Some(Arc::new(offer)));
+        Ok(())
+    }
+
+    /// The host says how far a call is.
+    pub(crate) fn progress(&self, params: ToolsProgressParams) -> Result<(), ErrorShape> {
+        if params.title.is_none() && params.message.is_none() {
+            let why = "invalid tools/progress params: give at least one of title and message";
+            return Err(ErrorShape::invalid(why));
+        }
+        let mut calls = self.calls();
+        let waiting = calls
+            .get_mut(&params.tool_call_id)
+            .ok_or_else(|| nobody_waits(&params.tool_call_id))?;
+        if let Some(title) = params.title {
+            waiting.title = title.chars().take(TITLE_LEN_MAX).collect();
+            waiting.kind = params.kind.unwrap_or(waiting.kind);
+            let locations = some_places(params.locations);
+            waiting.watch.described(waiting.title.clone(), waiting.kind, locations);
+        }
+        if let Some(message) = params.message {
+            waiting.watch.progress(cut(message, PROGRESS_BYTES_MAX));
+        }
+        Ok(())
+    }
+
+    /// The host says what became of a call: once.
+    pub(crate) fn result(&self, params: ToolsResultParams) -> Result<(), ErrorShape> {
+        let waiting = self.calls().remove(&params.tool_call_id);
+        let Some(waiting) = waiting else { return Err(nobody_waits(&params.tool_call_id)) };
+        let bytes = json_bytes(&params);
+        // The loop may have stopped waiting a moment ago; that is no fault of the host.
+        if bytes > RESULT_BYTES_MAX {
+            let why = format!("the result has {bytes} bytes, more than {RESULT_BYTES_MAX}");
+            let told = format!("{why}; ask for less at a time");
+            let _ = waiting.answer.send(CallEnd::words(ToolStatus::Failed, told));
+            return Err(ErrorShape::invalid(format!("{why}; the call was settled as failed")));
+        }
+        let _ = waiting.answer.send(end_of(params));
+        Ok(())
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn written(&self, terms: Terms) -> ToolsTerms {
+        ToolsTerms {
+            session_key: self.session_key.clone(),
+            session_id: self.session_id.clone(),
+            dialect: terms.dialect.as_str().to_owned(),
+            mode: terms.mode.map(|mode| mode.as_str().to_owned()),
+        }
+    }
+
+    /// Changes the terms and tells the host, if they differ from what it knows.
+    fn demand(&self, change: impl FnOnce(&mut Terms)) -> Result<(), HandsError> {
+        let terms = {
+            let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+            change(&mut terms);
+            *terms
+        };
+        if self.outbox.event(TOOLS_TERMS, &self.written(terms)) { Ok(()) } else { Err(self.away()) }
+    }
+
+    fn away(&self) -> HandsError {
+        HandsError::Away { host: self.host.clone() }
+    }
+
+    async fn wait_for_offer(&self, dialect: DialectName) -> Result<Bench, HandsError> {
+        let mut offers = self.offer.subscribe();
+        let fits = |offer: &Option<Arc<Offer>>| {
+            offer.as_ref().is_some_and(|offer| offer.dialect == dialect)
+        };
+        if !fits(&offers.borrow_and_update()) {
+            // The host may be about to offer what it was told at first; to be told again harms
+            // nothing.
+            self.demand(|terms| terms.dialect = dialect)?;
+        }
+        let offered = tokio::time::timeout(OFFER_WAIT, offers.wait_for(fits));
+        let Some(offered) = self.gone.run_until_cancelled(offered).await else {
+            return Err(self.away());
+        };
+        match offered {
+            Ok(Ok(offer)) => {
+                offer.as_ref().map(|offer| offer.bench.clone()).ok_or_else(|| self.away())
+            }
+            Ok(Err(_)) => Err(self.away()),
+            Err(_) => Err(HandsError::Workspace(format!(
+                "the tool host {} did not offer its tools in the dialect `{dialect}` within {} s; \
+                 look there for what it is waiting for",
+                self.host,
+                OFFER_WAIT.as_secs()
+            ))),
+        }
+    }
+
+    async fn ask(
+        &self,
+        call: HandsCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn HandsWatch>,
+    ) -> CallEnd {
+        let failed = |text: String| CallEnd::words(ToolStatus::Failed, text);
+        if self.gone.is_cancelled() {
+            return failed(self.away().to_string());
+        }
+        if cancel.is_cancelled() {
+            return CallEnd::words(ToolStatus::Cancelled, "stopped before it was begun");
+        }
+        let kind = self.kind_of(&call);
+        let Some(kind) = kind else {
+            return failed(format!(
+                "there is no tool `{}` with the tool host {} now",
+                call.tool, self.host
+            ));
+        };
+        let (answer, mut answered) = oneshot::channel();
+        {
+            let mut calls = self.calls();
+            if calls.len() >= CALLS_MAX {
+                return failed(format!(
+                    "the tool host {} has {CALLS_MAX} calls at work; wait for one to end",
+                    self.host
+                ));
+            }
+            if calls.contains_key(&call.id) {
+                return failed(format!("a call `{}` is at work already", call.id));
+            }
+            let waiting = Waiting { answer, watch, title: call.tool.clone(), kind };
+            calls.insert(call.id.clone(), waiting);
+        }
+        let mut asked = Asked { hands: self, id: &call.id, settled: false };
+        let order = ToolsUse {
+            session_id: self.session_id.clone(),
+            tool_call_id: call.id.clone(),
+            tool_name: call.tool,
+            input: call.input,
+        };
+        if !self.outbox.event(TOOLS_USE, &order) {
+            asked.settled = true;
+            return failed(self.went_away());
+        }
+        let end = tokio::select! {
+            biased;
+            end = &mut answered => end.ok(),
+            () = self.gone.cancelled() => None,
+            () = cancel.cancelled() => {
+                asked.cancel();
+                tokio::select! {
+                    biased;
+                    end = &mut answered => end.ok(),
+                    () = self.gone.cancelled() => None,
+                    () = tokio::time::sleep(CANCEL_GRACE) => {
+                        asked.settled = true;
+                        return CallEnd::words(ToolStatus::Cancelled, format!(
+                            "stopped; the tool host {} did not say within {} s what became of it",
+                            self.host,
+                            CANCEL_GRACE.as_secs()
+                        ));
+                    }
+                }
+            }
+        };
+        asked.settled = true;
+        end.unwrap_or_else(|| failed(self.went_away()))
+    }
+
+    fn went_away(&self) -> String {
+        format!(
+            "the tool host {} went away; whether it happened is not known: look before you repeat it",
+            self.host
+        )
+    }
+
+    /// What kind of tool a call is for; `None` where the host offers none by that name.
+    fn kind_of(&self, call: &HandsCall) -> Option<Kind> {
+        let offer = self.offer.borrow();
+        let offer = offer.as_ref().filter(|offer| offer.dialect == call.dialect)?;
+        offer.bench.tools.iter().find(|tool| tool.name == call.tool).map(|tool| tool.kind)
+    }
+}
+
+/// A call that the host was asked for. However the wait for it ends, it is not waited for any more,
+/// and a host that was not heard is told so.
+struct Asked<'a> {
+    hands: &'a RemoteHands,
+    id: &'a str,
+    settled: bool,
+}
+
+impl Asked<'_> {
+    fn cancel(&self) {
+        let cancel = ToolsCancel {
+            session_id: self.hands.session_id.clone(),
+            tool_call_id: self.id.to_owned(),
+        };
+        self.hands.outbox.event(TOOLS_CANCEL, &cancel);
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.hands.calls().remove(self.id);
+        if !self.settled {
+            self.cancel();
+        }
+    }
+}
+
+impl Hands for RemoteHands {
+    fn bench(&self, dialect: DialectName) -> BoxFuture<'_, Result<Bench, HandsError>> {
+        Box::pin(self.wait_for_offer(dialect))
+    }
+
+    fn call(
+        &self,
+        call: HandsCall,
+        cancel: CancellationToken,
+        watch: Arc<dyn HandsWatch>,
+    ) -> BoxFuture<'_, CallEnd> {
+        Box::pin(self.ask(call, cancel, watch))
+    }
+
+    fn set_mode(&self, mode: Mode) -> BoxFuture<'_, Result<(), HandsError>> {
+        let told = if self.gone.is_cancelled() {
+            Err(self.away())
+        } else {
+            self.demand(|terms| terms.mode = Some(mode))
+        };
+        Box::pin(std::future::ready(told))
+    }
+
+    fn whereabouts(&self) -> String {
+        self.host.clone()
+    }
+}
+
+fn nobody_waits(call: &str) -> ErrorShape {
+    let call: String = call.chars().take(128).flat_map(char::escape_debug).collect();
+    ErrorShape::invalid(format!(
+        "nobody waits for call `{call}` here: it was answered, given up, or never asked of this \
+         connection"
+    ))
+}
+
+fn offer_of(params: ToolsOfferParams) -> Result<Offer, ErrorShape> {
+    let invalid = |why: String| ErrorShape::invalid(format!("invalid tools/offer params: {why}"));
+    let dialect: DialectName = params.dialect.parse().map_err(|_| {
+        invalid("dialect: the dialects are canonical, acp, qwen and opencode".to_owned())
+    })?;
+    let bytes = json_bytes(&params);
+    if bytes > OFFER_BYTES_MAX || params.tools.len() > TOOLS_MAX {
+        return Err(invalid(format!(
+            "at most {TOOLS_MAX} tools and {OFFER_BYTES_MAX} bytes can be offered"
+        )));
+    }
+    let mut names: Vec<&str> = params.tools.iter().map(|tool| tool.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()) {
+        let name = twice.first().copied().unwrap_or_default();
+        return Err(invalid(format!("tools: `{name}` is there twice")));
+    }
+    let tool = |tool: zero_wire::tools::OfferedTool| BenchTool {
+        name: tool.name,
+        canonical: tool.canonical,
+        description: tool.description,
+        input_schema: tool.input_schema,
+        kind: tool.kind,
+        read_only: tool.read_only,
+    };
+    let command = |command: zero_wire::tools::OfferedCommand| PromptCommand {
+        name: command.name,
+        description: command.description,
+        argument_hint: command.argument_hint,
+        prompt: command.prompt,
+    };
+    let instructions = params.instructions.into_iter();
+    let bench = Bench {
+        cwd: PathBuf::from(params.cwd),
+        system: params.system,
+        tools: params.tools.into_iter().map(tool).collect(),
+        instructions: instructions.map(|i| Instruction { path: i.path, text: i.text }).collect(),
+        commands: params.commands.into_iter().map(command).collect(),
+    };
+    Ok(Offer { dialect, bench })
+}
+
+/// What became of a call. A host cannot call an error a success: `isError` counts more.
+fn end_of(params: ToolsResultParams) -> CallEnd {
+    let status = match (params.status, params.is_error) {
+        (Some(ToolStatus::Completed) | None, true) => ToolStatus::Failed,
+        (None, false) => ToolStatus::Completed,
+        (Some(status), _) => status,
+    };
+    CallEnd {
+        status,
+        content: params.content.into_iter().map(Into::into).collect(),
+        display: params.display,
+        locations: some_places(params.locations),
+        plan: params.plan,
+    }
+}
+
+fn some_places(mut places: Vec<Place>) -> Vec<Place> {
+    places.truncate(PLACES_MAX);
+    places
+}
+
+fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
+}
+
+#[cfg(test)]
+mod tests;

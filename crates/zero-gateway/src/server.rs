@@ -1,0 +1,157 @@
+//! Where the gateway is reached over the network, and under which conditions it is at all.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::either::Either;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{self, From};
+use crate::gateway::{Gateway, GatewayInner};
+use crate::http_face::{self, Stream};
+use crate::slots::Place;
+use crate::tls::Tls;
+
+/// How long nothing is taken after taking failed, as for want of file descriptors.
+const TAKE_AGAIN: Duration = Duration::from_millis(100);
+
+/// An address that a gateway listens at.
+pub struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<Tls>,
+}
+
+/// Where a gateway may be reached without TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Plaintext {
+    /// On this machine only.
+    #[default]
+    ThisMachine,
+    /// Anywhere: whoever is on the way can read and change everything, tokens too.
+    Anywhere,
+}
+
+/// Why a gateway cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Anybody could use it.
+    #[error(
+        "`{0}` can be reached from other machines and this gateway asks for no token; set one, or bind it to 127.0.0.1"
+    )]
+    NoAuth(SocketAddr),
+    /// Anybody could listen.
+    #[error(
+        "`{0}` can be reached from other machines and there is no TLS certificate; give one, bind it to 127.0.0.1, or allow plaintext explicitly"
+    )]
+    NoTls(SocketAddr),
+    /// The address cannot be used.
+    #[error("cannot listen at `{address}`")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Listening {
+    /// The address, with the port that was given.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// SHA-256 of the certificate, in hexadecimal, where there is one.
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.tls.as_ref().map(Tls::fingerprint)
+    }
+}
+
+impl Gateway {
+    /// Listens at an address, if that is safe: where other machines can reach it, it has to ask who
+    /// they are, and by TLS, unless plaintext is allowed explicitly.
+    pub async fn listen(
+        &self,
+        address: SocketAddr,
+        tls: Option<Tls>,
+        plaintext: Plaintext,
+    ) -> Result<Listening, ServeError> {
+        if !address.ip().to_canonical().is_loopback() {
+            if !self.inner.auth.asks() {
+                return Err(ServeError::NoAuth(address));
+            }
+            if tls.is_none() && plaintext == Plaintext::ThisMachine {
+                return Err(ServeError::NoTls(address));
+            }
+        }
+        let refused = |source| ServeError::Bind { address, source };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok(Listening { listener, address, tls })
+    }
+
+    /// Serves whoever comes, until it is told to stop; then shuts down with the grace of its limits.
+    pub async fn serve(&self, listening: Listening, shutdown: CancellationToken) {
+        let gateway = &self.inner;
+        let Listening { listener, tls, .. } = listening;
+        tokio::select! {
+            () = take_all(gateway, &listener, tls.as_ref()) => {}
+            () = shutdown.cancelled() => {}
+            () = gateway.closing.cancelled() => {}
+        }
+        drop(listener);
+        self.shut_down(gateway.limits.shutdown_grace).await;
+    }
+}
+
+async fn take_all(gateway: &Arc<GatewayInner>, listener: &TcpListener, tls: Option<&Tls>) {
+    while let Some(opening) = gateway.slots.opening().await {
+        let (stream, from) = match listener.accept().await {
+            Ok(taken) => taken,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be taken");
+                tokio::time::sleep(TAKE_AGAIN).await;
+                continue;
+            }
+        };
+        let Some(place) = gateway.slots.stranger(opening, from.ip()) else {
+            tracing::debug!(%from, "too many strangers of one address");
+            continue;
+        };
+        gateway.tasks.spawn(meet(Arc::clone(gateway), stream, from, tls.cloned(), place));
+    }
+}
+
+/// One who came over the network: TLS, a request, and if it asks for it a connection.
+async fn meet(
+    gateway: Arc<GatewayInner>,
+    stream: TcpStream,
+    from: SocketAddr,
+    tls: Option<Tls>,
+    place: Place,
+) {
+    let met = async {
+        let at = stream.local_addr().ok()?.ip();
+        // It only makes small messages slower where it fails.
+        let _ = stream.set_nodelay(true);
+        let stream: Stream = match tls {
+            Some(tls) => {
+                Either::Right(Box::new(tls.accept(stream, gateway.limits.head_time).await?))
+            }
+            None => Either::Left(stream),
+        };
+        http_face::answer(&gateway, stream, at, from.ip()).await
+    };
+    let upgraded = tokio::select! {
+        upgraded = met => upgraded,
+        () = gateway.stopped.cancelled() => None,
+    };
+    if let Some(upgraded) = upgraded {
+        let from = From::Network { address: from.ip(), _place: place };
+        connection::run(Arc::clone(&gateway), upgraded.socket, from).await;
+        drop(upgraded.place);
+    }
+}

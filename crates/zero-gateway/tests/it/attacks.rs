@@ -1,0 +1,215 @@
+//! Each line of the gateway's promises, attacked.
+
+use std::time::Duration;
+
+use serde_json::json;
+use zero_gateway::{AuthConfig, Gateway, Plaintext, ServeError, Tls};
+use zero_wire::method::Scope;
+
+use crate::rig::{self, ADMIN, READER, Rig, connect_params, elsewhere, someone};
+use crate::tls::certificate;
+
+fn upgrade(target: &str, headers: &str) -> String {
+    format!(
+        "GET {target} HTTP/1.1\r\n{headers}Connection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+}
+
+#[tokio::test]
+async fn a_foreign_page_or_name_never_gets_a_websocket() {
+    let rig = Rig::start().await;
+    let rows = [
+        ("Host: localhost\r\n", 101),
+        ("Host: 127.0.0.1:18789\r\n", 101),
+        ("Host: box.lan\r\n", 101),
+        ("Host: localhost\r\nOrigin: https://app.example\r\n", 101),
+        ("Host: localhost\r\nOrigin: https://evil.example\r\n", 403),
+        ("Host: localhost\r\nOrigin: http://localhost\r\n", 403),
+        ("Host: localhost\r\nOrigin: null\r\n", 403),
+        ("Host: localhost\r\nOrigin: https://app.example\r\nOrigin: https://evil.example\r\n", 403),
+        ("Host: evil.example\r\n", 403),
+        ("Host: evil.example\r\nOrigin: http://evil.example\r\n", 403),
+        ("Host: localhost\r\nHost: evil.example\r\n", 403),
+        ("", 403),
+    ];
+    for (headers, expected) in rows {
+        assert_eq!(rig.http(&upgrade("/", headers)).await.0, expected, "{headers}");
+    }
+    let named_twice = upgrade("http://evil.example/", "Host: localhost\r\n");
+    assert_eq!(rig.http(&named_twice).await.0, 403);
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+        assert_eq!(rig.http(&request).await.0, 403, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_in_the_url_is_not_read() {
+    let rig = Rig::start().await;
+    let stream = rig.tcp().await;
+    let url = format!("ws://localhost/?token={ADMIN}&auth={ADMIN}");
+    let (websocket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
+    let mut client = rig::Client { websocket, challenge: json!(null) };
+    assert_eq!(client.next().await["event"], "connect.challenge");
+    let mut params = connect_params("");
+    params["auth"] = json!({});
+    let answer = client.connect(params).await;
+    assert_eq!(answer["error"]["details"]["code"], "AUTH_TOKEN_MISSING");
+}
+
+#[tokio::test]
+async fn no_answer_repeats_a_secret() {
+    let rig = Rig::start().await;
+    let almost = format!("{ADMIN}x");
+    let mut client = rig.client().await;
+    let answer = client.connect(connect_params(&almost)).await.to_string();
+    let (_, reason) = client.closed().await;
+    assert!(
+        !answer.contains("admin-token") && !reason.contains("admin-token"),
+        "{answer} {reason}"
+    );
+}
+
+#[tokio::test]
+async fn scopes_are_those_of_the_token() {
+    let rig = Rig::start().await;
+    let check = async |asked: &[&str], expected: &[&str]| {
+        let mut client = rig.client().await;
+        let mut params = connect_params(READER);
+        params["scopes"] = json!(asked);
+        let answer = client.connect(params).await;
+        assert_eq!(answer["payload"]["auth"]["scopes"], json!(expected), "{asked:?}");
+    };
+    check(&["operator.admin"], &["operator.read"]).await;
+    check(&["operator.write", "operator.approvals"], &["operator.read"]).await;
+    check(&["operator.approvals"], &[]).await;
+    check(&["admin", "*"], &[]).await;
+}
+
+/// Tries until one is not looked at; gives how many were and what it was told then.
+async fn guess_until_locked(rig: &Rig, auth: serde_json::Value) -> (usize, serde_json::Value) {
+    for tried in 0..50 {
+        let mut client = rig.client().await;
+        let mut params = connect_params("");
+        params["auth"] = auth.clone();
+        let answer = client.connect(params).await;
+        if answer["error"]["details"]["code"] == "AUTH_RATE_LIMITED" {
+            assert_eq!(client.closed().await.0, 1008);
+            return (tried, answer);
+        }
+        assert_eq!(answer["ok"], false);
+    }
+    panic!("never locked");
+}
+
+#[tokio::test]
+async fn guessing_ends_on_this_machine_too_whatever_comes_along() {
+    let bogus = [
+        json!({"token": "guess"}),
+        json!({"token": "guess", "deviceToken": "bogus"}),
+        json!({"deviceToken": "bogus"}),
+        json!({"bootstrapToken": "bogus"}),
+        json!({"password": "guess", "deviceToken": "bogus", "bootstrapToken": "bogus"}),
+    ];
+    for auth in bogus {
+        let rig = Rig::start().await;
+        let (tried, locked) = guess_until_locked(&rig, auth.clone()).await;
+        assert_eq!(tried, 10, "{auth}");
+        let wait = locked["error"]["retryAfterMs"].as_u64().unwrap();
+        assert!((1..=30_000).contains(&wait), "{wait}");
+        assert_eq!(locked["error"]["retryable"], true);
+        // The right token is not looked at either.
+        let mut client = rig.client().await;
+        let answer = client.connect(connect_params(ADMIN)).await;
+        assert_eq!(answer["error"]["details"]["code"], "AUTH_RATE_LIMITED");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_ends_and_hurts_nobody_who_is_in() {
+    let rig = Rig::with(|config| {
+        config.limits.tries.short_lock = Duration::from_millis(300);
+    })
+    .await;
+    let mut inside = rig.greeted(ADMIN).await;
+    let (_, locked) = guess_until_locked(&rig, json!({"token": "guess"})).await;
+    inside.health().await;
+    let wait = locked["error"]["retryAfterMs"].as_u64().unwrap();
+    tokio::time::sleep(Duration::from_millis(wait + 10)).await;
+    rig.greeted(ADMIN).await.health().await;
+}
+
+#[tokio::test]
+async fn failed_tries_are_answered_ever_more_slowly() {
+    let rig = Rig::with(|config| {
+        config.limits.tries.delay_first = Duration::from_millis(40);
+        config.limits.tries.delay_max = Duration::from_millis(160);
+    })
+    .await;
+    let mut took = Vec::new();
+    for _ in 0..3 {
+        let mut client = rig.client().await;
+        let since = tokio::time::Instant::now();
+        client.connect(connect_params("guess")).await;
+        took.push(since.elapsed().as_millis());
+    }
+    assert!(took[0] >= 40 && took[1] >= 80 && took[2] >= 160, "{took:?}");
+}
+
+#[tokio::test]
+async fn no_gateway_is_reached_from_elsewhere_without_a_token_and_tls() {
+    let check = async |auth: AuthConfig, tls: Option<Tls>, plaintext: Plaintext, expected: &str| {
+        let mut config = rig::config().await;
+        config.auth = auth;
+        let said = match Gateway::new(config).listen(elsewhere(), tls, plaintext).await {
+            Ok(_) => "listens",
+            Err(ServeError::NoAuth(_)) => "no auth",
+            Err(ServeError::NoTls(_)) => "no TLS",
+            Err(ServeError::Bind { .. }) => "cannot bind",
+        };
+        assert_eq!(said, expected);
+    };
+    let anybody = || AuthConfig::anybody(someone("local", &[Scope::Admin]));
+    let token = || AuthConfig::nobody().with_token(ADMIN, someone("a", &[Scope::Admin])).unwrap();
+    let tls = || Some(certificate().0);
+    check(anybody(), None, Plaintext::ThisMachine, "no auth").await;
+    check(anybody(), tls(), Plaintext::Anywhere, "no auth").await;
+    check(token(), None, Plaintext::ThisMachine, "no TLS").await;
+    check(token(), None, Plaintext::Anywhere, "listens").await;
+    check(token(), tls(), Plaintext::ThisMachine, "listens").await;
+}
+
+#[tokio::test]
+async fn without_tokens_whoever_is_here_is_who_was_said() {
+    let rig = Rig::with(|config| {
+        config.auth = AuthConfig::anybody(someone("local", &[Scope::Write]));
+    })
+    .await;
+    let mut client = rig.client().await;
+    let mut params = connect_params("");
+    params["auth"] = json!({});
+    let answer = client.connect(params).await;
+    assert_eq!(answer["payload"]["auth"]["scopes"], json!(["operator.write"]));
+}
+
+#[tokio::test]
+async fn what_it_says_over_http() {
+    let rig = Rig::start().await;
+    let get = async |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        rig.http(&request).await
+    };
+    assert!(get("/healthz").await.1.ends_with("\r\n\r\nok\n"));
+    assert!(get("/readyz").await.1.ends_with("\r\n\r\nready\n"));
+    let (status, metrics) = get("/metrics").await;
+    assert_eq!(status, 200);
+    assert!(metrics.contains("# TYPE zero_"), "{metrics}");
+    assert_eq!(get("/").await.0, 426);
+    assert_eq!(get("/etc/passwd").await.0, 404);
+    let post = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(rig.http(post).await.0, 405);
+    let old = upgrade("/", "Host: localhost\r\n").replace("Version: 13", "Version: 8");
+    assert_eq!(rig.http(&old).await.0, 426);
+    assert_eq!(rig.http(&upgrade("/ws", "Host: localhost\r\n")).await.0, 404);
+}

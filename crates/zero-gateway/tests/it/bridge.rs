@@ -1,0 +1,136 @@
+//! What a real bridge of the family and a gateway said to each other was written down; here the
+//! bridge's half is said again, and the gateway has to answer as it did.
+//!
+//! The recordings are made by the rig in `tests/interop`. A field that disappears, is called
+//! otherwise or changes its type makes these tests fail, and the bridge would have noticed too.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tokio::net::TcpStream;
+use zero_wire::device::{ChallengeContext, DeviceKey};
+use zero_wire::handshake::ConnectParams;
+
+use crate::bridge_frames::{Frames, recording};
+use crate::bridge_rig::{FOLDER, TOKEN, bridge_rig};
+use crate::rig::{Arrival, Client, PATIENCE};
+
+#[tokio::test]
+async fn a_new_session_and_a_prompt() {
+    replay(include_str!("../fixtures/bridge/new_and_prompt.jsonl")).await;
+}
+
+#[tokio::test]
+async fn tool_calls() {
+    replay(include_str!("../fixtures/bridge/tool_calls.jsonl")).await;
+}
+
+#[tokio::test]
+async fn a_prompt_is_cancelled() {
+    replay(include_str!("../fixtures/bridge/cancel.jsonl")).await;
+}
+
+#[tokio::test]
+async fn a_prompt_while_another_runs() {
+    replay(include_str!("../fixtures/bridge/overlapping.jsonl")).await;
+}
+
+#[tokio::test]
+async fn a_picture() {
+    replay(include_str!("../fixtures/bridge/image.jsonl")).await;
+}
+
+#[tokio::test]
+async fn an_approval_is_given() {
+    replay(include_str!("../fixtures/bridge/approval_allow.jsonl")).await;
+}
+
+#[tokio::test]
+async fn an_approval_is_denied() {
+    replay(include_str!("../fixtures/bridge/approval_deny.jsonl")).await;
+}
+
+#[tokio::test]
+async fn sessions_are_listed_loaded_and_reset() {
+    replay(include_str!("../fixtures/bridge/list_load_reset.jsonl")).await;
+}
+
+/// Says what the bridge said, each time once everything came that it had heard before.
+async fn replay(text: &str) {
+    let recorded = recording(text);
+    let rig = bridge_rig(&recorded).await;
+    let client = Client::over(rig.gateway.tcp().await).await;
+    let mut replay = Replay { client, folder: rig.folder(), heard: Frames::default() };
+    replay.heard.add(replay.client.challenge.clone());
+    let mut expected = Frames::default();
+    for line in recorded {
+        if line.is_from_gateway {
+            expected.add(line.frame);
+        } else {
+            replay.hear(&expected).await;
+            let names = expected.names().zip(replay.heard.names());
+            let names = names.map(|(recorded, ours)| (recorded.to_owned(), ours.to_owned()));
+            replay.say(&line.frame, &names.collect()).await;
+        }
+    }
+    replay.hear(&expected).await;
+    expected.compare(&replay.heard);
+    replay.heard.counts_are_without_gaps();
+}
+
+struct Replay {
+    client: Client<TcpStream>,
+    /// Where the session really works.
+    folder: String,
+    heard: Frames,
+}
+
+impl Replay {
+    /// Hears until all of this was heard.
+    async fn hear(&mut self, expected: &Frames) {
+        let hearing = async {
+            while !self.heard.has_all_of(expected) {
+                match self.client.arrival().await {
+                    Arrival::Frame(frame) => {
+                        let text = frame.to_string().replace(&self.folder, FOLDER);
+                        self.heard.add(serde_json::from_str(&text).unwrap());
+                    }
+                    Arrival::Closed(code, reason) => panic!("closed {code} {reason:?}"),
+                }
+            }
+        };
+        if tokio::time::timeout(PATIENCE / 4, hearing).await.is_err() {
+            expected.compare(&self.heard);
+            panic!("what the gateway says is another than it was");
+        }
+    }
+
+    /// Says a recorded frame with our folder, token and proof, and the names our gateway gave.
+    async fn say(&mut self, frame: &Value, names: &HashMap<String, String>) {
+        let mut text = frame.to_string().replace(FOLDER, &self.folder).replace("\"TOKEN\"", TOKEN);
+        for (recorded, ours) in names {
+            text = text.replace(recorded.as_str(), ours);
+        }
+        let mut frame: Value = serde_json::from_str(&text).unwrap();
+        if frame["method"] == "connect" {
+            self.prove(&mut frame["params"]);
+        }
+        self.client.text(frame.to_string()).await;
+    }
+
+    /// Signs our challenge as the bridge signed its own.
+    fn prove(&self, params: &mut Value) {
+        let challenge = &self.client.challenge["payload"];
+        let read: ConnectParams = serde_json::from_value(params.clone()).unwrap();
+        let token = params["auth"]["token"].as_str().unwrap().to_owned();
+        let role = params["role"].as_str().unwrap().to_owned();
+        let scopes: Vec<String> = serde_json::from_value(params["scopes"].clone()).unwrap();
+        let context = ChallengeContext::of(&read.client, &role, &scopes, &token)
+            .challenged(challenge["nonce"].as_str().unwrap(), challenge["ts"].as_i64().unwrap());
+        let (key, _) = DeviceKey::generate().unwrap();
+        let proof = serde_json::to_value(key.proof(&context)).unwrap();
+        let fields = |proof: &Value| proof.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(fields(&params["device"]), fields(&proof), "the bridge proves it otherwise");
+        params["device"] = proof;
+    }
+}

@@ -1,0 +1,246 @@
+//! Frames of a gateway, told so that two conversations can be compared: without what differs from
+//! one to the next, and with nothing else left out.
+
+use serde_json::{Value, json};
+
+/// Fields that hold a moment or a span: any number will do, but a number.
+const TIMES: [&str; 9] = [
+    "ts",
+    "timestamp",
+    "startedAt",
+    "endedAt",
+    "updatedAt",
+    "createdAtMs",
+    "expiresAtMs",
+    "uptimeMs",
+    "seq",
+];
+/// How the names begin that a gateway gives.
+const NAMES: [&str; 3] = ["call_", "ask_", "sess_"];
+
+/// A line of a recording.
+pub(crate) struct Line {
+    pub(crate) is_from_gateway: bool,
+    pub(crate) frame: Value,
+}
+
+pub(crate) fn recording(text: &str) -> Vec<Line> {
+    let line = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let is_from_gateway = match line["from"].as_str() {
+            Some("gateway") => true,
+            Some("client") => false,
+            other => panic!("{other:?} speaks"),
+        };
+        Line { is_from_gateway, frame: line["frame"].take() }
+    };
+    let lines: Vec<Line> = text.lines().map(line).collect();
+    assert!(lines.len() > 10, "there is hardly anything in the recording");
+    lines
+}
+
+/// What a gateway said so far.
+#[derive(Default)]
+pub(crate) struct Frames {
+    events: Vec<Value>,
+    responses: Vec<Value>,
+    /// Whether a prompt waits depends on how fast the one before it ends.
+    queued: Vec<Value>,
+    /// What is known of a call may be told just before or just after a person is asked about it.
+    updates: Vec<Value>,
+    /// The names it gave, in the order in which they were first heard.
+    names: Vec<String>,
+    /// The number of each event, on the connection and in its run.
+    counts: Vec<(u64, Option<(String, u64)>)>,
+}
+
+impl Frames {
+    /// Adds a frame.
+    pub(crate) fn add(&mut self, mut frame: Value) {
+        if frame["event"] == "tick" {
+            return;
+        }
+        self.count(&frame);
+        self.normalise(&mut frame);
+        if frame["type"] == "res" {
+            self.responses.push(frame);
+        } else if frame["payload"]["data"]["topic"] == "queued" {
+            self.queued.push(frame);
+        } else if frame["payload"]["data"]["phase"] == "update" {
+            self.updates.push(frame);
+        } else if !self.goes_on(&frame) {
+            self.events.push(frame);
+        }
+    }
+
+    /// The names that were given.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Whether all of that was said here too. More may have been said.
+    pub(crate) fn has_all_of(&self, other: &Self) -> bool {
+        self.events.starts_with(&other.events)
+            && self.updates.starts_with(&other.updates)
+            && other.responses.iter().all(|response| self.responses.contains(response))
+    }
+
+    /// Fails at the first difference, and says which.
+    #[track_caller]
+    pub(crate) fn compare(&self, ours: &Self) {
+        for (number, recorded) in self.events.iter().enumerate() {
+            same(recorded, ours.events.get(number).unwrap_or(&Value::Null));
+        }
+        assert_eq!(ours.events.get(self.events.len()), None, "this was not said");
+        for recorded in &self.responses {
+            let answer = ours.responses.iter().find(|response| response["id"] == recorded["id"]);
+            same(recorded, answer.unwrap_or(&Value::Null));
+        }
+        for (number, recorded) in self.updates.iter().enumerate() {
+            same(recorded, ours.updates.get(number).unwrap_or(&Value::Null));
+        }
+        assert_eq!(ours.updates.get(self.updates.len()), None, "this was not said");
+        assert_eq!(self.responses.len(), ours.responses.len(), "each request is answered once");
+        for (recorded, ours) in self.queued.iter().zip(&ours.queued) {
+            same(recorded, ours);
+        }
+    }
+
+    /// Each event has the number after the one before it, on the connection and in its run.
+    #[track_caller]
+    pub(crate) fn counts_are_without_gaps(&self) {
+        let mut runs = std::collections::HashMap::new();
+        for (number, (seq, of_run)) in self.counts.iter().enumerate() {
+            assert_eq!(*seq, number as u64 + 1, "the events of the connection");
+            if let Some((run, seq)) = of_run {
+                let last = runs.insert(run, *seq).unwrap_or(0);
+                assert_eq!(*seq, last + 1, "the events of run {run}");
+            }
+        }
+    }
+
+    fn count(&mut self, frame: &Value) {
+        if frame["type"] != "event" || frame["event"] == "connect.challenge" {
+            return;
+        }
+        let payload = &frame["payload"];
+        let of_run = payload["seq"].as_u64().map(|seq| {
+            let run = payload["runId"].as_str().expect("what is counted in a run says which");
+            (run.to_owned(), seq)
+        });
+        self.counts.push((frame["seq"].as_u64().expect("events are counted"), of_run));
+    }
+
+    /// Takes out what differs from one conversation to the next.
+    fn normalise(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.placeholders(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.normalise(value)),
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    if TIMES.contains(&name.as_str()) && value.as_u64().is_some() {
+                        *value = json!("a number");
+                    } else if ["nonce", "connId"].contains(&name.as_str()) && value.is_string() {
+                        *value = json!("a name");
+                    } else {
+                        self.normalise(value);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// The text with the gateway's names numbered.
+    fn placeholders(&mut self, text: &str) -> String {
+        let Some(prefix) = NAMES.into_iter().find(|prefix| text.starts_with(prefix)) else {
+            return text.to_owned();
+        };
+        let digits = text.chars().skip(prefix.len()).take_while(char::is_ascii_hexdigit).count();
+        let (name, rest) = text.split_at(prefix.len() + digits);
+        assert!(digits >= 24, "`{text}` can be guessed");
+        let known = self.names.iter().position(|known| known == name);
+        let number = known.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        format!("{prefix}#{number}{rest}")
+    }
+
+    /// Adds to a text that streams: how it is cut depends on the moment, what it says does not. Both
+    /// the agent's text and the chat's are cumulative and tell what is new.
+    fn goes_on(&mut self, frame: &Value) -> bool {
+        let Some((new, text)) = streamed(frame) else { return false };
+        let of_this = |other: &&mut Value| {
+            other["event"] == frame["event"]
+                && other["payload"]["runId"] == frame["payload"]["runId"]
+        };
+        // The two kinds take turns.
+        let last = self.events.iter_mut().rev().take(2).take_while(|last| streamed(last).is_some());
+        let Some(last) = last.into_iter().find(of_this) else { return false };
+        let (new_before, text_before) = streamed(last).unwrap();
+        assert_eq!(text, format!("{text_before}{new}"), "the text so far and what is new");
+        let new = format!("{new_before}{new}");
+        *last = frame.clone();
+        match frame["event"].as_str() {
+            Some("chat") => last["payload"]["deltaText"] = json!(new),
+            _ => last["payload"]["data"]["delta"] = json!(new),
+        }
+        true
+    }
+}
+
+/// What is new in a text that streams, and all of it.
+fn streamed(frame: &Value) -> Option<(String, String)> {
+    let payload = &frame["payload"];
+    let (new, text) = match frame["event"].as_str()? {
+        "chat" if payload["state"] == "delta" => {
+            (&payload["deltaText"], &payload["message"]["content"][0]["text"])
+        }
+        "agent" if payload["stream"] == "assistant" => {
+            (&payload["data"]["delta"], &payload["data"]["text"])
+        }
+        _ => return None,
+    };
+    Some((new.as_str()?.to_owned(), text.as_str()?.to_owned()))
+}
+
+#[track_caller]
+fn same(recorded: &Value, ours: &Value) {
+    let pretty = |value| serde_json::to_string_pretty(value).unwrap();
+    assert_eq!(pretty(recorded), pretty(ours), "left: recorded, right: said now");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: &str = r#"{"type": "event", "event": "agent", "seq": 1, "payload": {"runId": "r",
+        "seq": 1, "ts": 5, "stream": "tool", "data": {"toolCallId": "call_0123456789abcdef01234567"}}}"#;
+
+    #[track_caller]
+    fn check(from: &str, to: &str, is_same: bool) {
+        let frames = |text: &str| {
+            let mut frames = Frames::default();
+            frames.add(serde_json::from_str(text).unwrap());
+            frames
+        };
+        let changed = FRAME.replace(from, to);
+        assert!(from == to || changed != FRAME, "{from} is not there");
+        assert_eq!(frames(&changed).has_all_of(&frames(FRAME)), is_same, "{from} {to}");
+    }
+
+    #[test]
+    fn what_may_differ_and_what_may_not() {
+        check("", "", true);
+        check(r#""ts": 5"#, r#""ts": 7"#, true);
+        check("abcdef", "fedcba", true);
+        check(r#""ts": 5"#, r#""ts": "5""#, false);
+        check(r#""ts": 5"#, r#""time": 5"#, false);
+        check(r#""ts": 5, "#, "", false);
+        check(r#""ts": 5"#, r#""ts": 5, "more": null"#, false);
+        check("toolCallId", "callId", false);
+        check(r#""tool""#, r#""tools""#, false);
+        check("call_", "tool_", false);
+    }
+}

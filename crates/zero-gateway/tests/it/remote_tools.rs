@@ -1,0 +1,121 @@
+//! A client hosts the tools of a session, does what it is asked, or vanishes.
+
+use serde_json::{Value, json};
+use zero_session::store::ToolHostPlace;
+use zero_wire::chat::ChatSend;
+use zero_wire::method::Scope;
+use zero_wire::tools::{ToolsAttach, ToolsOffer, ToolsResult};
+use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen};
+
+use crate::lab::{Desk, Lab};
+
+/// A host of the main session, and how its answers to terms are written.
+async fn host(lab: &Lab) -> Desk {
+    let host = lab.connect("ann", &[Scope::Write], &["zero-events"]).await;
+    host.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
+    let terms = host.ask::<ToolsAttach>(json!({"sessionKey": "main", "host": "laptop"})).await;
+    offer(&host, &terms.dialect).await;
+    host
+}
+
+async fn offer(host: &Desk, dialect: &str) {
+    host.ask::<ToolsOffer>(json!({
+        "sessionKey": "main", "dialect": dialect, "cwd": "/w", "system": "linux",
+        "tools": [{
+            "name": "look", "canonical": "Read", "description": "Looks", "kind": "read",
+            "inputSchema": {"type": "object"}, "readOnly": true,
+        }],
+        "commands": [{"name": "review", "description": "Reviews", "prompt": "review $1"}],
+    }))
+    .await;
+}
+
+/// Waits until the host is asked for a call; offers the tools in whatever dialect is wanted.
+async fn asked(host: &mut Desk) -> Value {
+    loop {
+        let event = host.next().await;
+        let payload = event.payload.unwrap_or_default();
+        match event.event.as_str() {
+            "tools/terms" => offer(host, payload["dialect"].as_str().unwrap()).await,
+            "tools/use" => return payload,
+            _ => {}
+        }
+    }
+}
+
+fn say(run: &str) -> Value {
+    json!({"sessionKey": "main", "message": "look", "idempotencyKey": run})
+}
+
+#[tokio::test]
+async fn the_commands_of_a_host_can_be_chosen() {
+    let lab = Lab::start(&[]).await;
+    let host = host(&lab).await;
+    let names = async |params: Value| {
+        let choices = host.ask::<ZeroSessionsChoices>(params).await;
+        choices.commands.into_iter().map(|command| command.name).collect::<Vec<_>>()
+    };
+    let own = names(json!({})).await;
+    assert_eq!(own.first().map(String::as_str), Some("help"));
+    let with_host = names(json!({"sessionKey": "main"})).await;
+    assert_eq!(with_host, [own, vec!["review".to_owned()]].concat());
+}
+
+#[tokio::test]
+async fn a_client_does_the_work_and_the_run_goes_on() {
+    let lab = Lab::start(&["Looking look:a", "Seen"]).await;
+    let mut host = host(&lab).await;
+    let mut ann = lab.connect("ann", &[Scope::Write], &["tool-events"]).await;
+    ann.ask::<ChatSend>(say("run-1")).await;
+    let call = asked(&mut host).await;
+    assert_eq!((&call["toolName"], &call["input"]), (&json!("look"), &json!({"path": "a"})));
+    // Nobody else can answer for the host.
+    let result = json!({
+        "sessionId": call["sessionId"], "toolCallId": call["toolCallId"],
+        "content": [{"type": "text", "text": "it is there"}], "isError": false,
+    });
+    let refused = ann.refused::<ToolsResult>(result.clone()).await;
+    assert!(refused.contains("does not host the tools of session"), "{refused}");
+    host.ask::<ToolsResult>(result.clone()).await;
+    let twice = host.refused::<ToolsResult>(result).await;
+    assert!(twice.contains("nobody waits for call"), "{twice}");
+    let heard = ann.until_end().await;
+    let told = |wanted: &str| {
+        let phases = heard.iter().map(|event| event.payload.as_ref().unwrap());
+        phases
+            .filter(|payload| payload["stream"] == "tool" && payload["data"]["phase"] == wanted)
+            .count()
+    };
+    assert_eq!((told("start"), told("result")), (1, 1));
+    let last = heard.last().unwrap().payload.as_ref().unwrap();
+    assert_eq!(last["message"]["content"][0]["text"], "Looking \n\nSeen ");
+}
+
+#[tokio::test]
+async fn a_host_that_vanishes_in_mid_call_fails_the_call_and_not_the_session() {
+    let lab = Lab::start(&["look:a", "It is gone", "never"]).await;
+    let mut host = host(&lab).await;
+    let mut ann = lab.connect("ann", &[Scope::Write], &["tool-events"]).await;
+    ann.ask::<ChatSend>(say("run-1")).await;
+    asked(&mut host).await;
+    host.client.close().await;
+    let heard = ann.until_end().await;
+    let is_result = |payload: &&Value| payload["data"]["phase"] == "result";
+    let payloads = heard.iter().map(|event| event.payload.as_ref().unwrap());
+    let results: Vec<&Value> = payloads.filter(is_result).collect();
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0]["data"]["isError"], true);
+    let said = results[0]["data"]["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("laptop"), "{said}");
+    // The gateway never takes the host's place.
+    let key = lab.sessions.key("main").unwrap();
+    let record = lab.sessions.get(&key).await.unwrap().unwrap();
+    assert_eq!(record.tool_host, ToolHostPlace::Client { name: "laptop".to_owned() });
+    ann.ask::<ChatSend>(say("run-2")).await;
+    let heard = ann.until_end().await;
+    let last = heard.last().unwrap().payload.as_ref().unwrap();
+    assert_eq!(last["state"], "error");
+    assert!(last["errorMessage"].as_str().unwrap().contains("laptop"), "{last}");
+    // Back again, it can work.
+    self::host(&lab).await;
+}

@@ -1,0 +1,245 @@
+//! A gateway and raw clients of it.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_util::sync::CancellationToken;
+use zero_gateway::{
+    AuthConfig, Gateway, GatewayConfig, GatewayLimits, MetricsSource, Plaintext, Principal, Tls,
+    TryLimits,
+};
+use zero_runtime::metrics::ToolStats;
+use zero_wire::method::Scope;
+
+use crate::store;
+
+pub(crate) const ADMIN: &str = "admin-token-0123456789abcdef";
+pub(crate) const READER: &str = "reader-token-0123456789abcdef";
+pub(crate) const PASSWORD: &str = "correct horse battery";
+/// Longer than anything here takes, so that a test fails instead of hanging.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn someone(name: &str, scopes: &[Scope]) -> Principal {
+    Principal { name: name.to_owned(), scopes: scopes.to_vec() }
+}
+
+struct NoTools;
+
+impl MetricsSource for NoTools {
+    fn tools(&self) -> BTreeMap<String, ToolStats> {
+        BTreeMap::new()
+    }
+
+    fn queue_depth(&self) -> u64 {
+        0
+    }
+
+    fn in_flight(&self) -> u64 {
+        0
+    }
+}
+
+/// A gateway that asks for tokens and answers failed tries quickly.
+pub(crate) async fn config() -> GatewayConfig {
+    let auth = AuthConfig::nobody()
+        .with_token(READER, someone("reader", &[Scope::Read]))
+        .and_then(|auth| auth.with_token(ADMIN, someone("admin", &[Scope::Admin])))
+        .and_then(|auth| auth.with_password(PASSWORD, someone("person", &[Scope::Write])))
+        .unwrap();
+    let delay_max = Duration::from_millis(1);
+    let tries = TryLimits { delay_first: delay_max, delay_max, ..TryLimits::default() };
+    GatewayConfig {
+        sessions: store::sessions().await,
+        auth,
+        limits: GatewayLimits { tries, ..GatewayLimits::default() },
+        version: "1.2.3".to_owned(),
+        allowed_origins: vec!["https://app.example".to_owned()],
+        allowed_hosts: vec!["box.lan".to_owned()],
+        tool_metrics: Arc::new(NoTools),
+    }
+}
+
+/// A gateway on a port of its own.
+pub(crate) struct Rig {
+    pub(crate) gateway: Gateway,
+    pub(crate) address: SocketAddr,
+    pub(crate) stop: CancellationToken,
+    pub(crate) serving: JoinHandle<()>,
+}
+
+impl Rig {
+    pub(crate) async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut GatewayConfig)) -> Self {
+        Self::with_tls(None, change).await
+    }
+
+    pub(crate) async fn with_tls(
+        tls: Option<Tls>,
+        change: impl FnOnce(&mut GatewayConfig),
+    ) -> Self {
+        let mut config = config().await;
+        change(&mut config);
+        let gateway = Gateway::new(config);
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listening = gateway.listen(here, tls, Plaintext::ThisMachine).await.unwrap();
+        let (address, stop) = (listening.address(), CancellationToken::new());
+        let (server, stopped) = (gateway.clone(), stop.clone());
+        let serving = tokio::spawn(async move { server.serve(listening, stopped).await });
+        Self { gateway, address, stop, serving }
+    }
+
+    pub(crate) async fn tcp(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// A client that has been challenged.
+    pub(crate) async fn client(&self) -> Client<TcpStream> {
+        Client::over(self.tcp().await).await
+    }
+
+    /// A client that was greeted.
+    pub(crate) async fn greeted(&self, token: &str) -> Client<TcpStream> {
+        let mut client = self.client().await;
+        let hello = client.connect(connect_params(token)).await;
+        assert_eq!(hello["payload"]["type"], "hello-ok", "{hello}");
+        client
+    }
+
+    /// What the head of an answer to a request says: the number, and the rest.
+    pub(crate) async fn http(&self, request: &str) -> (u16, String) {
+        let mut stream = self.tcp().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let reading = stream.read_to_end(&mut answer);
+        // A connection that becomes a WebSocket goes on.
+        let _ = tokio::time::timeout(Duration::from_millis(500), reading).await;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status = answer.get(9..12).and_then(|status| status.parse().ok());
+        (status.unwrap_or_default(), answer)
+    }
+}
+
+/// What a client of the family sends.
+pub(crate) fn connect_params(token: &str) -> Value {
+    json!({
+        "minProtocol": 4,
+        "maxProtocol": 4,
+        "client": {"id": "cli", "version": "1", "platform": "linux", "mode": "cli"},
+        "caps": ["tool-events"],
+        "auth": {"token": token},
+        "role": "operator",
+        "scopes": ["operator.admin"],
+    })
+}
+
+/// A client that speaks WebSocket and nothing more.
+pub(crate) struct Client<S> {
+    pub(crate) websocket: WebSocketStream<S>,
+    pub(crate) challenge: Value,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    pub(crate) async fn over(stream: S) -> Self {
+        let request = "ws://localhost/".into_client_request().unwrap();
+        let (websocket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+        let mut client = Self { websocket, challenge: Value::Null };
+        client.challenge = client.next().await;
+        assert_eq!(client.challenge["event"], "connect.challenge");
+        client
+    }
+
+    pub(crate) async fn say(&mut self, message: Message) {
+        tokio::time::timeout(PATIENCE, self.websocket.send(message)).await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn text(&mut self, text: impl Into<String>) {
+        self.say(Message::text(text.into())).await;
+    }
+
+    pub(crate) async fn request(&mut self, id: &str, method: &str, params: Value) {
+        let frame = json!({"type": "req", "id": id, "method": method, "params": params});
+        self.text(frame.to_string()).await;
+    }
+
+    /// Asks and gives the response; events in between are passed over.
+    pub(crate) async fn ask(&mut self, id: &str, method: &str, params: Value) -> Value {
+        self.request(id, method, params).await;
+        loop {
+            let frame = self.next().await;
+            if frame["type"] == "res" && frame["id"] == id {
+                return frame;
+            }
+        }
+    }
+
+    pub(crate) async fn connect(&mut self, params: Value) -> Value {
+        self.ask("c", "connect", params).await
+    }
+
+    pub(crate) async fn health(&mut self) {
+        let answer = self.ask("h", "health", json!({})).await;
+        assert_eq!(answer["ok"], true, "{answer}");
+    }
+
+    /// The next frame.
+    pub(crate) async fn next(&mut self) -> Value {
+        match self.arrival().await {
+            Arrival::Frame(frame) => frame,
+            Arrival::Closed(code, reason) => panic!("closed {code} {reason:?}"),
+        }
+    }
+
+    /// The code and reason of the close; frames before it are passed over.
+    pub(crate) async fn closed(&mut self) -> (u16, String) {
+        loop {
+            if let Arrival::Closed(code, reason) = self.arrival().await {
+                return (code, reason);
+            }
+        }
+    }
+
+    pub(crate) async fn arrival(&mut self) -> Arrival {
+        let arriving = async {
+            loop {
+                match self.websocket.next().await {
+                    Some(Ok(Message::Text(text))) => {
+                        return Arrival::Frame(serde_json::from_str(&text).unwrap());
+                    }
+                    Some(Ok(Message::Close(Some(close)))) => {
+                        return Arrival::Closed(close.code.into(), close.reason.to_string());
+                    }
+                    Some(Ok(Message::Close(None))) => return Arrival::Closed(1005, String::new()),
+                    Some(Ok(_)) => {}
+                    Some(Err(Error::Protocol(_) | Error::Io(_))) | None => {
+                        return Arrival::Closed(1006, String::new());
+                    }
+                    Some(Err(error)) => panic!("{error}"),
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, arriving).await.expect("nothing came")
+    }
+}
+
+pub(crate) enum Arrival {
+    Frame(Value),
+    Closed(u16, String),
+}
+
+/// An address that is not this machine's loopback.
+pub(crate) fn elsewhere() -> SocketAddr {
+    SocketAddr::from((IpAddr::from([0, 0, 0, 0]), 0))
+}

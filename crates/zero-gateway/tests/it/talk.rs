@@ -1,0 +1,172 @@
+//! Runs from end to end: what a client asks for and what it hears.
+
+use serde_json::{Value, json};
+use zero_session::event::{RunEnd, What};
+use zero_wire::EventFrame;
+use zero_wire::chat::{
+    AgentWait, ChatAbort, ChatHistory, ChatSend, Disposition, SendStatus, WaitStatus,
+};
+use zero_wire::method::Scope;
+use zero_wire::sessions::{
+    SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve,
+};
+use zero_wire::zero_sessions::{
+    SessionEvent, ZeroSessionsEvents, ZeroSessionsOpen, ZeroSessionsSubscribe,
+};
+
+use crate::lab::Lab;
+
+fn say(run: &str) -> Value {
+    json!({"sessionKey": "main", "message": "hello", "idempotencyKey": run})
+}
+
+fn text_of(event: &EventFrame) -> String {
+    let payload = event.payload.as_ref().unwrap();
+    let blocks = payload["message"]["content"].as_array().cloned().unwrap_or_default();
+    blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn a_family_client_hears_a_run_from_its_first_word() {
+    let lab = Lab::start(&["Hello there"]).await;
+    let mut ann = lab.connect("ann", &[Scope::Write], &["tool-events"]).await;
+    let ack = ann.ask::<ChatSend>(say("run-1")).await;
+    assert_eq!((ack.run_id.as_str(), ack.status), ("run-1", SendStatus::Started));
+    let heard = ann.until_end().await;
+    let first = heard.first().unwrap().payload.as_ref().unwrap();
+    assert_eq!((&first["stream"], &first["data"]["phase"]), (&json!("lifecycle"), &json!("start")));
+    let last = heard.last().unwrap();
+    assert_eq!(text_of(last), "Hello there ");
+    let payload = last.payload.as_ref().unwrap();
+    assert_eq!(payload["stopReason"], "stop");
+    assert_eq!(payload["sessionKey"], "agent:main:main");
+    // Numbers of the run have no gap.
+    let seqs = heard.iter().map(|event| event.payload.as_ref().unwrap()["seq"].as_u64().unwrap());
+    assert!(seqs.eq(1..=heard.len() as u64));
+
+    // The same prompt is the same run.
+    let again = ann.ask::<ChatSend>(say("run-1")).await;
+    assert_eq!(again.status, SendStatus::Ok);
+    let waited = ann.ask::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
+    let reply = waited.terminal_reply.unwrap();
+    assert_eq!((waited.status, reply.disposition), (WaitStatus::Ok, Disposition::Visible));
+    assert_eq!(reply.text, "Hello there ");
+    let history = ann.ask::<ChatHistory>(json!({"sessionKey": "main"})).await;
+    let roles: Vec<&str> = history.messages.iter().map(|message| message.role.as_str()).collect();
+    assert_eq!(roles, ["user", "assistant"]);
+}
+
+#[tokio::test]
+async fn a_run_is_stopped_and_says_so_once() {
+    let lab = Lab::start(&["Working @hang"]).await;
+    let mut ann = lab.connect("ann", &[Scope::Write], &[]).await;
+    ann.ask::<ChatSend>(say("run-1")).await;
+    ann.until(|name, payload| name == "chat" && payload["state"] == "delta").await;
+    let stopped = ann.ask::<ChatAbort>(json!({"sessionKey": "main"})).await;
+    assert_eq!((stopped.aborted, stopped.run_ids), (true, vec!["run-1".to_owned()]));
+    let heard = ann.until_end().await;
+    let payload = heard.last().unwrap().payload.as_ref().unwrap();
+    assert_eq!((&payload["state"], &payload["stopReason"]), (&json!("aborted"), &json!("rpc")));
+    assert_eq!(text_of(heard.last().unwrap()), "Working ");
+    let again = ann.ask::<ChatAbort>(json!({"sessionKey": "main"})).await;
+    assert!(again.ok && !again.aborted);
+    let waited = ann.ask::<AgentWait>(json!({"runId": "run-1"})).await;
+    assert_eq!(waited.status, WaitStatus::Error);
+}
+
+#[tokio::test]
+async fn whoever_comes_late_hears_what_was_said_so_far() {
+    let lab = Lab::start(&["Once upon a @hang"]).await;
+    let mut ann = lab.connect("ann", &[Scope::Write], &[]).await;
+    ann.ask::<ChatSend>(say("run-1")).await;
+    let all = |name: &str, payload: &Value| {
+        let text = &payload["message"]["content"][0]["text"];
+        name == "chat" && text == "Once upon a "
+    };
+    ann.until(all).await;
+    let mut late = lab.connect("ann", &[Scope::Write], &[]).await;
+    let waited = late.ask::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
+    assert_eq!(waited.status, WaitStatus::Timeout);
+    let heard = late.until(|name, _| name == "chat").await;
+    let last = heard.last().unwrap();
+    assert_eq!(text_of(last), "Once upon a ");
+    assert_eq!(last.payload.as_ref().unwrap()["deltaText"], "Once upon a ");
+    late.ask::<ChatAbort>(json!({"sessionKey": "main", "runId": "run-1"})).await;
+    late.until_end().await;
+    ann.until_end().await;
+}
+
+#[tokio::test]
+async fn a_client_of_our_own_hears_the_ledger_itself() {
+    let lab = Lab::start(&["Hi"]).await;
+    let mut ann = lab.connect("ann", &[Scope::Write], &["zero-events"]).await;
+    let open = ann.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main", "cwd": "/tmp"})).await;
+    assert_eq!((open.session_key.as_str(), open.cwd.as_deref()), ("agent:main:main", Some("/tmp")));
+    ann.ask::<ChatSend>(say("run-1")).await;
+    let mut heard = Vec::new();
+    loop {
+        let event = ann.next().await;
+        assert_eq!(event.event, "zero.session.event");
+        let event: SessionEvent = serde_json::from_value(event.payload.unwrap()).unwrap();
+        let over = matches!(event.event.what, What::RunEnded { end: RunEnd::Completed, .. });
+        heard.push(event.event);
+        if over {
+            break;
+        }
+    }
+    let params = json!({"sessionKey": "main", "after": open.last_seq});
+    let replayed = ann.ask::<ZeroSessionsEvents>(params).await;
+    assert_eq!(replayed.events[..heard.len()], heard[..]);
+    let subscribed = ann.ask::<ZeroSessionsSubscribe>(json!({"sessionKey": "main"})).await;
+    assert!(subscribed.last_seq >= heard.last().unwrap().seq);
+}
+
+#[tokio::test]
+async fn somebody_elses_session_is_not_there() {
+    let lab = Lab::start(&["mine", "ours"]).await;
+    let mut ann = lab.connect("ann", &[Scope::Write], &[]).await;
+    let mut bob = lab.connect("bob", &[Scope::Write], &[]).await;
+    ann.ask::<ChatSend>(say("run-1")).await;
+    ann.until_end().await;
+    let missing = "InvalidRequest No session found: agent:main:main";
+    assert_eq!(bob.refused::<ChatSend>(say("run-2")).await, missing);
+    assert_eq!(bob.refused::<ZeroSessionsSubscribe>(json!({"sessionKey": "main"})).await, missing);
+    let resolved = bob.refused::<SessionsResolve>(json!({"key": "main"})).await;
+    assert_eq!(resolved, "InvalidRequest No session found: main");
+    assert_eq!(bob.refused::<SessionsPatch>(json!({"key": "main", "label": "x"})).await, missing);
+    assert_eq!(bob.ask::<SessionsList>(json!({})).await.total_count, 0);
+    assert!(bob.ask::<SessionsGet>(json!({"key": "main"})).await.messages.is_empty());
+    let waited = bob.ask::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
+    assert_eq!((waited.status, waited.terminal_reply), (WaitStatus::Timeout, None));
+    assert!(!bob.ask::<ChatAbort>(json!({"sessionKey": "main"})).await.aborted);
+    // A run of another session is not told of by its id.
+    let own = json!({"sessionKey": "bobs", "message": "x", "idempotencyKey": "run-1"});
+    assert!(bob.refused::<ChatSend>(own).await.contains("belongs to another session"));
+    // He hears only what is his.
+    bob.ask::<ChatSend>(json!({"sessionKey": "bobs", "message": "x", "idempotencyKey": "run-3"}))
+        .await;
+    let heard = bob.until_end().await;
+    let keys = heard.iter().map(|event| event.payload.as_ref().unwrap()["sessionKey"].clone());
+    assert!(keys.into_iter().all(|key| key == "agent:main:bobs"));
+    // Who may do everything sees everything.
+    let root = lab.connect("root", &[Scope::Admin], &[]).await;
+    assert_eq!(root.ask::<SessionsList>(json!({})).await.total_count, 2);
+    let reset = root.ask::<SessionsReset>(json!({"key": "main"})).await;
+    assert!(reset.entry.session_id.ends_with(".2"), "{}", reset.entry.session_id);
+    assert!(ann.ask::<SessionsGet>(json!({"key": "main"})).await.messages.is_empty());
+}
+
+#[tokio::test]
+async fn a_scope_that_is_missing_is_named() {
+    let lab = Lab::start(&[]).await;
+    let reader = lab.connect("ann", &[Scope::Read], &[]).await;
+    let refused = reader.refused::<ChatSend>(say("run-1")).await;
+    assert!(refused.starts_with("Forbidden chat.send needs the scope operator.write"), "{refused}");
+    let writer = lab.connect("ann", &[Scope::Write], &[]).await;
+    let refused = writer.refused::<SessionsReset>(json!({"key": "main"})).await;
+    assert!(refused.contains("operator.admin"), "{refused}");
+    let mut provenance = say("run-1");
+    provenance["systemProvenanceReceipt"] = json!("trust me");
+    let refused = writer.refused::<ChatSend>(provenance).await;
+    assert_eq!(refused, "InvalidRequest system provenance fields require admin scope");
+}

@@ -1,0 +1,97 @@
+//! TLS, from the client's side.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rcgen::{CertifiedKey, KeyPair};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+use zero_gateway::{Tls, TlsError};
+
+use crate::rig::{ADMIN, Client, Rig, connect_params};
+
+/// A certificate that signed itself, and its bytes.
+pub(crate) fn certificate() -> (Tls, CertificateDer<'static>) {
+    let made = Made::new();
+    let tls = Tls::from_pem(made.certificate_pem().as_bytes(), made.key_pem().as_bytes()).unwrap();
+    (tls, made.0.cert.der().clone())
+}
+
+struct Made(CertifiedKey<KeyPair>);
+
+impl Made {
+    fn new() -> Self {
+        Self(rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap())
+    }
+
+    fn certificate_pem(&self) -> String {
+        pem("CERTIFICATE", self.0.cert.der())
+    }
+
+    fn key_pem(&self) -> String {
+        pem("PRIVATE KEY", &self.0.signing_key.serialize_der())
+    }
+}
+
+fn pem(kind: &str, bytes: &[u8]) -> String {
+    let body = BASE64_STANDARD.encode(bytes);
+    format!("-----BEGIN {kind}-----\n{body}\n-----END {kind}-----\n")
+}
+
+#[tokio::test]
+async fn with_a_certificate_everything_goes_by_tls() {
+    let (tls, certificate) = certificate();
+    let digest: String = Sha256::digest(&certificate).iter().map(|b| format!("{b:02x}")).collect();
+    assert_eq!(tls.fingerprint(), digest);
+    let rig = Rig::with_tls(Some(tls), |_| {}).await;
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, rig.tcp().await).await.unwrap();
+    let mut client = Client::over(stream).await;
+    let hello = client.connect(connect_params(ADMIN)).await;
+    assert_eq!(hello["payload"]["type"], "hello-ok");
+    client.health().await;
+    // In plaintext nobody answers.
+    let mut plain = rig.tcp().await;
+    plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[test]
+fn what_is_no_certificate_is_told_so() {
+    #[track_caller]
+    fn check(certificate: &str, key: &str, expected: &str) {
+        let error = match Tls::from_pem(certificate.as_bytes(), key.as_bytes()) {
+            Ok(_) => panic!("it was taken"),
+            Err(error) => error,
+        };
+        let kind = match &error {
+            TlsError::NoCertificate => "no certificate",
+            TlsError::Certificate(_) => "certificate",
+            TlsError::Key => "key",
+            TlsError::Pair(_) => "pair",
+        };
+        assert_eq!(kind, expected, "{error}");
+    }
+    let (one, other) = (Made::new(), Made::new());
+    let (certificate, key) = (one.certificate_pem(), one.key_pem());
+    check("", &key, "no certificate");
+    check("hello", &key, "no certificate");
+    check("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", &key, "certificate");
+    check(&certificate, "", "key");
+    check(&certificate, &certificate, "key");
+    check(&certificate, &other.key_pem(), "pair");
+}
