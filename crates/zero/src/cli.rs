@@ -3,8 +3,11 @@
 //! Only the form is here. What each command does is in `commands`, one file each.
 
 pub mod config;
+pub mod gateway;
 pub mod mcp;
 pub mod policy;
+pub mod run;
+pub mod sessions;
 pub mod trust;
 
 use std::path::PathBuf;
@@ -23,6 +26,7 @@ use zero_runtime::audit::Pin;
 use crate::limit_range;
 
 pub use self::config::{ConfigCommand, LayerArgs};
+pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteArgs};
 pub use self::mcp::{
     McpApproveArgs, McpArgs, McpClient, McpCommand, McpInstallArgs, McpLoginArgs, McpLogoutArgs,
     McpReconnectArgs, McpServeArgs, McpStatusArgs,
@@ -31,6 +35,8 @@ pub use self::policy::{
     PlaceArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs, PolicySimulateArgs,
     PolicyTestArgs,
 };
+pub use self::run::RunArgs;
+pub use self::sessions::SessionsCommand;
 pub use self::trust::TrustArgs;
 
 /// Gives any coding agent hands, safely.
@@ -42,11 +48,12 @@ pub use self::trust::TrustArgs;
     name = "zero",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied; of `zero policy` also 10 would ask, 20 would deny.
+    after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied; of `zero policy` also 10 would ask, 20 would deny; of `zero run` also 4 stopped by a limit, 130 interrupted.
 
 Environment:
-  XDG_STATE_HOME   where the audit log and the journal are kept (default: ~/.local/state)
+  XDG_STATE_HOME   where sessions, the audit log and the journal are kept (default: ~/.local/state)
   XDG_CONFIG_HOME  where your settings are: zero/settings.json in it (default: ~/.config)
+  ZERO_MODEL       which model answers, such as `openai/gpt-5`; keys: `zero run --help`
   ZERO_LOG         what to log to stderr, such as `info` or `zero_runtime=debug`
   NO_COLOR         set to anything to turn colours off"
 )]
@@ -56,9 +63,26 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
+impl Cli {
+    /// Whether it becomes a gateway.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(&self.command, Some(Command::Gateway(args)) if args.command.is_none())
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say something to an agent, and see what it does
+    Run(RunArgs),
+    /// Look after conversations
+    Sessions {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: SessionsCommand,
+    },
+    /// Run the gateway: it keeps sessions and runs agents for clients
+    Gateway(GatewayArgs),
     /// List, explain, call and check tools
     Tools {
         /// What to do with them.

@@ -8,6 +8,7 @@ mod completions;
 mod config;
 mod conformance;
 mod doctor;
+mod gateway;
 mod man;
 mod mcp;
 mod overview;
@@ -15,6 +16,8 @@ mod policy_check;
 mod policy_explain;
 mod policy_simulate;
 mod policy_test;
+mod run;
+mod sessions;
 mod stats;
 mod tools_call;
 mod tools_list;
@@ -40,6 +43,9 @@ pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Tools { command: ToolsCommand::Refresh(args) }) => {
             tools_refresh::run(app, &args)
         }
+        Some(Command::Run(args)) => run::run(app, &args),
+        Some(Command::Sessions { command }) => sessions::run(app, &command),
+        Some(Command::Gateway(args)) => gateway::run(app, &args),
         Some(Command::Mcp(args)) => mcp::run(app, &args),
         Some(Command::Undo(args)) => undo::run(app, &args),
         Some(Command::Stats(args)) => stats::run(app, &args),

@@ -17,10 +17,14 @@ pub enum Exit {
     Usage = 2,
     /// A rule or a person said no, or nobody was there to say yes.
     Denied = 3,
+    /// `zero run`: a limit of tokens or turns ended it.
+    Limit = 4,
     /// `zero policy`: a person would be asked.
     WouldAsk = 10,
     /// `zero policy`: it would be denied.
     WouldDeny = 20,
+    /// Somebody interrupted it, as shells know it.
+    Interrupted = 130,
 }
 
 impl Exit {

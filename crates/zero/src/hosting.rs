@@ -30,7 +30,7 @@ impl App {
                 let what = "the tools that MCP servers and commands bring are not among these";
                 self.terminal.note(&format!("{what}: {error:#}"));
                 let registry = Registry::default();
-                registry.add(BUILTIN, self.tools.clone()).context("the built-in tools clash")?;
+                registry.add(BUILTIN, self.tools.to_vec()).context("the built-in tools clash")?;
                 Arc::new(registry)
             }
         };
@@ -94,7 +94,7 @@ impl App {
     /// A host with the tools that come with zero.
     pub(crate) fn host(&self, config: HostConfig) -> anyhow::Result<ToolHost> {
         let host = ToolHost::new(config);
-        host.registry().add(BUILTIN, self.tools.clone()).context("the built-in tools clash")?;
+        host.registry().add(BUILTIN, self.tools.to_vec()).context("the built-in tools clash")?;
         Ok(host)
     }
 }
@@ -110,6 +110,14 @@ impl Config {
         let home = self.home().map(Path::to_owned);
         Workspace::open(&folders, home).map_err(|error: ToolError| UsageError(error.message))
     }
+}
+
+/// What a server with many clients runs on: every processor.
+pub(crate) fn busy_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("could not start the asynchronous runtime")
 }
 
 /// What everything that waits runs on.

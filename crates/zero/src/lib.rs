@@ -7,6 +7,8 @@ mod approval;
 pub mod cli;
 mod commands;
 mod config;
+mod connection;
+mod engine;
 pub mod exit;
 mod hosting;
 mod json_input;
@@ -14,12 +16,16 @@ mod limit_range;
 mod logging;
 mod outside;
 mod policy;
+mod secret;
 mod settings;
+mod telemetry;
 mod terminal;
 #[cfg(test)]
 mod testing;
+mod tool_service;
 mod trust;
 mod unique_json;
+mod workshop;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
@@ -36,21 +42,22 @@ use crate::exit::{Exit, UsageError};
 use crate::terminal::Terminal;
 
 /// What every command works with.
+#[derive(Clone)]
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) terminal: Terminal,
     /// The tools that come with zero; made once, when asked for: not every command needs them,
     /// and their schemas take a while.
-    pub(crate) tools: LazyLock<Vec<Arc<dyn AnyTool>>>,
+    pub(crate) tools: Arc<LazyLock<Vec<Arc<dyn AnyTool>>>>,
 }
 
 /// Runs `zero` with a command line, program name first.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let config = Config::from_env();
     let terminal = Terminal::new(config.streams);
-    logging::start(config.log.as_deref(), &terminal);
     logging::report_panics();
-    run_app(&App { config, terminal, tools: LazyLock::new(zero_tools::builtin) }, args).into()
+    run_app(&App { config, terminal, tools: Arc::new(LazyLock::new(zero_tools::builtin)) }, args)
+        .into()
 }
 
 /// Runs a command line to its end, whatever happens on the way.
@@ -64,7 +71,13 @@ fn run_app(app: &App, args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn parse_and_run(app: &App, args: impl IntoIterator<Item = OsString>) -> Exit {
     match Cli::try_parse_from(args) {
-        Ok(cli) => commands::run(app, cli).unwrap_or_else(|error| report(app, &error)),
+        Ok(cli) => {
+            // A gateway first has to know from its settings where else its log goes.
+            if !cli.serves() {
+                logging::start(app.config.log.as_deref(), &app.terminal, None);
+            }
+            commands::run(app, cli).unwrap_or_else(|error| report(app, &error))
+        }
         Err(error) => {
             // Help and version arrive here too; when nobody reads them any more, so be it.
             let _ = error.print();
@@ -98,7 +111,7 @@ mod tests {
         let app = App {
             config,
             terminal: Terminal::for_test(),
-            tools: LazyLock::new(|| panic!("a bug")),
+            tools: Arc::new(LazyLock::new(|| panic!("a bug"))),
         };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
         assert_eq!(exit, Exit::Error);

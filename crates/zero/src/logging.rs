@@ -1,28 +1,36 @@
 //! What goes on inside, for whoever debugs zero: on stderr, and only when `ZERO_LOG` asks for it.
+//! A gateway also sends traces where its settings say so.
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 
+use crate::telemetry::Traces;
 use crate::terminal::Terminal;
 
 /// What is never logged in more detail: the MCP SDK writes the codes of a login there.
 const QUIET: &str = "rmcp::transport::auth=warn";
 
-/// Starts logging when a filter is given. A bad one is said and ignored: it must not stop the work.
-pub(crate) fn start(filter: Option<&str>, terminal: &Terminal) {
-    let Some(filter) = filter else { return };
-    match read(filter) {
-        Ok(filter) => {
-            let subscriber = tracing_subscriber::fmt()
-                .with_env_filter(filter)
-                .with_writer(std::io::stderr)
-                .finish();
-            // Fails only when one is set already, and then that one logs.
-            let _ = tracing::subscriber::set_global_default(subscriber);
+/// Starts logging when a filter is given, and sending traces when something takes them. A bad filter is
+/// said and ignored: it must not stop the work.
+pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<Traces>) {
+    let filter = filter.and_then(|filter| match read(filter) {
+        Ok(filter) => Some(filter),
+        Err(error) => {
+            terminal.note(&format!(
+                "ZERO_LOG is ignored: {error}; write it like `info` or `zero_runtime=debug`"
+            ));
+            None
         }
-        Err(error) => terminal.note(&format!(
-            "ZERO_LOG is ignored: {error}; write it like `info` or `zero_runtime=debug`"
-        )),
+    });
+    if filter.is_none() && traces.is_none() {
+        return;
     }
+    let log = filter.map(|filter| {
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter)
+    });
+    let subscriber = Registry::default().with(traces).with(log);
+    // Fails only when one is set already, and then that one logs.
+    let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
 fn read(filter: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {

@@ -11,10 +11,13 @@
 pub(crate) mod command_line;
 pub(crate) mod document;
 pub(crate) mod edit;
+pub(crate) mod gateway;
 pub(crate) mod layer;
+pub(crate) mod mask;
 pub(crate) mod mcp_servers;
 pub(crate) mod meaning;
 mod merge;
+pub(crate) mod models;
 pub(crate) mod problem;
 pub(crate) mod sandbox;
 pub(crate) mod shape;

@@ -5,8 +5,10 @@
 
 mod checks;
 mod findings;
+mod gateway;
 mod sandbox;
 mod servers;
+mod sessions;
 
 use serde_json::json;
 

@@ -1,10 +1,16 @@
-//! `zero` alone: what it is and three things to try.
+//! `zero` alone: what it is and a few things to try.
 
 use crate::App;
 use crate::exit::Exit;
 use crate::terminal::{FAINT, STRONG};
 
-const EXAMPLES: [(&str, &str); 3] = [
+const EXAMPLES: [(&str, &str); 6] = [
+    (
+        "zero run \"why does the build fail?\"",
+        "have an agent work here; `zero run /help` needs no model",
+    ),
+    ("zero sessions list", "see what was talked about, to go on with it"),
+    ("zero gateway", "let other programs and machines use the agents here"),
     ("zero tools list", "see the tools an agent gets"),
     (
         "zero tools call Read '{\"file_path\": \"README.md\"}'",

@@ -196,7 +196,7 @@ mod tests {
         let app = App {
             config: Config::for_test(folder.path()),
             terminal: Terminal::for_test(),
-            tools: std::sync::LazyLock::new(tools),
+            tools: std::sync::Arc::new(std::sync::LazyLock::new(tools)),
         };
         let cli = Cli::try_parse_from(["zero", "tools", "call"].iter().chain(words)).unwrap();
         let exit =

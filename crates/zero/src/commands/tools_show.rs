@@ -202,7 +202,7 @@ mod tests {
         let app = App {
             config,
             terminal: Terminal::for_test(),
-            tools: LazyLock::new(zero_tools::builtin),
+            tools: std::sync::Arc::new(LazyLock::new(zero_tools::builtin)),
         };
         let cli = Cli::try_parse_from(words).unwrap();
         let exit = crate::commands::run(&app, cli).unwrap();
@@ -216,7 +216,7 @@ mod tests {
         let app = App {
             config,
             terminal: Terminal::for_test(),
-            tools: LazyLock::new(zero_tools::builtin),
+            tools: std::sync::Arc::new(LazyLock::new(zero_tools::builtin)),
         };
         for dialect in DialectName::ALL {
             for tool in app.offered(dialect, None).unwrap() {

@@ -320,7 +320,7 @@ mod tests {
             let app = App {
                 config: Config::for_test(self.folder.path()),
                 terminal: Terminal::for_test(),
-                tools: std::sync::LazyLock::new(tools),
+                tools: std::sync::Arc::new(std::sync::LazyLock::new(tools)),
             };
             let cli = Cli::try_parse_from(["zero", "undo"].iter().chain(words)).unwrap();
             let ended = crate::commands::run(&app, cli).unwrap();

@@ -8,7 +8,7 @@ use zero_sandbox::{ConfigFile, ConfigFileError};
 
 use super::document::{Document, FILE_BYTES_MAX, join};
 use super::problem::Problem;
-use super::{mcp_servers, shape};
+use super::{mask, mcp_servers, shape};
 
 /// Whose settings they are, weakest first: what stands further down wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -169,7 +169,7 @@ impl Entry {
 
     /// The same without what may be a secret, to be shown where nobody asked for that.
     pub(crate) fn masked(&self) -> Self {
-        let value = mcp_servers::masked(&self.key, &self.value).into_owned();
+        let value = mask::masked(&self.key, &self.value).into_owned();
         Self { value, ..self.clone() }
     }
 
@@ -191,6 +191,8 @@ pub(crate) enum EntryState {
     SetAside,
     /// This version does nothing with it.
     NotUsed,
+    /// It counts in the person's own file only.
+    OnlyYours,
 }
 
 /// Where the settings files are.

@@ -7,14 +7,13 @@
 
 mod define;
 mod expand;
-mod mask;
 mod setting;
 
 use serde_json::{Map, Value};
 use zero_core::Violation;
 use zero_mcp::definition::ServerDefinition;
 
-pub(crate) use self::mask::{holds_secret, masked};
+pub(crate) use self::expand::is_reference;
 pub(crate) use self::setting::{McpSettings, schema, violations};
 use self::setting::{ServerSetting, check_time};
 use super::document::join;

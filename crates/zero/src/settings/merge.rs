@@ -44,7 +44,11 @@ impl Merge {
                 EntryState::Active
             }
             "bash.on-timeout" => EntryState::SetAside,
-            key if trusted && is_of_others(key) => {
+            // Where prompts go, and who may send some, is never for a project to say.
+            key if key.starts_with("gateway.") && entry.layer.is_of_workspace() => {
+                EntryState::OnlyYours
+            }
+            key if trusted && is_one_thing(key) => {
                 self.override_earlier(&entry.key);
                 EntryState::Active
             }
@@ -81,9 +85,11 @@ impl Merge {
     }
 }
 
-/// Whether a key is about tools that others bring: each server and each command as a whole.
-fn is_of_others(key: &str) -> bool {
-    ["mcpServers.", "mcp.", "tools."].iter().any(|section| key.starts_with(section))
+/// Whether a key holds one thing, of which that of the last file counts as a whole: a server, a
+/// command, a model, an agent, something of the gateway.
+fn is_one_thing(key: &str) -> bool {
+    let sections = ["mcpServers.", "mcp.", "tools.", "models.", "agents.", "gateway."];
+    matches!(key, "model" | "agent") || sections.iter().any(|section| key.starts_with(section))
 }
 
 /// Whether no limit of `changed` is larger than in `usual`. All fields are named, so that a new

@@ -14,8 +14,10 @@ use zero_policy::Mode;
 use zero_runtime::schema::{self, InputSchema};
 
 use super::document::{Document, join};
+use super::gateway::{self, GatewaySettings};
 use super::mcp_servers::{self, McpSettings};
 use super::meaning;
+use super::models::{self, AgentSetting, ModelSetting};
 use super::problem::Problem;
 use super::sandbox::{self, BashSettings, SandboxSettings};
 use super::tools_command::{self, COMMAND_LINES, ToolsSettings};
@@ -46,6 +48,16 @@ pub(crate) struct SettingsFile {
     /// Commands that run when something happens. Not used by this version.
     #[schemars(schema_with = "object_schema")]
     hooks: Option<Value>,
+    /// Models, by the name that you choose them by.
+    models: BTreeMap<String, ModelSetting>,
+    /// The model of agents that name none: a key of `models`, or `provider/model`.
+    model: Option<String>,
+    /// Agents, by the name that stands in session keys.
+    agents: BTreeMap<String, AgentSetting>,
+    /// The agent of sessions whose key names none.
+    agent: Option<String>,
+    /// The gateway that you run, and the one elsewhere that you use.
+    gateway: GatewaySettings,
     /// What commands may reach, get and touch.
     sandbox: SandboxSettings,
     /// How the Bash tool works.
@@ -185,10 +197,11 @@ pub(crate) fn known_keys() -> Vec<KnownKey> {
     let key = |key, is_open| KnownKey { key, is_open };
     let permissions =
         ["permissions.allow", "permissions.ask", "permissions.deny", "permissions.mode"];
-    let open = ["mcpServers", "hooks"];
+    let open = ["mcpServers", "hooks", "models", "agents", "gateway.tokens", "gateway.telemetry"];
     let closed = permissions.into_iter().chain(LIMITS.iter().map(String::as_str));
     let closed = closed.chain(sandbox::LISTS).chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
-    let closed = closed.chain(COMMAND_LINES);
+    let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
+    let closed = closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -248,6 +261,7 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
     found.extend(meaning::wrong_limits(value));
     found.extend(meaning::wrong_rules(value));
     found.extend(sandbox::wrong_texts(value));
+    found.extend(models::wrong_names(value));
     if found.is_empty()
         && let Err(error) = SettingsFile::deserialize(value)
     {
@@ -282,6 +296,10 @@ fn nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/bash"))
         .chain(fields("/mcp"))
         .chain(fields("/tools"))
+        .chain(fields("/models"))
+        .chain(fields("/agents"))
+        .chain(fields("/gateway"))
+        .chain(fields("/gateway/remote"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -365,7 +383,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `tools`, `hooks`, `sandbox`, `bash`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `sandbox`, `bash`",
             ],
         );
         problems(

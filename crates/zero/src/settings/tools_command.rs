@@ -51,6 +51,12 @@ pub(super) fn wrong_lines(value: &Value) -> Vec<(String, String)> {
 }
 
 impl Settings {
+    /// Whether anybody else brings tools: servers, or a command.
+    pub(crate) fn brings_tools(&self) -> bool {
+        let brings = |key: &str| key.starts_with("mcpServers.") || COMMAND_LINES.contains(&key);
+        self.active().any(|entry| brings(&entry.key))
+    }
+
     /// The commands that bring tools, where the settings name one that lists them.
     pub(crate) fn tool_commands(&self) -> Option<ToolCommands> {
         let words = |key: &str| {

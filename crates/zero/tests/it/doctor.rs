@@ -49,10 +49,13 @@ fn where_all_is_well_it_says_so() {
     ok      trust    the settings of this folder ask for nothing that needs trust
     ok      rules    there are none; what changes something is asked about
     ok      mode     ask (the usual one)
+    ok      models   no model is attached; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_HOST for models on this machine, or describe one under `models` in settings; ZERO_MODEL chooses among several
+    ok      gateway  only this machine can reach it; named tokens: 0
     ok      network  commands reach nobody
     ok      audit    the log can be written
     ok      audit    it has no rows yet
     ok      state    ~/.local/state/zero is yours alone
+    ok      sessions there are none yet
     ok      PATH     2 folders, all outside the workspace
     ok      git      nothing here that git would run of its own
 
@@ -172,6 +175,98 @@ fn state_that_others_can_see_or_that_was_changed_is_wrong() {
     let (code, found) = findings(&zero, "audit", PATH);
     assert_eq!(code, 1);
     assert!(found[1].starts_with("error its newest day is not intact: 2"), "{found:?}");
+}
+
+/// Makes a file readable by everybody.
+fn publish(zero: &Program, file: &str) {
+    let file = zero.folder().join(file);
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
+}
+
+#[test]
+fn sessions_that_others_can_read_or_nobody_can_are_wrong() {
+    const STORE: &str = "home/.local/state/zero/sessions.sqlite";
+    let zero = Program::new();
+    zero.stdout(&["run", "/help"]);
+    let (code, found) = findings(&zero, "sessions", PATH);
+    assert_eq!(code, 0);
+    let well = "ok ~/.local/state/zero/sessions.sqlite can be opened; it has ";
+    assert!(found.len() == 1 && found[0].starts_with(well), "{found:?}");
+    publish(&zero, STORE);
+    let (code, found) = findings(&zero, "sessions", PATH);
+    assert_eq!(code, 1);
+    let open =
+        "error ~/.local/state/zero/sessions.sqlite has mode 644: others can read what was said";
+    assert_eq!(found[0], open);
+    let state = zero.folder().join("home/.local/state/zero");
+    for name in ["sessions.sqlite-wal", "sessions.sqlite-shm"] {
+        let _ = std::fs::remove_file(state.join(name));
+    }
+    write(&zero, STORE, "this is no database, however long somebody looks at it");
+    let (code, found) = findings(&zero, "sessions", PATH);
+    assert_eq!(code, 1);
+    let last = found.last().unwrap();
+    assert!(last.starts_with("error ") && last.contains("sessions.sqlite"), "{found:?}");
+}
+
+#[test]
+fn models_are_counted_and_missing_keys_named() {
+    let zero = Program::new();
+    write(
+        &zero,
+        USER,
+        r#"{"models": {
+            "a": {"model": "m", "api": "chat", "apiKey": {"env": "NO_SUCH_KEY"}},
+            "b": {"model": "m", "api": "chat", "apiKey": {"file": "~/key"}}
+        }, "model": "b"}"#,
+    );
+    write(&zero, "home/key", "k3y-that-is-secret");
+    let (code, found) = findings(&zero, "models", PATH);
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(found.join("\n"), @"
+    warning `a` has no key: the key is looked for in `NO_SUCH_KEY`, which is not set; set it
+    ok 2 known; the usual one is `b`; keys missing: 1
+    ");
+    write(&zero, USER, r#"{"model": "nix", "models": {"a": {"model": "m", "api": "chat"}}}"#);
+    let (code, found) = findings(&zero, "models", PATH);
+    assert_eq!(code, 1);
+    assert!(found[0].starts_with("error the usual one cannot be used: there is no model `nix`"));
+}
+
+#[test]
+fn what_settings_say_of_gateways_is_looked_at() {
+    let zero = Program::new();
+    write(
+        &zero,
+        USER,
+        r#"{"gateway": {"bind": "0.0.0.0", "remote": {"url": "ws://192.0.2.1:18789", "token": "t0ken-0123456789abcdef"}}}"#,
+    );
+    publish(&zero, USER);
+    write(&zero, "home/.local/state/zero/gateway.token", "0123456789abcdef0123456789abcdef");
+    publish(&zero, "home/.local/state/zero/gateway.token");
+    let state = zero.folder().join("home/.local/state/zero");
+    std::fs::set_permissions(state, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let (code, found) = findings(&zero, "gateway", PATH);
+    assert_eq!(code, 1);
+    insta::assert_snapshot!(found.join("\n"), @"
+    error `gateway.bind` is 0.0.0.0, and nobody needs a token or password
+    error `gateway.bind` is 0.0.0.0, and there is no certificate
+    error ~/.local/state/zero/gateway.token has mode 644: others can read the token
+    ");
+    insta::assert_snapshot!(findings(&zero, "remote", PATH).1.join("\n"), @"
+    error `gateway.remote.url` is another machine, in clear, which is refused
+    error ~/.config/zero/settings.json has mode 644 and holds a token: others can read it
+    ");
+    write(
+        &zero,
+        USER,
+        r#"{"gateway": {"tokens": {"ci": {"secret": {"file": "~/none"}, "scopes": ["read"]}}, "telemetry": {"endpoint": "nix"}}}"#,
+    );
+    insta::assert_snapshot!(findings(&zero, "gateway", PATH).1.join("\n"), @"
+    error the token of `ci` is not found: the key is looked for in `~/none`, which is not there
+    error `gateway.telemetry` cannot be used: it has no address; write one like `https://collector.example:4318`
+    error ~/.local/state/zero/gateway.token has mode 644: others can read the token
+    ");
 }
 
 #[test]

@@ -9,6 +9,12 @@ fn alone_it_says_what_to_try() {
     zero gives any coding agent hands, safely.
 
     Try:
+      zero run "why does the build fail?"
+          have an agent work here; `zero run /help` needs no model
+      zero sessions list
+          see what was talked about, to go on with it
+      zero gateway
+          let other programs and machines use the agents here
       zero tools list
           see the tools an agent gets
       zero tools call Read '{"file_path": "README.md"}'
@@ -32,7 +38,13 @@ fn help_lists_the_commands() {
     Usage: zero [COMMAND]
 
     Commands:
+      run          Say something to an agent, and see what it does
+      sessions     Look after conversations
+      gateway      Run the gateway: it keeps sessions and runs agents for clients
       tools        List, explain, call and check tools
+      run          Say something to an agent, and see what it does
+      sessions     Look after conversations
+      gateway      Run the gateway: it keeps sessions and runs agents for clients
       mcp          Serve the tools by MCP, or look after the MCP servers whose tools are used
       undo         Take back a change that a tool made to a file
       stats        Show how often tools were called, how they ended and how long they took
@@ -53,11 +65,12 @@ fn help_lists_the_commands() {
               Print version
 
     Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied; of `zero policy` also 10 would ask, 20 would
-    deny.
+    deny; of `zero run` also 4 stopped by a limit, 130 interrupted.
 
     Environment:
-      XDG_STATE_HOME   where the audit log and the journal are kept (default: ~/.local/state)
+      XDG_STATE_HOME   where sessions, the audit log and the journal are kept (default: ~/.local/state)
       XDG_CONFIG_HOME  where your settings are: zero/settings.json in it (default: ~/.config)
+      ZERO_MODEL       which model answers, such as `openai/gpt-5`; keys: `zero run --help`
       ZERO_LOG         what to log to stderr, such as `info` or `zero_runtime=debug`
       NO_COLOR         set to anything to turn colours off
     ");

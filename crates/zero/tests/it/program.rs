@@ -16,6 +16,11 @@ impl Program {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// The same, but where commands see it: in their own `/tmp` they would not.
+    pub(crate) fn outside_tmp() -> Self {
+        Self { folder: tempfile::tempdir_in("/var/tmp").unwrap() }
+    }
+
     /// Where the program runs.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()

@@ -82,6 +82,7 @@ fn remark(state: EntryState) -> &'static str {
         EntryState::Overridden => "overridden",
         EntryState::SetAside => "not active until trusted",
         EntryState::NotUsed => "not used by this version",
+        EntryState::OnlyYours => "counts only in your own settings",
     }
 }
 

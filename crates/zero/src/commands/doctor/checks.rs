@@ -11,7 +11,7 @@ use zero_runtime::audit::verify::Check;
 use zero_sandbox::StateDir;
 
 use super::findings::{Finding, Findings};
-use super::{sandbox, servers};
+use super::{gateway, sandbox, servers, sessions};
 use crate::App;
 use crate::policy::canonical_folder;
 use crate::settings::layer::shown;
@@ -20,7 +20,7 @@ use crate::terminal::short_time;
 use crate::trust::{Standing, TrustStore};
 
 /// Entries listed one by one; the rest is counted.
-const LISTED_MAX: usize = 20;
+pub(super) const LISTED_MAX: usize = 20;
 
 /// Makes all checks.
 pub(super) fn all(app: &App) -> Vec<Finding> {
@@ -40,12 +40,16 @@ pub(super) fn all(app: &App) -> Vec<Finding> {
             rules(settings, &mut findings);
             mode(settings, &mut findings);
             servers::check(app, folder, settings, &mut findings);
+            sessions::models(app, settings, &mut findings);
+            gateway::check(app, settings, &mut findings);
         }
         sandbox::check(app, settings.as_ref(), &mut findings);
     }
     if let Ok(state) = &state {
         audit(state, &mut findings);
         private(app, state, &mut findings);
+        sessions::store(app, state, &mut findings);
+        gateway::own_token(app, state, &mut findings);
     }
     search_path(app, folder.as_deref().ok(), &mut findings);
     if let Ok(folder) = &folder {

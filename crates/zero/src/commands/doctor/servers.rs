@@ -8,7 +8,8 @@ use zero_mcp::definition::{Reach, ServerDefinition};
 
 use super::findings::Findings;
 use crate::App;
-use crate::settings::mcp_servers::{ServerProblem, holds_secret};
+use crate::settings::mask::holds_secret;
+use crate::settings::mcp_servers::ServerProblem;
 use crate::settings::tools_command::is_found;
 use crate::settings::{LayerKind, Settings};
 
@@ -92,6 +93,8 @@ fn readable(app: &App, folder: &Path, settings: &Settings, findings: &mut Findin
     let holders: BTreeSet<LayerKind> = settings
         .entries()
         .iter()
+        // What is said of gateways is looked at there.
+        .filter(|entry| !entry.key.starts_with("gateway.remote"))
         .filter(|entry| holds_secret(&entry.key, &entry.value))
         .map(|entry| entry.layer)
         .collect();

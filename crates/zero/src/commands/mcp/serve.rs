@@ -1,8 +1,6 @@
 //! `zero mcp`: the tools of zero for whoever speaks MCP.
 
-use std::io::Read;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +15,7 @@ use zero_mcp::server::{
     Switchboard, serve_http, serve_stdio,
 };
 use zero_runtime::{Approver, HostConfig, ToolHost};
-use zero_sandbox::{ConfigFile, Workspace};
+use zero_sandbox::Workspace;
 
 use crate::App;
 use crate::approval::AlwaysYes;
@@ -25,14 +23,8 @@ use crate::cli::McpServeArgs;
 use crate::commands::tools_call::signals;
 use crate::exit::{Exit, UsageError};
 use crate::hosting::runtime;
+use crate::secret;
 use crate::settings::Settings;
-
-/// Largest file with a token, in bytes.
-const TOKEN_FILE_BYTES_MAX: u64 = 4_096;
-/// Shortest token, in characters: what can be guessed is none.
-const TOKEN_CHARS_MIN: usize = 16;
-/// Random bytes of a fresh token.
-const TOKEN_BYTES: usize = 32;
 
 /// How long servers may take to end once nobody is served any more.
 const END_MAX: Duration = Duration::from_millis(400);
@@ -113,7 +105,10 @@ struct Door {
 impl Door {
     fn open(app: &App, args: &McpServeArgs, address: SocketAddr) -> anyhow::Result<Self> {
         check_address(address, args.allow_remote)?;
-        let token = token(app, args)?;
+        let token = match &args.token_file {
+            Some(file) => secret::from_file(app, &file.display().to_string(), "token")?,
+            None => secret::fresh()?,
+        };
         let socket = std::net::TcpListener::bind(address).map_err(|error| {
             UsageError(format!("cannot listen at `{address}`: {error}; take another port"))
         })?;
@@ -154,46 +149,6 @@ fn check_address(address: SocketAddr, allow_remote: bool) -> Result<(), UsageErr
     )))
 }
 
-/// The token that clients must send.
-fn token(app: &App, args: &McpServeArgs) -> anyhow::Result<String> {
-    let Some(file) = &args.token_file else { return fresh_token() };
-    let path = app.config.cwd()?.join(file);
-    let shown = path.display();
-    let bytes = ConfigFile::Own(path.clone())
-        .read(TOKEN_FILE_BYTES_MAX)
-        .map_err(|error| UsageError(format!("the token in `{shown}` could not be read: {error}")))?
-        .ok_or_else(|| UsageError(format!("`{shown}` does not exist; put a token there")))?;
-    let mode = std::fs::metadata(&path).map_or(0, |file| file.permissions().mode());
-    if mode & 0o077 != 0 {
-        app.terminal.note(&format!(
-            "others on this machine may read the token in `{shown}`; run `chmod 600` on it"
-        ));
-    }
-    checked_token(&String::from_utf8_lossy(&bytes))
-        .map_err(|what| UsageError(format!("`{shown}` {what}")).into())
-}
-
-fn checked_token(text: &str) -> Result<String, String> {
-    let token = text.trim();
-    let is_plain = |c: char| c.is_ascii_graphic();
-    if token.chars().count() < TOKEN_CHARS_MIN || !token.chars().all(is_plain) {
-        return Err(format!(
-            "holds no token; write at least {TOKEN_CHARS_MIN} letters and digits on one line"
-        ));
-    }
-    Ok(token.to_owned())
-}
-
-/// A token that nobody can guess.
-#[expect(clippy::disallowed_methods, reason = "the kernel's random bytes are no file of anybody's")]
-fn fresh_token() -> anyhow::Result<String> {
-    let mut bytes = [0_u8; TOKEN_BYTES];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(&mut bytes))
-        .context("could not make a token; give one with `--token-file`")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,23 +164,6 @@ mod tests {
         ] {
             let address = address.parse().unwrap();
             assert_eq!(check_address(address, allow_remote).is_ok(), fits, "{address}");
-        }
-    }
-
-    #[test]
-    fn a_token_cannot_be_guessed() {
-        let [one, other] = [fresh_token().unwrap(), fresh_token().unwrap()];
-        assert_eq!(one.len(), 64);
-        assert_ne!(one, other);
-        for (text, fits) in [
-            ("0123456789abcdef\n", true),
-            (one.as_str(), true),
-            ("short", false),
-            ("", false),
-            ("0123456789 abcdefghi", false),
-            ("0123456789abcdef\n0123456789abcdef", false),
-        ] {
-            assert_eq!(checked_token(text).is_ok(), fits, "{text:?}");
         }
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn is_variable(name: &str) -> bool {
 }
 
 /// Whether a text is one variable and nothing else, so that it says nothing by itself.
-pub(super) fn is_reference(text: &str) -> bool {
+pub(crate) fn is_reference(text: &str) -> bool {
     let inside = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     inside.is_some_and(is_variable)
 }

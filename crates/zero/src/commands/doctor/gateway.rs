@@ -1,0 +1,195 @@
+//! The gateway that is run here, and the one that is used elsewhere: whether what settings say of them
+//! is sound, before somebody relies on it.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use zero_sandbox::StateDir;
+use zero_wire::client::{BadUrl, GatewayUrl};
+
+use super::findings::Findings;
+use crate::App;
+use crate::connection::TOKEN_FILE;
+use crate::settings::Settings;
+use crate::settings::gateway::{GatewaySettings, RemoteSetting};
+use crate::settings::layer::shown;
+use crate::settings::models::SecretSetting;
+use crate::telemetry::check_setting;
+
+const CHECK: &str = "gateway";
+
+pub(super) fn check(app: &App, settings: &Settings, findings: &mut Findings) {
+    let gateway = settings.gateway();
+    let before = findings.0.len();
+    address(&gateway, findings);
+    secrets(app, &gateway, findings);
+    if let Some(telemetry) = &gateway.telemetry
+        && let Err(why) = check_setting(telemetry)
+    {
+        findings.wrong(
+            CHECK,
+            format!("`gateway.telemetry` cannot be used: {why}"),
+            "until then `zero gateway` does not start",
+        );
+    }
+    if findings.0.len() == before {
+        findings.well(CHECK, summary(&gateway));
+    }
+    if let Some(remote) = &gateway.remote {
+        check_remote(app, remote, findings);
+    }
+}
+
+/// The token of this machine, which a gateway made at its first start.
+pub(super) fn own_token(app: &App, state: &StateDir, findings: &mut Findings) {
+    let path = state.path().join(TOKEN_FILE);
+    private(app, &path, "the token", findings);
+}
+
+fn summary(gateway: &GatewaySettings) -> String {
+    let bind = gateway.bind.filter(|address| !address.to_canonical().is_loopback());
+    let reached = match bind {
+        Some(address) => format!("other machines can reach it at {address}"),
+        None => "only this machine can reach it".to_owned(),
+    };
+    format!("{reached}; named tokens: {}", gateway.tokens.len())
+}
+
+fn address(gateway: &GatewaySettings, findings: &mut Findings) {
+    let Some(address) = gateway.bind.filter(|bind| !bind.to_canonical().is_loopback()) else {
+        return;
+    };
+    if gateway.tokens.is_empty() && gateway.password_file.is_none() {
+        findings.wrong(
+            CHECK,
+            format!("`gateway.bind` is {address}, and nobody needs a token or password"),
+            "set `gateway.tokens`; until then `zero gateway` starts only with --token-file or --password-file",
+        );
+    }
+    match (&gateway.tls, gateway.allow_plaintext) {
+        (Some(_), _) => {}
+        (None, true) => findings.notable(
+            CHECK,
+            format!("other machines connect to {address} in clear: all can be read on the way"),
+            "set `gateway.tls`, and take `gateway.allowPlaintext` out",
+        ),
+        (None, false) => findings.wrong(
+            CHECK,
+            format!("`gateway.bind` is {address}, and there is no certificate"),
+            "set `gateway.tls`; until then `zero gateway` does not start",
+        ),
+    }
+}
+
+/// Files that hold what others must not know.
+fn secrets(app: &App, gateway: &GatewaySettings, findings: &mut Findings) {
+    for (name, token) in &gateway.tokens {
+        if let SecretSetting::File(file) = &token.secret {
+            private(app, &file_of(app, file), &format!("the token of `{name}`"), findings);
+        }
+        let variable = match &token.secret {
+            SecretSetting::Env(name) => app.config.variable(name),
+            _ => None,
+        };
+        let home = app.config.home().map(PathBuf::from);
+        if let Err(why) = token.secret.read(variable, home.as_ref()) {
+            findings.wrong(
+                CHECK,
+                format!("the token of `{name}` is not found: {why}"),
+                "until then `zero gateway` does not start",
+            );
+        }
+    }
+    if let Some(file) = &gateway.password_file {
+        present(app, file, "the password", findings);
+    }
+    if let Some(tls) = &gateway.tls {
+        is_there(app, &tls.certificate, "the certificate", findings);
+        present(app, &tls.key, "the key of the certificate", findings);
+    }
+}
+
+fn check_remote(app: &App, remote: &RemoteSetting, findings: &mut Findings) {
+    const CHECK: &str = "remote";
+    let url = remote.url.as_deref().map(str::parse::<GatewayUrl>);
+    match url {
+        None => {}
+        Some(Err(why)) => {
+            let why: BadUrl = why;
+            findings.wrong(CHECK, format!("`gateway.remote.url`: {why}"), "correct it");
+        }
+        Some(Ok(url)) if url.is_secure() || url.is_loopback() => {
+            findings.well(CHECK, "sessions are with the gateway of `gateway.remote.url`");
+        }
+        Some(Ok(_)) if remote.allow_plaintext => findings.notable(
+            CHECK,
+            "`gateway.remote.url` is another machine, in clear: all can be read on the way, the token too",
+            "use a `wss://` address, and take `gateway.remote.allowPlaintext` out",
+        ),
+        Some(Ok(_)) => findings.wrong(
+            CHECK,
+            "`gateway.remote.url` is another machine, in clear, which is refused",
+            "use a `wss://` address",
+        ),
+    }
+    if remote.token.is_some() {
+        let file = app.config.settings_file().ok();
+        if let Some(bits) = file.as_deref().and_then(open_to_others) {
+            let path = file.map(|file| shown(&file, app.config.home())).unwrap_or_default();
+            findings.wrong(
+                CHECK,
+                format!("{path} has mode {bits:03o} and holds a token: others can read it"),
+                format!("chmod 600 {path}, and keep the token in a file with `tokenFile`"),
+            );
+        }
+    }
+    for (file, what) in [(&remote.token_file, "the token"), (&remote.password_file, "the password")]
+    {
+        if let Some(file) = file {
+            present(app, file, what, findings);
+        }
+    }
+}
+
+/// A path as settings write it.
+fn file_of(app: &App, file: &str) -> PathBuf {
+    match (file.strip_prefix("~/"), app.config.home(), app.config.cwd()) {
+        (Some(rest), Some(home), _) => home.join(rest),
+        (_, _, Ok(cwd)) => cwd.join(file),
+        _ => PathBuf::from(file),
+    }
+}
+
+/// A file that has to be there and be its owner's alone.
+fn present(app: &App, file: &str, what: &str, findings: &mut Findings) {
+    if is_there(app, file, what, findings) {
+        private(app, &file_of(app, file), what, findings);
+    }
+}
+
+fn is_there(app: &App, file: &str, what: &str, findings: &mut Findings) -> bool {
+    let path = file_of(app, file);
+    let is_there = std::fs::metadata(&path).is_ok();
+    if !is_there {
+        let path = shown(&path, app.config.home());
+        findings.wrong(CHECK, format!("{what} is not found: there is no {path}"), "put it there");
+    }
+    is_there
+}
+
+fn private(app: &App, path: &Path, what: &str, findings: &mut Findings) {
+    if let Some(bits) = open_to_others(path) {
+        let path = shown(path, app.config.home());
+        findings.wrong(
+            CHECK,
+            format!("{path} has mode {bits:03o}: others can read {what}"),
+            format!("chmod 600 {path}"),
+        );
+    }
+}
+
+/// The mode of a file that others may read.
+fn open_to_others(path: &Path) -> Option<u32> {
+    let bits = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (bits & 0o077 != 0).then_some(bits)
+}

@@ -1,0 +1,89 @@
+//! What sessions need: the file they are kept in, and models with their keys.
+
+use std::os::unix::fs::PermissionsExt;
+
+use zero_sandbox::StateDir;
+use zero_session::agent::DIRECT;
+use zero_session::model::catalogue::{self, Models};
+use zero_session::sqlite_store::SqliteStore;
+
+use super::checks::LISTED_MAX;
+use super::findings::Findings;
+use crate::App;
+use crate::engine::STORE;
+use crate::settings::Settings;
+use crate::settings::layer::shown;
+
+/// Whether the sessions can be read, and by nobody else.
+pub(super) fn store(app: &App, state: &StateDir, findings: &mut Findings) {
+    const CHECK: &str = "sessions";
+    let file = state.path().join(STORE);
+    let path = shown(&file, app.config.home());
+    // Looked at first: to open it makes it private.
+    let Ok(metadata) = std::fs::symlink_metadata(&file) else {
+        findings.well(CHECK, "there are none yet");
+        return;
+    };
+    let bits = metadata.permissions().mode() & 0o777;
+    if metadata.is_file() && bits & 0o077 != 0 {
+        let message = format!("{path} has mode {bits:03o}: others can read what was said");
+        findings.wrong(CHECK, message, format!("chmod 600 {path}"));
+    }
+    match SqliteStore::open(&file) {
+        Ok(_) => {
+            findings.well(CHECK, format!("{path} can be opened; it has {}", size(metadata.len())));
+        }
+        Err(error) => findings.wrong(
+            CHECK,
+            error.to_string(),
+            "until then `zero run` and `zero gateway` do not start; move the file away to begin anew",
+        ),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    const MIB: u64 = 1024 * 1024;
+    match bytes {
+        0..MIB => format!("{} KiB", bytes.div_ceil(1024)),
+        _ => format!("{} MiB", bytes.div_ceil(MIB)),
+    }
+}
+
+/// Which models there are, and whether their keys are found. The keys are never shown.
+pub(super) fn models(app: &App, settings: &Settings, findings: &mut Findings) {
+    const CHECK: &str = "models";
+    let (configs, default) = app.model_configs(settings);
+    if configs.is_empty() {
+        findings.well(CHECK, catalogue::HOW_TO_ATTACH);
+        return;
+    }
+    let keyless = configs.iter().filter_map(|config| {
+        let why = config.key.as_ref()?().err()?;
+        Some((config.name.clone(), why.to_string()))
+    });
+    let keyless: Vec<(String, String)> = keyless.collect();
+    for (name, why) in keyless.iter().take(LISTED_MAX) {
+        findings.notable(
+            CHECK,
+            format!("`{name}` has no key: {why}"),
+            "until then it cannot be used; the others can",
+        );
+    }
+    let models = Models::from_configs(configs, default);
+    let own = models.names().filter(|name| *name != DIRECT);
+    let own: Vec<&str> = own.collect();
+    let name = models.default_name().unwrap_or(DIRECT);
+    if let Err(error) = models.get(Some(name)) {
+        findings.wrong(
+            CHECK,
+            format!("the usual one cannot be used: {error}"),
+            "set `model` in your settings, or ZERO_MODEL, to one that can",
+        );
+        return;
+    }
+    let keys = match keyless.len() {
+        0 => "all keys are found".to_owned(),
+        missing => format!("keys missing: {missing}"),
+    };
+    findings.well(CHECK, format!("{} known; the usual one is `{name}`; {keys}", own.len()));
+}

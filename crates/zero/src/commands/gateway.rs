@@ -1,0 +1,210 @@
+//! `zero gateway`: keeps sessions and runs agents for clients, until it is asked to end.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use zero_gateway::{AuthConfig, Gateway, Listening, Plaintext, Principal, ServeError, Tls};
+use zero_sandbox::ConfigFile;
+use zero_wire::method::Scope;
+
+use crate::App;
+use crate::cli::{GatewayArgs, GatewayCommand, GatewayServeArgs};
+use crate::commands::tools_call::signals;
+use crate::connection::{TOKEN_FILE, this_person};
+use crate::exit::{Exit, UsageError};
+use crate::hosting::busy_runtime;
+use crate::logging;
+use crate::secret;
+use crate::settings::gateway::{GatewaySettings, ScopeSetting};
+use crate::settings::models::SecretSetting;
+use crate::telemetry::{Collector, Telemetry};
+
+/// The port of the family of gateways.
+const PORT: u16 = 18789;
+/// Most bytes of a certificate or its key.
+const PEM_BYTES_MAX: u64 = 1024 * 1024;
+
+pub(super) fn run(app: &App, args: &GatewayArgs) -> anyhow::Result<Exit> {
+    match &args.command {
+        Some(GatewayCommand::Schema) => {
+            app.terminal.out.write_pretty(&zero_wire::schema::protocol_schema())?;
+            Ok(Exit::Ok)
+        }
+        None => serve(app, &args.serve),
+    }
+}
+
+fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
+    let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
+    let workspace = app.config.workspace(&folders)?;
+    let settings = app.settings(&workspace, &args.settings)?;
+    let gateway = settings.gateway();
+    let address = SocketAddr::new(
+        args.bind.or(gateway.bind).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        args.port.or(gateway.port).unwrap_or(PORT),
+    );
+    let tls = tls(app, args, &gateway)?;
+    let plaintext = match args.allow_plaintext || gateway.allow_plaintext {
+        true => Plaintext::Anywhere,
+        false => Plaintext::ThisMachine,
+    };
+    let auth = auth(app, args, &gateway, address.ip())?;
+    let collector = gateway.telemetry.as_ref().map(Collector::new).transpose()?;
+    let runtime = busy_runtime()?;
+    let served = runtime.block_on(async {
+        let (mut telemetry, traces) = collector.map(Telemetry::start).unzip();
+        logging::start(app.config.log.as_deref(), &app.terminal, traces);
+        let cwd = workspace.cwd().to_owned();
+        let mut config = app.gateway(&settings, &args.settings, cwd, auth).await?;
+        config.allowed_origins = gateway.allowed_origins.clone();
+        config.allowed_hosts = gateway.allowed_hosts.clone();
+        config.limits.shutdown_grace = args.grace;
+        let gateway = Gateway::new(config);
+        let listening = gateway.listen(address, tls, plaintext).await.map_err(refused)?;
+        let stop = CancellationToken::new();
+        signals::cancel_on_interrupt(&stop);
+        announce(app, args, &listening)?;
+        if let Some(telemetry) = &mut telemetry {
+            telemetry.watch(gateway.clone());
+        }
+        gateway.serve(listening, stop).await;
+        if let Some(telemetry) = telemetry {
+            telemetry.stop().await;
+        }
+        anyhow::Ok(Exit::Ok)
+    });
+    runtime.shutdown_background();
+    served
+}
+
+/// An address that cannot be had is the command line's fault.
+fn refused(error: ServeError) -> UsageError {
+    match error {
+        ServeError::Bind { address, source } => UsageError(format!(
+            "cannot listen at `{address}`: {source}; take another port with `--port`"
+        )),
+        other => UsageError(other.to_string()),
+    }
+}
+
+fn announce(app: &App, args: &GatewayServeArgs, listening: &Listening) -> anyhow::Result<()> {
+    let fingerprint = listening.fingerprint();
+    let scheme = if fingerprint.is_some() { "wss" } else { "ws" };
+    let url = format!("{scheme}://{}", listening.address());
+    if args.json {
+        let ready = json!({"ready": true, "url": url, "tlsFingerprint": fingerprint});
+        app.terminal.out.write_line(&ready)?;
+        return Ok(());
+    }
+    app.terminal.note(&format!("the gateway listens at {url}"));
+    if let Some(fingerprint) = fingerprint {
+        app.terminal.note(&format!("its certificate has the SHA-256 {fingerprint}"));
+    }
+    Ok(())
+}
+
+/// Who may come in.
+fn auth(
+    app: &App,
+    args: &GatewayServeArgs,
+    settings: &GatewaySettings,
+    address: IpAddr,
+) -> anyhow::Result<AuthConfig> {
+    let everything = |name: &str| Principal { name: name.to_owned(), scopes: vec![Scope::Admin] };
+    let mut auth = AuthConfig::nobody();
+    let mut is_empty = true;
+    if let Some(file) = &args.token_file {
+        let token = secret::from_file(app, &file.display().to_string(), "token")?;
+        auth = auth.with_token(&token, this_person())?;
+        is_empty = false;
+    }
+    for (name, token) in &settings.tokens {
+        let variable = match &token.secret {
+            SecretSetting::Env(name) => app.config.variable(name),
+            _ => None,
+        };
+        let home = app.config.home().map(PathBuf::from);
+        let unusable = |why: String| {
+            UsageError(format!("token `{name}` of the settings cannot be used: {why}"))
+        };
+        let secret = token.secret.read(variable, home.as_ref()).map_err(unusable)?;
+        let secret =
+            secret::checked(&secret, "token").map_err(|why| unusable(format!("it {why}")))?;
+        let scopes = token.scopes.iter().map(|scope| scope.scope()).collect();
+        auth = auth.with_token(&secret, Principal { name: name.clone(), scopes })?;
+        is_empty = false;
+    }
+    let password_file = args.password_file.as_ref().map(|file| file.display().to_string());
+    if let Some(file) = password_file.or_else(|| settings.password_file.clone()) {
+        let password = secret::from_file(app, &file, "password")?;
+        auth = auth.with_password(&password, everything("password"))?;
+        is_empty = false;
+    }
+    if !is_empty {
+        return Ok(auth);
+    }
+    if !address.to_canonical().is_loopback() {
+        let what = format!(
+            "`{address}` is reached by other machines, so clients need a token or password; give --token-file or --password-file, or set `gateway.tokens`"
+        );
+        return Err(UsageError(what).into());
+    }
+    Ok(auth.with_token(&own_token(app)?, this_person())?)
+}
+
+/// The token of this machine: made at the first start, in a file that only this person can read.
+fn own_token(app: &App) -> anyhow::Result<String> {
+    let state = app.config.state()?;
+    let path = state.path().join(TOKEN_FILE);
+    let file = ConfigFile::Own(path.clone());
+    let known =
+        file.read(secret::FILE_BYTES_MAX).context("could not read the gateway's own token")?;
+    if let Some(known) = known.and_then(|bytes| String::from_utf8(bytes).ok())
+        && let Ok(known) = secret::checked(&known, "token")
+    {
+        return Ok(known);
+    }
+    let token = secret::fresh()?;
+    state.create().context("could not make zero's own folder")?;
+    file.write(format!("{token}\n").as_bytes())
+        .context("could not keep the gateway's own token")?;
+    app.terminal.note(&format!("clients find their token in {}", path.display()));
+    Ok(token)
+}
+
+fn tls(
+    app: &App,
+    args: &GatewayServeArgs,
+    settings: &GatewaySettings,
+) -> anyhow::Result<Option<Tls>> {
+    let (certificate, key) = match (&args.tls_certificate, &args.tls_key, &settings.tls) {
+        (Some(certificate), Some(key), _) => (certificate.clone(), key.clone()),
+        (_, _, Some(tls)) => (PathBuf::from(&tls.certificate), PathBuf::from(&tls.key)),
+        _ => return Ok(None),
+    };
+    let read = |path: &PathBuf| -> anyhow::Result<Vec<u8>> {
+        let shown = path.display();
+        let bytes = ConfigFile::Own(app.config.cwd()?.join(path)).read(PEM_BYTES_MAX);
+        let bytes =
+            bytes.map_err(|error| UsageError(format!("`{shown}` cannot be read: {error}")))?;
+        Ok(bytes.ok_or_else(|| UsageError(format!("there is no file `{shown}`")))?)
+    };
+    let tls = Tls::from_pem(&read(&certificate)?, &read(&key)?);
+    let shown = certificate.display();
+    Ok(Some(tls.map_err(|error| UsageError(format!("`{shown}` cannot be used: {error}")))?))
+}
+
+impl ScopeSetting {
+    fn scope(self) -> Scope {
+        match self {
+            Self::Read => Scope::Read,
+            Self::Write => Scope::Write,
+            Self::Approvals => Scope::Approvals,
+            Self::Questions => Scope::Questions,
+            Self::Admin => Scope::Admin,
+        }
+    }
+}

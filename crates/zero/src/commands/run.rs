@@ -1,0 +1,243 @@
+//! `zero run`: says something to an agent, shows what it does, and ends.
+//!
+//! The tools run here, whatever gateway runs the agent, and ask the person at this terminal.
+
+mod show;
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use base64::Engine as _;
+use serde_json::{Map, json};
+use tokio_util::sync::CancellationToken;
+use zero_core::event::{ApprovalRequest, Event, PersonQuestion, What};
+use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
+use zero_sandbox::ConfigFile;
+use zero_session::agent::DIRECT;
+use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
+use zero_wire::client::Client;
+use zero_wire::zero_sessions::{
+    ApprovalsResolveParams, OpenParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent,
+    SessionInfo, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
+};
+
+use self::show::{Form, Show};
+use crate::App;
+use crate::cli::RunArgs;
+use crate::commands::tools_call::signals;
+use crate::connection::Connection;
+use crate::exit::{Exit, UsageError};
+use crate::hosting::runtime;
+use crate::terminal::Counter;
+use crate::tool_service::ToolService;
+use crate::workshop::Asking;
+
+/// Most bytes of a prompt that comes from stdin.
+const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Most bytes of a picture.
+const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
+
+pub(super) fn run(app: &App, args: &RunArgs) -> anyhow::Result<Exit> {
+    let prompt = prompt(args)?;
+    let images = args.images.iter().map(|file| image(app, file)).collect::<Result<Vec<_>, _>>()?;
+    let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
+    let workspace = app.config.workspace(&folders)?;
+    let settings = app.settings(&workspace, &args.settings)?;
+    for line in settings.note().into_iter().chain(settings.warning()) {
+        app.terminal.note(&line);
+    }
+    let runtime = runtime()?;
+    let ended = runtime.block_on(async {
+        let cwd = workspace.cwd().to_owned();
+        let connection = app.connect(&args.remote, &settings, &args.settings, &cwd).await?;
+        let said = converse(app, args, connection, prompt, images, cwd);
+        said.await
+    });
+    // A read of stdin that nobody waits for must not hold up the end.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn converse(
+    app: &App,
+    args: &RunArgs,
+    mut connection: Connection,
+    prompt: String,
+    images: Vec<ChatAttachment>,
+    cwd: PathBuf,
+) -> anyhow::Result<Exit> {
+    let cancel = CancellationToken::new();
+    signals::cancel_on_interrupt(&cancel);
+    let counter = Counter::new(&app.terminal.err);
+    let session = open(args, &connection, &cwd).await?;
+    let asking =
+        Asking { yes: args.yes, takes_stdin: args.prompt == "-", counter: counter.clone() };
+    let hands = app.hands_here(&session, &cwd, &args.settings, args.mode, &asking)?;
+    let host = format!("zero run on {}", std::env::consts::OS);
+    let client = connection.client.clone();
+    let tools = ToolService::attach(&client, &session.session_key, &host, hands).await?;
+    let form = if args.json { Form::Json } else { Form::Text };
+    let mut show = Show::new(&app.terminal, form, args.thoughts, counter);
+    let run_id = format!("run_{:032x}", fastrand::u128(..));
+    let send = ChatSendParams {
+        session_key: session.session_key.clone(),
+        message: prompt,
+        idempotency_key: run_id.clone(),
+        attachments: images,
+        ..ChatSendParams::default()
+    };
+    client.request::<ChatSend>(send).await?;
+    let mut stopping = false;
+    let exit = loop {
+        let event = tokio::select! {
+            event = connection.events.next() => event,
+            () = cancel.cancelled(), if !stopping => {
+                stopping = true;
+                let key = session.session_key.clone();
+                let run_id = Some(run_id.clone());
+                let abort = ChatAbortParams { session_key: key, run_id, ..ChatAbortParams::default() };
+                client.request::<ChatAbort>(abort).await?;
+                continue;
+            }
+        };
+        let Some(event) = event else {
+            anyhow::bail!(
+                "the gateway went away in the middle of it; whether the rest was done is in `zero sessions show {}`",
+                session.session_key
+            );
+        };
+        if tools.hear(&event) || event.event != SESSION_EVENT {
+            continue;
+        }
+        let Some(payload) = event.payload else { continue };
+        let said: SessionEvent =
+            serde_json::from_value(payload).context("the gateway says something unheard of")?;
+        if said.session_key != session.session_key || !is_of(&said.event, &run_id) {
+            continue;
+        }
+        if let What::QuestionAsked(question) = &said.event.what {
+            tokio::spawn(answer(client.clone(), asking.elicitor(app), question.clone()));
+        }
+        if let What::ApprovalRequested(request) = &said.event.what {
+            tokio::spawn(permit(client.clone(), asking.clone(), app.clone(), request.clone()));
+        }
+        if let Some(exit) = show.event(&said.event)? {
+            break exit;
+        }
+    };
+    tools.stop();
+    connection.close().await;
+    Ok(exit)
+}
+
+/// Puts a question to the person at this terminal, and passes on what they say; where nobody is, that
+/// nobody answers.
+async fn answer(client: Client, elicitor: Arc<dyn Elicitor>, question: PersonQuestion) {
+    let wanted = match (question.schema, question.url) {
+        (_, Some(url)) => Wanted::Visit(url),
+        (schema, None) => Wanted::Form(schema.unwrap_or_else(|| json!({"type": "object"}))),
+    };
+    let (origin, message) = (question.origin, question.message);
+    let asked = Elicitation { origin, call: None, message, wanted };
+    let (action, content) = match elicitor.elicit(&asked).await {
+        ElicitationAnswer::Accept(content) => ("accept", content),
+        ElicitationAnswer::Decline => ("decline", Map::new()),
+        ElicitationAnswer::Cancel => ("cancel", Map::new()),
+    };
+    let answer = QuestionsResolveParams { id: question.id, action: action.to_owned(), content };
+    if let Err(error) = client.request::<ZeroQuestionsResolve>(answer).await {
+        tracing::warn!(%error, "an answer did not reach the gateway");
+    }
+}
+
+/// Answers what the gateway itself asks: whether a run that repeats itself may go on. Permissions of
+/// calls are asked where the tools are, which is here.
+async fn permit(client: Client, asking: Asking, app: App, request: ApprovalRequest) {
+    let answer = tokio::task::spawn_blocking(move || asking.yes_or_no(&app, &request));
+    let Ok((id, answer)) = answer.await else { return };
+    let answer = ApprovalsResolveParams { id, answer: answer.id().to_owned() };
+    if let Err(error) = client.request::<ZeroApprovalsResolve>(answer).await {
+        tracing::warn!(%error, "an answer did not reach the gateway");
+    }
+}
+
+fn is_of(event: &Event, run_id: &str) -> bool {
+    event.run.as_ref().is_some_and(|run| run.as_str() == run_id)
+}
+
+/// Opens the session that was named, or a new one.
+async fn open(
+    args: &RunArgs,
+    connection: &Connection,
+    cwd: &std::path::Path,
+) -> anyhow::Result<SessionInfo> {
+    let name = match &args.session {
+        Some(key) => key.clone(),
+        None => format!("run-{:016x}", fastrand::u64(..)),
+    };
+    let agent = match (&args.agent, &args.model) {
+        (Some(agent), _) => Some(agent.as_str()),
+        (None, Some(model)) if model == DIRECT => Some(DIRECT),
+        _ => None,
+    };
+    let key = match agent {
+        Some(agent) if !name.starts_with("agent:") => format!("agent:{agent}:{name}"),
+        Some(agent) if !name.starts_with(&format!("agent:{agent}:")) => {
+            let what = format!(
+                "session `{name}` is of another agent than `{agent}`; leave one of both out"
+            );
+            return Err(UsageError(what).into());
+        }
+        _ => name,
+    };
+    let wanted = OpenParams {
+        session_key: Some(key),
+        cwd: Some(cwd.display().to_string()),
+        model: args.model.clone(),
+        mode: args.mode.map(|mode| mode.to_string()),
+        ..OpenParams::default()
+    };
+    Ok(connection.client.request::<ZeroSessionsOpen>(wanted).await?)
+}
+
+/// What is said.
+fn prompt(args: &RunArgs) -> anyhow::Result<String> {
+    if args.prompt != "-" {
+        return Ok(args.prompt.clone());
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .lock()
+        .take(PROMPT_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .context("could not read the prompt from stdin")?;
+    if bytes.len() as u64 > PROMPT_BYTES_MAX {
+        let what = format!(
+            "the prompt on stdin is longer than {PROMPT_BYTES_MAX} bytes; put it into a file and say which"
+        );
+        return Err(UsageError(what).into());
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| UsageError("the prompt on stdin is not text".to_owned()))?;
+    Ok(text)
+}
+
+/// A picture that goes along.
+fn image(app: &App, file: &std::path::Path) -> anyhow::Result<ChatAttachment> {
+    let shown = file.display();
+    let path = app.config.cwd()?.join(file);
+    let bytes = ConfigFile::Own(path).read(IMAGE_BYTES_MAX);
+    let bytes = bytes.map_err(|error| UsageError(format!("`{shown}` cannot be sent: {error}")))?;
+    let bytes = bytes.ok_or_else(|| UsageError(format!("there is no file `{shown}`")))?;
+    let mime = zero_tools::picture_type(&bytes).ok_or_else(|| {
+        UsageError(format!("`{shown}` is no picture that models take (PNG, JPEG, GIF, WebP)"))
+    })?;
+    Ok(ChatAttachment {
+        kind: Some("image".to_owned()),
+        mime_type: Some(mime.to_owned()),
+        file_name: file.file_name().map(|name| name.to_string_lossy().into_owned()),
+        content: Some(base64::engine::general_purpose::STANDARD.encode(bytes)),
+    })
+}

@@ -1,0 +1,333 @@
+//! What happens in a run, for somebody at a terminal or for a program.
+//!
+//! The answer goes to stdout, and nothing else does: `zero run … > answer.md` holds the answer.
+//! Calls, changes and notices go to stderr. For programs every entry of the ledger is one line of
+//! JSON on stdout.
+
+use std::collections::HashMap;
+use std::io;
+
+use anstyle::Style;
+use zero_core::event::{Event, ResultContent, RunEnd, Shown, ToolStatus, Usage, What};
+
+use crate::exit::Exit;
+use crate::terminal::{BAD, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Terminal, escape_line};
+
+/// Lines of a failed call that are shown.
+const ERROR_LINES_MAX: usize = 8;
+/// Lines of a change that are shown.
+const DIFF_LINES_MAX: usize = 60;
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// For a person.
+    Text,
+    /// For a program.
+    Json,
+}
+
+/// Shows a run.
+pub(super) struct Show {
+    terminal: Terminal,
+    form: Form,
+    thoughts: bool,
+    counter: Counter,
+    /// Where the text stands: at the beginning of a line or not.
+    line_is_open: bool,
+    /// Whether the last words were a thought.
+    was_thinking: bool,
+    titles: HashMap<String, String>,
+    /// Whether something was denied that would have needed a permission.
+    denied: bool,
+}
+
+impl Show {
+    pub(super) fn new(terminal: &Terminal, form: Form, thoughts: bool, counter: Counter) -> Self {
+        Self {
+            terminal: terminal.clone(),
+            form,
+            thoughts,
+            counter,
+            line_is_open: false,
+            was_thinking: false,
+            titles: HashMap::new(),
+            denied: false,
+        }
+    }
+
+    /// Shows an entry; says how the program ends when it was the last.
+    pub(super) fn event(&mut self, event: &Event) -> io::Result<Option<Exit>> {
+        if let What::ToolEnded { status: ToolStatus::Denied, .. } = event.what {
+            self.denied = true;
+        }
+        match self.form {
+            Form::Json => self.terminal.out.write_line(event)?,
+            Form::Text => self.text(&event.what)?,
+        }
+        Ok(match &event.what {
+            What::RunEnded { end, .. } => Some(self.exit(end)),
+            _ => None,
+        })
+    }
+
+    fn text(&mut self, what: &What) -> io::Result<()> {
+        match what {
+            What::RunStarted { .. } => self.counter.begin("thinking"),
+            What::Text { text } => {
+                self.counter.end();
+                if std::mem::take(&mut self.was_thinking) {
+                    self.close_line()?;
+                }
+                self.say(&self.terminal.out.clone(), text, Style::new())?;
+            }
+            What::Thought { text } if self.thoughts => {
+                self.counter.end();
+                self.was_thinking = true;
+                self.say(&self.terminal.err.clone(), text, FAINT)?;
+            }
+            What::ToolStarted { call, title, .. } => {
+                self.titles.insert(call.clone(), title.clone());
+                self.counter.begin(title);
+            }
+            What::ToolUpdated { call, title, progress, .. } => {
+                if let Some(title) = title {
+                    self.titles.insert(call.clone(), title.clone());
+                    self.counter.begin(title);
+                }
+                if let Some(progress) = progress {
+                    self.counter.progress(progress);
+                }
+            }
+            What::ToolEnded { call, status, content, display, .. } => {
+                self.counter.end();
+                let title = self.titles.remove(call).unwrap_or_else(|| call.clone());
+                self.tool(&title, *status, content, display.as_ref())?;
+                self.counter.begin("thinking");
+            }
+            What::Plan { entries } => {
+                self.counter.end();
+                self.close_line()?;
+                for entry in entries {
+                    let (mark, style) = match entry.status.as_str() {
+                        "completed" => ("✓", GOOD),
+                        "in_progress" => ("▸", NOTABLE),
+                        _ => ("·", FAINT),
+                    };
+                    let err = &self.terminal.err;
+                    let content = escape_line(&entry.content);
+                    err.write(&format!("  {} {content}\n", err.paint(style, mark)))?;
+                }
+            }
+            What::Notice { text, .. } => {
+                self.counter.end();
+                self.close_line()?;
+                self.terminal.note(text);
+            }
+            What::RunEnded { end, usage } => {
+                self.counter.end();
+                self.close_line()?;
+                self.ended(end, usage)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tool(
+        &mut self,
+        title: &str,
+        status: ToolStatus,
+        content: &[ResultContent],
+        display: Option<&Shown>,
+    ) -> io::Result<()> {
+        self.close_line()?;
+        let err = &self.terminal.err;
+        let (mark, style) = match status {
+            ToolStatus::Completed => ("●", GOOD),
+            ToolStatus::Denied => ("⊘", BAD),
+            ToolStatus::Failed | ToolStatus::Interrupted => ("✗", BAD),
+            ToolStatus::Cancelled => ("■", NOTABLE),
+        };
+        let title = err.cut(&escape_line(title), 2);
+        let mut text = format!("{} {}\n", err.paint(style, mark), err.paint(STRONG, &title));
+        if let (ToolStatus::Completed, Some(Shown::Diff { unified, .. })) = (status, display) {
+            text.push_str(&self.diff(unified));
+        }
+        if matches!(status, ToolStatus::Failed | ToolStatus::Denied) {
+            let words = content.iter().find_map(|piece| match piece {
+                ResultContent::Text { text } => Some(text.as_str()),
+                ResultContent::Image { .. } => None,
+            });
+            for line in words.unwrap_or_default().lines().take(ERROR_LINES_MAX) {
+                text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
+            }
+        }
+        err.write(&text)
+    }
+
+    fn diff(&self, unified: &str) -> String {
+        let count = unified.lines().count();
+        let shown: Vec<&str> = unified.lines().take(DIFF_LINES_MAX).collect();
+        let mut text = self.terminal.err.diff(&shown.join("\n"));
+        if count > shown.len() {
+            let more = format!("… {} more lines\n", count - shown.len());
+            text.push_str(&self.terminal.err.paint(FAINT, &more));
+        }
+        text
+    }
+
+    fn ended(&self, end: &RunEnd, usage: &Usage) -> io::Result<()> {
+        match end {
+            RunEnd::Completed => {}
+            RunEnd::MaxTokens => self.terminal.error(
+                "the model may not write more, and what it said is cut; ask it to go on",
+            ),
+            RunEnd::MaxTurns { turns } => self.terminal.error(&format!(
+                "the model was asked {turns} times, which is as often as a run may; say `go on` in the same session, or raise `maxTurns` of the agent"
+            )),
+            RunEnd::Refused { message } => {
+                self.terminal.error(&format!("the model declined: {message}"));
+            }
+            RunEnd::Aborted { by } => self.terminal.error(&format!("stopped ({by})")),
+            RunEnd::Failed { message, .. } => self.terminal.error(message),
+            RunEnd::Interrupted => self.terminal.error("zero was ended before this was done"),
+        }
+        if usage.input_tokens + usage.output_tokens == 0 || !self.terminal.err.is_terminal() {
+            return Ok(());
+        }
+        let cost = usage.cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
+        let text =
+            format!("{} tokens read, {} written{cost}\n", usage.input_tokens, usage.output_tokens);
+        self.terminal.err.write(&self.terminal.err.paint(FAINT, &text))
+    }
+
+    /// Writes words as they come.
+    fn say(&mut self, stream: &Stream, text: &str, style: Style) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.line_is_open = !text.ends_with('\n');
+        stream.write(&stream.paint(style, &stream.foreign(text)))
+    }
+
+    /// What comes next begins on a line of its own.
+    fn close_line(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.line_is_open) {
+            // The line may be of the answer: its end belongs there.
+            self.terminal.out.write("\n")?;
+        }
+        Ok(())
+    }
+
+    fn exit(&self, end: &RunEnd) -> Exit {
+        match end {
+            RunEnd::Completed if self.denied => Exit::Denied,
+            RunEnd::Completed => Exit::Ok,
+            RunEnd::MaxTokens | RunEnd::MaxTurns { .. } => Exit::Limit,
+            RunEnd::Aborted { by } if by == "rpc" => Exit::Interrupted,
+            _ => Exit::Error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zero_core::Kind;
+
+    fn event(what: What) -> Event {
+        Event { seq: 1, run: None, time_ms: 0, what }
+    }
+
+    #[track_caller]
+    fn check(events: Vec<What>, exit: Exit, out: &str, err: &str) {
+        let terminal = Terminal::for_test();
+        let mut show = Show::new(&terminal, Form::Text, false, Counter::new(&terminal.err));
+        let mut ended = None;
+        for what in events {
+            ended = show.event(&event(what)).unwrap();
+        }
+        assert_eq!(ended, Some(exit));
+        assert_eq!((terminal.out.written().as_str(), terminal.err.written().as_str()), (out, err));
+    }
+
+    fn started(call: &str) -> What {
+        What::ToolStarted {
+            call: call.to_owned(),
+            name: "Edit".to_owned(),
+            title: "Edit `a`".to_owned(),
+            kind: Kind::Edit,
+            input: serde_json::Value::Null,
+            locations: vec![],
+        }
+    }
+
+    fn ended(end: RunEnd) -> What {
+        What::RunEnded { end, usage: Usage::default() }
+    }
+
+    fn text(text: &str) -> What {
+        What::Text { text: text.to_owned() }
+    }
+
+    #[test]
+    fn the_answer_goes_to_stdout_and_what_happens_to_stderr() {
+        let diff = Shown::Diff {
+            path: "a".to_owned(),
+            unified: "@@ -1 +1 @@\n-x\n+y\n".to_owned(),
+            old_text: None,
+            new_text: None,
+            partial: false,
+        };
+        let done = What::ToolEnded {
+            call: "c".to_owned(),
+            status: ToolStatus::Completed,
+            content: vec![],
+            display: Some(diff),
+            locations: vec![],
+        };
+        check(
+            vec![
+                text("I edit"),
+                text(" it."),
+                started("c"),
+                done,
+                text("Done.\n"),
+                ended(RunEnd::Completed),
+            ],
+            Exit::Ok,
+            "I edit it.\nDone.\n",
+            "● Edit `a`\n@@ -1 +1 @@\n-x\n+y\n",
+        );
+    }
+
+    #[test]
+    fn how_it_ends_is_told_by_the_exit_code() {
+        let denied = What::ToolEnded {
+            call: "c".to_owned(),
+            status: ToolStatus::Denied,
+            content: vec![ResultContent::Text { text: "denied by a rule".to_owned() }],
+            display: None,
+            locations: vec![],
+        };
+        check(
+            vec![started("c"), denied, text("no"), ended(RunEnd::Completed)],
+            Exit::Denied,
+            "no\n",
+            "⊘ Edit `a`\n  denied by a rule\n",
+        );
+        check(
+            vec![ended(RunEnd::Failed { kind: "auth".to_owned(), message: "no key".to_owned() })],
+            Exit::Error,
+            "",
+            "error: no key\n",
+        );
+        check(
+            vec![text("half"), ended(RunEnd::Aborted { by: "rpc".to_owned() })],
+            Exit::Interrupted,
+            "half\n",
+            "error: stopped (rpc)\n",
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! A session written down: for a terminal, and as Markdown.
+
+use std::fmt::Write as _;
+
+use zero_core::event::{Event, ResultContent, RunEnd, Shown, ToolStatus, What};
+use zero_wire::zero_sessions::SessionInfo;
+
+/// Characters of a result that are shown on a terminal.
+const RESULT_CHARS_MAX: usize = 2_000;
+
+/// A session as a person reads it on a terminal.
+pub(super) fn plain(session: &SessionInfo, events: &[Event]) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "{name:<8} {value}");
+        }
+    };
+    line("session", &session.session_key);
+    line("label", session.label.as_deref().unwrap_or_default());
+    line("title", session.title.as_deref().unwrap_or_default());
+    line("model", &session.model);
+    line("mode", session.mode.as_deref().unwrap_or_default());
+    line("folder", session.cwd.as_deref().unwrap_or_default());
+    line("tools", session.tool_host.as_deref().unwrap_or_default());
+    let usage = &session.usage;
+    if usage.input_tokens + usage.output_tokens > 0 {
+        let tokens = format!("{} read, {} written", usage.input_tokens, usage.output_tokens);
+        line("tokens", &tokens);
+    }
+    for piece in pieces(events) {
+        let _ = match piece {
+            Piece::Prompt(prompt) => writeln!(text, "\n> {}", prompt.replace('\n', "\n> ")),
+            Piece::Words(words) => writeln!(text, "\n{}", words.trim_end()),
+            Piece::Thought(_) => Ok(()),
+            Piece::Call { title, status, result, diff } => {
+                let _ = writeln!(text, "\n[{}] {title}", word(status));
+                match diff {
+                    Some(diff) => writeln!(text, "{}", indented(diff)),
+                    None => writeln!(text, "{}", indented(&cut(&result))),
+                }
+            }
+            Piece::Note(note) => writeln!(text, "\n({note})"),
+        };
+    }
+    text
+}
+
+/// A session as Markdown.
+pub(super) fn markdown(session: &SessionInfo, events: &[Event]) -> String {
+    let title = session.title.as_deref().or(session.label.as_deref());
+    let mut text = format!("# {}\n\n", title.unwrap_or(&session.session_key));
+    let _ = writeln!(text, "- session: `{}`\n- model: `{}`", session.session_key, session.model);
+    if let Some(cwd) = &session.cwd {
+        let _ = writeln!(text, "- folder: `{cwd}`");
+    }
+    for piece in pieces(events) {
+        let _ = match piece {
+            Piece::Prompt(prompt) => writeln!(text, "\n## {}\n", first_line(prompt))
+                .and_then(|()| writeln!(text, "> {}", prompt.replace('\n', "\n> "))),
+            Piece::Words(words) => writeln!(text, "\n{}", words.trim_end()),
+            Piece::Thought(thought) => {
+                let quoted = thought.trim_end().replace('\n', "\n> ");
+                writeln!(text, "\n<details><summary>thought</summary>\n\n> {quoted}\n\n</details>")
+            }
+            Piece::Call { title, status, result, diff } => {
+                let _ = writeln!(text, "\n**{title}** ({})\n", word(status));
+                match diff {
+                    Some(diff) => writeln!(text, "{}", fenced("diff", diff)),
+                    None => writeln!(text, "{}", fenced("", &result)),
+                }
+            }
+            Piece::Note(note) => writeln!(text, "\n*{note}*"),
+        };
+    }
+    text
+}
+
+/// One thing worth telling.
+enum Piece<'a> {
+    Prompt(&'a str),
+    Words(String),
+    Thought(String),
+    Call { title: String, status: ToolStatus, result: String, diff: Option<&'a str> },
+    Note(String),
+}
+
+/// What is worth telling, with words put together again that came in pieces.
+fn pieces(events: &[Event]) -> Vec<Piece<'_>> {
+    let mut pieces: Vec<Piece<'_>> = Vec::new();
+    let mut titles: std::collections::HashMap<&str, &str> = std::collections::HashMap::new();
+    for event in events {
+        match &event.what {
+            What::Prompt { text, .. } => pieces.push(Piece::Prompt(text)),
+            What::Text { text } => match pieces.last_mut() {
+                Some(Piece::Words(words)) => words.push_str(text),
+                _ => pieces.push(Piece::Words(text.clone())),
+            },
+            What::Thought { text } => match pieces.last_mut() {
+                Some(Piece::Thought(thought)) => thought.push_str(text),
+                _ => pieces.push(Piece::Thought(text.clone())),
+            },
+            What::ToolStarted { call, title, .. } => {
+                titles.insert(call, title);
+            }
+            What::ToolUpdated { call, title: Some(title), .. } => {
+                titles.insert(call, title);
+            }
+            What::ToolEnded { call, status, content, display, .. } => {
+                let title = titles.get(call.as_str()).copied().unwrap_or(call).to_owned();
+                let diff = match display {
+                    Some(Shown::Diff { unified, .. }) => Some(unified.as_str()),
+                    _ => None,
+                };
+                let texts = content.iter().filter_map(|piece| match piece {
+                    ResultContent::Text { text } => Some(text.as_str()),
+                    ResultContent::Image { .. } => None,
+                });
+                let result = texts.collect::<Vec<_>>().join("\n");
+                pieces.push(Piece::Call { title, status: *status, result, diff });
+            }
+            What::Notice { text, .. } => pieces.push(Piece::Note(text.clone())),
+            What::Compacted { .. } => {
+                pieces.push(Piece::Note(
+                    "what was said before was summed up for the model".to_owned(),
+                ));
+            }
+            What::Reset { .. } => pieces.push(Piece::Note("a new transcript begins".to_owned())),
+            What::RunEnded { end, .. } => pieces.extend(ended(end).map(Piece::Note)),
+            _ => {}
+        }
+    }
+    pieces
+}
+
+fn ended(end: &RunEnd) -> Option<String> {
+    Some(match end {
+        RunEnd::Completed => return None,
+        RunEnd::MaxTokens => "cut: the model may not write more".to_owned(),
+        RunEnd::MaxTurns { turns } => format!("stopped after asking the model {turns} times"),
+        RunEnd::Refused { message } => format!("the model declined: {message}"),
+        RunEnd::Aborted { by } => format!("stopped ({by})"),
+        RunEnd::Failed { message, .. } => format!("failed: {message}"),
+        RunEnd::Interrupted => "zero was ended in the middle of it".to_owned(),
+    })
+}
+
+fn word(status: ToolStatus) -> &'static str {
+    match status {
+        ToolStatus::Completed => "done",
+        ToolStatus::Failed => "failed",
+        ToolStatus::Denied => "denied",
+        ToolStatus::Cancelled => "cancelled",
+        ToolStatus::Interrupted => "interrupted",
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(80).collect()
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(RESULT_CHARS_MAX) {
+        Some((end, _)) => format!("{}\n… (all of it: --json)", text.get(..end).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
+/// A block of code whose fence is longer than any in it.
+fn fenced(language: &str, text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_longer_than_what_it_holds() {
+        assert_eq!(fenced("", "a"), "```\na\n```");
+        assert_eq!(fenced("md", "a ```` b"), "`````md\na ```` b\n`````");
+    }
+
+    #[test]
+    fn words_that_came_in_pieces_are_put_together() {
+        let event = |what| Event { seq: 1, run: None, time_ms: 0, what };
+        let text = |text: &str| event(What::Text { text: text.to_owned() });
+        let events = [
+            event(What::Prompt { text: "hi\nyou".to_owned(), attachments: vec![] }),
+            text("Hel"),
+            text("lo"),
+            event(What::RunEnded { end: RunEnd::MaxTokens, usage: Default::default() }),
+        ];
+        let session = SessionInfo {
+            session_key: "agent:main:x".to_owned(),
+            model: "m".to_owned(),
+            ..SessionInfo::default()
+        };
+        assert_eq!(
+            plain(&session, &events),
+            "session  agent:main:x\nmodel    m\n\n> hi\n> you\n\nHello\n\n(cut: the model may not write more)\n"
+        );
+        assert!(markdown(&session, &events).contains("## hi\n\n> hi\n> you\n\nHello\n"));
+    }
+}

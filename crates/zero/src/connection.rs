@@ -1,0 +1,180 @@
+//! The gateway that commands talk to: one elsewhere, or the one in this process. They are spoken to
+//! in the same words, so there is one way to do each thing.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use zero_gateway::{AuthConfig, Gateway, Principal};
+use zero_sandbox::ConfigFile;
+use zero_wire::client::{
+    BadFingerprint, BadUrl, Client, ConnectOptions, Credentials, Events, GatewayUrl, Target,
+};
+use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
+use zero_wire::method::Scope;
+use zero_wire::zero_sessions::CAP_EVENTS;
+
+use crate::App;
+use crate::cli::RemoteArgs;
+use crate::exit::UsageError;
+use crate::secret;
+use crate::settings::Settings;
+use crate::settings::gateway::RemoteSetting;
+
+/// How long runs may go on when the program ends.
+const GRACE: Duration = Duration::from_secs(2);
+/// File of the token that `zero gateway` makes, in zero's own folder.
+pub(crate) const TOKEN_FILE: &str = "gateway.token";
+
+/// A gateway that was connected to.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) events: Events,
+    /// The one in this process, if it is that.
+    embedded: Option<Gateway>,
+}
+
+/// Where a gateway is, and how to come in.
+#[derive(Default)]
+struct Remote {
+    url: String,
+    credentials: Credentials,
+    fingerprint: Option<String>,
+    allow_plaintext: bool,
+}
+
+impl App {
+    /// Connects to the gateway that was named, or to one in this process.
+    pub(crate) async fn connect(
+        &self,
+        args: &RemoteArgs,
+        settings: &Settings,
+        settings_files: &[PathBuf],
+        cwd: &Path,
+    ) -> anyhow::Result<Connection> {
+        let options = |auth| ConnectOptions {
+            caps: vec![CAP_EVENTS.to_owned()],
+            auth,
+            ..ConnectOptions::new(client_info())
+        };
+        if let Some(remote) = self.remote(args, settings)? {
+            let url: GatewayUrl =
+                remote.url.parse().map_err(|error: BadUrl| UsageError(error.to_string()))?;
+            let mut options = options(remote.credentials);
+            options.allow_plaintext = remote.allow_plaintext;
+            let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
+            options.tls_fingerprint =
+                pin.map_err(|error: BadFingerprint| UsageError(error.to_string()))?;
+            let (client, events) = Client::connect(Target::Url(url), options).await?;
+            return Ok(Connection { client, events, embedded: None });
+        }
+        let gateway =
+            self.gateway(settings, settings_files, cwd.to_owned(), AuthConfig::nobody()).await?;
+        let gateway = Gateway::new(gateway);
+        let (near, far) = zero_wire::pipe::pipe();
+        gateway.attach(far, this_person());
+        let target = Target::Pipe(near);
+        let connected = Client::connect(target, options(Credentials::default())).await;
+        let (client, events) = connected.context("could not start the gateway in this process")?;
+        Ok(Connection { client, events, embedded: Some(gateway) })
+    }
+
+    /// The gateway elsewhere that was named. Credentials of the settings go to the address of the
+    /// settings and to no other.
+    fn remote(&self, args: &RemoteArgs, settings: &Settings) -> anyhow::Result<Option<Remote>> {
+        let configured = settings.gateway().remote.unwrap_or_default();
+        let named = RemoteSetting {
+            url: args.url.clone(),
+            token: args.token.clone(),
+            token_file: args.token_file.as_ref().map(|file| file.display().to_string()),
+            password_file: args.password_file.as_ref().map(|file| file.display().to_string()),
+            tls_fingerprint: args.tls_fingerprint.clone(),
+            allow_plaintext: args.allow_plaintext,
+        };
+        let (url, from) = match (args.url.clone(), configured.url.clone()) {
+            (Some(url), _) => (url, named),
+            (None, Some(url)) => (url, named.or(configured)),
+            (None, None) => return Ok(None),
+        };
+        if args.token.is_some() || args.password.is_some() {
+            self.terminal.note("others on this machine can see what stands on a command line; `--token-file` and `--password-file` keep it to you");
+        }
+        let token = match (&from.token, &from.token_file) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some(file)) => Some(secret::from_file(self, file, "token")?),
+            (None, None) => None,
+        };
+        let password = match (&args.password, &from.password_file) {
+            (Some(password), _) => Some(password.clone()),
+            (None, Some(file)) => Some(secret::from_file(self, file, "password")?),
+            (None, None) => None,
+        };
+        let credentials = match (token, password) {
+            (Some(token), _) => Credentials::token(token),
+            (None, Some(password)) => Credentials::password(password),
+            (None, None) => self.own_token(&url),
+        };
+        Ok(Some(Remote {
+            url,
+            credentials,
+            fingerprint: from.tls_fingerprint,
+            allow_plaintext: from.allow_plaintext,
+        }))
+    }
+
+    /// The token that a gateway on this machine made for this person, if that is where it goes.
+    fn own_token(&self, url: &str) -> Credentials {
+        let is_here = url.parse().is_ok_and(|url: GatewayUrl| url.is_loopback());
+        let file = self.config.state().ok().filter(|_| is_here);
+        let file = file.map(|state| ConfigFile::Own(state.path().join(TOKEN_FILE)));
+        let token = file.and_then(|file| file.read(secret::FILE_BYTES_MAX).ok().flatten());
+        let token = token.and_then(|bytes| String::from_utf8(bytes).ok());
+        token.map_or_else(Credentials::default, |token| Credentials::token(token.trim().to_owned()))
+    }
+}
+
+impl Connection {
+    /// Ends it; what runs in this process is given a moment.
+    pub(crate) async fn close(self) {
+        self.client.close().await;
+        if let Some(gateway) = self.embedded {
+            gateway.shut_down(GRACE).await;
+        }
+    }
+}
+
+impl RemoteSetting {
+    /// What is said here, and where nothing is, what `other` says.
+    fn or(self, other: Self) -> Self {
+        let has_secret = self.token.is_some() || self.token_file.is_some();
+        Self {
+            url: self.url.or(other.url),
+            token: self.token.or(other.token.filter(|_| !has_secret)),
+            token_file: self.token_file.or(other.token_file.filter(|_| !has_secret)),
+            password_file: self.password_file.or(other.password_file),
+            tls_fingerprint: self.tls_fingerprint.or(other.tls_fingerprint),
+            allow_plaintext: self.allow_plaintext || other.allow_plaintext,
+        }
+    }
+}
+
+/// The person whose machine this is: the sessions that they open are theirs, however they come.
+pub(crate) fn this_person() -> Principal {
+    Principal { name: "this machine".to_owned(), scopes: vec![Scope::Admin] }
+}
+
+/// Who we are, in the words that every gateway of the family knows.
+fn client_info() -> ClientInfo {
+    ClientInfo {
+        id: ClientId::Cli,
+        display_name: Some("zero".to_owned()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        build_id: None,
+        platform: std::env::consts::OS.to_owned(),
+        device_family: None,
+        model_identifier: None,
+        time_zone: None,
+        mode: ClientMode::Cli,
+        instance_id: None,
+    }
+}

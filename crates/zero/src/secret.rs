@@ -1,0 +1,82 @@
+//! Tokens and passwords: made so that nobody can guess them, and read from files.
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::Context;
+use zero_sandbox::ConfigFile;
+
+use crate::App;
+use crate::exit::UsageError;
+
+/// Largest file with a secret, in bytes.
+pub(crate) const FILE_BYTES_MAX: u64 = 4_096;
+/// Shortest secret, in characters: what can be guessed is none.
+const CHARS_MIN: usize = 16;
+/// Random bytes of a fresh token.
+const BYTES: usize = 32;
+
+/// The secret in a file that somebody named. `what` it is goes into what is said of it.
+pub(crate) fn from_file(app: &App, file: &str, what: &str) -> anyhow::Result<String> {
+    let path = match (file.strip_prefix("~/"), app.config.home()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => app.config.cwd()?.join(file),
+    };
+    let shown = path.display();
+    let bytes = ConfigFile::Own(path.clone())
+        .read(FILE_BYTES_MAX)
+        .map_err(|error| UsageError(format!("the {what} in `{shown}` could not be read: {error}")))?
+        .ok_or_else(|| UsageError(format!("`{shown}` does not exist; put a {what} there")))?;
+    let mode = std::fs::metadata(&path).map_or(0, |file| file.permissions().mode());
+    if mode & 0o077 != 0 {
+        app.terminal.note(&format!(
+            "others on this machine may read the {what} in `{shown}`; run `chmod 600` on it"
+        ));
+    }
+    checked(&String::from_utf8_lossy(&bytes), what)
+        .map_err(|wrong| UsageError(format!("`{shown}` {wrong}")).into())
+}
+
+/// The secret in a text, if it is one that cannot be guessed.
+pub(crate) fn checked(text: &str, what: &str) -> Result<String, String> {
+    let secret = text.trim();
+    let is_plain = |c: char| c.is_ascii_graphic();
+    if secret.chars().count() < CHARS_MIN || !secret.chars().all(is_plain) {
+        return Err(format!(
+            "holds no {what}; write at least {CHARS_MIN} letters and digits on one line"
+        ));
+    }
+    Ok(secret.to_owned())
+}
+
+/// A token that nobody can guess.
+#[expect(clippy::disallowed_methods, reason = "the kernel's random bytes are no file of anybody's")]
+pub(crate) fn fresh() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; BYTES];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut bytes))
+        .context("could not make a token; give one with `--token-file`")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_cannot_be_guessed() {
+        let [one, other] = [fresh().unwrap(), fresh().unwrap()];
+        assert_eq!(one.len(), 64);
+        assert_ne!(one, other);
+        for (text, fits) in [
+            ("0123456789abcdef\n", true),
+            (one.as_str(), true),
+            ("short", false),
+            ("", false),
+            ("0123456789 abcdefghi", false),
+            ("0123456789abcdef\n0123456789abcdef", false),
+        ] {
+            assert_eq!(checked(text, "token").is_ok(), fits, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The gateway that is run here, and the one that is used elsewhere, as settings name them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Settings;
+use super::models::SecretSetting;
+
+/// The keys below `gateway.remote` that can be set one by one.
+pub(crate) const REMOTE_KEYS: [&str; 6] = [
+    "gateway.remote.url",
+    "gateway.remote.token",
+    "gateway.remote.tokenFile",
+    "gateway.remote.passwordFile",
+    "gateway.remote.tlsFingerprint",
+    "gateway.remote.allowPlaintext",
+];
+/// The other keys of the gateway.
+pub(crate) const KEYS: [&str; 9] = [
+    "gateway.port",
+    "gateway.bind",
+    "gateway.allowedOrigins",
+    "gateway.allowedHosts",
+    "gateway.tokens",
+    "gateway.passwordFile",
+    "gateway.tls",
+    "gateway.allowPlaintext",
+    "gateway.telemetry",
+];
+
+/// A gateway. Only your own settings count here, never a project's.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(crate) struct GatewaySettings {
+    /// The port that `zero gateway` listens on.
+    pub(crate) port: Option<u16>,
+    /// The address that it listens on; `127.0.0.1` when absent.
+    pub(crate) bind: Option<IpAddr>,
+    /// Pages that may connect, such as `https://console.example.org`, beside those of no page.
+    pub(crate) allowed_origins: Vec<String>,
+    /// Names that it may be called by, beside those of this machine.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Tokens, by the name of who has it.
+    pub(crate) tokens: BTreeMap<String, TokenSetting>,
+    /// A file that holds a password, which may do everything.
+    pub(crate) password_file: Option<String>,
+    /// The certificate, for connections that cannot be read on the way.
+    pub(crate) tls: Option<TlsSetting>,
+    /// Whether other machines may connect without TLS.
+    pub(crate) allow_plaintext: bool,
+    /// Where figures and traces are sent.
+    pub(crate) telemetry: Option<TelemetrySetting>,
+    /// The gateway elsewhere that zero uses instead of its own.
+    pub(crate) remote: Option<RemoteSetting>,
+}
+
+/// A token, and what it may be used for.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenSetting {
+    /// Where it is found.
+    pub(crate) secret: SecretSetting,
+    /// What it may be used for.
+    pub(crate) scopes: Vec<ScopeSetting>,
+}
+
+/// What a token may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ScopeSetting {
+    /// To look.
+    Read,
+    /// To talk; includes looking.
+    Write,
+    /// To answer whether calls may run.
+    Approvals,
+    /// To answer other questions.
+    Questions,
+    /// Everything.
+    Admin,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TlsSetting {
+    /// File of the certificate, with those that vouch for it.
+    pub(crate) certificate: String,
+    /// File of its key.
+    pub(crate) key: String,
+}
+
+/// Where figures and traces are sent.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TelemetrySetting {
+    /// An OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`.
+    pub(crate) endpoint: String,
+    /// Headers sent with each request.
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+/// The gateway elsewhere that zero uses instead of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(crate) struct RemoteSetting {
+    /// Its address, such as `wss://gateway-host:18789`.
+    pub(crate) url: Option<String>,
+    /// The token. Better in a file of its own: `tokenFile`.
+    pub(crate) token: Option<String>,
+    /// A file that holds the token.
+    pub(crate) token_file: Option<String>,
+    /// A file that holds the password.
+    pub(crate) password_file: Option<String>,
+    /// SHA-256 of its certificate; no other is then accepted.
+    pub(crate) tls_fingerprint: Option<String>,
+    /// Whether to talk to another machine without TLS.
+    pub(crate) allow_plaintext: bool,
+}
+
+impl Settings {
+    /// What the person's own settings say of gateways.
+    pub(crate) fn gateway(&self) -> GatewaySettings {
+        let fields = self.active().filter_map(|entry| {
+            let name = entry.key.strip_prefix("gateway.")?;
+            Some((name.to_owned(), entry.value.clone()))
+        });
+        // Each was checked when its file was read.
+        serde_json::from_value(Value::Object(fields.collect())).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LayerKind;
+    use super::super::tests::layers;
+    use super::*;
+    use crate::trust::Standing;
+
+    const TEXT: &str = r#"{"gateway": {"port": 1, "tokens": {"ci": {"secret": {"file": "t"}, "scopes": ["read"]}},
+        "remote": {"url": "wss://h:18789", "token": "x"}}}"#;
+
+    #[test]
+    fn only_the_persons_own_settings_say_where_a_gateway_is() {
+        let trusted = || Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let own = Settings::merge(&layers(&[(LayerKind::User, TEXT)]), trusted()).gateway();
+        assert_eq!(own.port, Some(1));
+        assert_eq!(own.tokens["ci"].scopes, [ScopeSetting::Read]);
+        let remote = own.remote.unwrap();
+        assert_eq!(remote.url.as_deref(), Some("wss://h:18789"));
+        for standing in [trusted(), Standing::Never] {
+            let project = Settings::merge(&layers(&[(LayerKind::Project, TEXT)]), standing);
+            let gateway = project.gateway();
+            assert!(
+                gateway.port.is_none() && gateway.remote.is_none() && gateway.tokens.is_empty()
+            );
+        }
+    }
+}

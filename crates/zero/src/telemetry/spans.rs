@@ -1,0 +1,127 @@
+//! Traces: the spans of runs and of the calls in them, and nothing else.
+//!
+//! What may leave is named here, span by span and field by field, so that a span that somebody adds
+//! elsewhere, or a line of the log, is not sent by accident.
+
+use std::sync::Arc;
+
+use opentelemetry::trace::{Status, TracerProvider as _};
+use opentelemetry::{KeyValue, Value};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, SpanData, SpanEvents,
+    SpanExporter, SpanLimits,
+};
+use prost::Message as _;
+use tokio::runtime::Handle;
+use tracing::Metadata;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::{Layer, Registry};
+
+use super::{Collector, SEND_EVERY, SERVICE, resource};
+
+/// Spans that are sent: where they are made, and their names.
+const SPANS: [(&str, &str); 2] = [("zero_session", "run"), ("zero_runtime", "tool_call")];
+/// What is sent of them.
+const FIELDS: [&str; 12] = [
+    "run_id",
+    "session_id",
+    "session_key",
+    "agent",
+    "model",
+    "outcome",
+    "error_kind",
+    "input_tokens",
+    "output_tokens",
+    "tool",
+    "call_id",
+    "status",
+];
+/// Spans that may wait; more are dropped.
+const WAITING_MAX: usize = 2048;
+/// Spans of one request.
+const BATCH_MAX: usize = 512;
+
+/// The part of the log that makes traces.
+pub(crate) type Traces = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// What collects spans and sends them.
+pub(super) fn provider(collector: &Arc<Collector>) -> (SdkTracerProvider, Traces) {
+    let attributes = resource().map(|(key, value)| KeyValue::new(key, value));
+    let resource = Resource::builder_empty().with_attributes(attributes).build();
+    let exporter = Exporter {
+        collector: Arc::clone(collector),
+        runtime: Handle::current(),
+        resource: ResourceAttributesWithSchema::from(&resource),
+    };
+    // Everything is said here, so that no variable of the environment has a say.
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(WAITING_MAX)
+        .with_max_export_batch_size(BATCH_MAX)
+        .with_scheduled_delay(SEND_EVERY)
+        .build();
+    let provider = SdkTracerProvider::builder()
+        .with_resource(resource)
+        .with_sampler(Sampler::AlwaysOn)
+        .with_span_limits(SpanLimits::default())
+        .with_span_processor(
+            BatchSpanProcessor::builder(exporter).with_batch_config(batches).build(),
+        )
+        .build();
+    let layer = tracing_opentelemetry::layer()
+        .with_location(false)
+        .with_threads(false)
+        .with_target(false)
+        .with_tracked_inactivity(false)
+        .with_context_activation(false)
+        .with_tracer(provider.tracer(SERVICE))
+        .with_filter(FilterFn::new(is_sent).with_max_level_hint(LevelFilter::INFO));
+    (provider, Box::new(layer))
+}
+
+fn is_sent(metadata: &Metadata<'_>) -> bool {
+    let made_in = metadata.target().split("::").next().unwrap_or_default();
+    metadata.is_span() && SPANS.contains(&(made_in, metadata.name()))
+}
+
+/// Sends spans, from a thread of their own.
+#[derive(Debug)]
+struct Exporter {
+    collector: Arc<Collector>,
+    /// Where the HTTP client lives: the thread that calls has no such place.
+    runtime: Handle,
+    resource: ResourceAttributesWithSchema,
+}
+
+impl SpanExporter for Exporter {
+    async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
+        batch.iter_mut().for_each(keep_what_may_leave);
+        let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
+        let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
+        let collector = Arc::clone(&self.collector);
+        // It fails only when the program ends; what could not be sent was said already.
+        let _ = self.runtime.spawn(async move { collector.post("v1/traces", body).await }).await;
+        Ok(())
+    }
+}
+
+fn keep_what_may_leave(span: &mut SpanData) {
+    span.attributes.retain(|attribute| FIELDS.contains(&attribute.key.as_str()));
+    span.events = SpanEvents::default();
+    let says = |key: &str, bad: &dyn Fn(&str) -> bool| {
+        span.attributes.iter().any(|attribute| {
+            let text = match &attribute.value {
+                Value::String(text) => text.as_str(),
+                _ => return false,
+            };
+            attribute.key.as_str() == key && bad(text)
+        })
+    };
+    let failed = says("outcome", &|word| word == "failed") || says("status", &|word| word != "ok");
+    span.status = if failed { Status::error("") } else { Status::Unset };
+}

@@ -1,0 +1,286 @@
+//! What does the work of sessions on this machine: a host for each folder, with the tools, rules and
+//! servers of that folder's settings.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use zero_core::SessionId;
+use zero_core::event::ApprovalRequest;
+use zero_gateway::MetricsSource;
+use zero_policy::Mode;
+use zero_runtime::metrics::{Metrics, ToolStats};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Answer, Approver, Elicitor, HostConfig, Question, ToolHost};
+use zero_sandbox::Workspace;
+use zero_session::hands::host::{Dialects, HostHands, HostHandsConfig};
+use zero_session::hands::{CallApprover, Hands, HandsError, HandsFactory, HandsOrder};
+use zero_session::store::StandingGrant;
+use zero_wire::zero_sessions::SessionInfo;
+
+use crate::App;
+use crate::approval::{AlwaysYes, Nobody, Person, elicitation};
+use crate::outside::Outside;
+use crate::settings::Settings;
+use crate::terminal::{Answers, Counter, escape_line};
+
+/// How to allow what was denied because nobody could be asked.
+const HOW_TO_ALLOW: &str =
+    "use a client that can be asked, choose another mode, or allow it by a rule in settings";
+/// How to allow it where `zero run` could have asked.
+const HOW_TO_ALLOW_HERE: &str = "run it with `--yes`, or from a terminal to be asked";
+
+/// Makes hands. Sessions of one folder share a host as long as its settings stay as they are, unless
+/// servers bring tools to it: those ask the person of one session.
+pub(crate) struct Workshop {
+    app: App,
+    settings_files: Vec<PathBuf>,
+    dialects: Arc<Dialects>,
+    hosts: Mutex<Hosts>,
+    /// What all calls count in, whichever host makes them.
+    metrics: Arc<Metrics>,
+}
+
+/// The hosts that somebody works with.
+#[derive(Default)]
+struct Hosts {
+    shared: HashMap<PathBuf, Weak<Fitted>>,
+    own: Vec<Weak<Fitted>>,
+}
+
+impl Hosts {
+    fn add(&mut self, cwd: PathBuf, fitted: &Arc<Fitted>, brings_tools: bool) {
+        self.shared.retain(|_, host| host.strong_count() > 0);
+        self.own.retain(|host| host.strong_count() > 0);
+        match brings_tools {
+            true => self.own.push(Arc::downgrade(fitted)),
+            false => drop(self.shared.insert(cwd, Arc::downgrade(fitted))),
+        }
+    }
+}
+
+/// A host, and what brings tools to it.
+struct Fitted {
+    host: Arc<ToolHost>,
+    _outside: Outside,
+    /// The settings it was made by.
+    settings: String,
+}
+
+impl Workshop {
+    pub(crate) fn new(app: App, settings_files: Vec<PathBuf>) -> Self {
+        Self {
+            app,
+            settings_files,
+            dialects: Arc::default(),
+            hosts: Mutex::default(),
+            metrics: Arc::default(),
+        }
+    }
+
+    /// A figure of all hosts that are at work, together.
+    fn sum(&self, figure: impl Fn(&ToolHost) -> usize) -> u64 {
+        let hosts = self.lock();
+        let alive = hosts.shared.values().chain(&hosts.own).filter_map(Weak::upgrade);
+        alive.map(|fitted| figure(&fitted.host) as u64).sum()
+    }
+
+    /// Hands for a session, without anything that goes over a wire.
+    fn hands(&self, order: HandsOrder) -> anyhow::Result<Result<HostHands, HandsError>> {
+        let workspace = self.app.config.workspace(std::slice::from_ref(&order.cwd))?;
+        let settings = self.app.settings(&workspace, &self.settings_files)?;
+        let fitted = self.fitted(workspace, &settings, order.elicitor)?;
+        let own_folder = self.app.config.settings_file().ok();
+        Ok(HostHands::new(HostHandsConfig {
+            host: Arc::clone(&fitted.host),
+            session: order.session,
+            dialects: Arc::clone(&self.dialects),
+            approver: order.approver,
+            mode: order.mode,
+            standing: order.standing,
+            own_folder: own_folder.and_then(|file| file.parent().map(Path::to_owned)),
+            keep: Box::new(fitted) as Box<dyn Any + Send + Sync>,
+        }))
+    }
+
+    fn fitted(
+        &self,
+        workspace: Workspace,
+        settings: &Settings,
+        elicitor: Arc<dyn Elicitor>,
+    ) -> anyhow::Result<Arc<Fitted>> {
+        let brings_tools = settings.brings_tools();
+        let cwd = workspace.cwd().to_owned();
+        let made_by = serde_json::to_string(settings.entries())?;
+        if !brings_tools
+            && let Some(fitted) = self.lock().shared.get(&cwd).and_then(Weak::upgrade)
+            && fitted.settings == made_by
+        {
+            return Ok(fitted);
+        }
+        let policy = self.app.policy(&workspace, settings, None)?;
+        let commands = settings.commands(&self.app.config, workspace.cwd());
+        let mut config = HostConfig::new(workspace, self.app.config.state()?);
+        settings.limits(&mut config.limits);
+        config.policy = policy;
+        config.commands = commands;
+        config.how_to_allow = HOW_TO_ALLOW.to_owned();
+        config.metrics = Arc::clone(&self.metrics);
+        let host = Arc::new(self.app.host(config)?);
+        let outside = self.app.outside(&host, settings, Some(elicitor));
+        outside.register_known();
+        outside.start_unknown();
+        let fitted = Arc::new(Fitted { host, _outside: outside, settings: made_by });
+        self.lock().add(cwd, &fitted, brings_tools);
+        Ok(fitted)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Hosts> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HandsFactory for Workshop {
+    fn open(&self, order: HandsOrder) -> BoxFuture<'_, Result<Arc<dyn Hands>, HandsError>> {
+        let opened = self.hands(order);
+        let opened =
+            opened.unwrap_or_else(|error| Err(HandsError::Workspace(format!("{error:#}"))));
+        Box::pin(std::future::ready(opened.map(|hands| Arc::new(hands) as Arc<dyn Hands>)))
+    }
+}
+
+impl MetricsSource for Workshop {
+    fn tools(&self) -> BTreeMap<String, ToolStats> {
+        self.metrics.tools()
+    }
+
+    fn queue_depth(&self) -> u64 {
+        self.sum(ToolHost::queue_depth)
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.sum(ToolHost::in_flight)
+    }
+}
+
+/// How the person at this terminal is asked.
+#[derive(Clone)]
+pub(crate) struct Asking {
+    /// Whether they said yes beforehand.
+    pub(crate) yes: bool,
+    /// Whether stdin is taken.
+    pub(crate) takes_stdin: bool,
+    /// What counts the seconds meanwhile.
+    pub(crate) counter: Counter,
+}
+
+impl Asking {
+    fn answers(&self, app: &App) -> Option<Answers> {
+        match self.takes_stdin {
+            true => app.terminal.answers_beside_stdin(),
+            false => app.terminal.answers(),
+        }
+    }
+
+    /// Asks what only yes and no answer. Where nobody is, the answer is no.
+    pub(crate) fn yes_or_no(&self, app: &App, request: &ApprovalRequest) -> (String, Answer) {
+        let id = request.id.clone();
+        if self.yes {
+            return (id, Answer::AllowOnce);
+        }
+        let Some(answers) = self.answers(app) else { return (id, Answer::RejectOnce) };
+        self.counter.end();
+        app.terminal.note(&request.reason);
+        let question = format!("{}?", escape_line(&request.title));
+        match app.terminal.ask(&answers, &question, "y/N").as_deref() {
+            Some("y" | "yes") => (id, Answer::AllowOnce),
+            _ => (id, Answer::RejectOnce),
+        }
+    }
+
+    /// Who is asked something that is no permission. `--yes` answers no such question.
+    pub(crate) fn elicitor(&self, app: &App) -> Arc<dyn Elicitor> {
+        match self.answers(app) {
+            Some(answers) => elicitation::at(&app.terminal, answers, self.counter.clone()),
+            None => Arc::new(Unheard),
+        }
+    }
+}
+
+impl App {
+    /// Hands for a session whose person sits at this terminal.
+    pub(crate) fn hands_here(
+        &self,
+        session: &SessionInfo,
+        cwd: &Path,
+        settings_files: &[PathBuf],
+        mode: Option<Mode>,
+        asking: &Asking,
+    ) -> anyhow::Result<Arc<dyn Hands>> {
+        let workshop = Workshop::new(self.clone(), settings_files.to_vec());
+        let approver = self.approver_here(asking.yes, asking.answers(self));
+        let hands = workshop.hands(HandsOrder {
+            session: SessionId::new(session.session_id.clone())?,
+            cwd: cwd.to_owned(),
+            mode,
+            approver: Arc::new(AtTerminal {
+                approver,
+                counter: asking.counter.clone(),
+                turn: tokio::sync::Mutex::default(),
+            }),
+            elicitor: asking.elicitor(self),
+            standing: Vec::new(),
+        })??;
+        Ok(Arc::new(hands))
+    }
+
+    fn approver_here(&self, yes: bool, answers: Option<Answers>) -> Arc<dyn Approver> {
+        match answers {
+            _ if yes => Arc::new(AlwaysYes { name: "--yes" }),
+            Some(answers) => Arc::new(Person { terminal: self.terminal.clone(), answers }),
+            None => Arc::new(Nobody { how_to_allow: HOW_TO_ALLOW_HERE.to_owned() }),
+        }
+    }
+}
+
+/// Asks at this terminal, one question after another.
+struct AtTerminal {
+    approver: Arc<dyn Approver>,
+    counter: Counter,
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl CallApprover for AtTerminal {
+    fn name(&self) -> &str {
+        self.approver.name()
+    }
+
+    fn unreachable(&self, question: &Question) -> Option<String> {
+        self.approver.unreachable(question)
+    }
+
+    fn ask<'a>(&'a self, _call: &'a str, question: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let _turn = self.turn.lock().await;
+            self.counter.end();
+            self.approver.ask(question).await
+        })
+    }
+
+    fn stands(&self, _standing: Vec<StandingGrant>) {
+        // What is settled here lasts as long as this program.
+    }
+}
+
+/// Stands where nobody can be asked on behalf of somebody.
+struct Unheard;
+
+impl Elicitor for Unheard {
+    fn elicit<'a>(
+        &'a self,
+        _elicitation: &'a zero_runtime::Elicitation,
+    ) -> BoxFuture<'a, zero_runtime::ElicitationAnswer> {
+        Box::pin(std::future::ready(zero_runtime::ElicitationAnswer::Cancel))
+    }
+}

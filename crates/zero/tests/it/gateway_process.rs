@@ -1,0 +1,84 @@
+//! `zero gateway` as a process of its own, that can be killed and started again.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::program::Program;
+
+/// Longer than anything here takes, so that a test fails instead of hanging.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A gateway that runs. It is killed when it is dropped.
+pub(crate) struct GatewayProcess {
+    child: Child,
+    pub(crate) url: String,
+    pub(crate) ready: Value,
+}
+
+impl GatewayProcess {
+    pub(crate) fn start(zero: &Program) -> Self {
+        Self::start_with(zero, &[])
+    }
+
+    pub(crate) fn start_with(zero: &Program, more: &[&str]) -> Self {
+        let args = [&["gateway", "--port", "0", "--json", "--grace", "1s"], more].concat();
+        let mut child = zero
+            .command(&args)
+            .env("PATH", "/usr/bin:/bin")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).expect("it does not start");
+        let url = ready["url"].as_str().unwrap().to_owned();
+        Self { child, url, ready }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        self.url.strip_prefix("ws://").unwrap()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        ended(&mut self.child)
+    }
+}
+
+impl Drop for GatewayProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a process, but not for ever.
+pub(crate) fn ended(child: &mut Child) -> ExitStatus {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(Instant::now() < until, "process {} does not end", child.id());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Sends a signal, such as `TERM`, to one process.
+pub(crate) fn signal(zero: &Program, name: &str, process: u32) {
+    let status =
+        zero.other_program("/bin/sh").args(["-c", &format!("kill -{name} {process}")]).status();
+    assert!(status.unwrap().success());
+}

@@ -1,0 +1,167 @@
+//! A model on loopback that says what the prompt asks it to, in chat completions.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Longer than anything here takes, so that a test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The model. Its threads end with the test.
+pub(crate) struct ModelServer {
+    port: u16,
+    requests: Arc<Mutex<Vec<Value>>>,
+    hung_up: Receiver<()>,
+}
+
+impl ModelServer {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (tell, hung_up) = sync_channel(64);
+        let heard = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (heard, tell) = (Arc::clone(&heard), tell.clone());
+                // Whoever is cut off in the middle is what these tests are about.
+                std::thread::spawn(move || drop(serve(stream, &heard, &tell)));
+            }
+        });
+        Self { port, requests, hung_up }
+    }
+
+    /// Settings in which this is the model, with more of them.
+    pub(crate) fn settings(&self, more: Value) -> String {
+        let base_url = format!("http://127.0.0.1:{}/v1", self.port);
+        let scripted =
+            json!({"api": "chat", "model": "scripted", "baseUrl": base_url, "images": true});
+        let mut settings = json!({"models": {"scripted": scripted}, "model": "scripted"});
+        for (name, value) in more.as_object().unwrap() {
+            settings[name] = value.clone();
+        }
+        settings.to_string()
+    }
+
+    /// What it was asked so far.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// Waits until somebody does not listen any more to an answer that never ends.
+    pub(crate) fn until_hung_up(&self) {
+        self.hung_up.recv_timeout(PATIENCE).expect("nobody hung up");
+    }
+}
+
+fn serve(
+    stream: TcpStream,
+    heard: &Mutex<Vec<Value>>,
+    hung_up: &SyncSender<()>,
+) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let request: Value = serde_json::from_slice(&body)?;
+    heard.lock().unwrap().push(request.clone());
+    let mut writer = stream;
+    writer.write_all(
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
+    )?;
+    let never_ends = answer(&request, &mut writer)?;
+    if never_ends {
+        // Nothing more is asked on this connection: a read ends when the other side is gone.
+        let _ = reader.read(&mut [0]);
+        let _ = hung_up.try_send(());
+        return Ok(());
+    }
+    writer.write_all(b"data: [DONE]\n\n")
+}
+
+/// Answers; says whether the answer never ends.
+fn answer(request: &Value, to: &mut TcpStream) -> std::io::Result<bool> {
+    let last = request["messages"].as_array().and_then(|messages| messages.last()).unwrap();
+    let (text, pictures) = said(&last["content"]);
+    if last["role"] == "tool" {
+        let start: String = text.chars().take(60).collect();
+        words(&format!("The tool said: {start}"), to)?;
+        return end("stop", to);
+    }
+    if pictures > 0 {
+        words(&format!("I see {pictures} picture."), to)?;
+        return end("stop", to);
+    }
+    let between = |open: &str| text.split_once(open)?.1.split_once(']').map(|(word, _)| word);
+    if text.contains("[read]") {
+        words("I look first.", to)?;
+        call("Read", &json!({"file_path": "hello.txt"}), to)?;
+        end("tool_calls", to)
+    } else if text.contains("[write]") {
+        call("Write", &json!({"file_path": "made.txt", "content": "made\n"}), to)?;
+        end("tool_calls", to)
+    } else if let Some(word) = between("[append ") {
+        words("I add a line now.", to)?;
+        call("Bash", &json!({"command": format!("echo {word} >> log.txt")}), to)?;
+        end("tool_calls", to)
+    } else if text.contains("[hang]") {
+        words("one two three ", to)?;
+        Ok(true)
+    } else if text.contains("[long]") {
+        words("cut", to)?;
+        end("length", to)
+    } else {
+        words("Hello from the model.", to)?;
+        end("stop", to)
+    }
+}
+
+/// The words of a message and the number of its pictures.
+fn said(content: &Value) -> (String, usize) {
+    match content {
+        Value::String(text) => (text.clone(), 0),
+        parts => {
+            let parts = parts.as_array().cloned().unwrap_or_default();
+            let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+            (texts.join(" "), parts.iter().filter(|part| part["type"] == "image_url").count())
+        }
+    }
+}
+
+fn words(text: &str, to: &mut TcpStream) -> std::io::Result<()> {
+    text.split_inclusive(' ').try_for_each(|word| piece(&json!({"content": word}), None, to))
+}
+
+fn call(name: &str, input: &Value, to: &mut TcpStream) -> std::io::Result<()> {
+    let function = json!({"name": name, "arguments": input.to_string()});
+    let call = json!({"index": 0, "id": "call_1", "type": "function", "function": function});
+    piece(&json!({"tool_calls": [call]}), None, to)
+}
+
+fn end(reason: &str, to: &mut TcpStream) -> std::io::Result<bool> {
+    piece(&json!({}), Some(reason), to).map(|()| false)
+}
+
+fn piece(delta: &Value, end: Option<&str>, to: &mut TcpStream) -> std::io::Result<()> {
+    let mut piece = json!({"id": "c", "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": end}]});
+    if end.is_some() {
+        piece["usage"] = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+    }
+    to.write_all(format!("data: {piece}\n\n").as_bytes())
+}

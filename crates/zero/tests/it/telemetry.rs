@@ -1,0 +1,277 @@
+//! What a gateway sends to a collector, and that it is never more, nor in anybody's way.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::metrics::v1::{Metric, metric, number_data_point};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use serde_json::{Value, json};
+use zero_wire::chat::{AgentWait, ChatSend};
+use zero_wire::client::{Client, ConnectOptions, Credentials, Target};
+use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
+
+use crate::config::{USER, write};
+use crate::program::Program;
+
+/// What a person says and what a tool is given and gives: none of it may leave.
+const PRIVATE: [&str; 3] = ["xyzzy-file", "plugh-content", "/read"];
+
+/// A request that arrived: its path, its head, its body.
+type Arrived = (String, String, Vec<u8>);
+
+/// Whether a collector says anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Answers,
+    Silent,
+}
+
+/// A collector that keeps what arrives.
+struct Collector {
+    address: String,
+    arrived: Arc<Mutex<Vec<Arrived>>>,
+}
+
+impl Collector {
+    fn start(manner: Manner) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let arrived = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&arrived);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let kept = Arc::clone(&kept);
+                std::thread::spawn(move || serve(stream, manner, &kept));
+            }
+        });
+        Self { address, arrived }
+    }
+
+    /// The bodies that came to a path.
+    fn bodies(&self, path: &str) -> Vec<Vec<u8>> {
+        let arrived = self.arrived.lock().unwrap();
+        arrived.iter().filter(|(to, ..)| to == path).map(|(_, _, body)| body.clone()).collect()
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let decoded = self.bodies("/v1/traces").into_iter();
+        let decoded = decoded.map(|body| ExportTraceServiceRequest::decode(&*body).unwrap());
+        let of_resources = decoded.flat_map(|request| request.resource_spans);
+        of_resources.flat_map(|of| of.scope_spans).flat_map(|of| of.spans).collect()
+    }
+
+    /// The figures that arrived last.
+    fn figures(&self) -> Vec<Metric> {
+        let body = self.bodies("/v1/metrics").pop().unwrap();
+        let request = ExportMetricsServiceRequest::decode(&*body).unwrap();
+        let of_resources = request.resource_metrics.into_iter();
+        of_resources.flat_map(|of| of.scope_metrics).flat_map(|of| of.metrics).collect()
+    }
+}
+
+fn serve(stream: TcpStream, manner: Manner, kept: &Mutex<Vec<Arrived>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut stream = stream;
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            match reader.read_line(&mut head) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+        }
+        let head = head.to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.unwrap().trim().parse().unwrap()];
+        if reader.read_exact(&mut body).is_err() {
+            return;
+        }
+        let path = head.split(' ').nth(1).unwrap().to_owned();
+        kept.lock().unwrap().push((path, head, body));
+        if manner == Manner::Answers {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        }
+    }
+}
+
+/// A gateway that is killed, at the latest when its test fails.
+struct Gateway {
+    zero: Program,
+    child: Child,
+    url: String,
+}
+
+impl Gateway {
+    fn start(collector: &Collector) -> Self {
+        let zero = Program::new();
+        let telemetry = json!({
+            "endpoint": format!("http://{}", collector.address), "headers": {"x-key": "s3cret"},
+        });
+        write(&zero, USER, json!({"gateway": {"telemetry": telemetry}}).to_string());
+        write(&zero, "xyzzy-file.txt", "plugh-content");
+        let mut command = zero.command(&["gateway", "--port", "0", "--json"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        let url = ready["url"].as_str().unwrap().to_owned();
+        Self { zero, child, url }
+    }
+
+    /// Says something and waits until its run is over.
+    fn say(&self, message: &str) {
+        let token = self.zero.folder().join("home/.local/state/zero/gateway.token");
+        let token = std::fs::read_to_string(token).unwrap();
+        let mut options = ConnectOptions::new(ClientInfo {
+            id: ClientId::Cli,
+            display_name: None,
+            version: "1".to_owned(),
+            build_id: None,
+            platform: "linux".to_owned(),
+            device_family: None,
+            model_identifier: None,
+            time_zone: None,
+            mode: ClientMode::Cli,
+            instance_id: None,
+        });
+        options.auth = Credentials::token(token.trim());
+        let send = json!({"sessionKey": "main", "message": message, "idempotencyKey": "run-1"});
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let target = Target::Url(self.url.parse().unwrap());
+            let (client, _events) = Client::connect(target, options).await.unwrap();
+            client.request::<ChatSend>(serde_json::from_value(send).unwrap()).await.unwrap();
+            let wait = json!({"runId": "run-1", "timeoutMs": 20_000});
+            let wait = serde_json::from_value(wait).unwrap();
+            let ended = serde_json::to_value(client.request::<AgentWait>(wait).await.unwrap());
+            assert_eq!(ended.unwrap()["status"], "ok");
+            client.close().await;
+        });
+    }
+
+    /// Asks it to end; how long that took.
+    fn end(&mut self) -> Duration {
+        let began = Instant::now();
+        let pid = self.child.id().to_string();
+        let killed = self.zero.other_program("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(killed.success());
+        assert!(self.child.wait().unwrap().success());
+        began.elapsed()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It is gone already where the test went well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(attributes: &[KeyValue], key: &str) -> String {
+    let attribute = attributes.iter().find(|attribute| attribute.key == key);
+    match attribute.and_then(|attribute| attribute.value.clone()?.value) {
+        Some(any_value::Value::StringValue(text)) => text,
+        other => panic!("`{key}` is {other:?} in {attributes:?}"),
+    }
+}
+
+/// The figure of a name, of the point with this label.
+fn count(figures: &[Metric], name: &str, label: Option<(&str, &str)>) -> Option<i64> {
+    let metric = figures.iter().find(|metric| metric.name == name)?;
+    let points = match metric.data.as_ref()? {
+        metric::Data::Sum(sum) => &sum.data_points,
+        metric::Data::Gauge(gauge) => &gauge.data_points,
+        _ => return None,
+    };
+    let fits =
+        |attributes: &[KeyValue]| label.is_none_or(|(key, value)| text(attributes, key) == value);
+    match points.iter().find(|point| fits(&point.attributes))?.value? {
+        number_data_point::Value::AsInt(count) => Some(count),
+        number_data_point::Value::AsDouble(_) => None,
+    }
+}
+
+#[test]
+fn a_collector_hears_of_runs_and_calls_and_nothing_that_was_said() {
+    let collector = Collector::start(Manner::Answers);
+    let mut gateway = Gateway::start(&collector);
+    gateway.say("/read xyzzy-file.txt");
+    // Long before the next batch is due: it is sent at the end.
+    gateway.end();
+
+    let spans = collector.spans();
+    let named = |name: &str| {
+        let mut found = spans.iter().filter(|span| span.name == name);
+        let span = found.next().unwrap_or_else(|| panic!("no `{name}` in {spans:?}"));
+        assert!(found.next().is_none(), "there is one `{name}`");
+        span
+    };
+    let (run, call) = (named("run"), named("tool_call"));
+    assert_eq!(spans.len(), 2, "{spans:?}");
+    assert_eq!((&call.parent_span_id, &call.trace_id), (&run.span_id, &run.trace_id));
+    assert!(run.parent_span_id.is_empty());
+    assert!(run.start_time_unix_nano <= call.start_time_unix_nano);
+    assert!(call.end_time_unix_nano <= run.end_time_unix_nano);
+    for (span, key, expected) in [
+        (run, "run_id", "run-1"),
+        (run, "session_key", "agent:main:main"),
+        (run, "model", "direct"),
+        (run, "outcome", "completed"),
+        (call, "tool", "Read"),
+        (call, "status", "ok"),
+    ] {
+        assert_eq!(text(&span.attributes, key), expected);
+    }
+    assert!(spans.iter().all(|span| span.events.is_empty() && span.links.is_empty()));
+
+    let figures = collector.figures();
+    assert_eq!(count(&figures, "zero_runs_ended_total", None), Some(1));
+    assert_eq!(count(&figures, "zero_runs_running", None), Some(0));
+    let ok = Some(("status", "ok"));
+    assert_eq!(count(&figures, "zero_tool_executions_total", ok), Some(1));
+    let spread = figures.iter().find(|metric| metric.name == "zero_tool_duration_seconds");
+    let Some(metric::Data::Histogram(spread)) = &spread.unwrap().data else { panic!() };
+    assert_eq!((spread.data_points[0].count, spread.data_points[0].bucket_counts.len()), (1, 12));
+
+    let arrived = collector.arrived.lock().unwrap();
+    for (path, head, body) in arrived.iter() {
+        assert!(head.contains("\r\nx-key: s3cret\r\n"), "{head}");
+        assert!(head.contains("\r\ncontent-type: application/x-protobuf\r\n"), "{head}");
+        let said = String::from_utf8_lossy(body);
+        for private in PRIVATE {
+            assert!(!said.contains(private), "{path} tells `{private}`: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_collector_that_says_nothing_holds_up_neither_runs_nor_the_end() {
+    let collector = Collector::start(Manner::Silent);
+    let mut gateway = Gateway::start(&collector);
+    gateway.say("/read xyzzy-file.txt");
+    let took = gateway.end();
+    // One request alone may take 4 s, and there are two.
+    assert!(took < Duration::from_secs(4), "the end took {took:?}");
+    assert!(!collector.bodies("/v1/metrics").is_empty(), "it was asked");
+}
+
+#[test]
+fn headers_do_not_go_to_another_machine_in_clear() {
+    let zero = Program::new();
+    let settings = r#"{"gateway": {"telemetry": {"endpoint": "http://192.0.2.1:4318", "headers": {"x-key": "s3cret"}}}}"#;
+    write(&zero, USER, settings);
+    let said = zero.run(&["gateway", "--port", "0"]);
+    assert!(said.starts_with("exit 2\n"), "{said}");
+    assert!(said.contains("its headers would go to another machine in clear"), "{said}");
+    assert!(!said.contains("s3cret"), "{said}");
+}
