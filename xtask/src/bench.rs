@@ -4,6 +4,7 @@
 //! slows both; what is compared is their ratio. Before anything is timed, both must have found the
 //! same things: a fast wrong answer is no answer.
 
+mod gateway;
 mod machine;
 mod mcp;
 mod peak;
@@ -42,6 +43,8 @@ struct Bench {
     call_cost: PathBuf,
     /// An MCP server that does as it is told.
     other_server: PathBuf,
+    /// A gateway's model and its clients.
+    gateway_load: PathBuf,
     tree: PathBuf,
     large_file: PathBuf,
     /// zero's own state during the measurements, so that nobody's audit log is touched.
@@ -75,6 +78,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     policy::measure(&bench, &mut table)?;
     sandbox::measure(&bench, &mut table)?;
     mcp::measure(&bench, &mut table)?;
+    gateway::measure(&bench, &mut table)?;
     print!("{}", table.for_terminal());
     if write {
         table.write_into(&repository::root().join("docs/performance.md"), &machine::facts()?)?;
@@ -91,6 +95,7 @@ impl Bench {
         build(&["build", "--release", "--package", "zero-sandbox", "--example", "spawn_cost"])?;
         let mcp_examples = ["--example", "call_cost", "--example", "hostile_server"];
         build(&[&["build", "--release", "--package", "zero-mcp"][..], &mcp_examples].concat())?;
+        build(&["build", "--release", "--package", "zero-gateway", "--example", "gateway_load"])?;
         let target = Metadata::load()?.target_directory;
         let tree = target.join("bench-tree");
         let large_file = target.join("bench-large").join("lines.txt");
@@ -107,6 +112,7 @@ impl Bench {
         let spawn_cost = release.join("examples/spawn_cost");
         let call_cost = release.join("examples/call_cost");
         let other_server = release.join("examples/hostile_server");
+        let gateway_load = release.join("examples/gateway_load");
         Ok(Self {
             zero,
             noop,
@@ -114,6 +120,7 @@ impl Bench {
             spawn_cost,
             call_cost,
             other_server,
+            gateway_load,
             tree,
             large_file,
             state,

@@ -1,0 +1,193 @@
+//! What a gateway costs: to start, to hold connections, and under load.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::table::{Row, Table, mb, ms};
+use super::{Bench, FULL, output_of};
+
+/// From the start of the program until it says that it is ready.
+const READY_MAX: Duration = Duration::from_millis(100);
+/// What it may hold when nobody is there.
+const IDLE_BYTES_MAX: u64 = 30_000_000;
+/// Connections that say nothing, and what they may cost.
+const CONNECTIONS: usize = 10_000;
+const CONNECTIONS_BYTES_MAX: u64 = 600_000_000;
+/// The load: clients, runs at a time, and what they hear in a second.
+const CLIENTS: usize = 1_000;
+const RUNS: usize = 200;
+const EVENTS_PER_SECOND: f64 = 20_000.0;
+/// What it may hold under that load.
+const LOAD_BYTES_MAX: u64 = 300_000_000;
+/// How much later than the model said it a client may hear a word, 99 times of 100.
+const LATE_MAX: Duration = Duration::from_millis(20);
+/// What the model says in a second, over all runs: half of the clients hear each word by two events,
+/// the others by one.
+const WORDS_PER_SECOND: usize = 14_500;
+/// Files that a process needs for the connections and itself.
+const FILES_NEEDED: u64 = CONNECTIONS as u64 + 500;
+
+/// Measures a gateway.
+pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
+    start(bench, table)?;
+    connections(bench, table)?;
+    load(bench, table)
+}
+
+#[derive(Deserialize)]
+struct StartFigures {
+    ready_us: u64,
+    idle_bytes: u64,
+}
+
+fn start(bench: &Bench, table: &mut Table) -> Result<()> {
+    let runs = bench.runs.search.min(10);
+    let figures: StartFigures = example(bench, "start", &[runs])?;
+    let ready = Duration::from_micros(figures.ready_us);
+    table.add(alone(
+        "gateway, start to ready",
+        ms(ready),
+        at_most(ms(READY_MAX)),
+        ready <= READY_MAX,
+    ));
+    let held = figures.idle_bytes;
+    let is_met = held <= IDLE_BYTES_MAX;
+    table.add(alone(
+        "gateway, memory with nobody there",
+        mb(held),
+        at_most(mb(IDLE_BYTES_MAX)),
+        is_met,
+    ));
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct IdleFigures {
+    before_bytes: u64,
+    peak_bytes: u64,
+    lost: usize,
+    ticked: usize,
+}
+
+fn connections(bench: &Bench, table: &mut Table) -> Result<()> {
+    // Long enough for a tick and a ping to each.
+    let seconds = if is_full(bench) { 35 } else { 2 };
+    let figures: IdleFigures = example(bench, "idle", &[CONNECTIONS, seconds])?;
+    ensure!(figures.lost == 0, "{} of {CONNECTIONS} idle connections ended", figures.lost);
+    ensure!(
+        !is_full(bench) || figures.ticked == CONNECTIONS,
+        "only {} of {CONNECTIONS} idle connections heard a tick",
+        figures.ticked
+    );
+    let peak = figures.peak_bytes;
+    let each = peak.saturating_sub(figures.before_bytes) / CONNECTIONS as u64;
+    table.add(Row {
+        peer: format!("{:.1} kB each", each as f64 / 1e3),
+        ..alone(
+            "gateway, memory of 10,000 idle connections",
+            format!("{} peak", mb(peak)),
+            at_most(mb(CONNECTIONS_BYTES_MAX)),
+            peak <= CONNECTIONS_BYTES_MAX,
+        )
+    });
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct LoadFigures {
+    runs: usize,
+    events: u64,
+    events_per_second: f64,
+    words_per_second: f64,
+    late_p50_us: u64,
+    late_p99_us: u64,
+    late_max_us: u64,
+    peak_bytes: u64,
+    gateway_processors: f64,
+    driver_processors: f64,
+    failed: usize,
+    failures: Vec<String>,
+}
+
+fn load(bench: &Bench, table: &mut Table) -> Result<()> {
+    let seconds = if is_full(bench) { 30 } else { 10 };
+    let plan = [CLIENTS, RUNS, WORDS_PER_SECOND, seconds];
+    let figures: LoadFigures = example(bench, "load", &plan)?;
+    let LoadFigures { failed, failures, runs, events, .. } = &figures;
+    ensure!(*failed == 0, "{failed} of {CLIENTS} clients did not hear all in order: {failures:?}");
+    table.add(Row {
+        peer: format!("{:.0} words/s heard", figures.words_per_second),
+        ..alone(
+            "gateway, 1,000 clients, 200 runs at a time, events heard",
+            format!("{:.0}/s", figures.events_per_second),
+            format!("≥ {EVENTS_PER_SECOND:.0}/s"),
+            figures.events_per_second >= EVENTS_PER_SECOND,
+        )
+    });
+    let late = Duration::from_micros(figures.late_p99_us);
+    let (middle, most) = (figures.late_p50_us, figures.late_max_us);
+    table.add(Row {
+        peer: format!(
+            "median {}, longest {}",
+            ms(Duration::from_micros(middle)),
+            ms(Duration::from_micros(most))
+        ),
+        ..alone(
+            "gateway, the same, model to client, p99",
+            ms(late),
+            at_most(ms(LATE_MAX)),
+            late <= LATE_MAX,
+        )
+    });
+    table.add(Row {
+        peer: format!("{runs} runs, {events} events"),
+        ..alone("gateway, the same, lost or out of order", "0".to_owned(), "0".to_owned(), true)
+    });
+    let peak = figures.peak_bytes;
+    table.add(Row {
+        peer: format!(
+            "{:.2} processors, driver {:.2}",
+            figures.gateway_processors, figures.driver_processors
+        ),
+        ..alone(
+            "gateway, the same, memory",
+            format!("{} peak", mb(peak)),
+            at_most(mb(LOAD_BYTES_MAX)),
+            peak <= LOAD_BYTES_MAX,
+        )
+    });
+    Ok(())
+}
+
+/// Runs the example, which starts the gateway itself. Both may have as many files open as the system
+/// lets them.
+fn example<T: DeserializeOwned>(bench: &Bench, what: &str, numbers: &[usize]) -> Result<T> {
+    let folder = bench.state.join("gateway").join(what);
+    let mut command = Command::new("bash");
+    let script = format!(
+        "ulimit -n \"$(ulimit -Hn)\"; [ \"$(ulimit -n)\" = unlimited ] || [ \"$(ulimit -n)\" -ge {FILES_NEEDED} ] || \
+         {{ echo \"a process may open $(ulimit -n) files here and {FILES_NEEDED} are needed\" >&2; exit 2; }}; \
+         exec \"$@\""
+    );
+    command.args(["-c", &script, "bash"]).arg(&bench.gateway_load).arg(what);
+    command.arg(&bench.zero).arg(folder).args(numbers.iter().map(usize::to_string));
+    serde_json::from_slice(&output_of(command)?).context("could not read what the example printed")
+}
+
+fn is_full(bench: &Bench) -> bool {
+    bench.runs.search == FULL.search
+}
+
+fn at_most(budget: String) -> String {
+    format!("≤ {budget}")
+}
+
+/// A row that is compared with nothing.
+fn alone(what: &str, ours: String, budget: String, met: bool) -> Row {
+    let none = || "–".to_owned();
+    Row { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
+}
