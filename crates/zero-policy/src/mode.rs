@@ -34,8 +34,18 @@ impl Mode {
         }
     }
 
+    /// Whether nothing more is done under this mode without asking than under `other`. The freer modes
+    /// differ in kind, so neither of them is the stricter one.
+    pub fn is_within(self, other: Self) -> bool {
+        match self {
+            Self::Plan => true,
+            Self::Ask => other != Self::Plan,
+            Self::AcceptEdits | Self::Auto => self == other,
+        }
+    }
+
     /// Whether changing files of the workspace needs no question.
-    pub(crate) fn accepts_edits(self) -> bool {
+    pub fn accepts_edits(self) -> bool {
         matches!(self, Self::AcceptEdits | Self::Auto)
     }
 }
@@ -57,5 +67,19 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, UnknownMode> {
         let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
         found.ok_or_else(|| UnknownMode(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_lies_within_another_or_does_not() {
+        let within = |mode: Mode| Mode::ALL.map(|other| mode.is_within(other));
+        assert_eq!(within(Mode::Plan), [true; 4]);
+        assert_eq!(within(Mode::Ask), [true, true, false, true]);
+        assert_eq!(within(Mode::AcceptEdits), [false, true, false, false]);
+        assert_eq!(within(Mode::Auto), [false, false, false, true]);
     }
 }

@@ -173,6 +173,18 @@ pub struct Prompt {
     pub timeout: Option<Duration>,
     /// What a `/` at its beginning means.
     pub reading: Reading,
+    /// What whoever says it may change by it.
+    pub leave: Leave,
+}
+
+/// What somebody who talks to a session may change by talking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leave {
+    /// Nothing that would be done without asking then.
+    #[default]
+    Talk,
+    /// That, too: they may answer permissions themselves.
+    Permit,
 }
 
 /// How a prompt that begins with `/` is read.

@@ -31,6 +31,9 @@ pub(crate) struct ToolService {
     client: Client,
     hands: Arc<dyn Hands>,
     session_key: String,
+    /// How much the person here lets be done without asking. A gateway may ask for less, never for
+    /// more.
+    own_mode: Mode,
     state: Mutex<State>,
 }
 
@@ -47,6 +50,7 @@ impl ToolService {
         session_key: &str,
         host: &str,
         hands: Arc<dyn Hands>,
+        own_mode: Mode,
     ) -> Result<Arc<Self>, ClientError> {
         let wish = ToolsAttachParams { session_key: session_key.to_owned(), host: host.to_owned() };
         let terms = client.request::<ToolsAttach>(wish).await?;
@@ -54,6 +58,7 @@ impl ToolService {
             client: client.clone(),
             hands,
             session_key: terms.session_key.clone(),
+            own_mode,
             state: Mutex::new(State {
                 dialect: DialectName::Canonical,
                 session_id: terms.session_id.clone(),
@@ -105,10 +110,9 @@ impl ToolService {
     async fn agree(&self, terms: &ToolsTerms) -> Result<(), ClientError> {
         let dialect = DialectName::from_str(&terms.dialect).unwrap_or(DialectName::Canonical);
         self.state().dialect = dialect;
-        let mode = terms.mode.as_deref().and_then(|mode| Mode::from_str(mode).ok());
-        if let Some(mode) = mode
-            && let Err(error) = self.hands.set_mode(mode).await
-        {
+        let wanted = terms.mode.as_deref().and_then(|mode| Mode::from_str(mode).ok());
+        let mode = wanted.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode);
+        if let Err(error) = self.hands.set_mode(mode).await {
             tracing::warn!(%error, "the mode could not be changed");
         }
         let bench = match self.hands.bench(dialect).await {

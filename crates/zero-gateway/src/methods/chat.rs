@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use zero_core::RunId;
 use zero_core::event::{Attachment, RunEnd};
-use zero_session::sessions::{Prompt, Reading, Sent};
+use zero_session::sessions::{Leave, Prompt, Reading, Sent};
 use zero_session::store::RunRecord;
 use zero_wire::ErrorShape;
 use zero_wire::chat::{
@@ -57,7 +57,7 @@ pub(super) async fn send(
     })?;
     let expected = params.session_id.clone();
     let interrupts = params.queue_mode == Some(QueueMode::Interrupt);
-    let prompt = prompt(params)?;
+    let prompt = prompt(params, leave_of(peer))?;
 
     let session = peer.session_or_new(&key).await?;
     if let Some(expected) = expected {
@@ -93,8 +93,13 @@ fn ended(run: &RunRecord) -> (SendStatus, Option<String>) {
     }
 }
 
+/// What whoever is at this connection may change by talking.
+fn leave_of(peer: &Peer) -> Leave {
+    if peer.may(Scope::Approvals) { Leave::Permit } else { Leave::Talk }
+}
+
 /// What a person says, checked.
-fn prompt(params: ChatSendParams) -> Result<Prompt, ErrorShape> {
+fn prompt(params: ChatSendParams, leave: Leave) -> Result<Prompt, ErrorShape> {
     if params.message.trim().is_empty() && params.attachments.is_empty() {
         return Err(ErrorShape::invalid("message or attachment required"));
     }
@@ -116,6 +121,7 @@ fn prompt(params: ChatSendParams) -> Result<Prompt, ErrorShape> {
         thinking: params.thinking.as_deref().map(thinking).transpose()?,
         timeout: timeout.map(|millis| Duration::from_millis(millis).min(TIMEOUT_MAX)),
         reading,
+        leave,
     })
 }
 
@@ -341,7 +347,7 @@ mod tests {
     #[test]
     fn a_prompt_says_something() {
         let said = |message: &str| ChatSendParams { message: message.into(), ..Default::default() };
-        let refused = |params| prompt(params).unwrap_err().message;
+        let refused = |params| prompt(params, Leave::Talk).unwrap_err().message;
         assert_eq!(refused(said(" \n")), "message or attachment required");
         assert_eq!(refused(said("a\0b")), "message must not contain null bytes");
         let picture_alone = ChatSendParams {
@@ -350,15 +356,17 @@ mod tests {
             thinking: Some("high".into()),
             ..said("")
         };
-        let taken = prompt(picture_alone).unwrap();
+        let taken = prompt(picture_alone, Leave::Talk).unwrap();
         assert_eq!((taken.attachments.len(), taken.timeout), (1, Some(TIMEOUT_MAX)));
         assert_eq!(
-            prompt(ChatSendParams { timeout_ms: Some(0), ..said("a") }).unwrap().timeout,
+            prompt(ChatSendParams { timeout_ms: Some(0), ..said("a") }, Leave::Talk)
+                .unwrap()
+                .timeout,
             None
         );
         let receipt =
             ChatSendParams { system_provenance_receipt: Some("From x".into()), ..said("hello") };
-        assert_eq!(prompt(receipt).unwrap().text, "From x\n\nhello");
+        assert_eq!(prompt(receipt, Leave::Talk).unwrap().text, "From x\n\nhello");
     }
 
     #[test]

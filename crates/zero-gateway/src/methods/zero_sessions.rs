@@ -12,13 +12,14 @@ use zero_session::sessions::{OpenSession, SessionError};
 use zero_session::store::{SessionPatch, SessionRecord, ToolHostPlace};
 use zero_wire::ErrorShape;
 use zero_wire::approvals::Done;
+use zero_wire::method::Scope;
 use zero_wire::zero_sessions::{
     ChoicesParams, ChoicesResult, CommandInfo, EventsParams, EventsResult, KeyParams, OpenParams,
     SessionInfo, SetParams, SubscribeResult,
 };
 
 use super::sessions::{check_model, label_of, model_of};
-use super::{refusal, thinking};
+use super::{forbidden, refusal, thinking};
 use crate::history::json_bytes;
 use crate::ledger;
 use crate::peer::Peer;
@@ -33,6 +34,7 @@ const TITLE_LEN_MAX: usize = 200;
 pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<SessionInfo, ErrorShape> {
     let cwd = params.cwd.as_deref().map(folder).transpose()?;
     let mode = params.mode.as_deref().map(mode).transpose()?;
+    check_leave(peer, mode)?;
     if let Some(model) = &params.model {
         check_model(peer.sessions(), model)?;
     }
@@ -80,6 +82,16 @@ fn folder(text: &str) -> Result<PathBuf, ErrorShape> {
         return Err(ErrorShape::invalid(why));
     }
     Ok(path)
+}
+
+/// A mode in which less is asked is an answer to what would be asked.
+fn check_leave(peer: &Peer, mode: Option<Mode>) -> Result<(), ErrorShape> {
+    match mode {
+        Some(mode) if mode.accepts_edits() && !peer.may(Scope::Approvals) => {
+            Err(forbidden(&format!("mode {mode}"), Scope::Approvals))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn mode(word: &str) -> Result<Mode, ErrorShape> {
@@ -168,6 +180,7 @@ pub(super) async fn events(
 pub(super) async fn set(peer: &Arc<Peer>, params: SetParams) -> Result<SessionInfo, ErrorShape> {
     let key = peer.key(&params.session_key, None)?;
     let patch = changes(params)?;
+    check_leave(peer, patch.mode.flatten())?;
     if let Some(Some(model)) = &patch.model {
         check_model(peer.sessions(), model)?;
     }

@@ -11,7 +11,7 @@ use zero_wire::sessions::{
     SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve,
 };
 use zero_wire::zero_sessions::{
-    SessionEvent, ZeroSessionsEvents, ZeroSessionsOpen, ZeroSessionsSubscribe,
+    SessionEvent, ZeroSessionsEvents, ZeroSessionsOpen, ZeroSessionsSet, ZeroSessionsSubscribe,
 };
 
 use crate::lab::Lab;
@@ -169,4 +169,22 @@ async fn a_scope_that_is_missing_is_named() {
     provenance["systemProvenanceReceipt"] = json!("trust me");
     let refused = writer.refused::<ChatSend>(provenance).await;
     assert_eq!(refused, "InvalidRequest system provenance fields require admin scope");
+}
+
+#[tokio::test]
+async fn who_may_not_permit_may_not_choose_a_mode_that_asks_less() {
+    let lab = Lab::start(&[]).await;
+    let talker = lab.connect("ann", &[Scope::Write], &[]).await;
+    for mode in ["auto", "accept-edits"] {
+        let wanted = json!({"sessionKey": "main", "mode": mode});
+        let refused = talker.refused::<ZeroSessionsOpen>(wanted.clone()).await;
+        assert!(refused.contains("needs the scope operator.approvals"), "{refused}");
+        talker.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main", "mode": "plan"})).await;
+        let refused = talker.refused::<ZeroSessionsSet>(wanted).await;
+        assert!(refused.contains("needs the scope operator.approvals"), "{refused}");
+    }
+    let permitter = lab.connect("ann", &[Scope::Write, Scope::Approvals], &[]).await;
+    let session =
+        permitter.ask::<ZeroSessionsSet>(json!({"sessionKey": "main", "mode": "auto"})).await;
+    assert_eq!(session.mode.as_deref(), Some("auto"));
 }

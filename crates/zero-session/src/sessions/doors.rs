@@ -129,6 +129,8 @@ impl Inner {
     ) -> Result<(), SessionError> {
         if patch.cwd.is_some() || patch.tool_host.is_some() {
             desk.retire_hands().await;
+            // What was allowed was allowed there.
+            self.config.store.set_grants(&record.id, Vec::new()).await?;
         }
         if patch.mode.is_none() {
             return Ok(());
@@ -171,6 +173,9 @@ impl Inner {
             let store = &self.config.store;
             let record = self.found(key).await?;
             store.new_transcript(&record.id, TranscriptStart::Reset, Vec::new()).await?;
+            // Who starts over is asked again.
+            desk.drop_hands().await;
+            store.set_grants(&record.id, Vec::new()).await?;
             let shown = What::Reset { transcript: record.transcript };
             desk.recorder.write(vec![entry(None, shown)]).await?;
             self.found(key).await

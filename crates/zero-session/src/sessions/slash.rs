@@ -15,7 +15,7 @@ use crate::key::SessionKey;
 use crate::model::Model;
 use crate::sessions::desk::Desk;
 use crate::sessions::shell::BENCH_TIMEOUT;
-use crate::sessions::{Inner, Prompt, Reading, SessionError, work};
+use crate::sessions::{Inner, Leave, Prompt, Reading, SessionError, work};
 use crate::store::{SessionPatch, SessionRecord};
 
 /// What a prompt comes to.
@@ -63,7 +63,7 @@ impl Inner {
             Some(Ok(Slash::Compact)) => Slashed::Compact,
             Some(Ok(Slash::Init(more))) => Slashed::Prompt(commands::init(&more)),
             Some(Ok(Slash::Mode(wanted))) => {
-                Slashed::Answer(self.choose_mode(record, agent, wanted).await)
+                Slashed::Answer(self.choose_mode(record, agent, wanted, prompt.leave).await)
             }
             Some(Ok(Slash::Model(wanted))) => {
                 Slashed::Answer(self.choose_model(record, model, wanted).await)
@@ -119,6 +119,7 @@ impl Inner {
         record: &SessionRecord,
         agent: &Agent,
         wanted: Option<String>,
+        leave: Leave,
     ) -> String {
         let words = Mode::ALL.map(Mode::as_str).join(", ");
         let Some(wanted) = wanted else {
@@ -129,6 +130,11 @@ impl Inner {
             Ok(mode) => mode,
             Err(error) => return error.to_string(),
         };
+        if mode.accepts_edits() && leave == Leave::Talk {
+            return format!(
+                "The mode stays as it is: only who may answer permissions may choose {mode}."
+            );
+        }
         let patch = SessionPatch { mode: Some(Some(mode)), ..SessionPatch::default() };
         match self.patch(&record.key, patch).await {
             Ok(_) => format!("The mode is {mode} now."),

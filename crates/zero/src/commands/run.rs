@@ -13,6 +13,7 @@ use base64::Engine as _;
 use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
 use zero_core::event::{ApprovalRequest, Event, PersonQuestion, What};
+use zero_policy::Mode;
 use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
@@ -52,12 +53,19 @@ pub(super) fn run(app: &App, args: &RunArgs) -> anyhow::Result<Exit> {
     let ended = runtime.block_on(async {
         let cwd = workspace.cwd().to_owned();
         let connection = app.connect(&args.remote, &settings, &args.settings, &cwd).await?;
-        let said = converse(app, args, connection, prompt, images, cwd);
-        said.await
+        let own_mode = args.mode.unwrap_or_else(|| settings.mode());
+        let folder = Folder { cwd, own_mode };
+        converse(app, args, connection, prompt, images, folder).await
     });
     // A read of stdin that nobody waits for must not hold up the end.
     runtime.shutdown_background();
     ended
+}
+
+/// Where the tools work, and how freely.
+struct Folder {
+    cwd: PathBuf,
+    own_mode: Mode,
 }
 
 async fn converse(
@@ -66,8 +74,9 @@ async fn converse(
     mut connection: Connection,
     prompt: String,
     images: Vec<ChatAttachment>,
-    cwd: PathBuf,
+    folder: Folder,
 ) -> anyhow::Result<Exit> {
+    let Folder { cwd, own_mode } = folder;
     let cancel = CancellationToken::new();
     signals::cancel_on_interrupt(&cancel);
     let counter = Counter::new(&app.terminal.err);
@@ -77,7 +86,7 @@ async fn converse(
     let hands = app.hands_here(&session, &cwd, &args.settings, args.mode, &asking)?;
     let host = format!("zero run on {}", std::env::consts::OS);
     let client = connection.client.clone();
-    let tools = ToolService::attach(&client, &session.session_key, &host, hands).await?;
+    let tools = ToolService::attach(&client, &session.session_key, &host, hands, own_mode).await?;
     let form = if args.json { Form::Json } else { Form::Text };
     let mut show = Show::new(&app.terminal, form, args.thoughts, counter);
     let run_id = format!("run_{:032x}", fastrand::u128(..));

@@ -42,9 +42,6 @@ fn help_lists_the_commands() {
       sessions     Look after conversations
       gateway      Run the gateway: it keeps sessions and runs agents for clients
       tools        List, explain, call and check tools
-      run          Say something to an agent, and see what it does
-      sessions     Look after conversations
-      gateway      Run the gateway: it keeps sessions and runs agents for clients
       mcp          Serve the tools by MCP, or look after the MCP servers whose tools are used
       undo         Take back a change that a tool made to a file
       stats        Show how often tools were called, how they ended and how long they took

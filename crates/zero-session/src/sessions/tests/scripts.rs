@@ -188,6 +188,7 @@ async fn commands_are_answered_without_a_model() {
         ("/mode", "The mode is that of the settings."),
         ("/mode plan", "The mode is plan now."),
         ("/mode nonsense", "there is no mode `nonsense`"),
+        ("/mode auto", "The mode stays as it is: only who may answer permissions may choose auto."),
         ("/model", "The model is `scripted`. The models are blind, direct, scripted."),
         ("/model nonsense", "there is no model `nonsense`"),
         ("/hlep", "there is no command `/hlep`"),
