@@ -82,6 +82,8 @@ pub enum Slash {
     Mode(Option<String>),
     /// Show the model, or change it.
     Model(Option<String>),
+    /// A tool that the person calls themselves, as where there is no model.
+    Direct,
     /// A prompt that somebody keeps.
     User {
         /// Its name.
@@ -110,6 +112,9 @@ pub fn parse(text: &str, user: &[PromptCommand], direct: bool) -> Option<Result<
     if user.iter().any(|command| command.name == name) {
         let (name, arguments) = (name.to_owned(), arguments.to_owned());
         return Some(Ok(Slash::User { name, arguments }));
+    }
+    if direct::has_shorthand(&folded) {
+        return Some(Ok(Slash::Direct));
     }
     let known = BUILT_IN.iter().map(|(name, ..)| *name);
     let known = known.chain(user.iter().map(|command| command.name.as_str()));
@@ -253,6 +258,7 @@ pub fn help(user: &[PromptCommand]) -> String {
     for PromptCommand { name, description, argument_hint, .. } in user {
         line(name, argument_hint.as_deref(), description);
     }
+    text.push_str("- `/read`, `/grep`, `/glob`, `/ls`, `/bash`: use a tool yourself\n");
     text.push_str("\nAnything else is for the model; so is a `/` with a space in front of it.");
     text
 }

@@ -59,6 +59,11 @@ impl DirectModel {
     }
 }
 
+/// Whether a word after a slash is a short way to call a tool.
+pub(crate) fn has_shorthand(word: &str) -> bool {
+    line::SHORTHANDS.iter().any(|shorthand| shorthand.word == word)
+}
+
 impl Default for DirectModel {
     fn default() -> Self {
         Self::new()

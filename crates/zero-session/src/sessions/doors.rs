@@ -169,6 +169,7 @@ impl Inner {
         let desk = self.desk(&record.id);
         let reset = async {
             let _nothing_new = desk.sending.lock().await;
+            self.clear_the_way(&record.id).await?;
             self.quiet(&desk, "reset").await?;
             let store = &self.config.store;
             let record = self.found(key).await?;
@@ -190,6 +191,7 @@ impl Inner {
         let desk = self.desk(&record.id);
         let deleted = async {
             let _nothing_new = desk.sending.lock().await;
+            self.clear_the_way(&record.id).await?;
             self.quiet(&desk, "delete").await?;
             desk.drop_hands().await;
             Ok(self.config.store.delete(key).await?)

@@ -78,7 +78,7 @@ impl Inner {
 
     /// Settles what other processes left in a session and are gone. Two at work in one session would
     /// mix up its transcript, so that one waits for the other.
-    async fn clear_the_way(&self, session: &SessionId) -> Result<(), SessionError> {
+    pub(super) async fn clear_the_way(&self, session: &SessionId) -> Result<(), SessionError> {
         let (store, nodes) = (&self.config.store, &self.config.nodes);
         let of_others = |run: &RunRecord| run.session == *session && run.node != nodes.name();
         for run in store.unsettled_runs(None).await?.into_iter().filter(of_others) {

@@ -25,6 +25,8 @@ pub(super) enum Slashed {
     Answer(String),
     /// A shorter transcript.
     Compact,
+    /// A tool, without the model.
+    Direct(String),
     /// This prompt for the model: what was said, or what a command stands for.
     Prompt(String),
 }
@@ -61,6 +63,7 @@ impl Inner {
                 Slashed::Answer(self.status(desk, record, model, bench.as_ref()).await)
             }
             Some(Ok(Slash::Compact)) => Slashed::Compact,
+            Some(Ok(Slash::Direct)) => Slashed::Direct(text.to_owned()),
             Some(Ok(Slash::Init(more))) => Slashed::Prompt(commands::init(&more)),
             Some(Ok(Slash::Mode(wanted))) => {
                 Slashed::Answer(self.choose_mode(record, agent, wanted, prompt.leave).await)

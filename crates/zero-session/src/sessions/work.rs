@@ -14,6 +14,7 @@ use tracing::{Instrument as _, Span};
 use zero_runtime::DialectName;
 
 use crate::agent::{Agent, DIRECT};
+use crate::direct::DirectModel;
 use crate::event::{RunEnd, Usage, What};
 use crate::model::known::dialect_for;
 use crate::model::{Model, ModelInfo, Thinking};
@@ -181,15 +182,18 @@ impl Inner {
             end = active.stopped() => return Ok(Prepared::Ended(end)),
             slashed = self.slash(desk, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
         };
-        let goal = match slashed {
+        let answer = |text: &str| Goal::Answer(prompts::message(text, &prompt.attachments));
+        let (goal, model, dialect) = match slashed {
             Slashed::Answer(text) => {
                 outbox.push(What::Text { text });
                 return Ok(Prepared::Ended(RunEnd::Completed));
             }
-            Slashed::Compact => Goal::Compact,
-            Slashed::Prompt(text) => Goal::Answer(prompts::message(&text, &prompt.attachments)),
+            Slashed::Compact => (Goal::Compact, model?, dialect),
+            Slashed::Prompt(text) => (answer(&text), model?, dialect),
+            Slashed::Direct(text) => {
+                (answer(&text), Arc::new(DirectModel::new()) as _, DialectName::Canonical)
+            }
         };
-        let model = model?;
         let messages = transcript::mend(store.transcript(&record.id, None).await?.messages);
         let thinking = prompt.thinking.or_else(|| chosen_thinking(&record));
         let config = TurnConfig {

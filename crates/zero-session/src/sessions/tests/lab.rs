@@ -203,7 +203,7 @@ impl Hands for ScriptedHands {
         self.log.lock().unwrap().push(format!(
             "{} {}",
             call.tool,
-            call.input["id"].as_str().unwrap()
+            call.input["id"].as_str().unwrap_or_default()
         ));
         if !self.is_on_record(&call.id) {
             self.log.lock().unwrap().push(UNRECORDED.to_owned());

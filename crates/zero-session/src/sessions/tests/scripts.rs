@@ -180,6 +180,14 @@ async fn a_transcript_that_is_too_long_is_summed_up() {
 }
 
 #[tokio::test]
+async fn a_person_can_use_a_tool_past_the_model() {
+    let lab = Lab::new(&[]).await;
+    let lines = lab.run("/read a").await;
+    assert!(lines.contains("tool Read / completed / text"), "{lines}");
+    assert!(lab.model.requests.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn commands_are_answered_without_a_model() {
     let lab = Lab::new(&["one", "sum", "reviewed"]).await;
     for (text, starts) in [
