@@ -17,8 +17,9 @@ use zero_policy::Mode;
 use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
+use zero_wire::ErrorCode;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
-use zero_wire::client::Client;
+use zero_wire::client::{Client, ClientError};
 use zero_wire::zero_sessions::{
     ApprovalsResolveParams, OpenParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent,
     SessionInfo, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
@@ -42,6 +43,9 @@ const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 
 pub(super) fn run(app: &App, args: &RunArgs) -> anyhow::Result<Exit> {
     let prompt = prompt(args)?;
+    if prompt.trim().is_empty() && args.images.is_empty() {
+        return Err(UsageError("the prompt is empty; say what is wanted".to_owned()).into());
+    }
     let images = args.images.iter().map(|file| image(app, file)).collect::<Result<Vec<_>, _>>()?;
     let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
     let workspace = app.config.workspace(&folders)?;
@@ -55,11 +59,23 @@ pub(super) fn run(app: &App, args: &RunArgs) -> anyhow::Result<Exit> {
         let connection = app.connect(&args.remote, &settings, &args.settings, &cwd).await?;
         let own_mode = args.mode.unwrap_or_else(|| settings.mode());
         let folder = Folder { cwd, own_mode };
-        converse(app, args, connection, prompt, images, folder).await
+        converse(app, args, connection, prompt, images, folder).await.map_err(told)
     });
     // A read of stdin that nobody waits for must not hold up the end.
     runtime.shutdown_background();
     ended
+}
+
+/// What cannot be done as it was asked for is the command line's fault, and says so in plain words.
+fn told(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<ClientError>() {
+        Some(ClientError::Refused { error: refused })
+            if refused.code == ErrorCode::InvalidRequest =>
+        {
+            UsageError(refused.message.clone()).into()
+        }
+        _ => error,
+    }
 }
 
 /// Where the tools work, and how freely.

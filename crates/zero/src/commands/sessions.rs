@@ -80,7 +80,11 @@ async fn list(app: &App, args: &SessionsListArgs, gateway: &Connection) -> anyho
         return Ok(Exit::Ok);
     }
     if found.sessions.is_empty() {
-        app.terminal.note("there is no session yet; `zero run` begins one");
+        let is_narrow = args.search.is_some() || args.agent.is_some();
+        app.terminal.note(match is_narrow {
+            true => "no session fits; leave out --search or --agent to see all",
+            false => "there is no session yet; `zero run` begins one",
+        });
         return Ok(Exit::Ok);
     }
     let mut table = Table::new(["SESSION", "WHEN", "TITLE", "FOLDER"]);

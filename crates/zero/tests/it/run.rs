@@ -1,7 +1,5 @@
 //! `zero run`.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
-
 use std::io::Read;
 use std::process::Stdio;
 
@@ -61,8 +59,8 @@ fn how_it_ends_is_the_exit_code() {
     assert!(!zero.folder().join("made.txt").exists());
     check(&zero, &["--yes", "[write]"], "0", &["Wrote 5 bytes"]);
     check(&zero, &["[long]"], "4", &["cut", "ask it to go on"]);
-    check(&zero, &["--agent", "nope", "hi"], "1", &["there is no agent `nope`"]);
-    check(&zero, &["--model", "nope", "hi"], "1", &["there is no model `nope`"]);
+    check(&zero, &["--agent", "nope", "hi"], "2", &["there is no agent `nope`"]);
+    check(&zero, &["--model", "nope", "hi"], "2", &["there is no model `nope`"]);
     check(&zero, &["--image", "nope.png", "hi"], "2", &["there is no file `nope.png`"]);
     check(&zero, &["--image", "hello.txt", "hi"], "2", &["is no picture"]);
 }

@@ -10,6 +10,8 @@ use std::io;
 use anstyle::Style;
 use zero_core::event::{Event, ResultContent, RunEnd, Shown, ToolStatus, Usage, What};
 
+use zero_session::agent::DIRECT;
+
 use crate::exit::Exit;
 use crate::terminal::{BAD, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Terminal, escape_line};
 
@@ -40,6 +42,9 @@ pub(super) struct Show {
     titles: HashMap<String, String>,
     /// Whether something was denied that would have needed a permission.
     denied: bool,
+    /// Whether there is no model, so that a call that failed is a run that failed.
+    is_direct: bool,
+    failed: bool,
 }
 
 impl Show {
@@ -53,13 +58,20 @@ impl Show {
             was_thinking: false,
             titles: HashMap::new(),
             denied: false,
+            is_direct: false,
+            failed: false,
         }
     }
 
     /// Shows an entry; says how the program ends when it was the last.
     pub(super) fn event(&mut self, event: &Event) -> io::Result<Option<Exit>> {
-        if let What::ToolEnded { status: ToolStatus::Denied, .. } = event.what {
-            self.denied = true;
+        match &event.what {
+            What::RunStarted { model, .. } => self.is_direct = model == DIRECT,
+            What::ToolEnded { status, .. } => {
+                self.denied |= *status == ToolStatus::Denied;
+                self.failed |= *status == ToolStatus::Failed;
+            }
+            _ => {}
         }
         match self.form {
             Form::Json => self.terminal.out.write_line(event)?,
@@ -189,7 +201,14 @@ impl Show {
             RunEnd::Refused { message } => {
                 self.terminal.error(&format!("the model declined: {message}"));
             }
-            RunEnd::Aborted { by } => self.terminal.error(&format!("stopped ({by})")),
+            RunEnd::Aborted { by } => self.terminal.error(match by.as_str() {
+                "rpc" => "stopped",
+                "loop_guard" => "stopped, because the model did the same over and over",
+                "timeout" => "stopped, because it took too long",
+                "shutdown" => "stopped, because the gateway ends; say it again when it is back",
+                "reset" | "delete" => "stopped, because the session was started over or removed",
+                _ => "stopped",
+            }),
             RunEnd::Failed { message, .. } => self.terminal.error(message),
             RunEnd::Interrupted => self.terminal.error("zero was ended before this was done"),
         }
@@ -223,6 +242,7 @@ impl Show {
     fn exit(&self, end: &RunEnd) -> Exit {
         match end {
             RunEnd::Completed if self.denied => Exit::Denied,
+            RunEnd::Completed if self.is_direct && self.failed => Exit::Error,
             RunEnd::Completed => Exit::Ok,
             RunEnd::MaxTokens | RunEnd::MaxTurns { .. } => Exit::Limit,
             RunEnd::Aborted { by } if by == "rpc" => Exit::Interrupted,
@@ -327,7 +347,7 @@ mod tests {
             vec![text("half"), ended(RunEnd::Aborted { by: "rpc".to_owned() })],
             Exit::Interrupted,
             "half\n",
-            "error: stopped (rpc)\n",
+            "error: stopped\n",
         );
     }
 }
