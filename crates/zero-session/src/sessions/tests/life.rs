@@ -12,7 +12,7 @@ use crate::event::{RunEnd, What};
 use crate::hands::HandsError;
 use crate::sessions::recorder::entry;
 use crate::sessions::{OpenSession, Sent, SessionError, SessionLimits};
-use crate::store::{NewRun, SessionPatch, Store as _, ToolHostPlace};
+use crate::store::{NewRun, SessionPatch, StandingGrant, Store as _, ToolHostPlace};
 
 #[tokio::test]
 async fn prompts_of_one_session_take_turns() {
@@ -318,4 +318,21 @@ async fn whoever_sends_may_go_away() {
     assert!(given_up);
     lab.until("ended completed").await;
     lab.check().await;
+}
+
+#[tokio::test]
+async fn who_starts_over_or_moves_is_asked_again() {
+    let lab = Lab::new(&[]).await;
+    let id = lab.record().await.id;
+    let grant = zero_policy::Grant { rule: "Edit(/a)".to_owned(), folder: None, program: None };
+    let kept = StandingGrant { allowed: true, grant, time_ms: 1, by: "me".to_owned() };
+    let moved = SessionPatch { cwd: Some(Some("/elsewhere".into())), ..SessionPatch::default() };
+    for patch in [None, Some(moved)] {
+        lab.store.set_grants(&id, vec![kept.clone()]).await.unwrap();
+        match patch {
+            None => lab.sessions.reset(&lab.key).await.unwrap(),
+            Some(patch) => lab.sessions.patch(&lab.key, patch).await.unwrap(),
+        };
+        assert_eq!(lab.store.grants(&id).await.unwrap(), []);
+    }
 }
