@@ -27,7 +27,7 @@ methods! {
     ZeroSessionsUnsubscribe "zero.sessions.unsubscribe" Read KeyParams => Done;
     /// Entries of the ledger after a number: what was shown is what is replayed.
     ZeroSessionsEvents "zero.sessions.events" Read EventsParams => EventsResult;
-    /// Changes mode, model, label, title or folder.
+    /// Changes mode, model, thinking, label or title.
     ZeroSessionsSet "zero.sessions.set" Write SetParams => SessionInfo;
     /// What can be chosen: agents, models, modes, commands.
     ZeroSessionsChoices "zero.sessions.choices" Read ChoicesParams => ChoicesResult;
