@@ -14,6 +14,7 @@ pub mod limits;
 pub mod name;
 pub mod result;
 pub mod session_key;
+pub mod shown;
 pub mod spec;
 pub mod violation;
 

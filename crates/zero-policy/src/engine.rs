@@ -63,6 +63,8 @@ pub struct EngineConfig {
     pub config_dir: Option<PathBuf>,
     /// Folder of zero's own state.
     pub state_dir: Option<PathBuf>,
+    /// Files in which zero keeps secrets, by each of their names: nothing opens them.
+    pub secret_files: Vec<PathBuf>,
     /// Whom commands reach, beside what rules say.
     pub network: CommandHosts,
 }
@@ -97,7 +99,16 @@ pub struct Request<'a> {
 impl Engine {
     /// An engine with these rules.
     pub fn new(config: EngineConfig) -> Self {
-        let EngineConfig { mut rules, mode, roots, home, config_dir, state_dir, network } = config;
+        let EngineConfig {
+            mut rules,
+            mode,
+            roots,
+            home,
+            config_dir,
+            state_dir,
+            secret_files,
+            network,
+        } = config;
         // A lookup finds the first rule that matches. Some things only a person's rule for exactly
         // them may allow, so those come first: what is allowed must not depend on the order.
         rules.sort_by_key(|rule| !allows_most(rule));
@@ -106,7 +117,8 @@ impl Engine {
             home.as_deref(),
             config_dir.as_deref(),
             state_dir.as_deref(),
-        );
+        )
+        .with_secret_files(&secret_files);
         let places = Places { roots, home };
         Self { rules: Rules::new(rules, places.clone()), mode, places, protected, network }
     }
@@ -134,7 +146,8 @@ impl Engine {
     }
 
     /// Whether a file that a search comes across may be read without a question of its own: unless
-    /// a rule denies it or says to ask about it, or it holds a secret that no rule opens.
+    /// a rule denies it or says to ask about it, it holds a secret that no rule opens, or it is
+    /// zero's own.
     pub fn may_read(&self, tool: &str, written: &Path, canonical: &Path) -> bool {
         // Asked of each file of a tree, nearly all of which are what they are called.
         let written = match written == canonical {
@@ -143,12 +156,27 @@ impl Engine {
         };
         let views = PathViews { written, canonical: canonical.to_owned() };
         let allowed = || self.rules.path(Verdict::Allow, tool, Access::Read, &views).is_some();
-        !self.rules.guards(tool, Access::Read, &views)
+        let names = [&views.canonical, &views.written];
+        let is_closed = names.into_iter().any(|path| {
+            protected::closed(path, &self.protected).is_some() || protected::is_process_memory(path)
+        });
+        !is_closed
+            && !self.rules.guards(tool, Access::Read, &views)
             && (protected::sensitive(&views.canonical, &self.protected).is_none() || allowed())
     }
 
     /// Whether something in the workspace may not be read without a question of its own.
     pub fn filters_reads(&self) -> bool {
+        self.guards_reads() || self.places.roots.iter().any(|root| self.meets_own(root))
+    }
+
+    /// Whether something that is zero's own lies in a folder, by its canonical path.
+    pub fn meets_own(&self, folder: &Path) -> bool {
+        protected::meets_closed(folder, &self.protected)
+    }
+
+    /// The same, without what is zero's own: rules guard it, or the person's secrets lie there.
+    pub fn guards_reads(&self) -> bool {
         let holds_home = |root: &PathBuf| self.places.holds_home(root);
         self.rules.guards_paths() || self.places.roots.iter().any(holds_home)
     }

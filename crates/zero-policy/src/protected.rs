@@ -5,6 +5,9 @@
 //! asking. A look at one of the second kind can leak what no sandbox gets back. Judged by name, so
 //! that a file need not exist, and generously: a name that some disk takes for a protected one is
 //! one.
+//!
+//! zero's own settings, state and secrets are both, and more: nothing opens them, so that nobody who
+//! talks to zero gets hold of what zero itself knows.
 
 mod names;
 mod table;
@@ -23,6 +26,7 @@ pub struct ProtectedPlaces {
     home: Option<Vec<String>>,
     config_dir: Option<Vec<String>>,
     state_dir: Option<Vec<String>>,
+    secret_files: Vec<Vec<String>>,
 }
 
 impl ProtectedPlaces {
@@ -39,12 +43,58 @@ impl ProtectedPlaces {
             home: home.map(owned),
             config_dir: config_dir.map(owned),
             state_dir: state_dir.map(owned),
+            secret_files: Vec::new(),
         }
+    }
+
+    /// The same, where zero keeps secrets in these files.
+    pub fn with_secret_files(mut self, files: &[PathBuf]) -> Self {
+        // A path without a name would be the whole machine.
+        self.secret_files =
+            files.iter().map(|file| owned(file)).filter(|names| !names.is_empty()).collect();
+        self
+    }
+
+    /// What nothing opens, each with what it is.
+    fn closed(&self) -> impl Iterator<Item = (&[String], &'static str)> {
+        let own = [&self.config_dir, &self.state_dir].into_iter().flatten();
+        let own = own.map(|folder| (folder.as_slice(), OWN));
+        own.chain(self.secret_files.iter().map(|file| (file.as_slice(), SECRET)))
     }
 }
 
 const OWN: &str = "zero's own settings and state";
+/// What is said of a process.
+pub const PROCESS_MEMORY: &str = "the memory or environment of a process";
+const SECRET: &str = "a secret of zero's own";
 const FOLDER: &str = "a folder that holds settings which run code";
+
+/// What a file is that no tool and no command reads, changes or removes, whatever anybody says.
+pub fn closed(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> {
+    let names = folded(path);
+    places.closed().find(|(own, _)| lies_in(&names, own)).map(|(_, what)| what)
+}
+
+/// What a folder is that cannot go without a secret of zero's own.
+pub fn holds_secret(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> {
+    let names = folded(path);
+    let inside = places.secret_files.iter().any(|file| holds(&names, file));
+    inside.then_some("a folder that holds a secret of zero's own")
+}
+
+/// Whether something that nothing opens lies in a folder, or the folder in it.
+pub fn meets_closed(folder: &Path, places: &ProtectedPlaces) -> bool {
+    let names = folded(folder);
+    places.closed().any(|(own, _)| holds(&names, own) || lies_in(&names, own))
+}
+
+/// Whether it is the memory or the environment of a process, as the kernel shows them: zero's own
+/// would be among them.
+pub fn is_process_memory(path: &Path) -> bool {
+    let names = folded(path);
+    let shows = |last: &Cow<'_, str>| matches!(last.as_ref(), "environ" | "mem");
+    names.first().is_some_and(|first| first == "proc") && names.last().is_some_and(shows)
+}
 
 /// Why a file must not be changed without asking, whatever the rules say.
 pub fn protected(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> {
@@ -68,11 +118,8 @@ pub fn sensitive(path: &Path, places: &ProtectedPlaces) -> Option<&'static str> 
     if places.state_dir.iter().any(|folder| lies_in(&names, folder)) {
         return Some("zero's own state");
     }
-    let process_memory = |last: &Cow<'_, str>| matches!(last.as_ref(), "environ" | "mem");
-    if names.first().is_some_and(|first| first == "proc")
-        && names.last().is_some_and(process_memory)
-    {
-        return Some("the memory or environment of a process");
+    if is_process_memory(path) {
+        return Some(PROCESS_MEMORY);
     }
     let in_home = || {
         let home = places.home.as_deref()?;
@@ -101,8 +148,7 @@ pub fn secret_names() -> impl Iterator<Item = Name> {
 /// Whether a path is zero's own: its settings and state, which no rule opens.
 pub fn is_own(path: &Path, places: &ProtectedPlaces) -> bool {
     let names = folded(path);
-    let own = [&places.config_dir, &places.state_dir];
-    own.into_iter().flatten().any(|folder| lies_in(&names, folder) || holds(&names, folder))
+    places.closed().any(|(own, _)| lies_in(&names, own) || holds(&names, own))
         || names.iter().any(|name| name == ".zero")
 }
 

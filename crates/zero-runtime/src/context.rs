@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{CallId, Limits, Reason, ToolError, ToolName};
-use zero_sandbox::{ChangeNote, Journal, Workspace};
+use zero_core::{CallId, Limits, Reason, ToolError, ToolName, Whereabouts};
+use zero_sandbox::{ChangeNote, Journal, LastLink, Workspace};
 
 use crate::admission::Permit;
 use crate::commands::CallCommands;
@@ -102,6 +102,16 @@ impl CallContext {
     /// is left out, and its name is not told. What was asked for by name was judged before.
     pub fn may_read(&self, written: &Path, canonical: &Path) -> bool {
         self.inner.policy.may_read(self.inner.tool.as_str(), written, canonical)
+    }
+
+    /// Whether [`CallContext::may_read`] can say no to something in a folder, by its canonical path.
+    /// Results of the session lie in zero's own folder, and are the session's.
+    pub fn filters_reads_in(&self, folder: &Path) -> bool {
+        let located = self.inner.workspace.locate_path(folder, LastLink::Keep);
+        match located.map(|located| located.target().whereabouts()) {
+            Ok(Whereabouts::Spill) => self.filters_reads(),
+            _ => self.inner.policy.filters_reads_in(folder),
+        }
     }
 
     /// Whether [`CallContext::may_read`] can ever say no.

@@ -41,6 +41,11 @@ pub trait Policy: Send + Sync {
         false
     }
 
+    /// The same for what lies in a folder, be it outside the workspace.
+    fn filters_reads_in(&self, _folder: &Path) -> bool {
+        self.filters_reads()
+    }
+
     /// Whether commands may change a path that is protected otherwise, because a person wrote a rule
     /// for it.
     fn may_change(&self, _canonical: &Path) -> bool {

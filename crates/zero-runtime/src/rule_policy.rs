@@ -49,12 +49,17 @@ impl Policy for RulePolicy {
         self.engine.filters_reads()
     }
 
+    fn filters_reads_in(&self, folder: &Path) -> bool {
+        self.engine.filters_reads() || self.engine.meets_own(folder)
+    }
+
     fn may_change(&self, canonical: &Path) -> bool {
         self.engine.may_change(canonical)
     }
 
     fn denied_files(&self, workspace: &Workspace, most: usize) -> DeniedFiles {
-        if !self.filters_reads() {
+        // What is zero's own is hidden from commands without being looked for.
+        if !self.engine.guards_reads() {
             return DeniedFiles::All(Vec::new());
         }
         let roots = workspace.roots().map(Path::to_owned);

@@ -1,5 +1,6 @@
 //! Input schemas: derived from types, trimmed for models, checked with every violation at once.
 
+pub mod foreign;
 mod patterns;
 
 use std::sync::OnceLock;

@@ -172,7 +172,7 @@ fn keep_readable(
     plan: &LsPlan,
     cx: &CallContext,
 ) -> Denied {
-    let Some(reads) = ReadFilter::new(plan.folder.target().written(), cx) else {
+    let Some(reads) = ReadFilter::new(plan.folder.target().written(), folder.path(), cx) else {
         return Denied::default();
     };
     entries.retain(|entry| {

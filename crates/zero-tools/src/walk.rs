@@ -109,7 +109,7 @@ impl Walk {
         }
         let below = Below::new(base.path());
         let left_out = Arc::new(Mutex::new(LeftOut::default()));
-        let reads = ReadFilter::new(written, cx).map(Arc::new);
+        let reads = ReadFilter::new(written, base.path(), cx).map(Arc::new);
         let walk = self.builder(base, Arc::clone(&left_out), reads.clone());
         let finished = Mutex::new(Vec::new());
         walk.build_parallel().run(|| {

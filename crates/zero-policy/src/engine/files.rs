@@ -52,6 +52,11 @@ impl<'a> Case<'a> {
             let reason = "it is a result of this session".to_owned();
             return Judged::new("read", shown(&views.canonical), Verdict::Allow, reason);
         }
+        if protected::is_process_memory(&views.canonical) {
+            let reason = format!("it is {}, which nothing opens", protected::PROCESS_MEMORY);
+            return Judged::new(access.word(), shown(&views.canonical), Verdict::Deny, reason)
+                .of_access(access);
+        }
         self.file(access, views, self.edited(access, views), critical)
     }
 
@@ -118,6 +123,10 @@ impl<'a> Case<'a> {
         let tool = self.request.tool;
         let (word, target) = (access.word(), shown(&views.canonical));
         let new = |verdict, reason: String| Judged::new(word, target.clone(), verdict, reason);
+        if let Some(what) = self.closed(access, views) {
+            let reason = format!("it is {what}, which nothing opens");
+            return new(Verdict::Deny, reason).of_access(access).at_risk(Risk::High);
+        }
         let ruled = self.engine.rules.strictest_path(tool, access, views);
         let ruled = ruled.map(|rule| (rule.verdict, rule));
         if let Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) = ruled {
@@ -178,6 +187,13 @@ impl<'a> Case<'a> {
         };
         let grant = (verdict == Verdict::Ask).then(|| self.file_grant(access, views)).flatten();
         Judged { grant, ..new(verdict, reason) }.of_access(access).outside_risk(inside)
+    }
+
+    /// What a file is that nothing opens. A folder cannot go without what lies in it.
+    fn closed(&self, access: Access, views: &PathViews) -> Option<&'static str> {
+        let goes_along = || self.of_either(views, protected::holds_secret);
+        let holds = || (access == Access::Delete).then(goes_along).flatten();
+        self.of_either(views, protected::closed).or_else(holds)
     }
 
     /// What makes a file special, by where it really is or by how it is called.

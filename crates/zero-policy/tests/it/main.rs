@@ -6,6 +6,7 @@ mod attacks_engine;
 mod attacks_programs;
 mod attacks_shell;
 mod bash;
+mod closed;
 mod command_hosts;
 mod differential;
 mod everyday;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
+use zero_core::shown::escaped;
 use zero_core::{Reason, ToolError};
 use zero_runtime::commands::plain;
 use zero_runtime::{Service, ServiceRequest, Services};
@@ -201,22 +202,6 @@ fn failure(ended: &Ended) -> Option<String> {
         (None, Some(signal)) => Some(format!("it was ended by {}", signal_name(signal))),
         (None, None) => Some("nobody knows how it ended".to_owned()),
     }
-}
-
-/// Plain text in which whatever would hide, or turn the reading around, is shown as an escape.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        let is_unseen = matches!(c, '\u{00AD}' | '\u{061C}' | '\u{180E}' | '\u{200B}'..='\u{200F}'
-            | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}'
-            | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}');
-        match c {
-            '\n' | '\t' => escaped.push(c),
-            _ if c.is_control() || is_unseen => escaped.extend(c.escape_unicode()),
-            _ => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 /// The end of the error output, as part of a message.

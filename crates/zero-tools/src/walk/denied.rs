@@ -72,9 +72,9 @@ pub(crate) struct ReadFilter {
 impl ReadFilter {
     /// A filter for what lies beneath a folder; `None` where nothing is ever denied, so that
     /// nothing is paid for it.
-    pub(crate) fn new(written: &str, cx: &CallContext) -> Option<Self> {
+    pub(crate) fn new(written: &str, folder: &Path, cx: &CallContext) -> Option<Self> {
         let written = if written == "." { "" } else { written };
-        cx.filters_reads().then(|| Self {
+        cx.filters_reads_in(folder).then(|| Self {
             cx: cx.clone(),
             written: PathBuf::from(written),
             denied: Mutex::default(),

@@ -4,6 +4,9 @@
 //! between, `*` is any word, `delete*` and `*:destroy` match parts, and `-f|--force` asks for one of
 //! these options.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::super::{npm, word};
 use super::Judged;
 use crate::shell::Arg;
@@ -206,6 +209,17 @@ const ROWS: &[Row] = &[
     },
 ];
 
+/// The rows of each program, in their order. Every command line is looked up here.
+static BY_PROGRAM: LazyLock<HashMap<&str, Vec<&Row>>> = LazyLock::new(|| {
+    let mut rows: HashMap<&str, Vec<&Row>> = HashMap::new();
+    for row in ROWS {
+        for program in row.programs.split(' ') {
+            rows.entry(program).or_default().push(row);
+        }
+    }
+    rows
+});
+
 /// How many options in one place are told apart. Nobody writes more, unless to hide something.
 const OPTIONS_MAX: usize = 32;
 
@@ -213,7 +227,7 @@ pub(super) fn judge(name: &str, args: &[Arg]) -> Judged {
     let in_full = if name == "npm" { npm::in_full(args) } else { Vec::new() };
     let args = if name == "npm" { in_full.as_slice() } else { args };
     let mut judged = Judged::default();
-    for row in ROWS.iter().filter(|row| row.programs.split(' ').any(|program| program == name)) {
+    for row in BY_PROGRAM.get(name).into_iter().flatten() {
         let found = row.judge(args);
         if found.critical.is_some() {
             return found;
