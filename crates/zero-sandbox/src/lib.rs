@@ -33,6 +33,7 @@ pub mod locked_line;
 pub mod metadata;
 #[cfg(target_os = "linux")]
 pub mod net;
+pub mod open_files;
 pub mod probe;
 #[cfg(target_os = "linux")]
 mod process_tree;
@@ -42,6 +43,7 @@ mod replace;
 pub mod running;
 pub mod state_dir;
 pub mod survey;
+pub mod unseen;
 #[cfg(target_os = "linux")]
 pub mod warden;
 pub mod workspace;

@@ -379,7 +379,10 @@ impl Process {
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()?;
-        Ok(Self { pid: child.id(), child: Mutex::new(child), orders })
+        let process = Self { pid: child.id(), child: Mutex::new(child), orders };
+        // Before it gets an order: what it starts has what it has.
+        crate::open_files::keep_from(process.pid)?;
+        Ok(process)
     }
 }
 

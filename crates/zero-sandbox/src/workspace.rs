@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use zero_core::{Reason, TargetPath, ToolError, Whereabouts};
 
+use crate::beneath;
 use crate::canonical::{self, CanonicalError, LastLink, PATH_BYTES_MAX};
 use crate::file_error;
 use crate::located::Located;
@@ -29,7 +30,10 @@ impl Root {
             return Err(ToolError::not_found(Reason::BadPath, message).with("file", shown));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(&found.existing, flags, Mode::empty())
+        // Without links, so that it is the folder of that path, whoever puts another one there now.
+        let below = found.existing.strip_prefix("/").unwrap_or(&found.existing);
+        let dir = rustix::fs::open("/", flags, Mode::empty())
+            .and_then(|system| beneath::open(system, below, flags))
             .map_err(|errno| file_error::from_errno("open the workspace folder", &shown, errno))?;
         Ok(Self { path: found.existing, dir })
     }
