@@ -103,7 +103,10 @@ impl Place {
             services: host.services(),
             web: Web {
                 guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
-                credentials: Arc::new(CredentialVault::new(host.state(), Arc::new(DesktopKeyring))),
+                credentials: Arc::new(CredentialVault::new(
+                    host.state(),
+                    Arc::new(DesktopKeyring::LOGINS),
+                )),
             },
             registry: Arc::clone(host.registry()),
             state: host.state().clone(),

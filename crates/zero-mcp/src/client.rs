@@ -33,7 +33,6 @@ mod results;
 mod search;
 mod secrets;
 mod server;
-mod shown;
 mod status;
 #[cfg(test)]
 mod testing;
@@ -46,6 +45,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use futures_util::StreamExt;
 use serde_json::json;
+use zero_core::shown;
 use zero_runtime::{Elicitor, Registry, Services, Shown, erase};
 use zero_sandbox::StateDir;
 

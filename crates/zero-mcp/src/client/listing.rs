@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rmcp::model::Tool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use zero_runtime::schema::{DEPTH_MAX, InputSchema};
+use zero_runtime::schema::foreign;
 use zero_sandbox::journal::sha256;
 
 use super::shown;
@@ -14,8 +14,6 @@ use super::status::Quarantined;
 
 /// Most tools of one server.
 pub(crate) const TOOLS_MAX: usize = 1_000;
-/// Largest schema, in bytes of JSON.
-const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 /// Most bytes of all definitions of one server together.
 const LISTING_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most tools that are remembered as put aside.
@@ -108,18 +106,11 @@ impl ToolDefinition {
 
     /// Brings its input schema into the form the pipeline needs; otherwise, why it is unfit.
     fn vet(&mut self) -> Result<(), String> {
-        let fields = self.input_schema.as_object_mut().ok_or("its input schema is no object")?;
-        match fields.get("type") {
-            Some(kind) if kind == "object" => {}
-            None => drop(fields.insert("type".to_owned(), "object".into())),
-            Some(other) => {
-                let other = shown::shortened(&other.to_string(), 40);
-                return Err(format!("its input schema is of type {other}, not of an object"));
-            }
-        }
-        fit(&self.input_schema).map_err(|why| format!("its input schema {why}"))?;
+        foreign::vet_input(&mut self.input_schema)
+            .map_err(|why| format!("its input schema {why}"))?;
         // What it says of its results is of use only if it can be checked.
-        self.output_schema = self.output_schema.take().filter(|schema| fit(schema).is_ok());
+        self.output_schema =
+            self.output_schema.take().filter(|schema| foreign::fit(schema).is_ok());
         Ok(())
     }
 
@@ -227,75 +218,13 @@ pub(crate) fn tokens(name: &str, description: &str, schema: &Value) -> usize {
     (name.len() + description.len() + json_size(schema)).div_ceil(4)
 }
 
-/// Whether a schema can be used; otherwise, why not.
-fn fit(schema: &Value) -> Result<(), String> {
-    if is_deeper_than(schema, DEPTH_MAX) {
-        return Err(format!("is nested more than {DEPTH_MAX} levels deep"));
-    }
-    let size = json_size(schema);
-    if size > SCHEMA_BYTES_MAX {
-        return Err(format!("has {size} bytes, more than {SCHEMA_BYTES_MAX}"));
-    }
-    if let Some(reference) = remote_reference(schema) {
-        let reference = shown::quoted(reference);
-        return Err(format!("refers to {reference}, and nothing is fetched for a schema"));
-    }
-    InputSchema::new(schema.clone())
-        .is_sound()
-        .map_err(|fault| format!("is broken: {}", shown::line(&fault)))
-}
-
-/// The first reference that leads out of the document. What the document itself names with `$id`
-/// is inside.
-fn remote_reference(schema: &Value) -> Option<&str> {
-    let is_remote = |text: &str| {
-        let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-        scheme.is_some_and(|scheme| ["http", "https", "file", "ftp"].contains(&scheme.as_str()))
-    };
-    let mut references = Vec::new();
-    let mut ids = Vec::new();
-    collect(schema, &mut references, &mut ids);
-    let is_inside = |reference: &str| {
-        let whole = reference.split('#').next().unwrap_or_default();
-        whole.starts_with("https://json-schema.org/draft/2020-12/")
-            || ids.iter().any(|id| id.trim_end_matches('#') == whole)
-    };
-    references.into_iter().find(|reference| is_remote(reference) && !is_inside(reference))
-}
-
-fn collect<'a>(schema: &'a Value, references: &mut Vec<&'a str>, ids: &mut Vec<&'a str>) {
-    match schema {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                match (key.as_str(), value) {
-                    ("$ref" | "$dynamicRef", Value::String(text)) => references.push(text),
-                    ("$id", Value::String(text)) => ids.push(text),
-                    _ => collect(value, references, ids),
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| collect(item, references, ids)),
-        _ => {}
-    }
-}
-
-/// Whether a value is nested deeper; looks no deeper than that.
-fn is_deeper_than(value: &Value, levels: usize) -> bool {
-    let Some(left) = levels.checked_sub(1) else { return true };
-    match value {
-        Value::Array(items) => items.iter().any(|item| is_deeper_than(item, left)),
-        Value::Object(fields) => fields.values().any(|field| is_deeper_than(field, left)),
-        _ => false,
-    }
-}
-
 /// The length of a value as JSON.
 fn json_size(value: &Value) -> usize {
     value.to_string().len()
 }
 
 /// The same value with the fields of its objects sorted by name. Definitions are at most
-/// [`DEPTH_MAX`] deep, and a bit.
+/// [`zero_runtime::schema::DEPTH_MAX`] deep, and a bit.
 fn in_order(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

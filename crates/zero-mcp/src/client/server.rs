@@ -54,6 +54,8 @@ pub(crate) struct Server {
     users: AtomicUsize,
     /// Held by whoever starts or stops it.
     starting: tokio::sync::Mutex<()>,
+    /// Held while what is known of it is written down.
+    writing: Arc<tokio::sync::Mutex<()>>,
     /// Processes of starts that failed.
     endings: Endings,
     state: Mutex<State>,
@@ -121,6 +123,7 @@ impl Server {
             elicits,
             users: AtomicUsize::new(0),
             starting: tokio::sync::Mutex::default(),
+            writing: Arc::default(),
             endings: Endings::default(),
             state: Mutex::new(state),
             listing: watch::Sender::new(known.listing.map(Arc::new)),
@@ -185,6 +188,8 @@ impl Server {
         let _one = self.starting.lock().await;
         self.take_down().await;
         self.endings.hurry().await;
+        // What is being written down belongs to what was there, not to what comes after.
+        drop(self.writing.lock().await);
     }
 
     /// Notes that a connection was found gone, so that the next call starts the server again.
@@ -384,16 +389,20 @@ impl Server {
         if connection.opened.elapsed() >= GOOD_LIFE && self.holds(connection) {
             self.state().failures = 0;
         }
-        self.failed(connection, error);
-        self.remember().await;
+        if self.failed(connection, error) {
+            self.remember().await;
+        }
     }
 
-    fn failed(&self, connection: &Arc<Connection>, error: ServerError) {
+    /// Whether this is the first who says so.
+    fn failed(&self, connection: &Arc<Connection>, error: ServerError) -> bool {
         let mut state = self.state();
-        if state.connection.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, connection)) {
+        let is_first = state.connection.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, connection));
+        if is_first {
             state.connection = None;
             state.fail(error);
         }
+        is_first
     }
 
     async fn publish(&self, listing: Listing) {
@@ -409,8 +418,10 @@ impl Server {
         }
     }
 
-    /// Writes down what is known.
+    /// Writes down what is known. One at a time, also when nobody waits for it any more, so that what
+    /// was known last is what stands there.
     async fn remember(&self) {
+        let alone = Arc::clone(&self.writing).lock_owned().await;
         let remembered = {
             let state = self.state();
             Remembered {
@@ -420,7 +431,11 @@ impl Server {
             }
         };
         let (catalogue, identity) = (self.catalogue.clone(), self.identity.clone());
-        let _ = tokio::task::spawn_blocking(move || catalogue.save(&identity, &remembered)).await;
+        let written = tokio::task::spawn_blocking(move || {
+            catalogue.save(&identity, &remembered);
+            drop(alone);
+        });
+        let _ = written.await;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

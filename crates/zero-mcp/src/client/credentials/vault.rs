@@ -43,15 +43,21 @@ pub trait SecretStore: Send + Sync {
 pub struct SecretStoreError(pub String);
 
 /// The keyring of the desktop.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DesktopKeyring;
+#[derive(Clone, Copy, Debug)]
+pub struct DesktopKeyring {
+    /// What the entries belong to, as the desktop shows them.
+    service: &'static str,
+}
 
 impl DesktopKeyring {
-    /// What the entries belong to.
-    const SERVICE: &str = "zero MCP logins";
+    /// Logins at servers.
+    pub const LOGINS: Self = Self { service: "zero MCP logins" };
+    /// Keys that settings name: those of models, tokens of a gateway. Apart from logins, so that no
+    /// name of one is ever taken for the other.
+    pub const KEYS: Self = Self { service: "zero keys" };
 
-    fn entry(name: &str) -> Result<keyring::v1::Entry, SecretStoreError> {
-        keyring::v1::Entry::new(Self::SERVICE, name).map_err(Self::failed)
+    fn entry(self, name: &str) -> Result<keyring::v1::Entry, SecretStoreError> {
+        keyring::v1::Entry::new(self.service, name).map_err(Self::failed)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
@@ -69,7 +75,7 @@ impl DesktopKeyring {
 
 impl SecretStore for DesktopKeyring {
     fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError> {
-        match Self::entry(name)?.get_password() {
+        match self.entry(name)?.get_password() {
             Ok(secret) => Ok(Some(secret)),
             Err(keyring::v1::Error::NoEntry) => Ok(None),
             Err(error) => Err(Self::failed(error)),
@@ -77,11 +83,11 @@ impl SecretStore for DesktopKeyring {
     }
 
     fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError> {
-        Self::entry(name)?.set_password(secret).map_err(Self::failed)
+        self.entry(name)?.set_password(secret).map_err(Self::failed)
     }
 
     fn remove(&self, name: &str) -> Result<(), SecretStoreError> {
-        match Self::entry(name)?.delete_credential() {
+        match self.entry(name)?.delete_credential() {
             Ok(()) | Err(keyring::v1::Error::NoEntry) => Ok(()),
             Err(error) => Err(Self::failed(error)),
         }
