@@ -33,6 +33,7 @@ pub struct ChatSendParams {
     pub idempotency_key: String,
     /// What comes with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
     pub attachments: Vec<ChatAttachment>,
     /// How much the model should think.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,6 +222,7 @@ pub struct ChatHistoryParams {
     pub pending_before: Option<u64>,
     /// Not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1000))]
     pub input_run_ids: Option<Vec<String>>,
     /// Not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -42,9 +42,11 @@ pub struct ConnectParams {
     pub client: ClientInfo,
     /// What the client can do: `tool-events`, `exec-approvals`, and of zero's own `zero-events`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
     pub caps: Vec<String>,
     /// Commands of a node; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1000))]
     pub commands: Option<Vec<String>>,
     /// What a node can do on its screen; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +66,7 @@ pub struct ConnectParams {
     pub role: Option<String>,
     /// Scopes it would like. It gets those of its token, of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1000))]
     pub scopes: Option<Vec<String>>,
     /// The device, with its signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]

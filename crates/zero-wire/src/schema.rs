@@ -49,6 +49,7 @@ const EVENTS: &[EventInfo] = &[
     EventInfo::of::<tools::ToolsUse>(tools::TOOLS_USE),
     EventInfo::of::<tools::ToolsCancel>(tools::TOOLS_CANCEL),
     EventInfo::of::<tools::ToolsTerms>(tools::TOOLS_TERMS),
+    EventInfo::of::<tools::ToolsDisplaced>(tools::TOOLS_DISPLACED),
 ];
 
 /// Every event.

@@ -19,7 +19,7 @@ methods! {
     /// The messages of a session.
     SessionsGet "sessions.get" Read SessionsGetParams => SessionsGetResult;
     /// Begins a new transcript.
-    SessionsReset "sessions.reset" Admin SessionsResetParams => SessionsResetResult;
+    SessionsReset "sessions.reset" Write SessionsResetParams => SessionsResetResult;
     /// Changes some of a session.
     SessionsPatch "sessions.patch" Write SessionsPatchParams => SessionsPatchResult;
     /// Removes a session.
@@ -365,7 +365,7 @@ pub struct SessionsDeleteResult {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionsPreviewParams {
     /// The sessions.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 1000))]
     pub keys: Vec<String>,
     /// At most so many messages of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]

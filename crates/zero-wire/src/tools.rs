@@ -1,7 +1,8 @@
 //! Remote tools: a client beside the files does the work of a session, and the gateway asks it to.
 //!
 //! The client attaches itself to a session, offers its tools in the dialect it was told, gets
-//! `tools/use` events and answers each with `tools/result`. It enforces its own policy.
+//! `tools/use` events and answers each with `tools/result`. It enforces its own policy. One
+//! connection hosts the tools of a session at a time; who is replaced hears `tools/displaced`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,15 @@ pub const TOOLS_USE: &str = "tools/use";
 pub const TOOLS_CANCEL: &str = "tools/cancel";
 /// Tells a client that the tools are wanted in another dialect or mode; an event.
 pub const TOOLS_TERMS: &str = "tools/terms";
+/// Tells a client that another connection hosts the tools of a session from now on; an event.
+pub const TOOLS_DISPLACED: &str = "tools/displaced";
+
+/// Tools of an offer.
+pub const TOOLS_MAX: usize = 1_000;
+/// Characters of a tool's description.
+pub const DESCRIPTION_LEN_MAX: usize = 10_000;
+/// `details.code` of an attachment that is refused because another connection hosts the tools.
+pub const TOOLS_HOSTED: &str = "TOOLS_HOSTED";
 
 methods! {
     /// Hosts the tools of a session from now on, until the connection ends.
@@ -40,6 +50,10 @@ pub struct ToolsAttachParams {
     /// Who hosts, for people.
     #[schemars(length(min = 1, max = 128))]
     pub host: String,
+    /// Whether to replace another connection of the same person that hosts them now. Without it,
+    /// that is an error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub take_over: bool,
 }
 
 /// In which words, and how freely, the tools work. Also the payload of `tools/terms`.
@@ -72,12 +86,15 @@ pub struct ToolsOfferParams {
     /// The system it is on.
     pub system: String,
     /// The tools.
+    #[schemars(length(max = 1000))]
     pub tools: Vec<OfferedTool>,
     /// What the workspace says about itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
     pub instructions: Vec<OfferedInstruction>,
     /// The person's own commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
     pub commands: Vec<OfferedCommand>,
 }
 
@@ -85,13 +102,13 @@ pub struct ToolsOfferParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OfferedTool {
-    /// Its name in the dialect.
+    /// Its name in the dialect: 1 to 64 ASCII letters, digits, `_` or `-`, starting with a letter.
     pub name: String,
-    /// Its canonical name.
+    /// Its canonical name, of the same form.
     pub canonical: String,
-    /// What it does.
+    /// What it does, in at most 10,000 characters, none of them invisible.
     pub description: String,
-    /// JSON Schema of its input.
+    /// JSON Schema of its input, which is an object.
     pub input_schema: Value,
     /// How to picture it.
     pub kind: Kind,
@@ -148,6 +165,19 @@ pub struct ToolsCancel {
     pub tool_call_id: String,
 }
 
+/// Payload of `tools/displaced`. What the client was asked for is settled as failed; nothing more is
+/// asked of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolsDisplaced {
+    /// The session, by its one spelling.
+    pub session_key: String,
+    /// What `tools/use` called it.
+    pub session_id: String,
+    /// Who hosts them now, for people.
+    pub host: String,
+}
+
 /// Parameters of `tools/progress`: at least one of `title` and `message`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -166,6 +196,7 @@ pub struct ToolsProgressParams {
     pub kind: Option<Kind>,
     /// Places it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10000))]
     pub locations: Vec<Place>,
     /// How far it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,6 +214,7 @@ pub struct ToolsResultParams {
     #[schemars(length(min = 1))]
     pub tool_call_id: String,
     /// What the model is told.
+    #[schemars(length(max = 10000))]
     pub content: Vec<ToolContent>,
     /// Whether that is an error.
     pub is_error: bool,
@@ -194,9 +226,11 @@ pub struct ToolsResultParams {
     pub display: Option<Shown>,
     /// Places it touched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10000))]
     pub locations: Vec<Place>,
     /// The plan as it is now, if the call changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 10000))]
     pub plan: Option<Vec<PlanEntry>>,
 }
 

@@ -53,7 +53,7 @@ pub enum ClientError {
     /// Everything would be sent in the clear.
     #[error(
         "will not send anything in the clear to `{host}`; use `wss://`, reach it through a \
-        tunnel on this machine, or allow plaintext explicitly"
+        tunnel on this machine, or say `--allow-plaintext` (`gateway.remote.allowPlaintext`)"
     )]
     Plaintext {
         /// To whom.
@@ -112,14 +112,25 @@ fn shown(text: &str) -> String {
     text.chars().take(LEN_MAX).map(safe).collect()
 }
 
+/// What to do next: how credentials are given only we know; the rest a gateway may say itself, after a
+/// semicolon as zero's does.
 fn refusal_hint(error: &ErrorShape) -> &'static str {
     let code =
         error.details.as_ref().and_then(|details| details.get("code")).and_then(Value::as_str);
     match code.unwrap_or_default() {
-        "AUTH_TOKEN_MISMATCH" => "; give the token that the gateway was started with",
-        "AUTH_TOKEN_MISSING" => "; give its token (`gateway.remote.token`, or a token file)",
-        "AUTH_PASSWORD_MISMATCH" => "; give the password that the gateway was started with",
-        "AUTH_PASSWORD_MISSING" => "; give its password",
+        "AUTH_TOKEN_MISMATCH" => {
+            "; give it with `--token-file`, or as `gateway.remote.tokenFile` in settings"
+        }
+        "AUTH_TOKEN_MISSING" => {
+            "; give its token with `--token-file`, or as `gateway.remote.tokenFile` in settings"
+        }
+        "AUTH_PASSWORD_MISMATCH" => {
+            "; give it with `--password-file`, or as `gateway.remote.passwordFile` in settings"
+        }
+        "AUTH_PASSWORD_MISSING" => {
+            "; give its password with `--password-file`, or as `gateway.remote.passwordFile` in settings"
+        }
+        _ if error.message.contains("; ") => "",
         "AUTH_RATE_LIMITED" => "; wait some minutes, then try with the right credentials",
         "PROTOCOL_MISMATCH" => "; update the older of the two",
         "PAIRING_REQUIRED" => "; approve this device at the gateway, then try again",
@@ -171,7 +182,7 @@ mod tests {
                 error: refused(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH"),
             },
             Retry::Never,
-            "the gateway refused: unauthorized; give the token that the gateway was started with",
+            "the gateway refused: unauthorized; give it with `--token-file`, or as `gateway.remote.tokenFile` in settings",
         );
         let mut starting = refused(ErrorCode::Unavailable, "");
         starting.retry_after_ms = Some(500);
@@ -179,6 +190,26 @@ mod tests {
             ClientError::Refused { error: starting },
             Retry::After(Duration::from_millis(500)),
             "the gateway refused: unauthorized; try again in a moment",
+        );
+        let mut told = refused(ErrorCode::Unavailable, "");
+        told.message = "it is full; come back later".to_owned();
+        check(
+            ClientError::Refused { error: told },
+            Retry::Later,
+            "the gateway refused: it is full; come back later",
+        );
+        let mut told = refused(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH");
+        told.message = "unauthorized: not a token; look it up".to_owned();
+        check(
+            ClientError::Refused { error: told },
+            Retry::Never,
+            "the gateway refused: unauthorized: not a token; look it up; give it with `--token-file`, or as `gateway.remote.tokenFile` in settings",
+        );
+        check(
+            ClientError::Plaintext { host: "far".to_owned() },
+            Retry::Never,
+            "will not send anything in the clear to `far`; use `wss://`, reach it through a tunnel \
+             on this machine, or say `--allow-plaintext` (`gateway.remote.allowPlaintext`)",
         );
         check(
             ClientError::Closed { code: 1012, reason: "service restart".to_owned() },

@@ -149,9 +149,48 @@ fn a_refusal_is_short_whatever_was_sent() {
     let error = params::<Health>(Some(Value::Object(names.collect()))).unwrap_err();
     assert!(error.message.len() < 2000, "{}", error.message.len());
     assert!(!error.message.contains('\u{1b}'));
-    let keys = vec![json!(1); 100_000];
+    let keys = vec![json!(1); 1_000];
     let error = params::<SessionsPreview>(Some(json!({"keys": keys}))).unwrap_err();
     assert_eq!(error.message.matches("must be string").count(), PROBLEMS_MAX);
+}
+
+/// How many values are looked at to check a result of so many pieces, and what is said.
+fn visited(pieces: usize) -> (usize, String) {
+    let content = vec![json!({"type": "image", "data": "", "mimeType": "image/png"}); pieces];
+    let result = json!({"sessionId": "s", "toolCallId": "c", "isError": false, "content": content});
+    rule::VISITED.set(0);
+    let said = ToolsResult::checker().check(&result).err().unwrap_or_default();
+    (rule::VISITED.get(), said)
+}
+
+#[test]
+fn a_long_list_costs_as_much_as_it_is_long_and_a_longer_one_nothing() {
+    let (few, many) = (visited(1_000), visited(10_000));
+    assert_eq!((few.1.as_str(), many.1.as_str()), ("", ""));
+    assert!(many.0 <= few.0 * 10, "{} values for ten times {}", many.0, few.0);
+    let (values, said) = visited(200_000);
+    assert_eq!(said, "at /content: must NOT have more than 10000 items");
+    assert!(values < 10, "{values} values were looked at");
+}
+
+#[test]
+fn every_list_has_an_end() {
+    fn check(schema: &Value, place: &str) {
+        let Some(object) = schema.as_object() else { return };
+        if object.contains_key("items") {
+            assert!(object.contains_key("maxItems"), "{place} has none");
+        }
+        for (word, value) in object {
+            match value {
+                Value::Object(_) => check(value, &format!("{place}/{word}")),
+                Value::Array(all) => all.iter().for_each(|one| check(one, place)),
+                _ => {}
+            }
+        }
+    }
+    for method in methods() {
+        check((method.checker)().schema(), method.name);
+    }
 }
 
 #[test]

@@ -83,6 +83,31 @@ async fn the_pinned_certificate_is_accepted_for_any_name() {
 }
 
 #[tokio::test]
+async fn one_that_an_authority_signed_is_accepted_by_its_pin_and_not_by_an_unknown_authority() {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().unwrap();
+    let authority = rcgen::CertifiedIssuer::self_signed(params, authority_key).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &authority).unwrap().der().clone();
+    let pin = Fingerprint::of(&certificate);
+    let (address, gateway) = listen(Some(acceptor(certificate.clone(), &key)), health).await;
+    let pinned = ConnectOptions { tls_fingerprint: Some(pin), ..options() };
+    let target = url(&format!("wss://localhost:{}", address.port()));
+    let (client, _events) = Client::connect(target, pinned).await.unwrap();
+    assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
+    client.close().await;
+    gateway.await.unwrap();
+    let error = refusal(acceptor(certificate.clone(), &key), "localhost", None).await;
+    assert!(error.contains("gateway.remote.tlsFingerprint"), "{error}");
+    // The authority's own fingerprint is not that of the gateway.
+    let authority = Fingerprint::of(authority.der());
+    let error = refusal(acceptor(certificate, &key), "localhost", Some(authority)).await;
+    assert!(error.contains("somebody is in between"), "{error}");
+}
+
+#[tokio::test]
 async fn another_certificate_is_refused_and_named() {
     let (certificate, key) = certificate();
     let shown = Fingerprint::of(&certificate);

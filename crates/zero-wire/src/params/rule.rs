@@ -1,0 +1,293 @@
+//! A schema, taken apart once: a list of ten thousand items is checked without looking the words of
+//! the schema up for each of them.
+
+use serde_json::{Map, Value};
+
+use super::{Place, Problems};
+
+/// What a schema demands of a value. The default demands nothing.
+#[derive(Debug, Default)]
+pub(super) struct Rule {
+    alternatives: Vec<Rule>,
+    /// The types that fit; any where there are none.
+    types: Vec<Type>,
+    constant: Option<Value>,
+    choices: Option<Vec<Value>>,
+    length: Bounds<u64>,
+    range: Bounds<i128>,
+    item_count: Bounds<u64>,
+    items: Option<Box<Rule>>,
+    required: Vec<String>,
+    fields: Vec<(String, Rule)>,
+    others: Others,
+}
+
+#[derive(Debug, Default)]
+struct Bounds<T> {
+    least: Option<T>,
+    most: Option<T>,
+}
+
+/// What becomes of fields that a schema does not name.
+#[derive(Debug, Default)]
+enum Others {
+    #[default]
+    Taken,
+    Refused,
+    Checked(Box<Rule>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Null,
+    Boolean,
+    String,
+    Integer,
+    Number,
+    Array,
+    Object,
+}
+
+impl Rule {
+    /// The rule of a schema. It is as deep as the schema, whose depth is fixed.
+    pub(super) fn of(schema: &Value) -> Self {
+        // `true` is the schema of a value that may be anything.
+        let Some(schema) = schema.as_object() else { return Self::default() };
+        let list = |word: &str| schema.get(word).and_then(Value::as_array);
+        let number = |word: &str| schema.get(word).and_then(Value::as_u64);
+        let bounds = |least: &str, most: &str| Bounds { least: number(least), most: number(most) };
+        let alternatives = list("oneOf").or_else(|| list("anyOf")).into_iter().flatten();
+        let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let required = list("required").into_iter().flatten().filter_map(Value::as_str);
+        Self {
+            alternatives: alternatives.map(Self::of).collect(),
+            types: types(schema),
+            constant: schema.get("const").cloned(),
+            choices: list("enum").cloned(),
+            length: bounds("minLength", "maxLength"),
+            range: range(schema),
+            item_count: bounds("minItems", "maxItems"),
+            items: schema.get("items").map(|items| Box::new(Self::of(items))),
+            required: required.map(str::to_owned).collect(),
+            fields: fields.map(|(name, field)| (name.clone(), Self::of(field))).collect(),
+            others: match schema.get("additionalProperties") {
+                None | Some(Value::Bool(true)) => Others::Taken,
+                Some(Value::Bool(false)) => Others::Refused,
+                Some(others) => Others::Checked(Box::new(Self::of(others))),
+            },
+        }
+    }
+
+    /// Adds what is wrong with `value`. It goes no deeper than the schema, whose depth is fixed.
+    pub(super) fn check(&self, value: &Value, place: &Place<'_>, problems: &mut Problems) {
+        #[cfg(test)]
+        VISITED.with(|visited| visited.set(visited.get() + 1));
+        if !self.alternatives.is_empty() {
+            self.check_alternatives(value, place, problems);
+        }
+        if !self.check_type(value, place, problems) {
+            return;
+        }
+        if self.constant.as_ref().is_some_and(|constant| constant != value) {
+            problems.add(place, "must be equal to constant");
+        }
+        if self.choices.as_ref().is_some_and(|choices| !choices.contains(value)) {
+            problems.add(place, "must be equal to one of the allowed values");
+        }
+        match value {
+            Value::String(text) => self.check_text(text, place, problems),
+            Value::Number(_) => self.check_number(value, place, problems),
+            Value::Array(items) => self.check_items(items, place, problems),
+            Value::Object(fields) => self.check_fields(fields, place, problems),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn check_alternatives(&self, value: &Value, place: &Place<'_>, problems: &mut Problems) {
+        let fits = |rule: &Self| {
+            let mut own = Problems::default();
+            rule.check(value, place, &mut own);
+            own.0.is_empty()
+        };
+        if self.alternatives.iter().any(fits) {
+            return;
+        }
+        let is_real = |rule: &&Self| rule.types != [Type::Null];
+        let real: Vec<&Self> = self.alternatives.iter().filter(is_real).collect();
+        match real.as_slice() {
+            // Something that may be left out: what is wrong with it is what matters.
+            [only] => only.check(value, place, problems),
+            many if many.iter().all(|rule| rule.is_text()) => {
+                let what = if value.is_string() {
+                    "must be equal to one of the allowed values"
+                } else {
+                    "must be string"
+                };
+                problems.add(place, what);
+            }
+            _ => problems.add(place, "must match exactly one schema in oneOf"),
+        }
+    }
+
+    /// Whether only texts fit.
+    fn is_text(&self) -> bool {
+        self.constant.as_ref().is_some_and(Value::is_string) || self.types == [Type::String]
+    }
+
+    /// Whether the type is right.
+    fn check_type(&self, value: &Value, place: &Place<'_>, problems: &mut Problems) -> bool {
+        if self.types.is_empty() || self.types.iter().any(|kind| kind.fits(value)) {
+            return true;
+        }
+        // That something may also be null is not what anybody has to be told.
+        let wanted = self.types.iter().filter(|kind| **kind != Type::Null);
+        let wanted: Vec<&str> = wanted.map(|kind| kind.word()).collect();
+        problems.add(place, &format!("must be {}", wanted.join(",")));
+        false
+    }
+
+    fn check_text(&self, text: &str, place: &Place<'_>, problems: &mut Problems) {
+        let Bounds { least, most } = self.length;
+        if least.is_none() && most.is_none() {
+            return;
+        }
+        let length = text.chars().count() as u64;
+        if let Some(least) = least.filter(|least| length < *least) {
+            problems.add(place, &format!("must NOT have fewer than {least} characters"));
+        }
+        if let Some(most) = most.filter(|most| length > *most) {
+            problems.add(place, &format!("must NOT have more than {most} characters"));
+        }
+    }
+
+    fn check_number(&self, value: &Value, place: &Place<'_>, problems: &mut Problems) {
+        let Some(number) = whole(value) else { return };
+        if let Some(least) = self.range.least.filter(|least| number < *least) {
+            problems.add(place, &format!("must be >= {least}"));
+        }
+        if let Some(most) = self.range.most.filter(|most| number > *most) {
+            problems.add(place, &format!("must be <= {most}"));
+        }
+    }
+
+    fn check_items(&self, items: &[Value], place: &Place<'_>, problems: &mut Problems) {
+        let count = items.len() as u64;
+        if let Some(least) = self.item_count.least.filter(|least| count < *least) {
+            problems.add(place, &format!("must NOT have fewer than {least} items"));
+        }
+        if let Some(most) = self.item_count.most.filter(|most| count > *most) {
+            // Nobody looks at any of them.
+            return problems.add(place, &format!("must NOT have more than {most} items"));
+        }
+        let Some(rule) = &self.items else { return };
+        for (index, item) in items.iter().enumerate() {
+            if problems.is_full() {
+                return;
+            }
+            rule.check(item, &Place::Item(place, index), problems);
+        }
+    }
+
+    fn check_fields(&self, given: &Map<String, Value>, place: &Place<'_>, problems: &mut Problems) {
+        for name in &self.required {
+            if !given.contains_key(name) {
+                problems.add(place, &format!("must have required property '{name}'"));
+            }
+        }
+        if !matches!(self.others, Others::Taken) {
+            let is_known = |name: &str| self.fields.iter().any(|(known, _)| known == name);
+            for (name, field) in given.iter().filter(|(name, _)| !is_known(name)) {
+                if problems.is_full() {
+                    return;
+                }
+                match &self.others {
+                    Others::Taken => {}
+                    Others::Refused => problems.add_unexpected(place, name),
+                    Others::Checked(rule) => {
+                        rule.check(field, &Place::Field(place, name), problems);
+                    }
+                }
+            }
+        }
+        for (name, rule) in &self.fields {
+            if let Some(field) = given.get(name) {
+                rule.check(field, &Place::Field(place, name), problems);
+            }
+        }
+    }
+}
+
+fn types(schema: &Map<String, Value>) -> Vec<Type> {
+    match schema.get("type") {
+        Some(Value::String(name)) => Type::of(name).into_iter().collect(),
+        Some(Value::Array(names)) => {
+            names.iter().filter_map(Value::as_str).filter_map(Type::of).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn range(schema: &Map<String, Value>) -> Bounds<i128> {
+    let by_format = match schema.get("format").and_then(Value::as_str) {
+        Some("uint16") => Some((0, i128::from(u16::MAX))),
+        Some("uint32") => Some((0, i128::from(u32::MAX))),
+        Some("uint64") => Some((0, i128::from(u64::MAX))),
+        Some("int64") => Some((i128::from(i64::MIN), i128::from(i64::MAX))),
+        _ => None,
+    };
+    Bounds {
+        least: schema.get("minimum").and_then(whole).or(by_format.map(|(least, _)| least)),
+        most: schema.get("maximum").and_then(whole).or(by_format.map(|(_, most)| most)),
+    }
+}
+
+/// A whole number: wide enough for every one that JSON is read into.
+fn whole(value: &Value) -> Option<i128> {
+    value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
+}
+
+impl Type {
+    const ALL: [Self; 7] = [
+        Self::Null,
+        Self::Boolean,
+        Self::String,
+        Self::Integer,
+        Self::Number,
+        Self::Array,
+        Self::Object,
+    ];
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "boolean",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Array => "array",
+            Self::Object => "object",
+        }
+    }
+
+    fn fits(self, value: &Value) -> bool {
+        match self {
+            Self::Null => value.is_null(),
+            Self::Boolean => value.is_boolean(),
+            Self::String => value.is_string(),
+            Self::Integer => value.is_i64() || value.is_u64(),
+            Self::Number => value.is_number(),
+            Self::Array => value.is_array(),
+            Self::Object => value.is_object(),
+        }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Values that were looked at on this thread.
+    pub(super) static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
