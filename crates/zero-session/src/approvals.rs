@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 use zero_core::{RunId, SessionId};
 use zero_runtime::Answer;
 
-pub(crate) use self::asker::SessionAsker;
+pub(crate) use self::asker::{AskingRun, SessionAsker};
 use self::waiting::{Asking, Outcome, Waiting};
 use crate::event::{ApprovalRequest, PersonQuestion, What};
 use crate::sessions::recorder::Recorder;
@@ -50,6 +51,11 @@ impl Approvals {
     /// All that wait.
     pub fn list(&self) -> Vec<PendingApproval> {
         self.waiting.list(pending_approval)
+    }
+
+    /// Changes whenever one more is asked: for who hears of all of them, and not of one session.
+    pub fn asked(&self) -> watch::Receiver<u64> {
+        self.waiting.asked()
     }
 
     /// Answers. False when nobody waits for it any more. The first answer counts. One that was not

@@ -32,7 +32,8 @@ pub(crate) fn is_direct(model: &dyn Model) -> bool {
 /// What is said of a prompt that must not be read as a command, where nothing else is read.
 pub(crate) fn unread() -> String {
     format!(
-        "this was not to be read as a command, and no model is here to read it; {HOW_TO_ATTACH}"
+        "this was not to be read as a command, and no model answers in this session; `/model` lists \
+         those there are and chooses one; {HOW_TO_ATTACH}"
     )
 }
 

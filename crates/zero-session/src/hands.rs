@@ -19,6 +19,7 @@ use zero_runtime::tool::BoxFuture;
 use zero_runtime::{DialectName, Elicitor};
 
 use crate::event::{Place, ResultContent, Shown, ToolStatus};
+use crate::reach::{OutOfReach, Reach};
 
 /// What does the work of one session.
 pub trait Hands: Send + Sync {
@@ -40,6 +41,9 @@ pub trait Hands: Send + Sync {
 
     /// Where they are, for people: `this machine`, or a client's name.
     fn whereabouts(&self) -> String;
+
+    /// The folder they work in, links settled, where that is one of this machine.
+    fn folder(&self) -> Option<PathBuf>;
 }
 
 /// What there is to work with.
@@ -152,6 +156,9 @@ pub enum HandsError {
     /// The folder cannot be worked in.
     #[error("{0}")]
     Workspace(String),
+    /// Whoever wants the work done may not have it done there.
+    #[error(transparent)]
+    OutOfReach(#[from] OutOfReach),
     /// The client that hosts the tools of this session is not connected.
     #[error(
         "the tools of this session are with {host}, which is not connected; start it again, or start a new session"
@@ -174,6 +181,8 @@ pub struct HandsOrder {
     pub session: SessionId,
     /// The folder to work in.
     pub cwd: PathBuf,
+    /// Where it has to lie once it is opened.
+    pub reach: Reach,
     /// How much may be done without asking; that of the settings when absent.
     pub mode: Option<Mode>,
     /// How the person is asked whether a call may run.

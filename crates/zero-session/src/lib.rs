@@ -17,6 +17,7 @@ pub mod message;
 pub mod model;
 pub mod nodes;
 pub mod prompt;
+pub mod reach;
 pub mod sessions;
 pub mod sqlite_store;
 pub mod store;

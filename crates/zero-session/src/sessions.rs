@@ -6,8 +6,9 @@
 
 mod desk;
 mod doors;
-mod news;
+pub(crate) mod news;
 mod outbox;
+pub(crate) mod places;
 mod prompts;
 pub(crate) mod recorder;
 mod sending;
@@ -22,13 +23,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use zero_core::{RunId, SessionId};
 use zero_policy::Mode;
 
 use self::desk::{ActiveRun, Desk};
+use self::places::Places;
 use self::recorder::Recorder;
 use crate::agent::Agents;
 use crate::approvals::{Approvals, Questions, SessionAsker};
@@ -39,8 +40,9 @@ use crate::key::{InvalidKey, SessionKey};
 use crate::model::catalogue::Models;
 use crate::model::{ModelError, Thinking};
 use crate::nodes::Nodes;
+use crate::reach::Reach;
 use crate::store::{
-    RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
+    Most, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError,
     ToolHostPlace, Transcript,
 };
 
@@ -71,7 +73,8 @@ pub struct SessionLimits {
     pub turns_max: u32,
     /// Prompts that may wait in one session.
     pub queued_max: usize,
-    /// Runs at a time, in all sessions.
+    /// Runs at work at a time, in all sessions; three quarters of them of one owner. A run that
+    /// waits for a person or for a client's tools is not at work.
     pub runs_max: usize,
     /// Bytes of a prompt's text.
     pub prompt_bytes_max: usize,
@@ -89,6 +92,11 @@ pub struct SessionLimits {
     pub repeats_max: u32,
     /// How long the hands of an idle session are kept.
     pub idle_hands: Duration,
+    /// Sessions that one owner may have.
+    pub sessions_max: u64,
+    /// Bytes that a session may take before no more prompts are taken for it: all that happened in
+    /// it, and all that its models were told.
+    pub session_bytes_max: u64,
 }
 
 impl Default for SessionLimits {
@@ -105,6 +113,8 @@ impl Default for SessionLimits {
             repeats_before_asking: 3,
             repeats_max: 6,
             idle_hands: Duration::from_secs(10 * 60),
+            sessions_max: 10_000,
+            session_bytes_max: 1024 * 1024 * 1024,
         }
     }
 }
@@ -122,7 +132,9 @@ struct Inner {
     desks: Mutex<HashMap<SessionId, Arc<Desk>>>,
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// One for each run that may be at work.
-    places: Arc<Semaphore>,
+    places: Places,
+    /// Held while a session is made, so that no owner gets one too many.
+    making: tokio::sync::Mutex<()>,
     /// Cancelled when no more prompts are taken.
     closing: CancellationToken,
     counted: Counted,
@@ -148,6 +160,8 @@ pub struct OpenSession {
     pub owner: String,
     /// The folder it works in, absolute.
     pub cwd: Option<PathBuf>,
+    /// Where that may be, if its tools run here.
+    pub reach: Reach,
     /// The model chosen for it.
     pub model: Option<String>,
     /// The mode chosen for it.
@@ -175,6 +189,8 @@ pub struct Prompt {
     pub reading: Reading,
     /// What whoever says it may change by it.
     pub leave: Leave,
+    /// Where they may have it done on this machine.
+    pub reach: Reach,
 }
 
 /// What somebody who talks to a session may change by talking.
@@ -208,21 +224,12 @@ pub enum Sent {
     Ended(RunRecord),
 }
 
-/// What is known of a run that somebody waits for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Waited {
-    /// The run.
-    pub run: RunRecord,
-    /// All that the model said in it.
-    pub text: String,
-}
-
 /// How much there is, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SessionStats {
     /// Sessions that hold something in memory.
     pub active_sessions: u64,
-    /// Runs at work.
+    /// Runs that have begun and not ended, those that wait for a person included.
     pub running: u64,
     /// Prompts that wait.
     pub queued: u64,
@@ -257,12 +264,13 @@ impl Sessions {
     /// Opens for business: settles what a process left that was killed.
     pub async fn start(config: SessionsConfig) -> Result<Self, SessionError> {
         let inner = Arc::new(Inner {
-            places: Arc::new(Semaphore::new(config.limits.runs_max.min(Semaphore::MAX_PERMITS))),
+            places: Places::new(config.limits.runs_max),
             config,
             approvals: Approvals::default(),
             questions: Questions::default(),
             desks: Mutex::default(),
             active: Mutex::default(),
+            making: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
             counted: Counted::default(),
         });
@@ -348,6 +356,12 @@ impl Sessions {
         whole(async move { inner.delete(&key).await }).await
     }
 
+    /// Whether a session that is made for this prompt would take it. Asked first, so that a prompt
+    /// that is refused leaves no empty session.
+    pub fn would_take(&self, key: &SessionKey, prompt: &Prompt) -> Result<(), SessionError> {
+        self.inner.would_take(key, prompt)
+    }
+
     /// Says something to a session. Runs of one session take turns; the id of the run makes a
     /// prompt the same prompt, however often it is sent.
     pub async fn send(
@@ -377,7 +391,11 @@ impl Sessions {
     }
 
     /// Waits until a run is over, but not longer than so; `None` for one that nobody knows.
-    pub async fn wait(&self, run: &RunId, most: Duration) -> Result<Option<Waited>, SessionError> {
+    pub async fn wait(
+        &self,
+        run: &RunId,
+        most: Duration,
+    ) -> Result<Option<RunRecord>, SessionError> {
         self.inner.wait(run, most).await
     }
 
@@ -386,7 +404,7 @@ impl Sessions {
         &self,
         key: &SessionKey,
         after: u64,
-        most: usize,
+        most: Most,
     ) -> Result<Vec<Event>, SessionError> {
         let record = self.inner.found(key).await?;
         Ok(self.store().events(&record.id, after, most).await?)
@@ -415,10 +433,14 @@ impl Sessions {
     }
 
     /// The commands that a prompt of a session can be: zero's own, then those that people keep where
-    /// its tools are. Hands that are not there bring none.
-    pub async fn commands(&self, key: &SessionKey) -> Result<Vec<PromptCommand>, SessionError> {
+    /// its tools are. Hands that are not there, or out of reach, bring none.
+    pub async fn commands(
+        &self,
+        key: &SessionKey,
+        reach: Reach,
+    ) -> Result<Vec<PromptCommand>, SessionError> {
         let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        whole(async move { inner.commands(&key).await }).await
+        whole(async move { inner.commands(&key, &reach).await }).await
     }
 
     /// Questions whether calls may run.
@@ -557,6 +579,9 @@ pub enum SessionError {
     /// Too much waits already.
     #[error("{0}")]
     Busy(String),
+    /// There is too much of it.
+    #[error("{0}")]
+    Full(String),
     /// It takes no more prompts.
     #[error("zero is shutting down; send it again in a moment")]
     ShuttingDown,

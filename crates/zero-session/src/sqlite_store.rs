@@ -33,7 +33,7 @@ use crate::event::{Event, RunEnd, Usage};
 use crate::key::SessionKey;
 use crate::message::Message;
 use crate::store::{
-    Begun, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery,
+    Begun, Most, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery,
     SessionRecord, StandingGrant, Store, StoreError, Transcript, TranscriptStart,
 };
 
@@ -133,24 +133,22 @@ impl Store for SqliteStore {
         &self,
         session: &SessionId,
         after: u64,
-        most: usize,
+        most: Most,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
-        Box::pin(
-            self.readers
-                .read("read what happened", move |db| ledger::after(db, &session, after, most)),
-        )
+        let read = move |db: &_| ledger::after(db, &session, after, most);
+        Box::pin(self.readers.read_much("read what happened", read))
     }
 
     fn last_events(
         &self,
         session: &SessionId,
-        most: usize,
+        before: u64,
+        most: Most,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
-        Box::pin(
-            self.readers.read("read what happened", move |db| ledger::newest(db, &session, most)),
-        )
+        let read = move |db: &_| ledger::newest(db, &session, before, most);
+        Box::pin(self.readers.read_much("read what happened", read))
     }
 
     fn last_seq(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
@@ -275,6 +273,16 @@ impl Store for SqliteStore {
 
     fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(self.readers.read("count sessions", sessions::count))
+    }
+
+    fn count_of(&self, owner: &str) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let owner = owner.to_owned();
+        Box::pin(self.readers.read("count sessions", move |db| sessions::count_of(db, &owner)))
+    }
+
+    fn size(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let session = session.clone();
+        Box::pin(self.readers.read("measure a session", move |db| sessions::size(db, &session)))
     }
 }
 

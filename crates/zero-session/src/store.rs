@@ -55,26 +55,32 @@ pub trait Store: Send + Sync {
         entries: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
-    /// Entries after a number, oldest first.
+    /// Entries after a number, oldest first: as many as fit.
     fn events(
         &self,
         session: &SessionId,
         after: u64,
-        most: usize,
+        most: Most,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
-    /// The newest entries, oldest first.
+    /// The newest entries before a number, oldest first: as many as fit, counted from the newest.
+    /// Before `u64::MAX` is all of them.
     fn last_events(
         &self,
         session: &SessionId,
-        most: usize,
+        before: u64,
+        most: Most,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
     /// Number of the newest entry; 0 when there is none.
     fn last_seq(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
         let session = session.clone();
         Box::pin(async move {
-            Ok(self.last_events(&session, 1).await?.last().map_or(0, |event| event.seq))
+            Ok(self
+                .last_events(&session, u64::MAX, Most::entries(1))
+                .await?
+                .last()
+                .map_or(0, |event| event.seq))
         })
     }
 
@@ -139,6 +145,13 @@ pub trait Store: Send + Sync {
 
     /// How many sessions it has.
     fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// How many of them are of that owner.
+    fn count_of(&self, owner: &str) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// Bytes that a session takes: its entries and the messages of all its transcripts, as they are
+    /// kept.
+    fn size(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>>;
 }
 
 /// A session as it is kept.
@@ -267,6 +280,34 @@ pub struct SessionPage {
     pub sessions: Vec<SessionRecord>,
     /// How many fit in all.
     pub total: u64,
+}
+
+/// How much of a ledger is read at once. What one entry weighs, a client decides; so whoever reads for
+/// a client says how many bytes it can bear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most {
+    /// So many entries.
+    pub entries: usize,
+    /// So many bytes of what they say, in JSON. One entry fits whatever it weighs, or nobody would
+    /// ever get past it.
+    pub bytes: usize,
+}
+
+impl Most {
+    /// So many entries, whatever they weigh.
+    pub const fn entries(entries: usize) -> Self {
+        Self { entries, bytes: usize::MAX }
+    }
+
+    /// How many of these weights fit, in their order.
+    pub fn fitting(self, weights: impl IntoIterator<Item = usize>) -> usize {
+        let mut bytes = 0_usize;
+        let fits = |(at, weight): &(usize, usize)| {
+            bytes = bytes.saturating_add(*weight);
+            *at == 0 || bytes <= self.bytes
+        };
+        weights.into_iter().take(self.entries).enumerate().take_while(fits).count()
+    }
 }
 
 /// An entry that has no number yet.

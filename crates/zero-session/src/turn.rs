@@ -227,11 +227,10 @@ impl Turn {
     fn replied(&mut self, reply: Reply, actions: &mut Vec<Action>) {
         self.count(reply.usage);
         let blocks = transcript::worth_keeping(reply.blocks);
-        if self.streamed.is_empty() {
-            let text = Message::assistant(blocks.clone()).text();
-            if !text.is_empty() {
-                actions.push(Action::Show(What::Text { text }));
-            }
+        let text = Message::assistant(blocks.clone()).text();
+        let says_nothing = text.trim().is_empty() && self.streamed.trim().is_empty();
+        if self.streamed.is_empty() && !text.is_empty() {
+            actions.push(Action::Show(What::Text { text }));
         }
         let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
         let cut = reply.stop == Stop::MaxTokens && blocks.last().is_some_and(is_call);
@@ -250,6 +249,10 @@ impl Turn {
                 Stop::MaxTokens => RunEnd::MaxTokens,
                 _ => RunEnd::Completed,
             };
+            if says_nothing && end == RunEnd::Completed {
+                let text = "the model gave an empty answer; send the prompt again, or say more";
+                actions.push(notice("empty_answer", text.to_owned()));
+            }
             return self.finish(end, actions);
         }
         let (blocks, plans) = self.plan(blocks, cut);

@@ -10,6 +10,8 @@ use zero_runtime::{Answer, Elicitation, ElicitationAnswer, Elicitor, Question, W
 use super::{Approvals, QuestionAnswer, Questions};
 use crate::event::{ApprovalOption, ApprovalRequest, AskedEffect, PersonQuestion, Shown};
 use crate::hands::CallApprover;
+use crate::sessions::news::News;
+use crate::sessions::places::Place;
 use crate::sessions::recorder::{Recorder, now_ms};
 use crate::store::{StandingGrant, Store};
 
@@ -21,8 +23,19 @@ pub(crate) struct SessionAsker {
     store: Arc<dyn Store>,
     most: Duration,
     /// The run whose calls ask; one session has one at a time.
-    run: Mutex<Option<RunId>>,
+    run: Mutex<Option<AskingRun>>,
     grants: Arc<GrantSlot>,
+}
+
+/// The run whose calls ask.
+#[derive(Clone)]
+pub(crate) struct AskingRun {
+    /// Its id.
+    pub(crate) id: RunId,
+    /// Somebody else's while it waits for a person.
+    pub(crate) place: Arc<Place>,
+    /// What its calls say, which is shown before anybody is asked about them.
+    pub(crate) news: Arc<News>,
 }
 
 /// What stands now, until it is written. Only the latest counts.
@@ -45,17 +58,33 @@ impl SessionAsker {
     }
 
     /// Says which run asks from now on.
-    pub(crate) fn set_run(&self, run: Option<RunId>) {
+    pub(crate) fn set_run(&self, run: Option<AskingRun>) {
         *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
     }
 
-    fn run(&self) -> Option<RunId> {
+    fn run(&self) -> Option<AskingRun> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asks a question of the loop or of a tool.
+    /// Asks a question of a tool.
     pub(crate) async fn question(&self, question: PersonQuestion) -> QuestionAnswer {
-        self.questions.ask(self.recorder.clone(), self.run(), question, self.most).await
+        let run = self.run_that_was_shown().await;
+        let id = run.as_ref().map(|run| run.id.clone());
+        let answer = self.questions.ask(self.recorder.clone(), id, question, self.most);
+        waiting(run, answer).await
+    }
+
+    /// Asks for leave.
+    async fn approval(&self, run: Option<AskingRun>, request: ApprovalRequest) -> Answer {
+        let id = run.as_ref().map(|run| run.id.clone());
+        waiting(run, self.approvals.ask(self.recorder.clone(), id, request, self.most)).await
+    }
+
+    /// The run that asks, once everybody has seen what its calls said.
+    async fn run_that_was_shown(&self) -> Option<AskingRun> {
+        let run = self.run()?;
+        run.news.shown().await;
+        Some(run)
     }
 }
 
@@ -84,14 +113,17 @@ impl SessionAsker {
             cwd: String::new(),
             expires_ms: expires_ms(self.most),
         };
-        self.approvals.ask(self.recorder.clone(), self.run(), request, self.most).await
+        // The loop itself has shown all there is, and would wait for itself.
+        self.approval(self.run(), request).await
     }
 }
 
 impl CallApprover for SessionAsker {
     fn ask<'a>(&'a self, call: &'a str, question: &'a Question) -> BoxFuture<'a, Answer> {
-        let request = request(call, question, self.most);
-        Box::pin(self.approvals.ask(self.recorder.clone(), self.run(), request, self.most))
+        Box::pin(async move {
+            let run = self.run_that_was_shown().await;
+            self.approval(run, request(call, question, self.most)).await
+        })
     }
 
     fn stands(&self, standing: Vec<StandingGrant>) {
@@ -133,6 +165,15 @@ impl Elicitor for SessionAsker {
             }
         })
     }
+}
+
+/// Waits for a person. The place of the run is somebody else's meanwhile.
+async fn waiting<T>(run: Option<AskingRun>, answer: impl Future<Output = T>) -> T {
+    let Some(run) = run else { return answer.await };
+    let pause = run.place.pause();
+    let answer = answer.await;
+    pause.resume().await;
+    answer
 }
 
 /// A name for a question.

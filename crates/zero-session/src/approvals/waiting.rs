@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use zero_core::{RunId, SessionId};
 
 use crate::event::What;
@@ -16,6 +16,8 @@ pub(super) struct Waiting<Q, A> {
     open: Mutex<BTreeMap<String, Open<Q, A>>>,
     /// Told whenever one is done with.
     changed: Notify,
+    /// Counts those that were asked.
+    asked: watch::Sender<u64>,
 }
 
 /// What is asked, and what becomes of it without an answer.
@@ -51,7 +53,7 @@ struct Open<Q, A> {
 
 impl<Q, A> Default for Waiting<Q, A> {
     fn default() -> Self {
-        Self { open: Mutex::default(), changed: Notify::new() }
+        Self { open: Mutex::default(), changed: Notify::new(), asked: watch::Sender::new(0) }
     }
 }
 
@@ -80,6 +82,11 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> Waiting<Q, A> {
         waiting.map(show).collect()
     }
 
+    /// Changes whenever one more is asked and written.
+    pub(super) fn asked(&self) -> watch::Receiver<u64> {
+        self.asked.subscribe()
+    }
+
     /// Asks, and waits for the answer. Whoever gives up waiting takes the question back.
     pub(super) async fn ask(self: &Arc<Self>, asking: Asking<Q, A>) -> A {
         let Asking { id, asked, shown, recorder, run, most, expired, cancelled } = asking;
@@ -100,6 +107,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> Waiting<Q, A> {
             self.forget(&id);
             return no;
         }
+        self.asked.send_modify(|count| *count = count.wrapping_add(1));
         if let Ok(answer) = tokio::time::timeout(most, &mut answered).await {
             return answer.unwrap_or(no);
         }

@@ -212,14 +212,15 @@ fn lines_of(text: &str) -> Option<(u64, Option<u64>)> {
 /// What it says to plain words.
 pub(super) fn no_model() -> String {
     format!(
-        "No model is attached, so nobody here understands plain words; {HOW_TO_ATTACH}.\n\n\
+        "No model answers in this session, so nobody here understands plain words; `/model` lists \
+         those there are and chooses one; {HOW_TO_ATTACH}.\n\n\
          Without one, tools can be used directly: `/read README.md`, `/grep TODO src`, `/bash ls -l`. \
          `/help` lists what there is."
     )
 }
 
 fn help(tools: &[ToolDefinition]) -> String {
-    let mut text = String::from("No model is attached; tools can be used directly:\n");
+    let mut text = String::from("No model answers here; tools can be used directly:\n");
     let has = |name: &str| tools.iter().any(|tool| tool.name == name);
     // Writing to a String cannot fail.
     for shorthand in SHORTHANDS.iter().filter(|shorthand| has(shorthand.tool)) {
@@ -338,7 +339,8 @@ mod tests {
     #[test]
     fn plain_words_are_told_how_to_attach_a_model() {
         for words in ["hello", "", "fix the bug, please", "read README.md"] {
-            says(words, "No model is attached");
+            says(words, "No model answers in this session");
+            says(words, "`/model` lists those there are");
             says(words, "ANTHROPIC_API_KEY");
             says(words, "`/help`");
         }
@@ -348,7 +350,7 @@ mod tests {
     fn help_shows_what_there_is() {
         let Wish::Say(text) = read("/help", &tools()) else { panic!() };
         insta::assert_snapshot!(text, @r###"
-        No model is attached; tools can be used directly:
+        No model answers here; tools can be used directly:
         - `/read FILE [FROM-TO|:LINE]`: shows a file
         - `/grep PATTERN [PATH]`: finds lines
         - `/glob PATTERN [PATH]`: finds files

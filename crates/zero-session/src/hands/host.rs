@@ -184,6 +184,10 @@ impl Hands for HostHands {
     fn whereabouts(&self) -> String {
         "this machine".to_owned()
     }
+
+    fn folder(&self) -> Option<PathBuf> {
+        Some(self.host.workspace().cwd().to_owned())
+    }
 }
 
 impl Drop for HostHands {

@@ -1,6 +1,7 @@
 //! What one session holds in memory: the prompts that wait, the run at work, the hands.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use zero_policy::Mode;
 use crate::approvals::SessionAsker;
 use crate::event::RunEnd;
 use crate::hands::{Hands, HandsError, HandsFactory, HandsOrder};
+use crate::reach::Reach;
 use crate::sessions::recorder::Recorder;
 use crate::sessions::{Prompt, SessionError};
 use crate::store::{SessionRecord, Store, ToolHostPlace};
@@ -48,6 +50,8 @@ pub(super) struct Job {
 pub(super) struct ActiveRun {
     pub(super) run: RunId,
     pub(super) session: SessionId,
+    /// Whose session it is.
+    pub(super) owner: String,
     /// Cancelled when the run is settled.
     pub(super) done: CancellationToken,
     stop: CancellationToken,
@@ -57,10 +61,10 @@ pub(super) struct ActiveRun {
 }
 
 impl ActiveRun {
-    pub(super) fn new(run: RunId, session: SessionId) -> Arc<Self> {
+    pub(super) fn new(run: RunId, session: SessionId, owner: String) -> Arc<Self> {
         let (done, stop) = (CancellationToken::new(), CancellationToken::new());
         let over = AtomicBool::new(false);
-        Arc::new(Self { run, session, done, stop, stop_as: OnceLock::new(), over })
+        Arc::new(Self { run, session, owner, done, stop, stop_as: OnceLock::new(), over })
     }
 
     /// Notes that nothing but its end is left to be written: nobody has to wait for it any more.
@@ -192,9 +196,10 @@ impl Desk {
         &self,
         record: &SessionRecord,
         mode: Option<Mode>,
-        cwd: &std::path::Path,
+        cwd: &Path,
         factory: &Arc<dyn HandsFactory>,
         store: &Arc<dyn Store>,
+        reach: &Reach,
     ) -> Result<HandsNow, HandsError> {
         if let ToolHostPlace::Client { name } = &record.tool_host {
             let attached = self.attached().clone();
@@ -205,6 +210,7 @@ impl Desk {
         }
         let mut opened = self.opened.lock().await;
         if let Some(now) = &*opened {
+            check_folder(&*now.hands, reach)?;
             return Ok(now.clone());
         }
         let standing = store.grants(&record.id).await;
@@ -212,12 +218,14 @@ impl Desk {
         let order = HandsOrder {
             session: record.id.clone(),
             cwd: record.cwd.clone().unwrap_or_else(|| cwd.to_owned()),
+            reach: reach.clone(),
             mode,
             approver: Arc::clone(&self.asker) as _,
             elicitor: Arc::clone(&self.asker) as _,
             standing,
         };
         let hands = factory.open(order).await?;
+        check_folder(&*hands, reach)?;
         let now = HandsNow { hands, gone: CancellationToken::new(), at: HandsAt::Here };
         *opened = Some(now.clone());
         Ok(now)
@@ -278,6 +286,13 @@ impl Desk {
     fn attached(&self) -> MutexGuard<'_, Option<Attached>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether hands on this machine work where they may for whoever wants them now. They may have been
+/// opened for somebody else.
+fn check_folder(hands: &dyn Hands, reach: &Reach) -> Result<(), HandsError> {
+    let folder = hands.folder();
+    Ok(reach.check(folder.as_deref().unwrap_or(Path::new("unknown")))?)
 }
 
 /// Waits until all these runs are settled, but not longer than so.

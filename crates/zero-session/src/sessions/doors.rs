@@ -11,6 +11,7 @@ use crate::event::{RunEnd, What};
 use crate::hands::{Hands, HandsError};
 use crate::key::SessionKey;
 use crate::model::Thinking;
+use crate::reach::Reach;
 use crate::sessions::desk::{Desk, HandsNow, all_done};
 use crate::sessions::recorder::entry;
 use crate::sessions::{HandsLease, Inner, OpenSession, SessionError};
@@ -45,6 +46,10 @@ impl Inner {
                 return Err(SessionError::Invalid(text.to_owned()));
             }
         };
+        let place = found.as_ref().map(|record| &record.tool_host).or(wanted.tool_host.as_ref());
+        if let (Some(cwd), None | Some(ToolHostPlace::Gateway)) = (&wanted.cwd, place) {
+            wanted.reach.check_written(cwd).map_err(HandsError::from)?;
+        }
         let record = match found {
             Some(record) => self.adjust(record, &wanted).await?,
             None if wanted.require_existing => return Err(SessionError::NotFound(key.to_string())),
@@ -69,7 +74,14 @@ impl Inner {
             owner: wanted.owner.clone(),
             tool_host: wanted.tool_host.clone().unwrap_or(ToolHostPlace::Gateway),
         };
-        Ok(self.config.store.create(new).await?)
+        let _one_at_a_time = self.making.lock().await;
+        let (store, most) = (&self.config.store, self.config.limits.sessions_max);
+        if store.count_of(&new.owner).await? >= most && store.session(&new.key).await?.is_none() {
+            return Err(SessionError::Full(format!(
+                "there are {most} sessions of yours, and no more are kept; remove some with `zero sessions delete`, or raise `gateway.maxSessions` in the settings"
+            )));
+        }
+        Ok(store.create(new).await?)
     }
 
     /// Sets what was asked for and is not so yet.
@@ -225,11 +237,26 @@ impl Inner {
         Ok(HandsLease { inner: Arc::downgrade(self), desk, gone })
     }
 
-    /// The hands that a session has at this moment.
+    /// Whether somebody may let a session work where it would. A client's folder is not ours.
+    pub(super) fn check_reach(
+        &self,
+        record: &SessionRecord,
+        reach: &Reach,
+    ) -> Result<(), HandsError> {
+        match record.tool_host {
+            ToolHostPlace::Gateway => {
+                Ok(reach.check_written(record.cwd.as_ref().unwrap_or(&self.config.cwd))?)
+            }
+            ToolHostPlace::Client { .. } => Ok(()),
+        }
+    }
+
+    /// The hands that a session has at this moment, for somebody who may work there.
     pub(super) async fn hands_of(
         &self,
         desk: &Desk,
         agent: &Agent,
+        reach: &Reach,
     ) -> Result<HandsNow, HandsError> {
         let store = &self.config.store;
         let record = store.session_by_id(desk.recorder.session()).await;
@@ -238,8 +265,9 @@ impl Inner {
             Ok(None) => return Err(HandsError::Workspace("the session was removed".to_owned())),
             Err(error) => return Err(HandsError::Workspace(error.to_string())),
         };
+        self.check_reach(&record, reach)?;
         let mode = self.mode(&record, Some(agent));
-        desk.hands(&record, mode, &self.config.cwd, &self.config.hands, store).await
+        desk.hands(&record, mode, &self.config.cwd, &self.config.hands, store, reach).await
     }
 
     fn mode(&self, record: &SessionRecord, agent: Option<&Agent>) -> Option<Mode> {

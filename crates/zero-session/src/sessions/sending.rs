@@ -17,7 +17,7 @@ use crate::sessions::desk::{ActiveRun, Desk, Job, Worker, all_done};
 use crate::sessions::outbox::Outbox;
 use crate::sessions::recorder::{entry, now_ms};
 use crate::sessions::shell::Ended;
-use crate::sessions::{Inner, Prompt, Reading, Sent, SessionError, Waited, prompts, settle, work};
+use crate::sessions::{Inner, Prompt, Reading, Sent, SessionError, prompts, settle, work};
 use crate::store::{Begun, NewRun, RunRecord, SessionPatch, SessionRecord};
 
 /// How long runs have to be settled that were stopped for good.
@@ -40,7 +40,9 @@ impl Inner {
         if let Some(before) = self.config.store.run(&run).await? {
             return sent_before(before, &record.id);
         }
-        self.check_attachments(&record, agent, &prompt)?;
+        self.check_reach(&record, &prompt.reach)?;
+        self.check_model_for(record.model.as_deref(), agent, &prompt)?;
+        self.check_room(&record).await?;
         self.clear_the_way(&record.id).await?;
         let (waiting, at_work) = desk.load();
         if waiting >= self.config.limits.queued_max {
@@ -48,7 +50,7 @@ impl Inner {
                 "{waiting} prompts wait in this session already; wait for one to end, or abort some"
             )));
         }
-        let Some(active) = self.activate(&run, &record.id)? else { return Ok(Sent::InFlight) };
+        let Some(active) = self.activate(&run, &record)? else { return Ok(Sent::InFlight) };
         let first = first_entries(&run, &prompt, waiting.saturating_add(at_work));
         let new = NewRun {
             id: run.clone(),
@@ -98,11 +100,11 @@ impl Inner {
     fn activate(
         &self,
         run: &RunId,
-        session: &SessionId,
+        record: &SessionRecord,
     ) -> Result<Option<Arc<ActiveRun>>, SessionError> {
-        let active = ActiveRun::new(run.clone(), session.clone());
+        let active = ActiveRun::new(run.clone(), record.id.clone(), record.owner.clone());
         match self.active().entry(run.clone()) {
-            Entry::Occupied(there) if there.get().session == *session => return Ok(None),
+            Entry::Occupied(there) if there.get().session == record.id => return Ok(None),
             Entry::Occupied(_) => return Err(elsewhere(run)),
             Entry::Vacant(free) => {
                 free.insert(Arc::clone(&active));
@@ -120,9 +122,29 @@ impl Inner {
         active.done.cancel();
     }
 
-    fn check_attachments(
+    /// What [`Self::send`] refuses, as far as it is known before there is a session.
+    pub(super) fn would_take(&self, key: &SessionKey, prompt: &Prompt) -> Result<(), SessionError> {
+        prompts::check(prompt, &self.config.limits)?;
+        self.check_model_for(None, self.agent(key.agent())?, prompt)
+    }
+
+    /// A session grows by its prompts, so one that is full takes no more of them.
+    async fn check_room(&self, record: &SessionRecord) -> Result<(), SessionError> {
+        let most = self.config.limits.session_bytes_max;
+        let bytes = self.config.store.size(&record.id).await?;
+        if bytes < most {
+            return Ok(());
+        }
+        Err(SessionError::Full(format!(
+            "this session takes {bytes} bytes, and {most} are the most; go on in a new session, and remove this one with `zero sessions delete {}`",
+            record.key
+        )))
+    }
+
+    /// Whether the model that is chosen is there and takes what comes with the prompt.
+    fn check_model_for(
         &self,
-        record: &SessionRecord,
+        chosen: Option<&str>,
         agent: &Agent,
         prompt: &Prompt,
     ) -> Result<(), SessionError> {
@@ -131,7 +153,7 @@ impl Inner {
         if is_command && prompt.attachments.is_empty() {
             return Ok(());
         }
-        let model = self.model(record, agent)?;
+        let model = self.config.models.get(chosen.or(agent.model.as_deref()))?;
         let info = model.info();
         if prompt.attachments.is_empty() || info.takes_images {
             return Ok(());
@@ -219,7 +241,7 @@ impl Inner {
         &self,
         run: &RunId,
         most: Duration,
-    ) -> Result<Option<Waited>, SessionError> {
+    ) -> Result<Option<RunRecord>, SessionError> {
         let store = &self.config.store;
         let until = Instant::now().checked_add(most);
         loop {
@@ -228,8 +250,7 @@ impl Inner {
             let Some(record) = store.run(run).await? else { return Ok(None) };
             let left = until.map_or(most, |until| until.saturating_duration_since(Instant::now()));
             if record.end.is_some() || left.is_zero() {
-                let events = settle::of_run(&**store, &record.session, run).await?;
-                return Ok(Some(Waited { run: record, text: settle::text(&events) }));
+                return Ok(Some(record));
             }
             match active {
                 // Either is a reason to look again.

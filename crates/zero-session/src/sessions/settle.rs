@@ -8,7 +8,7 @@ use crate::event::{Event, RunEnd, ToolStatus, Usage, What};
 use crate::hands::CallEnd;
 use crate::sessions::SessionError;
 use crate::sessions::recorder::{Recorder, entry};
-use crate::store::{RunRecord, Store};
+use crate::store::{Most, RunRecord, Store};
 
 /// Entries that are read at first to find those of a run, and most of all.
 const READ_FIRST: usize = 1024;
@@ -71,14 +71,14 @@ fn interrupted_call(call: &str) -> What {
 
 /// All entries of a run, oldest first. They are among the newest of the session, so they are looked
 /// for from the end, further back until the prompt is found that began it.
-pub(super) async fn of_run(
+async fn of_run(
     store: &dyn Store,
     session: &SessionId,
     run: &RunId,
 ) -> Result<Vec<Event>, SessionError> {
     let mut most = READ_FIRST;
     loop {
-        let events = store.last_events(session, most).await?;
+        let events = store.last_events(session, u64::MAX, Most::entries(most)).await?;
         let is_ours = |event: &Event| event.run.as_ref() == Some(run);
         let is_prompt = |event: &Event| is_ours(event) && matches!(event.what, What::Prompt { .. });
         if events.len() < most || most >= READ_MOST || events.iter().any(is_prompt) {
@@ -86,13 +86,4 @@ pub(super) async fn of_run(
         }
         most = most.saturating_mul(4);
     }
-}
-
-/// All that the model said, in these entries.
-pub(super) fn text(events: &[Event]) -> String {
-    let texts = events.iter().filter_map(|event| match &event.what {
-        What::Text { text } => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect()
 }

@@ -9,7 +9,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -21,11 +22,13 @@ use crate::agent::Agent;
 use crate::event::{RunEnd, ToolStatus, Usage, What};
 use crate::hands::{Bench, CallEnd, HandsCall, HandsError};
 use crate::message::Message;
-use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelStream};
+use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream};
+use crate::reach::Reach;
 use crate::sessions::Inner;
 use crate::sessions::desk::{ActiveRun, Desk, HandsAt, HandsNow};
-use crate::sessions::news::{CallWatch, News, Told};
+use crate::sessions::news::{CallWatch, Latest, News, Told};
 use crate::sessions::outbox::Outbox;
+use crate::sessions::places::Place;
 use crate::store::{SessionPatch, StoreError, TranscriptStart};
 use crate::turn::{Action, CallOrder, GuardAnswer, Input, Summary, Turn, Workbench};
 
@@ -40,9 +43,15 @@ pub(super) struct Shell<'a> {
     pub(super) desk: &'a Arc<Desk>,
     pub(super) active: &'a ActiveRun,
     pub(super) agent: &'a Agent,
+    /// Where whoever said it may have it done.
+    pub(super) reach: &'a Reach,
     pub(super) model: Arc<dyn Model>,
     pub(super) dialect: DialectName,
     pub(super) outbox: &'a mut Outbox,
+    /// Held while the run works, not while it waits for others.
+    pub(super) place: Arc<Place>,
+    /// What its calls say.
+    pub(super) news: Arc<News>,
     /// When the run has taken too long.
     pub(super) deadline: Option<Instant>,
 }
@@ -66,6 +75,8 @@ struct UnderWay<'a> {
     calls: JoinSet<CallEnd>,
     call_ids: HashMap<Id, String>,
     news: Arc<News>,
+    /// Who waits until what was said is in the ledger.
+    waiting: Vec<oneshot::Sender<()>>,
     hands: Option<HandsNow>,
     /// Whether the run was told to stop.
     stopping: bool,
@@ -80,6 +91,7 @@ enum Next {
     Looked(Result<(Workbench, HandsNow), HandsError>),
     Joined(Result<(Id, CallEnd), JoinError>),
     Told,
+    Queued,
     GiveUp,
 }
 
@@ -100,7 +112,8 @@ impl<'a> Shell<'a> {
             summarising: None,
             calls: JoinSet::new(),
             call_ids: HashMap::new(),
-            news: Arc::default(),
+            news: Arc::clone(&self.news),
+            waiting: Vec::new(),
             hands: None,
             stopping: false,
             give_up: None,
@@ -111,6 +124,11 @@ impl<'a> Shell<'a> {
                 if let Some(end) = self.act(action, &mut under_way).await {
                     return self.leave(end, under_way).await;
                 }
+            }
+            if !under_way.waiting.is_empty() {
+                self.flush(&mut under_way).await;
+                under_way.waiting.clear();
+                continue;
             }
             self.outbox.start();
             let next = self.next(&mut under_way).await;
@@ -132,11 +150,11 @@ impl<'a> Shell<'a> {
             Action::LookAround => under_way.looking = Some(self.look()),
             Action::AskModel(request) => {
                 let cancel = under_way.cancel.child_token();
-                under_way.asking = Some(self.model.stream(request, cancel));
+                under_way.asking = Some(self.ask_model(request, cancel));
             }
             Action::Summarise(request) => {
                 let cancel = under_way.cancel.child_token();
-                let stream = self.model.stream(request, cancel);
+                let stream = self.ask_model(request, cancel);
                 under_way.summarising = Some(Box::pin(summary(stream)));
             }
             Action::AskPerson(message) => {
@@ -155,6 +173,16 @@ impl<'a> Shell<'a> {
             Action::Finish(end) => return Some(end),
         }
         None
+    }
+
+    /// Asks the model, once the run has a place.
+    fn ask_model(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
+        let (place, model) = (Arc::clone(&self.place), Arc::clone(&self.model));
+        let asking = async move {
+            place.hold().await;
+            model.stream(request, cancel)
+        };
+        Box::pin(asking.into_stream().flatten())
     }
 
     async fn flush(&mut self, under_way: &mut UnderWay<'a>) {
@@ -197,8 +225,10 @@ impl<'a> Shell<'a> {
     /// client may have brought its own.
     fn look(&self) -> BoxFuture<'a, Result<(Workbench, HandsNow), HandsError>> {
         let (inner, desk, agent, dialect) = (self.inner, self.desk, self.agent, self.dialect);
+        let (place, reach) = (Arc::clone(&self.place), self.reach);
         Box::pin(async move {
-            let now = inner.hands_of(desk, agent).await?;
+            let now = inner.hands_of(desk, agent, reach).await?;
+            let _elsewhere = (now.at == HandsAt::Client).then(|| place.pause());
             let slow = |_| {
                 HandsError::Workspace(format!(
                     "{} did not say in {} s what tools there are; try again",
@@ -227,10 +257,21 @@ impl<'a> Shell<'a> {
         let watch = Arc::new(CallWatch::new(id.clone(), Arc::clone(&under_way.news)));
         let call = HandsCall { id: id.clone(), tool, input, dialect: self.dialect };
         let cancel = under_way.cancel.child_token();
+        let place = Arc::clone(&self.place);
         let calling = async move {
             let gone = |what: &str| {
                 let text = format!("{} {what}", now.hands.whereabouts());
                 CallEnd::words(ToolStatus::Failed, text)
+            };
+            let _elsewhere = match now.at {
+                HandsAt::Client => Some(place.pause()),
+                HandsAt::Here => {
+                    if cancel.run_until_cancelled(place.hold()).await.is_none() {
+                        let text = "not run: the run was stopped before its turn came";
+                        return CallEnd::words(ToolStatus::Cancelled, text);
+                    }
+                    None
+                }
             };
             if now.gone.is_cancelled() {
                 return gone("is not there any more, so this was not run");
@@ -262,6 +303,7 @@ impl<'a> Shell<'a> {
             written = self.outbox.written(), if writing => Next::Written(written),
             Some(joined) = under_way.calls.join_next_with_id(), if calling => Next::Joined(joined),
             () = under_way.news.arrived() => Next::Told,
+            () = self.place.queued(), if may_stop => Next::Queued,
             looked = out_of(&mut under_way.looking) => Next::Looked(looked),
             answer = out_of(&mut under_way.guarding) => Next::Input(Input::Guard(answer)),
             summary = out_of(&mut under_way.summarising) => Next::Input(Input::Summary(summary)),
@@ -283,6 +325,10 @@ impl<'a> Shell<'a> {
                 under_way.tell(Input::Bench(bench));
             }
             Next::Told => under_way.hear_news(),
+            Next::Queued => {
+                let text = self.inner.places.why();
+                self.outbox.push(What::Notice { topic: "queued".to_owned(), text });
+            }
             Next::Joined(joined) => under_way.joined(joined),
             Next::GiveUp => under_way.give_up_calls(),
         }
@@ -317,7 +363,9 @@ impl UnderWay<'_> {
     }
 
     fn hear_news(&mut self) {
-        for (call, told) in self.news.take() {
+        let Latest { told, waiting } = self.news.take();
+        self.waiting.extend(waiting);
+        for (call, told) in told {
             let Told { described, progress } = told;
             if let Some((title, kind, locations)) = described {
                 self.tell(Input::Described { call: call.clone(), title, kind, locations });

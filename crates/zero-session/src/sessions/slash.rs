@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::timeout;
 use zero_policy::Mode;
@@ -13,10 +14,15 @@ use crate::direct::{self, is_direct};
 use crate::hands::{Bench, PromptCommand};
 use crate::key::SessionKey;
 use crate::model::Model;
+use crate::reach::Reach;
 use crate::sessions::desk::Desk;
 use crate::sessions::shell::BENCH_TIMEOUT;
 use crate::sessions::{Inner, Leave, Prompt, Reading, SessionError, work};
 use crate::store::{SessionPatch, SessionRecord};
+
+/// How long zero's own commands wait for those that people keep, where the tools are: they work
+/// without them, too.
+const LISTING_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What a prompt comes to.
 #[derive(Debug, PartialEq)]
@@ -53,7 +59,9 @@ impl Inner {
             }
             Reading::Commands => {}
         }
-        let bench = self.bench_of(desk, agent, dialect).await;
+        let word = text.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+        let most = if commands::is_built_in(word) { LISTING_TIMEOUT } else { BENCH_TIMEOUT };
+        let bench = self.bench_of(desk, agent, dialect, &prompt.reach, most).await;
         let user = bench.as_ref().map_or(&[][..], |bench| &bench.commands);
         match commands::parse(text, user, direct) {
             None => Slashed::Prompt(text.to_owned()),
@@ -84,13 +92,14 @@ impl Inner {
     pub(super) async fn commands(
         &self,
         key: &SessionKey,
+        reach: &Reach,
     ) -> Result<Vec<PromptCommand>, SessionError> {
         let record = self.found(key).await?;
         let agent = self.agent(&record.agent)?;
         let model = self.model(&record, agent).ok();
         let dialect = work::dialect(agent, model.as_ref().map(|model| model.info()));
         let desk = self.desk(&record.id);
-        let bench = self.bench_of(&desk, agent, dialect).await;
+        let bench = self.bench_of(&desk, agent, dialect, reach, LISTING_TIMEOUT).await;
         self.let_go(&desk).await;
         let mut commands = commands::built_in_commands();
         // One that is named like one of zero's own is never reached.
@@ -109,10 +118,17 @@ impl Inner {
     }
 
     /// What there is to work with, where that can be told: commands work without hands, too.
-    async fn bench_of(&self, desk: &Desk, agent: &Agent, dialect: DialectName) -> Option<Bench> {
-        let now = self.hands_of(desk, agent).await.ok()?;
+    async fn bench_of(
+        &self,
+        desk: &Desk,
+        agent: &Agent,
+        dialect: DialectName,
+        reach: &Reach,
+        most: Duration,
+    ) -> Option<Bench> {
+        let now = self.hands_of(desk, agent, reach).await.ok()?;
         tokio::select! {
-            bench = timeout(BENCH_TIMEOUT, now.hands.bench(dialect)) => bench.ok()?.ok(),
+            bench = timeout(most, now.hands.bench(dialect)) => bench.ok()?.ok(),
             () = now.gone.cancelled() => None,
         }
     }

@@ -3,6 +3,8 @@
 mod faults;
 pub(crate) mod lab;
 mod life;
+mod limits;
 mod mem_store;
 mod real;
 mod scripts;
+mod waiting;

@@ -6,7 +6,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::field::{Empty, display};
@@ -14,12 +13,14 @@ use tracing::{Instrument as _, Span};
 use zero_runtime::DialectName;
 
 use crate::agent::{Agent, DIRECT};
+use crate::approvals::AskingRun;
 use crate::direct::DirectModel;
 use crate::event::{RunEnd, Usage, What};
 use crate::model::known::dialect_for;
 use crate::model::{Model, ModelInfo, Thinking};
 use crate::sessions::desk::{ActiveRun, Desk, Job};
 use crate::sessions::outbox::Outbox;
+use crate::sessions::places::Place;
 use crate::sessions::recorder::entry;
 use crate::sessions::shell::{Ended, Shell};
 use crate::sessions::slash::Slashed;
@@ -93,16 +94,18 @@ impl Inner {
         active: &ActiveRun,
     ) {
         let mut outbox = Outbox::new(desk.recorder.clone(), active.run.clone());
-        desk.asker.set_run(Some(active.run.clone()));
-        let place = match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => Ok(place),
-            Err(_) => self.wait_for_place(active, &mut outbox).await,
+        let (place, news) = (self.places.place(&active.owner), Arc::default());
+        let asking = AskingRun { id: active.run.clone(), place: Arc::clone(&place), news };
+        desk.asker.set_run(Some(asking.clone()));
+        let placed = match place.try_hold() {
+            true => Ok(()),
+            false => self.wait_for_place(active, &place, &mut outbox).await,
         };
-        let ended = match place {
+        let ended = match placed {
             Err(end) => Ended { end, usage: Usage::default() },
-            Ok(_place) => {
+            Ok(()) => {
                 let _running = Running::new(&self.counted.running);
-                let driven = self.drive(desk, active, prompt, &mut outbox);
+                let driven = self.drive(desk, active, asking, prompt, &mut outbox);
                 match AssertUnwindSafe(driven).catch_unwind().await {
                     Ok(ended) => ended,
                     // What was panicked about is in the log already.
@@ -111,6 +114,8 @@ impl Inner {
             }
         };
         note_end(span, &ended);
+        // What is left is to write the end down, which may take a while where the disk does.
+        let _over = place.pause();
         self.settle(desk, active, ended, outbox).await;
         desk.asker.set_run(None);
     }
@@ -119,18 +124,17 @@ impl Inner {
     async fn wait_for_place(
         &self,
         active: &ActiveRun,
+        place: &Place,
         outbox: &mut Outbox,
-    ) -> Result<OwnedSemaphorePermit, RunEnd> {
-        let most = self.config.limits.runs_max;
-        let text = format!("waits until fewer than {most} runs are at work");
-        outbox.push(What::Notice { topic: "queued".to_owned(), text });
+    ) -> Result<(), RunEnd> {
+        outbox.push(What::Notice { topic: "queued".to_owned(), text: self.places.why() });
         if let Err(error) = outbox.flush().await {
             return Err(failed(&error.into()));
         }
         tokio::select! {
             biased;
             end = active.stopped() => Err(end),
-            place = Arc::clone(&self.places).acquire_owned() => place.map_err(|_| mistake()),
+            () = place.wait() => Ok(()),
         }
     }
 
@@ -138,15 +142,27 @@ impl Inner {
         self: &Arc<Self>,
         desk: &Arc<Desk>,
         active: &ActiveRun,
+        asking: AskingRun,
         prompt: Prompt,
         outbox: &mut Outbox,
     ) -> Ended {
+        let reach = prompt.reach.clone();
         let deadline = prompt.timeout.and_then(|most| Instant::now().checked_add(most));
         match self.prepare(desk, active, prompt, outbox).await {
             Ok(Prepared::Turn { turn, agent, model, dialect }) => {
-                let inner = &**self;
-                let shell =
-                    Shell { inner, desk, active, agent: &agent, model, dialect, outbox, deadline };
+                let shell = Shell {
+                    inner: self,
+                    desk,
+                    active,
+                    agent: &agent,
+                    reach: &reach,
+                    model,
+                    dialect,
+                    outbox,
+                    place: asking.place,
+                    news: asking.news,
+                    deadline,
+                };
                 shell.run(*turn).await
             }
             Ok(Prepared::Ended(end)) => Ended { end, usage: Usage::default() },

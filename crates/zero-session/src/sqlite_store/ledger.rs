@@ -6,7 +6,7 @@ use zero_core::{RunId, SessionId};
 use super::failure::Failure;
 use super::sessions::{from_json, json, kept, no_session, number, row_of};
 use crate::event::{Event, What};
-use crate::store::NewEvent;
+use crate::store::{Most, NewEvent};
 
 /// Entries as they are written: made by whoever wants it, so that the thread that writes has less
 /// to do.
@@ -46,12 +46,13 @@ pub(super) fn append(
     entries: &Entries,
 ) -> Result<u64, Failure> {
     let mut count = db.prepare_cached(
-        "UPDATE sessions SET last_seq = last_seq + ?, updated_ms = max(updated_ms, ?)
+        "UPDATE sessions SET last_seq = last_seq + ?, updated_ms = max(updated_ms, ?),
+             bytes = bytes + ?
          WHERE id = ? RETURNING row, last_seq",
     )?;
     let more = kept(entries.rows.len() as u64);
     let counted = count
-        .query_row((more, entries.newest_ms, session.as_str()), |row| {
+        .query_row((more, entries.newest_ms, kept(entries.bytes as u64), session.as_str()), |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
         })
         .optional()?;
@@ -78,25 +79,60 @@ pub(super) fn after(
     db: &Connection,
     session: &SessionId,
     after: u64,
-    most: usize,
+    most: Most,
 ) -> Result<Vec<Event>, Failure> {
     let row = row_of(db, session)?;
-    let sql = "SELECT seq, run, time_ms, body FROM events WHERE session = ? AND seq > ?
-               ORDER BY seq LIMIT ?";
-    read(db, sql, (row, kept(after), kept(most as u64)))
+    // What they weigh is in the heads of the rows: nothing of a long entry is read to know it.
+    let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq > ?
+                   ORDER BY seq";
+    let Some(last) = last_fitting(db, weights, (row, kept(after)), most)? else {
+        return Ok(Vec::new());
+    };
+    read(db, row, kept(after).saturating_add(1), last)
 }
 
 pub(super) fn newest(
     db: &Connection,
     session: &SessionId,
-    most: usize,
+    before: u64,
+    most: Most,
 ) -> Result<Vec<Event>, Failure> {
     let row = row_of(db, session)?;
-    let sql = "SELECT seq, run, time_ms, body FROM events WHERE session = ?
-               ORDER BY seq DESC LIMIT ?";
-    let mut events = read(db, sql, (row, kept(most as u64)))?;
-    events.reverse();
-    Ok(events)
+    let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq < ?
+                   ORDER BY seq DESC";
+    let Some(first) = last_fitting(db, weights, (row, kept(before)), most)? else {
+        return Ok(Vec::new());
+    };
+    read(db, row, first, kept(before).saturating_sub(1))
+}
+
+/// The last of the rows, each a number and a weight, that fits with all before it.
+fn last_fitting(
+    db: &Connection,
+    sql: &str,
+    with: impl Params,
+    most: Most,
+) -> Result<Option<i64>, Failure> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query_map(with, |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
+    let mut failed = None;
+    let mut seqs = Vec::new();
+    let weights = std::iter::from_fn(|| match rows.next()? {
+        Ok((seq, weight)) => {
+            seqs.push(seq);
+            Some(usize::try_from(weight).unwrap_or(usize::MAX))
+        }
+        Err(error) => {
+            failed = Some(error);
+            None
+        }
+    });
+    // Steps through the rows no further than one past the last that fits.
+    let fitting = most.fitting(weights);
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(fitting.checked_sub(1).and_then(|at| seqs.get(at).copied())),
+    }
 }
 
 pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, Failure> {
@@ -105,9 +141,13 @@ pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, Fail
     last.map(number).ok_or_else(|| no_session(session))
 }
 
-fn read(db: &Connection, sql: &str, with: impl Params) -> Result<Vec<Event>, Failure> {
-    let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query(with)?;
+/// Entries from a number to another, both included, oldest first.
+fn read(db: &Connection, session: i64, first: i64, last: i64) -> Result<Vec<Event>, Failure> {
+    let mut statement = db.prepare_cached(
+        "SELECT seq, run, time_ms, body FROM events WHERE session = ? AND seq BETWEEN ? AND ?
+         ORDER BY seq",
+    )?;
+    let mut rows = statement.query((session, first, last))?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
         let run: Option<String> = row.get(1)?;

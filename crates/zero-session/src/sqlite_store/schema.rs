@@ -12,7 +12,7 @@ const APPLICATION_ID: i32 = 0x7a65_726f;
 
 /// What leads from each version to the next; a new file starts before the first. Never changed once
 /// it was released.
-const STEPS: &[&str] = &[FIRST];
+const STEPS: &[&str] = &[FIRST, MEASURED];
 
 /// `…_folded` is what is searched: see [`super::sessions::fold`]. A folder is bytes, as the system
 /// has it.
@@ -82,6 +82,15 @@ const FIRST: &str = "
         body TEXT NOT NULL,
         PRIMARY KEY (session, position)
     ) STRICT, WITHOUT ROWID;
+";
+
+/// What a session takes is counted as it grows: to add it up each time would read all of it.
+const MEASURED: &str = "
+    ALTER TABLE sessions ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+    UPDATE sessions SET bytes =
+        (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM events WHERE session = row)
+        + (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM messages WHERE session = row);
+    CREATE INDEX sessions_by_owner ON sessions (owner);
 ";
 
 /// Whether the file is one that this zero knows, or a new one.

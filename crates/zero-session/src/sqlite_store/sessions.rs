@@ -164,6 +164,17 @@ pub(super) fn count(db: &Connection) -> Result<u64, Failure> {
     Ok(number(count.query_row([], |row| row.get(0))?))
 }
 
+pub(super) fn count_of(db: &Connection, owner: &str) -> Result<u64, Failure> {
+    let mut count = db.prepare_cached("SELECT count(*) FROM sessions WHERE owner = ?")?;
+    Ok(number(count.query_row([owner], |row| row.get(0))?))
+}
+
+pub(super) fn size(db: &Connection, session: &SessionId) -> Result<u64, Failure> {
+    let mut read = db.prepare_cached("SELECT bytes FROM sessions WHERE id = ?")?;
+    let bytes = read.query_row([session.as_str()], |row| row.get(0)).optional()?;
+    bytes.map(number).ok_or_else(|| no_session(session))
+}
+
 /// Adds to what a session took in all.
 pub(super) fn add_usage(db: &Connection, session: i64, more: Usage) -> Result<(), Failure> {
     let mut read = db.prepare_cached("SELECT usage FROM sessions WHERE row = ?")?;

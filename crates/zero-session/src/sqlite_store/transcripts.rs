@@ -106,5 +106,8 @@ fn add_to(
     for (body, position) in bodies.iter().zip(last.saturating_add(1)..) {
         insert.execute((session, transcript, position, body))?;
     }
+    let bytes: usize = bodies.iter().map(String::len).sum();
+    db.prepare_cached("UPDATE sessions SET bytes = bytes + ? WHERE row = ?")?
+        .execute((kept(bytes as u64), session))?;
     Ok(())
 }

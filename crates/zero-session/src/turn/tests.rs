@@ -179,7 +179,7 @@ fn words_stream_and_end() {
         asked(vec![done("unstreamed")]),
         "text unstreamed | save 1 | usage 12 | finish completed",
     );
-    check(asked(vec![done("")]), "usage 12 | finish completed");
+    check(asked(vec![done("")]), "usage 12 | notice empty_answer | finish completed");
     check(
         asked(vec![reply("cut", Stop::MaxTokens)]),
         "text cut | save 1 | usage 12 | finish maxtokens",

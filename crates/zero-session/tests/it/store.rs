@@ -13,7 +13,7 @@ use zero_session::event::{RunEnd, Usage, What};
 use zero_session::key::SessionKey;
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{
-    Begun, NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostPlace,
+    Begun, Most, NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostPlace,
     conformance,
 };
 
@@ -58,7 +58,7 @@ async fn what_was_kept_is_there_when_it_is_opened_again() {
     assert_eq!(names(temp.path()), ["sessions.db"], "closed, with nothing beside it");
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(session(&store).await, made);
-    assert_eq!(store.events(&made.id, 0, 9).await.unwrap(), events);
+    assert_eq!(store.events(&made.id, 0, Most::entries(9)).await.unwrap(), events);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -163,6 +163,25 @@ async fn what_was_removed_cannot_be_found_in_the_file() {
     assert!(!bytes.windows(needle.len()).any(|window| window == needle));
 }
 
+#[tokio::test]
+async fn a_file_of_the_first_version_is_measured_when_it_is_opened() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let made = session(&store).await;
+    store.append(&made.id, vec![says("größer"), says("x".repeat(5000))]).await.unwrap();
+    let said = zero_session::message::Message::user("ü".repeat(100));
+    store.add_messages(&made.id, vec![said]).await.unwrap();
+    let size = store.size(&made.id).await.unwrap();
+    assert!(size > 5200, "{size}");
+    drop(store);
+    let first = "DROP INDEX sessions_by_owner; ALTER TABLE sessions DROP COLUMN bytes;
+                 PRAGMA user_version = 1";
+    Connection::open(&path).unwrap().execute_batch(first).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.size(&made.id).await.unwrap(), size);
+}
+
 #[test]
 fn a_file_that_is_not_ours_to_write_is_left_alone() {
     let sqlite = |sql: &'static str| {
@@ -174,7 +193,7 @@ fn a_file_that_is_not_ours_to_write_is_left_alone() {
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
     check(
-        "`{path}` was written by a newer zero (its version is 99, this zero knows 1); update zero",
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 2); update zero",
         |path| {
             drop(SqliteStore::open(path).unwrap());
             sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);

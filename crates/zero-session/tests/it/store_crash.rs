@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use zero_core::{RunId, SessionId};
 use zero_session::event::{RunEnd, Usage, What};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{Begun, NewRun, Store};
+use zero_session::store::{Begun, Most, NewRun, Store};
 
 use crate::store::{says, session};
 
@@ -62,7 +62,7 @@ struct Sum {
 /// Checks what is there after a number against what the writer was told; gives the last number.
 async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Sum) -> u64 {
     let id = session(store).await.id;
-    let events = store.events(&id, after, usize::MAX).await.unwrap();
+    let events = store.events(&id, after, Most::entries(usize::MAX)).await.unwrap();
     let last = store.last_seq(&id).await.unwrap();
     let seqs: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(seqs, (after + 1..=last).collect::<Vec<_>>(), "no gap");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::store::{Store, StoreError};
+use zero_session::store::{Most, Store, StoreError};
 
 use crate::store::{says, session};
 
@@ -68,7 +68,11 @@ async fn a_full_disk_is_said_and_forgotten_when_there_is_room() {
             panic!("{error}")
         };
         assert!(why.contains("there is no room for `"), "{why}");
-        assert_eq!(store.events(&id, 0, 99).await.unwrap().len() as u64, round, "all or none");
+        assert_eq!(
+            store.events(&id, 0, Most::entries(99)).await.unwrap().len() as u64,
+            round,
+            "all or none"
+        );
         std::fs::remove_file(filler).unwrap();
         let events = store.append(&id, vec![says("after")]).await.unwrap();
         assert_eq!(events[0].seq, round + 1);

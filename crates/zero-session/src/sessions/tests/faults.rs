@@ -2,6 +2,7 @@
 
 use super::lab::{Lab, run_of};
 use crate::event::RunEnd;
+use crate::reach::Reach;
 use crate::sessions::{OpenSession, Prompt, Sent, SessionLimits};
 use zero_runtime::Answer;
 
@@ -72,7 +73,7 @@ async fn a_disk_that_stays_broken_leaves_the_run_to_the_next_start() {
         lab.send("go").await;
         let (run, most) = (run_of("go"), std::time::Duration::from_secs(600));
         let waited = lab.sessions.wait(&run, most).await.unwrap().unwrap();
-        assert_eq!(waited.run.end, None, "{write}");
+        assert_eq!(waited.end, None, "{write}");
         assert!(lab.sessions.active().is_empty(), "{write}");
         lab.store.fail([]);
         let next = Lab::on(lab.store.clone(), &["fine"], SessionLimits::default()).await;
@@ -120,7 +121,8 @@ async fn many_sessions_at_once_do_not_get_in_each_others_way() {
             lab.sessions.open(wanted).await.unwrap();
             let runs = ["a", "b", "c"].map(|run| run_of(&format!("s{number}{run}")));
             for run in &runs {
-                let prompt = Prompt { text: run.to_string(), ..Prompt::default() };
+                let prompt =
+                    Prompt { text: run.to_string(), reach: Reach::Anywhere, ..Prompt::default() };
                 lab.sessions.send(&key, run.clone(), prompt).await.unwrap();
             }
             if number % 2 == 0 {
@@ -130,7 +132,7 @@ async fn many_sessions_at_once_do_not_get_in_each_others_way() {
             for run in &runs {
                 let most = std::time::Duration::from_secs(60);
                 let waited = lab.sessions.wait(run, most).await.unwrap().unwrap();
-                assert!(waited.run.end.is_some());
+                assert!(waited.end.is_some());
             }
             key
         });

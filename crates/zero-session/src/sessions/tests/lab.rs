@@ -25,7 +25,7 @@ use crate::message::{Block, ToolInput};
 use crate::model::catalogue::Models;
 use crate::model::*;
 use crate::sessions::*;
-use crate::store::{SessionRecord, StandingGrant};
+use crate::store::{Most, RunRecord, SessionRecord, StandingGrant};
 use crate::turn::transcript;
 
 /// How long anything may take before a test fails.
@@ -33,6 +33,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What hands say of a call that nobody wrote down before it began.
 const UNRECORDED: &str = "a call began before it was on record";
+
+/// A run that is over.
+pub(crate) struct Waited {
+    pub(crate) run: RunRecord,
+    /// All that the model said in it.
+    pub(crate) text: String,
+}
 
 pub(crate) struct Lab {
     pub(crate) store: Arc<MemStore>,
@@ -140,7 +147,7 @@ impl HandsFactory for ScriptedFactory {
         }
         let store = Some(Arc::clone(&self.store));
         let name = "this machine".to_owned();
-        let hands = ScriptedHands { log, order: Some(order), name, store };
+        let hands = ScriptedHands { log, order: Some(order), name, store, silent: false };
         Box::pin(async move { Ok(Arc::new(hands) as Arc<dyn Hands>) })
     }
 }
@@ -152,6 +159,8 @@ pub(crate) struct ScriptedHands {
     pub(crate) name: String,
     /// Where it has to be written what they begin.
     pub(crate) store: Option<Arc<MemStore>>,
+    /// Whether they never say what there is.
+    pub(crate) silent: bool,
 }
 
 impl ScriptedHands {
@@ -178,7 +187,7 @@ impl Hands for ScriptedHands {
             kind: Kind::Other,
             read_only: name == "Read",
         };
-        let names = ["Read", "Write", "Ask", "Hang", "Stuck", "Panic", "Tell", "Settle"];
+        let names = ["Read", "Write", "Ask", "Hang", "Stuck", "Panic", "Tell", "Settle", "Explain"];
         let command = PromptCommand {
             name: "review".to_owned(),
             description: "Review".to_owned(),
@@ -191,7 +200,13 @@ impl Hands for ScriptedHands {
             commands: vec![command],
             ..Bench::default()
         };
-        Box::pin(async move { Ok(bench) })
+        let silent = self.silent;
+        Box::pin(async move {
+            if silent {
+                std::future::pending::<()>().await;
+            }
+            Ok(bench)
+        })
     }
 
     fn call(
@@ -217,7 +232,10 @@ impl Hands for ScriptedHands {
                 }
             }
             match call.tool.as_str() {
-                "Ask" => {
+                "Ask" | "Explain" => {
+                    if call.tool == "Explain" {
+                        watch.described("What it is".to_owned(), Kind::Edit, Vec::new());
+                    }
                     let order = self.order.as_ref().unwrap();
                     let question = question();
                     let asked = order.approver.ask(&call.id, &question);
@@ -260,6 +278,10 @@ impl Hands for ScriptedHands {
 
     fn whereabouts(&self) -> String {
         self.name.clone()
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        Some(PathBuf::from("/w"))
     }
 }
 
@@ -323,6 +345,13 @@ impl Lab {
         lab
     }
 
+    /// Turns to another session, of that owner.
+    pub(crate) async fn turn_to(&mut self, key: &str, owner: &str) {
+        self.key = self.sessions.key(key).unwrap();
+        let wanted = OpenSession { owner: owner.to_owned(), ..self.wanted() };
+        self.sessions.open(wanted).await.unwrap();
+    }
+
     pub(crate) fn wanted(&self) -> OpenSession {
         OpenSession {
             key: Some(self.key.to_string()),
@@ -342,7 +371,7 @@ impl Lab {
 
     /// Sends a prompt; its run is named after it.
     pub(crate) async fn try_send(&self, text: &str) -> Result<Sent, SessionError> {
-        let prompt = Prompt { text: text.to_owned(), ..Prompt::default() };
+        let prompt = Prompt { text: text.to_owned(), reach: Reach::Anywhere, ..Prompt::default() };
         self.sessions.send(&self.key, run_of(text), prompt).await
     }
 
@@ -352,9 +381,15 @@ impl Lab {
 
     /// Waits until a run is over.
     pub(crate) async fn ended(&self, text: &str) -> Waited {
-        let waited = self.sessions.wait(&run_of(text), PATIENCE).await.unwrap().unwrap();
-        assert!(waited.run.end.is_some(), "{text} has not ended: {}", self.lines().await);
-        waited
+        let run = self.sessions.wait(&run_of(text), PATIENCE).await.unwrap().unwrap();
+        assert!(run.end.is_some(), "{text} has not ended: {}", self.lines().await);
+        let all = self.store.events(&run.session, 0, Most::entries(usize::MAX)).await.unwrap();
+        let said = all.into_iter().filter(|event| event.run.as_ref() == Some(&run.id));
+        let texts = said.filter_map(|event| match event.what {
+            What::Text { text } => Some(text),
+            _ => None,
+        });
+        Waited { text: texts.collect(), run }
     }
 
     /// Sends a prompt and waits for its end; its ledger as lines.

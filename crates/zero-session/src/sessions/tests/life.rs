@@ -10,6 +10,7 @@ use zero_runtime::Answer;
 use super::lab::{Lab, ScriptedHands, run_of};
 use crate::event::{RunEnd, What};
 use crate::hands::HandsError;
+use crate::reach::Reach;
 use crate::sessions::recorder::entry;
 use crate::sessions::{OpenSession, Sent, SessionError, SessionLimits};
 use crate::store::{NewRun, SessionPatch, StandingGrant, Store as _, ToolHostPlace};
@@ -69,7 +70,8 @@ async fn the_same_prompt_runs_once() {
     let other = lab.sessions.key("other").unwrap();
     let wanted = OpenSession { key: Some("other".into()), ..OpenSession::default() };
     lab.sessions.open(wanted).await.unwrap();
-    let prompt = crate::sessions::Prompt { text: "go".into(), ..Default::default() };
+    let prompt =
+        crate::sessions::Prompt { text: "go".into(), reach: Reach::Anywhere, ..Default::default() };
     let error = lab.sessions.send(&other, run_of("go"), prompt).await.unwrap_err();
     assert!(error.to_string().contains("belongs to another session"), "{error}");
 }
@@ -161,7 +163,7 @@ async fn a_mode_reaches_the_hands_at_once() {
 
 fn client(lab: &Lab) -> Arc<ScriptedHands> {
     let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
-    Arc::new(ScriptedHands { log, order: None, name, store: None })
+    Arc::new(ScriptedHands { log, order: None, name, store: None, silent: false })
 }
 
 #[tokio::test]
@@ -200,7 +202,7 @@ async fn once_a_client_has_brought_hands_nothing_begins_here() {
     lab.until("approval").await;
     let log = Arc::default();
     let (order, name) = (None, "laptop".to_owned());
-    let hands = ScriptedHands { log: Arc::clone(&log), order, name, store: None };
+    let hands = ScriptedHands { log: Arc::clone(&log), order, name, store: None, silent: false };
     let _lease = lab.sessions.attach_hands(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
     let pending = lab.sessions.approvals().list().pop().unwrap();
     lab.sessions.approvals().resolve(&pending.request.id, Answer::AllowOnce, "me");
@@ -335,4 +337,49 @@ async fn who_starts_over_or_moves_is_asked_again() {
         };
         assert_eq!(lab.store.grants(&id).await.unwrap(), []);
     }
+}
+
+#[tokio::test]
+async fn whoever_may_not_work_there_gets_no_hands_there() {
+    let lab = Lab::new(&[]).await;
+    let nowhere = Reach::default();
+    let beside = Reach::In(["/elsewhere".into()].into());
+    let there = Reach::In(["/w".into()].into());
+    let open = |cwd: &str, reach: &Reach| {
+        let wanted = OpenSession { cwd: Some(cwd.into()), reach: reach.clone(), ..lab.wanted() };
+        lab.sessions.open(wanted)
+    };
+    let is_out = |result: &Result<_, SessionError>| {
+        matches!(result, Err(SessionError::Hands(HandsError::OutOfReach(_))))
+    };
+    for reach in [&nowhere, &beside] {
+        assert!(is_out(&open("/w", reach).await), "{reach:?}");
+    }
+    assert!(is_out(&open("/elsewhere/../w", &beside).await));
+    open("/w", &there).await.unwrap();
+    let send = |name: &'static str, reach: &Reach| {
+        let prompt = crate::sessions::Prompt {
+            text: "/status".into(),
+            reach: reach.clone(),
+            ..Default::default()
+        };
+        lab.sessions.send(&lab.key, run_of(name), prompt)
+    };
+    // Also where the folder was chosen, or hands were opened, by somebody who may.
+    for (name, reach) in [("a", &nowhere), ("b", &beside)] {
+        let sent = send(name, reach).await;
+        assert!(matches!(sent, Err(SessionError::Hands(HandsError::OutOfReach(_)))), "{sent:?}");
+    }
+    assert_eq!(send("c", &there).await, Ok(Sent::Started));
+    let user = |commands: Vec<crate::hands::PromptCommand>| {
+        commands.iter().any(|command| command.name == "review")
+    };
+    assert!(user(lab.sessions.commands(&lab.key, there).await.unwrap()));
+    assert!(!user(lab.sessions.commands(&lab.key, beside.clone()).await.unwrap()));
+    // A client's folder is the client's, and the session never comes back from there.
+    let lease = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
+    open("/", &beside).await.unwrap();
+    drop(lease);
+    let back = OpenSession { tool_host: Some(ToolHostPlace::Gateway), ..lab.wanted() };
+    assert!(matches!(lab.sessions.open(back).await, Err(SessionError::Invalid(_))));
 }

@@ -203,25 +203,31 @@ impl Store for MemStore {
         &self,
         session: &SessionId,
         after: u64,
-        most: usize,
+        most: Most,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
         self.read(move |state| {
             let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
-            ledger.into_iter().filter(|event| event.seq > after).take(most).collect()
+            let later: Vec<Event> = ledger.into_iter().filter(|event| event.seq > after).collect();
+            let fitting = most.fitting(later.iter().map(weight));
+            later.into_iter().take(fitting).collect()
         })
     }
 
     fn last_events(
         &self,
         session: &SessionId,
-        most: usize,
+        before: u64,
+        most: Most,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
         self.read(move |state| {
             let ledger = state.ledgers.get(&session).cloned().unwrap_or_default();
-            let skip = ledger.len().saturating_sub(most);
-            ledger.into_iter().skip(skip).collect()
+            let earlier: Vec<Event> =
+                ledger.into_iter().filter(|event| event.seq < before).collect();
+            let fitting = most.fitting(earlier.iter().rev().map(weight));
+            let skip = earlier.len() - fitting;
+            earlier.into_iter().skip(skip).collect()
         })
     }
 
@@ -353,4 +359,28 @@ impl Store for MemStore {
     fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.read(|state| u64::try_from(state.sessions.len()).unwrap())
     }
+
+    fn count_of(&self, owner: &str) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let owner = owner.to_owned();
+        self.read(move |state| {
+            let of_owner = state.sessions.values().filter(|record| record.owner == owner);
+            u64::try_from(of_owner.count()).unwrap()
+        })
+    }
+
+    fn size(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let session = session.clone();
+        self.read(move |state| {
+            let ledger = state.ledgers.get(&session).into_iter().flatten();
+            let entries = ledger.map(|event| serde_json::to_string(&event.what).unwrap().len());
+            let messages = state.transcripts.get(&session).into_iter().flatten().flatten();
+            let messages = messages.map(|message| serde_json::to_string(message).unwrap().len());
+            u64::try_from(entries.chain(messages).sum::<usize>()).unwrap()
+        })
+    }
+}
+
+/// What an entry weighs in a ledger.
+fn weight(event: &Event) -> usize {
+    serde_json::to_string(&event.what).unwrap().len()
 }

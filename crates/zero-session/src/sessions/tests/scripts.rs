@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::lab::{Lab, run_of};
 use crate::event::Attachment;
+use crate::reach::Reach;
 use crate::sessions::{Prompt, SessionLimits};
 use zero_runtime::Answer;
 
@@ -66,7 +67,7 @@ async fn the_model_is_told_what_was_said_before() {
     let told: Vec<usize> = requests.iter().map(|request| request.messages.len()).collect();
     assert_eq!(told, [1, 3, 5]);
     assert!(requests[0].system.contains("/w"), "{}", requests[0].system);
-    assert_eq!(requests[0].tools.len(), 8);
+    assert_eq!(requests[0].tools.len(), 9);
     let record = lab.record().await;
     assert_eq!((record.title.as_deref(), record.usage.input_tokens), (Some("first"), 30));
     assert!(record.context_tokens.is_some());
@@ -212,7 +213,8 @@ async fn commands_are_answered_without_a_model() {
     assert!(lab.hands.log.lock().unwrap().contains(&"mode plan".to_owned()));
     lab.run("go").await;
     // The run of the earlier `/compact` has that name already.
-    let prompt = Prompt { text: "/compact".to_owned(), ..Prompt::default() };
+    let prompt =
+        Prompt { text: "/compact".to_owned(), reach: Reach::Anywhere, ..Prompt::default() };
     lab.sessions.send(&lab.key, run_of("again"), prompt).await.unwrap();
     lab.ended("again").await;
     lab.until("compacted sum").await;
@@ -226,7 +228,8 @@ async fn pictures_are_for_models_that_see() {
     let lab = Lab::new(&["nice"]).await;
     let picture =
         || Attachment { mime: "image/png".to_owned(), data: "AA==".to_owned(), name: None };
-    let prompt = || Prompt { attachments: vec![picture()], ..Prompt::default() };
+    let prompt =
+        || Prompt { attachments: vec![picture()], reach: Reach::Anywhere, ..Prompt::default() };
     lab.sessions.send(&lab.key, run_of("a"), prompt()).await.unwrap();
     lab.ended("a").await;
     lab.sessions
@@ -245,7 +248,8 @@ async fn pictures_are_for_models_that_see() {
 async fn a_run_can_have_a_deadline_and_so_many_turns() {
     let lab = Lab::with(&["Hang:1"], SessionLimits::default()).await;
     let timeout = Some(Duration::from_secs(5));
-    let prompt = Prompt { text: "go".to_owned(), timeout, ..Prompt::default() };
+    let prompt =
+        Prompt { text: "go".to_owned(), timeout, reach: Reach::Anywhere, ..Prompt::default() };
     lab.sessions.send(&lab.key, run_of("go"), prompt).await.unwrap();
     lab.ended("go").await;
     lab.check().await;

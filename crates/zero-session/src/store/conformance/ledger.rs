@@ -10,11 +10,12 @@ use zero_core::Kind;
 use super::{Check, assert_no_session, key, make, nobody, read, run_id, says, seqs, text};
 use crate::event::{Event, What};
 use crate::message::{Block, Message};
-use crate::store::{NewEvent, SessionPatch, Store, StoreError, TranscriptStart};
+use crate::store::{Most, NewEvent, SessionPatch, Store, StoreError, TranscriptStart};
 
 pub(super) const CHECKS: &[Check] = &[
     ("entries are numbered without gaps", |store| Box::pin(numbered(store))),
     ("entries are read by pages", |store| Box::pin(read_by_pages(store))),
+    ("entries are read by weight", |store| Box::pin(read_by_weight(store))),
     ("entries come back as they were", |store| Box::pin(as_they_were(store))),
     ("a huge entry comes back as it was", |store| Box::pin(huge(store))),
     ("many write at once, each in its order", |store| Box::pin(many_at_once(store))),
@@ -36,11 +37,11 @@ async fn numbered(store: Arc<dyn Store>) {
     let second = store.append(&id, vec![says("3")]).await.unwrap();
     assert_eq!(seqs(&second), [3], "numbers go on across transcripts");
     assert_eq!(store.last_seq(&id).await.unwrap(), 3);
-    assert_eq!(store.events(&id, 0, 9).await.unwrap(), [first, second].concat());
+    assert_eq!(store.events(&id, 0, Most::entries(9)).await.unwrap(), [first, second].concat());
     assert_no_session(store.append(&nobody(), vec![says("x")]).await);
     assert_no_session(store.append(&nobody(), vec![]).await);
-    assert_no_session(store.events(&nobody(), 0, 9).await);
-    assert_no_session(store.last_events(&nobody(), 9).await);
+    assert_no_session(store.events(&nobody(), 0, Most::entries(9)).await);
+    assert_no_session(store.last_events(&nobody(), u64::MAX, Most::entries(9)).await);
     assert_no_session(store.last_seq(&nobody()).await);
 }
 
@@ -56,14 +57,62 @@ async fn read_by_pages(store: Arc<dyn Store>) {
         (9, usize::MAX, vec![10]),
         (0, 0, vec![]),
     ] {
-        let events = store.events(&id, after, most).await.unwrap();
+        let events = store.events(&id, after, Most::entries(most)).await.unwrap();
         assert_eq!(seqs(&events), expected, "{most} after {after}");
         assert!(events.iter().all(|event| text(event) == event.seq.to_string()));
     }
     for (most, expected) in [(0, vec![]), (1, vec![10]), (3, vec![8, 9, 10])] {
-        assert_eq!(seqs(&store.last_events(&id, most).await.unwrap()), expected);
+        assert_eq!(
+            seqs(&store.last_events(&id, u64::MAX, Most::entries(most)).await.unwrap()),
+            expected
+        );
     }
-    assert_eq!(store.last_events(&id, usize::MAX).await.unwrap().len(), 10);
+    assert_eq!(
+        store.last_events(&id, u64::MAX, Most::entries(usize::MAX)).await.unwrap().len(),
+        10
+    );
+    for (before, expected) in [(9, vec![7, 8]), (2, vec![1]), (1, vec![]), (0, vec![])] {
+        let events = store.last_events(&id, before, Most::entries(2)).await.unwrap();
+        assert_eq!(seqs(&events), expected, "before {before}");
+    }
+}
+
+/// What an entry says, in JSON, is what it weighs.
+async fn read_by_weight(store: Arc<dyn Store>) {
+    let id = make(&store, "a").await.id;
+    let words = ["é".repeat(500), "\u{1}".repeat(200), "x".repeat(10_000), "y".to_owned()];
+    let written = store.append(&id, words.into_iter().map(says).collect()).await.unwrap();
+    let weight = |event: &Event| serde_json::to_string(&event.what).unwrap().len();
+    let weights: Vec<usize> = written.iter().map(weight).collect();
+    let [first, second, third, fourth] = weights[..] else { panic!("four were written") };
+    let all = usize::MAX;
+    for (after, entries, bytes, expected) in [
+        (0, all, first + second + third + fourth, vec![1, 2, 3, 4]),
+        (0, all, first + second + third + fourth - 1, vec![1, 2, 3]),
+        (0, all, first + second, vec![1, 2]),
+        (0, all, first + second - 1, vec![1]),
+        // One fits always, or nobody would get past it.
+        (0, all, 0, vec![1]),
+        (2, all, 10, vec![3]),
+        (4, all, 10, vec![]),
+        (0, 1, all, vec![1]),
+        (0, 0, all, vec![]),
+    ] {
+        let events = store.events(&id, after, Most { entries, bytes }).await.unwrap();
+        assert_eq!(seqs(&events), expected, "{entries} of {bytes} bytes after {after}");
+    }
+    for (before, entries, bytes, expected) in [
+        (u64::MAX, all, third + fourth, vec![3, 4]),
+        (u64::MAX, all, third + fourth - 1, vec![4]),
+        (u64::MAX, all, 0, vec![4]),
+        (4, all, third + second, vec![2, 3]),
+        (4, all, 10, vec![3]),
+        (3, all, first + second - 1, vec![2]),
+        (u64::MAX, 0, all, vec![]),
+    ] {
+        let events = store.last_events(&id, before, Most { entries, bytes }).await.unwrap();
+        assert_eq!(seqs(&events), expected, "{entries} of {bytes} bytes before {before}");
+    }
 }
 
 async fn as_they_were(store: Arc<dyn Store>) {
@@ -87,7 +136,7 @@ async fn as_they_were(store: Arc<dyn Store>) {
     });
     entries.push(NewEvent { time_ms: i64::MAX, ..says("later") });
     let written = store.append(&id, entries.clone()).await.unwrap();
-    let kept = store.events(&id, 0, usize::MAX).await.unwrap();
+    let kept = store.events(&id, 0, Most::entries(usize::MAX)).await.unwrap();
     assert_eq!(written, kept);
     let number = |(NewEvent { run, time_ms, what }, seq)| Event { seq, run, time_ms, what };
     assert_eq!(kept, entries.into_iter().zip(1..).map(number).collect::<Vec<_>>());
@@ -97,7 +146,10 @@ async fn huge(store: Arc<dyn Store>) {
     let id = make(&store, "a").await.id;
     let huge = "0123456789\n✓".repeat(5 * 1024 * 1024 / 14);
     let written = store.append(&id, vec![says(huge.clone()), says("small")]).await.unwrap();
-    assert!(written == store.events(&id, 0, 9).await.unwrap(), "it comes back as it was");
+    assert!(
+        written == store.events(&id, 0, Most::entries(9)).await.unwrap(),
+        "it comes back as it was"
+    );
     store.add_messages(&id, vec![Message::user(huge.clone())]).await.unwrap();
     let messages = store.transcript(&id, None).await.unwrap().messages;
     assert!(messages == [Message::user(huge)], "it comes back as it was");
@@ -122,7 +174,7 @@ async fn many_at_once(store: Arc<dyn Store>) {
     let mut given: Vec<Event> = tasks.join_all().await.into_iter().flatten().collect();
     given.sort_by_key(|event| event.seq);
     assert_eq!(seqs(&given), (1..=(TASKS * EACH) as u64).collect::<Vec<_>>());
-    let kept = store.events(&id, 0, usize::MAX).await.unwrap();
+    let kept = store.events(&id, 0, Most::entries(usize::MAX)).await.unwrap();
     assert_eq!(kept, given);
     let mut next: HashMap<&str, usize> = HashMap::new();
     for pair in kept.chunks(2) {
@@ -171,7 +223,7 @@ async fn reads_beside_writes(store: Arc<dyn Store>) {
     });
     let mut seen = 0;
     while seen < 1000 {
-        let events = store.events(&id, 0, usize::MAX).await.unwrap();
+        let events = store.events(&id, 0, Most::entries(usize::MAX)).await.unwrap();
         assert_eq!(events.len() % 20, 0, "all of a batch, or none");
         assert_eq!(seqs(&events), (1..=events.len() as u64).collect::<Vec<_>>());
         assert!(events.len() >= seen, "what was seen stays");

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use super::{Check, assert_no_session, make, new_run, nobody, read, run_id, says, seqs, text};
 use crate::event::{RunEnd, Usage};
-use crate::store::{Begun, NewEvent, NewRun, RunRecord, Store};
+use crate::store::{Begun, Most, NewEvent, NewRun, RunRecord, Store};
 
 pub(super) const CHECKS: &[Check] = &[
     ("a run is begun once", |store| Box::pin(begun_once(store))),
@@ -34,7 +34,7 @@ async fn begun_once(store: Arc<dyn Store>) {
         panic!("it was not there")
     };
     assert_eq!(seqs(&first), [1, 2]);
-    assert_eq!(store.events(&id, 0, 9).await.unwrap(), first);
+    assert_eq!(store.events(&id, 0, Most::entries(9)).await.unwrap(), first);
     let record = RunRecord {
         id: run.id.clone(),
         session: id.clone(),
@@ -70,7 +70,7 @@ async fn raced_for(store: Arc<dyn Store>) {
         .filter(|(_, begun)| matches!(begun, Begun::Now(_)))
         .map(|(task, _)| *task)
         .collect();
-    let events = store.events(&id, 0, 99).await.unwrap();
+    let events = store.events(&id, 0, Most::entries(99)).await.unwrap();
     let texts: Vec<&str> = events.iter().map(text).collect();
     assert_eq!(texts, winners.iter().map(ToString::to_string).collect::<Vec<_>>());
     assert_eq!(winners.len(), 1);
@@ -84,7 +84,7 @@ async fn settled_once(store: Arc<dyn Store>) {
     let events =
         store.end_run(&run_id("r1"), end.clone(), USAGE, last).await.unwrap().expect("settled");
     assert_eq!(seqs(&events), [2, 3]);
-    assert_eq!(store.events(&id, 1, 9).await.unwrap(), events);
+    assert_eq!(store.events(&id, 1, Most::entries(9)).await.unwrap(), events);
     let record = store.run(&run_id("r1")).await.unwrap().unwrap();
     assert_eq!((record.ended_ms, record.end, record.usage), (Some(99), Some(end), USAGE));
     let again = store.end_run(&run_id("r1"), RunEnd::Completed, USAGE, vec![says("x")]);
@@ -108,7 +108,7 @@ async fn settling_raced_for(store: Arc<dyn Store>) {
     }
     let ended: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
     assert_eq!(ended.len(), 1);
-    assert_eq!(store.events(&id, 0, 99).await.unwrap(), ended.concat());
+    assert_eq!(store.events(&id, 0, Most::entries(99)).await.unwrap(), ended.concat());
     assert_eq!(read(&store, "a").await.usage, USAGE);
 }
 

@@ -9,7 +9,7 @@ use zero_policy::{Grant, Mode};
 use super::{Check, assert_no_session, key, make, new_run, new_session, nobody, read, says};
 use crate::message::Message;
 use crate::store::{
-    NewEvent, NewSession, SessionPatch, SessionQuery, StandingGrant, Store, StoreError,
+    Most, NewEvent, NewSession, SessionPatch, SessionQuery, StandingGrant, Store, StoreError,
     ToolHostPlace, TranscriptStart,
 };
 
@@ -24,6 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("sessions are listed by what they are", |store| Box::pin(filters(store))),
     ("a search finds letters, not patterns", |store| Box::pin(searches(store))),
     ("a removed session leaves nothing", |store| Box::pin(removed(store))),
+    ("sessions are counted by owner, and what they take", |store| Box::pin(counted(store))),
     ("grants stand until others do", |store| Box::pin(grants(store))),
     ("it says that it is ready", |store| Box::pin(ready(store))),
 ];
@@ -38,6 +39,53 @@ async fn made_once(store: Arc<dyn Store>) {
     assert_eq!(store.session_by_id(&nobody()).await.unwrap(), None);
     assert_ne!(make(&store, "b").await.id, made.id);
     assert_eq!(store.count().await.unwrap(), 2);
+}
+
+async fn counted(store: Arc<dyn Store>) {
+    let made = make(&store, "a").await;
+    store.create(NewSession { owner: "other".to_owned(), ..new_session("b") }).await.unwrap();
+    make(&store, "c").await;
+    for (owner, count) in [("local", 2), ("other", 1), ("nobody", 0)] {
+        assert_eq!(store.count_of(owner).await.unwrap(), count, "{owner}");
+    }
+    assert_no_session(store.size(&nobody()).await);
+    let size = || async { store.size(&made.id).await.unwrap() };
+    assert_eq!(size().await, 0);
+    // Each way in which something comes to be kept; how it is written is the store's own business.
+    let text = "ü".repeat(1000);
+    let mut before = 0;
+    for (way, least) in
+        [("append", 2000), ("begin", 2000), ("end", 2000), ("add", 2000), ("new", 4000)]
+    {
+        match way {
+            "append" => drop(store.append(&made.id, vec![says(&*text)]).await.unwrap()),
+            "begin" => {
+                let run = new_run("r", &made.id, vec![says(&*text)]);
+                store.begin_run(run).await.unwrap();
+            }
+            "end" => {
+                let (end, usage) =
+                    (crate::event::RunEnd::Completed, crate::event::Usage::default());
+                let last = vec![says(&*text)];
+                store.end_run(&super::run_id("r"), end, usage, last).await.unwrap();
+            }
+            "add" => store.add_messages(&made.id, vec![Message::user(&*text)]).await.unwrap(),
+            _ => {
+                let messages = vec![Message::user(&*text), Message::user(&*text)];
+                let why = TranscriptStart::Reset;
+                store.new_transcript(&made.id, why, messages).await.unwrap();
+            }
+        }
+        let after = size().await;
+        let more = after - before;
+        assert!((least..least + 1000).contains(&more), "{way}: {more} bytes more");
+        before = after;
+    }
+    store.delete(&made.key).await.unwrap();
+    assert_eq!(store.count_of("local").await.unwrap(), 1);
+    let gone = store.size(&made.id).await;
+    assert_eq!(gone, Err(StoreError::NoSession(made.id.to_string())));
+    assert_eq!(store.size(&make(&store, "a").await.id).await.unwrap(), 0, "a new one is empty");
 }
 
 async fn raced_for(store: Arc<dyn Store>) {
@@ -296,7 +344,7 @@ async fn removed(store: Arc<dyn Store>) {
     assert_eq!(store.session(&key("a")).await.unwrap(), None);
     assert_eq!(store.session_by_id(&made.id).await.unwrap(), None);
     let gone = Err(StoreError::NoSession(made.id.to_string()));
-    assert_eq!(store.events(&made.id, 0, 9).await, gone);
+    assert_eq!(store.events(&made.id, 0, Most::entries(9)).await, gone);
     assert_eq!(store.unsettled_runs(None).await.unwrap(), []);
     assert_eq!(store.run(&super::run_id("r1")).await.unwrap(), None);
     let again = make(&store, "a").await;

@@ -1,0 +1,93 @@
+//! How much an owner may keep, and how long a listing may take.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::lab::{Lab, ScriptedHands, run_of};
+use crate::event::Attachment;
+use crate::reach::Reach;
+use crate::sessions::{OpenSession, Prompt, SessionError, SessionLimits};
+
+#[tokio::test]
+async fn one_owner_has_only_so_many_sessions() {
+    let few = SessionLimits { sessions_max: 3, ..SessionLimits::default() };
+    // The lab has opened one of `me`.
+    let lab = Lab::with(&[], few).await;
+    let open = |key: String, owner: &str| {
+        let wanted =
+            OpenSession { key: Some(key), owner: owner.to_owned(), ..OpenSession::default() };
+        lab.sessions.open(wanted)
+    };
+    let opened = (0..8).map(|number| open(format!("s{number}"), "me"));
+    let opened = futures_util::future::join_all(opened).await;
+    let refused: Vec<_> = opened.into_iter().filter_map(Result::err).collect();
+    assert_eq!(refused.len(), 6, "however many come at once");
+    for error in refused {
+        assert!(matches!(error, SessionError::Full(_)), "{error}");
+        assert!(error.to_string().contains("remove some with `zero sessions delete`"), "{error}");
+    }
+    open("main".to_owned(), "me").await.expect("what is there can be opened");
+    open("theirs".to_owned(), "you").await.expect("others are not concerned");
+    assert!(lab.sessions.delete(&lab.key).await.unwrap());
+    open("new".to_owned(), "me").await.expect("there is room again");
+}
+
+#[tokio::test]
+async fn a_session_takes_only_so_much() {
+    let small = SessionLimits { session_bytes_max: 2000, ..SessionLimits::default() };
+    let mut lab = Lab::with(&[], small).await;
+    lab.run(&"long words ".repeat(100)).await;
+    let error = lab.try_send("more").await.unwrap_err();
+    assert!(matches!(error, SessionError::Full(_)), "{error}");
+    let text = error.to_string();
+    let how =
+        "go on in a new session, and remove this one with `zero sessions delete agent:main:main`";
+    assert!(text.contains(how), "{text}");
+    assert_eq!(lab.sessions.wait(&run_of("more"), std::time::Duration::ZERO).await, Ok(None));
+    lab.turn_to("other", "me").await;
+    assert!(lab.run("more").await.ends_with("ended completed"), "another session has room");
+}
+
+#[tokio::test]
+async fn it_is_known_beforehand_what_would_be_refused() {
+    let lab = Lab::new(&[]).await;
+    let prompt = |text: &str, mime: Option<&str>| Prompt {
+        text: text.to_owned(),
+        attachments: mime
+            .map(|mime| Attachment { mime: mime.to_owned(), data: "AAAA".to_owned(), name: None })
+            .into_iter()
+            .collect(),
+        ..Prompt::default()
+    };
+    let check = |key: &str, prompt: Prompt, refused: Option<&str>| {
+        let would = lab.sessions.would_take(&lab.sessions.key(key).unwrap(), &prompt);
+        let said = would.as_ref().err().map(ToString::to_string);
+        match refused {
+            Some(text) => assert!(said.is_some_and(|said| said.contains(text)), "{would:?}"),
+            None => assert_eq!(said, None),
+        }
+    };
+    check("new", prompt("hi", None), None);
+    check("new", prompt("hi", Some("image/png")), None);
+    check("new", prompt(" ", None), Some("message or attachment required"));
+    check("new", prompt("hi", Some("text/plain")), Some("only pictures can be attached"));
+    check("agent:nobody:x", prompt("hi", None), Some("there is no agent `nobody`"));
+    check("agent:nobody:x", prompt("/help", None), Some("there is no agent `nobody`"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_tool_host_does_not_hold_up_a_listing() {
+    let lab = Lab::new(&[]).await;
+    let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
+    let hands = ScriptedHands { log, order: None, name, store: None, silent: true };
+    let _lease = lab.sessions.attach_hands(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
+    let began = Instant::now();
+    let commands = lab.sessions.commands(&lab.key, Reach::Anywhere).await.unwrap();
+    assert!(commands.iter().any(|command| command.name == "help"), "{commands:?}");
+    for text in ["/help", "/status", "/mode"] {
+        assert!(lab.run(text).await.ends_with("ended completed"), "{text}");
+    }
+    let took = began.elapsed();
+    assert!(took.as_secs() <= 4 * 3, "{took:?}");
+}
