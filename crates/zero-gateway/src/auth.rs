@@ -6,6 +6,7 @@
 
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
+use zero_session::reach::Reach;
 use zero_wire::handshake::ConnectAuth;
 use zero_wire::method::Scope;
 
@@ -16,6 +17,18 @@ pub struct Principal {
     pub name: String,
     /// What they may do.
     pub scopes: Vec<Scope>,
+    /// Where on this machine they may let sessions work.
+    pub reach: Reach,
+    /// Whose sessions they see and use instead of their own, where that is not the same: a second
+    /// device of somebody.
+    pub owner: Option<String>,
+}
+
+impl Principal {
+    /// Somebody who has sessions of their own, anywhere on this machine.
+    pub fn new(name: impl Into<String>, scopes: Vec<Scope>) -> Self {
+        Self { name: name.into(), scopes, reach: Reach::Anywhere, owner: None }
+    }
 }
 
 /// Who may use a gateway.
@@ -207,14 +220,12 @@ impl AuthProblem {
     /// What was wrong and what to do, for people.
     pub(crate) fn message(self) -> &'static str {
         match self {
-            Self::TokenMissing => {
-                "unauthorized: this gateway wants a token; send it as `auth.token`"
-            }
+            Self::TokenMissing => "unauthorized: this gateway wants a token, as `auth.token`",
             Self::TokenMismatch => {
                 "unauthorized: this is not a token of this gateway; look up the one it was started with"
             }
             Self::PasswordMissing => {
-                "unauthorized: this gateway wants a password; send it as `auth.password`"
+                "unauthorized: this gateway wants a password, as `auth.password`"
             }
             Self::PasswordMismatch => "unauthorized: this is not the password of this gateway",
             Self::DeviceTokenMismatch => {
@@ -236,7 +247,7 @@ mod tests {
     const PASSWORD: &str = "correct horse";
 
     fn someone(name: &str, scopes: &[Scope]) -> Principal {
-        Principal { name: name.to_owned(), scopes: scopes.to_vec() }
+        Principal::new(name, scopes.to_vec())
     }
 
     fn auth() -> AuthConfig {

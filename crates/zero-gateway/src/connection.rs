@@ -14,17 +14,18 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use zero_wire::frame::{self, BadFrame};
-use zero_wire::{CloseReason, ErrorCode, ErrorShape, Frame, RequestFrame, ResponseFrame};
+use zero_wire::{CloseReason, ErrorCode, ErrorShape, Frame, ResponseFrame};
 
 use crate::auth::Principal;
 use crate::gateway::GatewayInner;
 use crate::handshake;
+use crate::methods::{self, Answering};
 use crate::outbox::{Outbox, refusal};
 use crate::peer::Peer;
 use crate::slots::Place;
 
-/// Bytes of a message that is read at once; to read a longer one takes milliseconds.
-const READ_HERE_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of a message that is read at once; to read and check a longer one takes milliseconds.
+const READ_HERE_BYTES_MAX: usize = 64 * 1024;
 
 /// One end of a connection, whatever carries it.
 pub(crate) trait Link: Send {
@@ -95,16 +96,18 @@ async fn converse(
         return Some(gateway.farewell());
     };
     let peer = Peer::new(Arc::clone(gateway), greeting, outbox.clone());
+    let hearing = Arc::clone(&peer);
+    gateway.tasks.spawn(async move { hearing.hear_questions().await });
     let requests = Arc::new(Semaphore::new(gateway.limits.requests_max));
     let reason = loop {
         match link.exchange(outbox).await {
             Arrived::Text(text) => {
                 outbox.heard();
-                match parse(text).await {
-                    Ok(frame) => receive(gateway, &peer, outbox, &requests, frame),
+                match read(&peer, text).await {
+                    Read::Request(request) => start(gateway, &peer, outbox, &requests, request),
                     // Nobody could make anything of an answer.
-                    Err(BadFrame::NotJson) => {}
-                    Err(bad) => outbox.response(unreadable(bad)),
+                    Read::Nonsense => {}
+                    Read::Refused(response) => outbox.response(*response),
                 }
             }
             Arrived::NotText | Arrived::SignOfLife => outbox.heard(),
@@ -137,22 +140,55 @@ pub(crate) fn unreadable(bad: BadFrame) -> ResponseFrame {
     refusal(id.unwrap_or_else(|| "invalid".to_owned()), error)
 }
 
-fn receive(
-    gateway: &GatewayInner,
-    peer: &Arc<Peer>,
-    outbox: &Outbox,
-    requests: &Arc<Semaphore>,
-    frame: Frame,
-) {
-    let Frame::Request(request) = frame else {
-        let error = ErrorShape::invalid("invalid request frame: at /type: must be \"req\"");
-        return outbox.response(refusal("invalid", error));
-    };
-    if request.method == "connect" {
-        let error = ErrorShape::invalid("connect is only valid as the first request");
-        return outbox.response(refusal(request.id, error));
+/// What a message turned out to be.
+enum Read {
+    /// One that can begin, or be refused.
+    Request(Request),
+    /// No request.
+    Refused(Box<ResponseFrame>),
+    /// No JSON.
+    Nonsense,
+}
+
+/// A request that was read and checked.
+struct Request {
+    id: String,
+    method: String,
+    answer: Result<Answering, ErrorShape>,
+}
+
+/// Reads a message and checks what it asks for; a long one where it holds up no other connection.
+/// The messages after it wait, so that requests begin in the order they came.
+async fn read(peer: &Arc<Peer>, text: Utf8Bytes) -> Read {
+    if text.len() <= READ_HERE_BYTES_MAX {
+        return read_here(peer, &text);
     }
-    start(gateway, peer, outbox, requests, request);
+    let peer = Arc::clone(peer);
+    let reading = tokio::task::spawn_blocking(move || read_here(&peer, &text));
+    reading.await.unwrap_or(Read::Nonsense)
+}
+
+fn read_here(peer: &Arc<Peer>, text: &str) -> Read {
+    let refused = |response| Read::Refused(Box::new(response));
+    let request = match frame::parse(text) {
+        Ok(Frame::Request(request)) => request,
+        Ok(_) => {
+            let error = ErrorShape::invalid("invalid request frame: at /type: must be \"req\"");
+            return refused(refusal("invalid", error));
+        }
+        Err(BadFrame::NotJson) => return Read::Nonsense,
+        Err(bad) => return refused(unreadable(bad)),
+    };
+    let (id, method) = (request.id, request.method);
+    let check = AssertUnwindSafe(|| methods::prepare(peer, &method, request.params));
+    let answer = std::panic::catch_unwind(check).unwrap_or_else(|_| Err(broke_off()));
+    Read::Request(Request { id, method, answer })
+}
+
+fn broke_off() -> ErrorShape {
+    tracing::error!("a request broke off by a mistake in zero");
+    let message = "the request broke off by a mistake in zero; see its log";
+    ErrorShape::new(ErrorCode::Unavailable, message)
 }
 
 fn start(
@@ -160,9 +196,9 @@ fn start(
     peer: &Arc<Peer>,
     outbox: &Outbox,
     requests: &Arc<Semaphore>,
-    request: RequestFrame,
+    request: Request,
 ) {
-    let id = request.id.clone();
+    let Request { id, method, answer } = request;
     let Ok(permit) = Arc::clone(requests).try_acquire_owned() else {
         let max = gateway.limits.requests_max;
         let message =
@@ -173,21 +209,28 @@ fn start(
         return outbox.response(refusal(id, error));
     };
     let peer = Arc::clone(peer);
-    let answer = AssertUnwindSafe(async move { peer.handle(request).await }).catch_unwind();
-    let mut answer = Box::pin(answer.map(move |answer| {
-        answer.unwrap_or_else(|_| {
-            tracing::error!("a request broke off by a mistake in zero");
-            let message = "the request broke off by a mistake in zero; see its log";
-            refusal(id, ErrorShape::new(ErrorCode::Unavailable, message))
-        })
-    }));
+    let give = {
+        let outbox = outbox.clone();
+        move |answer: Result<String, ErrorShape>| match answer {
+            Ok(payload) => outbox.answer(id, &payload),
+            Err(error) => {
+                tracing::debug!(conn = %peer.conn_id(), %method, error = %error.message, "refused");
+                outbox.response(refusal(id, error));
+            }
+        }
+    };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return give(Err(error)),
+    };
+    let answer = AssertUnwindSafe(answer).catch_unwind();
+    let mut answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(broke_off())));
     // Its first step is made here, so that requests begin in the order they came.
     match (&mut answer).now_or_never() {
-        Some(response) => outbox.response(response),
+        Some(answer) => give(answer),
         None => {
-            let outbox = outbox.clone();
             gateway.tasks.spawn(async move {
-                outbox.response(answer.await);
+                give(answer.await);
                 drop(permit);
             });
         }

@@ -17,11 +17,18 @@ use crate::auth::{AuthConfig, Principal};
 use crate::connection::{self, From};
 use crate::figures::MetricsSource;
 use crate::heartbeat;
+use crate::hosts::Hosts;
 use crate::limiter::{Limiter, TryLimits};
 use crate::outbox::{Outbox, OutboxLimits};
 use crate::pipe_link::PipeLink;
+use crate::reads::{ReadLimits, Reads};
 use crate::slots::{SlotLimits, Slots};
 use crate::upgrade::Guard;
+
+/// Fewest files that are left to sessions and tools.
+const OWN_FILES_MIN: u64 = 64;
+/// Most files that are.
+const OWN_FILES_MAX: u64 = 4_096;
 
 /// What a gateway is made of.
 pub struct GatewayConfig {
@@ -63,6 +70,14 @@ pub struct GatewayLimits {
     pub strangers_per_address_max: usize,
     /// Requests of one connection at a time.
     pub requests_max: usize,
+    /// Reads of a history or a ledger at a time.
+    pub reads_max: usize,
+    /// The same with one token; of one connection it is one.
+    pub reads_per_token_max: usize,
+    /// The same that may wait, with one token.
+    pub reads_asked_max: usize,
+    /// How long one waits for its turn.
+    pub read_wait: Duration,
     /// How often somebody may guess.
     pub tries: TryLimits,
     /// How long TLS and the head of a request may take, each.
@@ -93,6 +108,10 @@ impl Default for GatewayLimits {
             strangers_max: 512,
             strangers_per_address_max: 32,
             requests_max: 256,
+            reads_max: 4,
+            reads_per_token_max: 2,
+            reads_asked_max: 1_024,
+            read_wait: Duration::from_secs(30),
             tries: TryLimits::default(),
             head_time: Duration::from_secs(10),
             handshake_time: Duration::from_secs(15),
@@ -106,6 +125,18 @@ impl Default for GatewayLimits {
 }
 
 impl GatewayLimits {
+    /// Bounded so that connections fit into so many open files, beside what sessions and tools
+    /// need: one too many is then told so, and not left waiting.
+    #[must_use]
+    pub fn within_open_files(mut self, files: u64) -> Self {
+        let own = (files / 4).clamp(OWN_FILES_MIN, OWN_FILES_MAX);
+        let room = usize::try_from(files.saturating_sub(own)).unwrap_or(usize::MAX);
+        self.strangers_max = self.strangers_max.min(room / 4).max(1);
+        let room = room.saturating_sub(self.strangers_max);
+        self.connections_max = self.connections_max.min(room).max(1);
+        self
+    }
+
     pub(crate) fn outbox(&self) -> OutboxLimits {
         OutboxLimits {
             bytes_max: self.buffered_bytes_max,
@@ -140,6 +171,9 @@ pub(crate) struct GatewayInner {
     pub(crate) guard: Guard,
     pub(crate) limiter: Limiter,
     pub(crate) slots: Slots,
+    pub(crate) reads: Reads,
+    /// Who does the work of sessions elsewhere.
+    pub(crate) hosts: Hosts,
     /// Nobody is let in any more.
     pub(crate) closing: CancellationToken,
     /// Every connection ends.
@@ -167,6 +201,12 @@ impl Gateway {
             connections_max: limits.connections_max,
             connections_per_address_max: limits.connections_per_address_max,
         });
+        let reads = Reads::new(ReadLimits {
+            all_max: limits.reads_max,
+            of_one_max: limits.reads_per_token_max,
+            asked_max: limits.reads_asked_max,
+            wait_max: limits.read_wait,
+        });
         let inner = GatewayInner {
             sessions: config.sessions,
             auth: config.auth,
@@ -177,6 +217,8 @@ impl Gateway {
             guard: Guard::new(&config.allowed_hosts, &config.allowed_origins),
             limiter: Limiter::new(limits.tries.clone()),
             slots,
+            reads,
+            hosts: Hosts::default(),
             closing: CancellationToken::new(),
             stopped: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -272,5 +314,29 @@ impl Drop for Registered<'_> {
         let mut registry = self.gateway.registry();
         registry.by_number.remove(&self.number);
         self.gateway.connections.store(registry.by_number.len() as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(files: u64, strangers: usize, connections: usize) {
+        let limits = GatewayLimits::default().within_open_files(files);
+        assert_eq!((limits.strangers_max, limits.connections_max), (strangers, connections));
+        let all = (strangers + connections) as u64;
+        assert!(all < files.max(3), "{all} do not fit into {files} files");
+    }
+
+    #[test]
+    fn connections_fit_into_the_files_that_can_be_open() {
+        check(0, 1, 1);
+        check(64, 1, 1);
+        check(96, 8, 24);
+        check(1_024, 192, 576);
+        check(4_096, 512, 2_560);
+        check(1_048_576, 512, 16_384);
+        check(u64::MAX, 512, 16_384);
     }
 }

@@ -36,7 +36,7 @@ const OPERATOR: &str = "operator";
 const COME_BACK: Duration = Duration::from_secs(2);
 
 /// The events that clients hear.
-const EVENTS: [&str; 11] = [
+const EVENTS: [&str; 12] = [
     events::CONNECT_CHALLENGE,
     events::TICK,
     events::CHAT,
@@ -48,6 +48,7 @@ const EVENTS: [&str; 11] = [
     tools::TOOLS_USE,
     tools::TOOLS_CANCEL,
     tools::TOOLS_TERMS,
+    tools::TOOLS_DISPLACED,
 ];
 
 /// Challenges a client and hears its answer. What was agreed and the answer to it, or how the

@@ -12,28 +12,36 @@ use zero_wire::chat::{ChatBlock, ChatMessage};
 use zero_wire::sessions::PreviewItem;
 
 use crate::ledger;
+use crate::reads::aside;
 
 /// Bytes of all messages of an answer, in JSON. Older ones are left out.
 const BYTES_MAX: usize = 12 * 1024 * 1024;
 
-/// The newest messages since the last reset, oldest first.
-pub(crate) async fn read(
+/// The newest messages since the last reset, oldest first: those that so many bytes of the ledger
+/// amount to. `finish` makes of them what is wanted, on a thread where that holds up nobody.
+pub(crate) async fn read<T: Send + 'static>(
     store: &dyn Store,
     session: &SessionId,
     most: usize,
-) -> Result<Vec<ChatMessage>, StoreError> {
+    bytes_max: usize,
+    finish: impl FnOnce(Vec<ChatMessage>) -> T + Send + 'static,
+) -> Result<T, StoreError> {
     let is_reset = |event: &Event| matches!(event.what, What::Reset { .. });
-    let enough = |events: &[Event]| {
-        events.iter().any(is_reset) || messages(whole_runs(events)).len() >= most
+    let enough = move |events: &[Event]| {
+        events.iter().any(is_reset) || messages(whole_messages(events)).len() >= most
     };
-    let tail = ledger::tail(store, session, enough).await?;
-    let events = if tail.is_cut { whole_runs(&tail.events) } else { &tail.events };
-    Ok(newest(messages(events), most, BYTES_MAX))
+    let tail = ledger::tail(store, session, bytes_max, enough).await?;
+    aside(move || {
+        let events = if tail.is_cut { whole_messages(&tail.events) } else { &tail.events };
+        finish(newest(messages(events), most, BYTES_MAX))
+    })
+    .await
 }
 
-/// Entries from the first prompt on: what a run said before is cut and would look whole.
-fn whole_runs(events: &[Event]) -> &[Event] {
-    let first = events.iter().position(|event| matches!(event.what, What::Prompt { .. }));
+/// Entries from the first that begins a message: what was said before is cut and would look whole.
+fn whole_messages(events: &[Event]) -> &[Event] {
+    let begins = |event: &Event| matches!(event.what, What::Prompt { .. } | What::ToolEnded { .. });
+    let first = events.iter().position(begins);
     first.and_then(|first| events.get(first..)).unwrap_or_default()
 }
 
@@ -296,7 +304,16 @@ mod tests {
         assert_eq!(shown(&newest(messages(&events), 1, 1_000)), ["assistant two"]);
         assert_eq!(shown(&newest(messages(&events), 9, 100)), ["assistant two"]);
         assert_eq!(shown(&newest(messages(&events), 9, 10)), [""; 0]);
-        assert_eq!(shown(&messages(whole_runs(&events[1..]))), [""; 0]);
+        assert_eq!(shown(&messages(whole_messages(&events[1..]))), [""; 0]);
+    }
+
+    #[test]
+    fn a_run_too_long_to_be_read_is_shown_from_a_whole_message_on() {
+        let [started, ended] = tool("c");
+        let events =
+            ledger("a", [prompt("ask"), text("I "), text("look"), started, ended, text("so")]);
+        let shown = shown(&messages(whole_messages(&events[2..])));
+        assert_eq!(shown, ["toolResult c=no such file!", "assistant so"]);
     }
 
     #[test]

@@ -246,7 +246,7 @@ mod tests {
 
     #[track_caller]
     fn check(from: &str, shown: Option<&'static str>, expected: Result<(), NoLook>) {
-        let holder = |scope| Principal { name: "x".to_owned(), scopes: vec![scope] };
+        let holder = |scope| Principal::new("x", vec![scope]);
         let auth = AuthConfig::nobody()
             .with_token("looks-0123456789abcdef", holder(Scope::Read))
             .and_then(|auth| auth.with_token("answers-0123456789abcdef", holder(Scope::Approvals)))

@@ -212,7 +212,7 @@ mod tests {
         /// What a try at `second` gives, in words.
         fn attempt(&self, second: u64, from: &str, result: Result<(), AuthProblem>) -> String {
             let now = self.start + Duration::from_secs(second);
-            let principal = Principal { name: "x".to_owned(), scopes: Vec::new() };
+            let principal = Principal::new("x", Vec::new());
             let from = from.parse().unwrap();
             match self.limiter.attempt(from, now, || result.map(|()| principal)) {
                 Ok(_) => "in".to_owned(),

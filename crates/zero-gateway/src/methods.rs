@@ -6,6 +6,7 @@ mod sessions;
 mod tools;
 mod zero_sessions;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -16,25 +17,56 @@ use zero_session::store::StoreError;
 use zero_wire::{ErrorCode, ErrorShape, Method, params};
 
 use crate::peer::Peer;
+use crate::reads::{Turn, aside};
 
-/// Declares which function answers which method.
+/// A request that was checked and has not begun. Gives the answer, in JSON.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<String, ErrorShape>> + Send>>;
+
+/// When a request is answered.
+#[derive(Clone, Copy)]
+enum When {
+    /// At once.
+    Now,
+    /// In turns, since much is read for it; its answer may be large.
+    InTurn,
+}
+
+impl When {
+    async fn turn(self, peer: &Peer) -> Result<Option<Turn>, ErrorShape> {
+        match self {
+            Self::Now => Ok(None),
+            Self::InTurn => peer.turn().await.map(Some),
+        }
+    }
+}
+
+/// Declares which function answers which method, and when.
 macro_rules! answers {
-    ($($method:ty => $function:path,)*) => {
+    ($($method:ty => $when:ident $function:path,)*) => {
         /// The methods there are, beside `connect`.
         pub(crate) const NAMES: &[&str] = &[$(<$method as Method>::NAME,)*];
 
-        /// Answers a request.
-        pub(crate) async fn answer(
+        /// Checks a request. Nothing is done before the answer is waited for.
+        pub(crate) fn prepare(
             peer: &Arc<Peer>,
             method: &str,
             given: Option<Value>,
-        ) -> Result<Value, ErrorShape> {
+        ) -> Result<Answering, ErrorShape> {
             match method {
                 $(<$method as Method>::NAME => {
                     admit::<$method>(peer)?;
                     let given = params::<$method>(given)?;
-                    let result: <$method as Method>::Result = $function(peer, given).await?;
-                    written(&result)
+                    let peer = Arc::clone(peer);
+                    Ok(Box::pin(async move {
+                        let turn = When::$when.turn(&peer).await?;
+                        let result: <$method as Method>::Result = $function(&peer, given).await?;
+                        let Some(turn) = turn else { return written(&result) };
+                        let write = move || {
+                            let _turn = turn;
+                            written(&result)
+                        };
+                        aside(write).await.map_err(|error| refusal(error.into()))?
+                    }))
                 })*
                 "connect" => Err(ErrorShape::invalid("connect is only valid as the first request")),
                 _ => Err(ErrorShape::invalid(format!("unknown method: {}", shortened(method)))),
@@ -44,35 +76,35 @@ macro_rules! answers {
 }
 
 answers! {
-    zero_wire::chat::ChatSend => chat::send,
-    zero_wire::chat::ChatAbort => chat::abort,
-    zero_wire::chat::ChatHistory => chat::history,
-    zero_wire::chat::AgentWait => chat::wait,
-    zero_wire::chat::Health => chat::health,
-    zero_wire::sessions::SessionsList => sessions::list,
-    zero_wire::sessions::SessionsResolve => sessions::resolve,
-    zero_wire::sessions::SessionsGet => sessions::get,
-    zero_wire::sessions::SessionsReset => sessions::reset,
-    zero_wire::sessions::SessionsPatch => sessions::patch,
-    zero_wire::sessions::SessionsDelete => sessions::delete,
-    zero_wire::sessions::SessionsPreview => sessions::preview,
-    zero_wire::approvals::ExecApprovalGet => approvals::get,
-    zero_wire::approvals::ExecApprovalResolve => approvals::resolve,
-    zero_wire::zero_sessions::ZeroSessionsOpen => zero_sessions::open,
-    zero_wire::zero_sessions::ZeroSessionsShow => zero_sessions::show,
-    zero_wire::zero_sessions::ZeroSessionsSubscribe => zero_sessions::subscribe,
-    zero_wire::zero_sessions::ZeroSessionsUnsubscribe => zero_sessions::unsubscribe,
-    zero_wire::zero_sessions::ZeroSessionsEvents => zero_sessions::events,
-    zero_wire::zero_sessions::ZeroSessionsSet => zero_sessions::set,
-    zero_wire::zero_sessions::ZeroSessionsChoices => zero_sessions::choices,
-    zero_wire::zero_sessions::ZeroApprovalsList => approvals::list,
-    zero_wire::zero_sessions::ZeroApprovalsResolve => approvals::resolve_exactly,
-    zero_wire::zero_sessions::ZeroQuestionsResolve => approvals::answer_question,
-    zero_wire::zero_sessions::ZeroGrantsList => approvals::grants,
-    zero_wire::tools::ToolsAttach => tools::attach,
-    zero_wire::tools::ToolsOffer => tools::offer,
-    zero_wire::tools::ToolsProgress => tools::progress,
-    zero_wire::tools::ToolsResult => tools::result,
+    zero_wire::chat::ChatSend => Now chat::send,
+    zero_wire::chat::ChatAbort => Now chat::abort,
+    zero_wire::chat::ChatHistory => InTurn chat::history,
+    zero_wire::chat::AgentWait => Now chat::wait,
+    zero_wire::chat::Health => Now chat::health,
+    zero_wire::sessions::SessionsList => Now sessions::list,
+    zero_wire::sessions::SessionsResolve => Now sessions::resolve,
+    zero_wire::sessions::SessionsGet => InTurn sessions::get,
+    zero_wire::sessions::SessionsReset => Now sessions::reset,
+    zero_wire::sessions::SessionsPatch => Now sessions::patch,
+    zero_wire::sessions::SessionsDelete => Now sessions::delete,
+    zero_wire::sessions::SessionsPreview => InTurn sessions::preview,
+    zero_wire::approvals::ExecApprovalGet => Now approvals::get,
+    zero_wire::approvals::ExecApprovalResolve => Now approvals::resolve,
+    zero_wire::zero_sessions::ZeroSessionsOpen => Now zero_sessions::open,
+    zero_wire::zero_sessions::ZeroSessionsShow => Now zero_sessions::show,
+    zero_wire::zero_sessions::ZeroSessionsSubscribe => Now zero_sessions::subscribe,
+    zero_wire::zero_sessions::ZeroSessionsUnsubscribe => Now zero_sessions::unsubscribe,
+    zero_wire::zero_sessions::ZeroSessionsEvents => InTurn zero_sessions::events,
+    zero_wire::zero_sessions::ZeroSessionsSet => Now zero_sessions::set,
+    zero_wire::zero_sessions::ZeroSessionsChoices => Now zero_sessions::choices,
+    zero_wire::zero_sessions::ZeroApprovalsList => Now approvals::list,
+    zero_wire::zero_sessions::ZeroApprovalsResolve => Now approvals::resolve_exactly,
+    zero_wire::zero_sessions::ZeroQuestionsResolve => Now approvals::answer_question,
+    zero_wire::zero_sessions::ZeroGrantsList => Now approvals::grants,
+    zero_wire::tools::ToolsAttach => Now tools::attach,
+    zero_wire::tools::ToolsOffer => Now tools::offer,
+    zero_wire::tools::ToolsProgress => Now tools::progress,
+    zero_wire::tools::ToolsResult => Now tools::result,
 }
 
 /// Whether the connection may use a method at all.
@@ -90,8 +122,8 @@ fn forbidden(method: &str, scope: zero_wire::method::Scope) -> ErrorShape {
     ErrorShape::new(ErrorCode::Forbidden, message).with_details(details)
 }
 
-fn written(result: &impl serde::Serialize) -> Result<Value, ErrorShape> {
-    serde_json::to_value(result).map_err(|error| {
+fn written(result: &impl serde::Serialize) -> Result<String, ErrorShape> {
+    serde_json::to_string(result).map_err(|error| {
         tracing::error!(%error, "a result cannot be written as JSON");
         ErrorShape::new(ErrorCode::Unavailable, "the result cannot be written as JSON")
     })
@@ -110,8 +142,13 @@ pub(crate) fn refusal(error: SessionError) -> ErrorShape {
         | SessionError::NoLabel(_)
         | SessionError::NoAgent { .. }
         | SessionError::Invalid(_)
+        | SessionError::Full(_)
         | SessionError::Store(StoreError::NoTranscript { .. })
         | SessionError::Hands(HandsError::Workspace(_)) => ErrorShape::invalid(error.to_string()),
+        SessionError::Hands(HandsError::OutOfReach(out)) => {
+            let details = serde_json::json!({"code": "OUT_OF_REACH", "folder": out.folder});
+            ErrorShape::new(ErrorCode::Forbidden, error.to_string()).with_details(details)
+        }
         SessionError::Model(model) if !model.kind.is_passing() => {
             ErrorShape::invalid(error.to_string())
         }
@@ -136,7 +173,8 @@ pub(crate) fn refusal(error: SessionError) -> ErrorShape {
     }
 }
 
-fn not_now(message: String) -> ErrorShape {
+/// What is said where the same request may work in a moment.
+pub(crate) fn not_now(message: String) -> ErrorShape {
     let mut shape = ErrorShape::new(ErrorCode::Unavailable, message);
     shape.retryable = Some(true);
     shape.retry_after_ms = Some(1_000);

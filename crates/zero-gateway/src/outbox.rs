@@ -16,6 +16,8 @@ use zero_wire::{CloseReason, ErrorCode, ErrorShape, ResponseFrame};
 
 /// What a message costs besides its text.
 const MESSAGE_COST: usize = 64;
+/// A share of what may wait: beyond it what can wait should.
+const CROWDED_SHARE: usize = 8;
 /// Room for messages that is kept once none waits.
 const IDLE_ROOM: usize = 32;
 
@@ -126,24 +128,42 @@ impl Outbox {
 
     /// Sends a response. One that is larger than a client takes becomes an error.
     pub(crate) fn response(&self, frame: ResponseFrame) {
-        let max = self.shared.limits.message_bytes_max;
         let id = frame.id.clone();
-        let text = match write_frame(frame) {
-            Some(text) if text.len() <= max => text,
-            Some(text) => {
-                let message = format!(
-                    "the answer has {} bytes and at most {max} can be sent; ask for less at a time",
-                    text.len()
-                );
-                let error = ErrorShape::new(ErrorCode::Unavailable, message);
-                match write_frame(refusal(id, error)) {
-                    Some(text) => text,
-                    None => return,
+        let Some(text) = write_frame(frame) else { return };
+        match self.check_size(text.len()) {
+            Ok(()) => drop(self.text(text)),
+            Err(error) => {
+                if let Some(text) = write_frame(refusal(id, error)) {
+                    self.text(text);
                 }
             }
-            None => return,
-        };
-        self.text(text);
+        }
+    }
+
+    /// Sends the answer to a request, which is JSON already.
+    pub(crate) fn answer(&self, id: String, payload: &str) {
+        let name = serde_json::Value::String(id.clone());
+        let text = format!(r#"{{"type":"res","id":{name},"ok":true,"payload":{payload}}}"#);
+        match self.check_size(text.len()) {
+            Ok(()) => drop(self.text(text)),
+            Err(error) => self.response(refusal(id, error)),
+        }
+    }
+
+    fn check_size(&self, bytes: usize) -> Result<(), ErrorShape> {
+        let max = self.shared.limits.message_bytes_max;
+        if bytes <= max {
+            return Ok(());
+        }
+        let message = format!(
+            "the answer has {bytes} bytes and at most {max} can be sent; ask for less at a time"
+        );
+        Err(ErrorShape::new(ErrorCode::Unavailable, message))
+    }
+
+    /// Whether so much waits that what can wait should.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.lock().bytes > self.shared.limits.bytes_max / CROWDED_SHARE
     }
 
     /// Sends a whole frame as it is, without a number.
@@ -378,6 +398,19 @@ mod tests {
         let sent = sent(&outbox);
         assert!(sent.contains(r#""id":"big","ok":false"#), "{sent}");
         assert!(sent.contains("ask for less at a time"), "{sent}");
+    }
+
+    #[test]
+    fn an_answer_is_a_response() {
+        let outbox = Outbox::new(LIMITS);
+        outbox.answer("a\"b".to_owned(), r#"{"ok":1}"#);
+        assert_eq!(
+            sent(&outbox),
+            "{\"type\":\"res\",\"id\":\"a\\\"b\",\"ok\":true,\"payload\":{\"ok\":1}}\n"
+        );
+        outbox.answer("big".to_owned(), &"1".repeat(2000));
+        let sent = sent(&outbox);
+        assert!(sent.contains(r#""id":"big","ok":false"#), "{sent}");
     }
 
     #[test]

@@ -3,20 +3,23 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use zero_core::SessionId;
 use zero_session::key::SessionKey;
+use zero_session::reach::Reach;
 use zero_session::sessions::{HandsLease, OpenSession, SessionError, Sessions};
 use zero_session::store::SessionRecord;
+use zero_wire::ErrorShape;
 use zero_wire::handshake::ClientInfo;
 use zero_wire::method::Scope;
 use zero_wire::zero_sessions::CAP_EVENTS;
-use zero_wire::{ErrorShape, RequestFrame, ResponseFrame};
 
 use crate::auth::Principal;
 use crate::gateway::GatewayInner;
-use crate::methods::{self, refusal};
+use crate::methods::{not_now, refusal};
 use crate::outbox::Outbox;
+use crate::reads::{NoTurn, Reads, Turn};
 use crate::relay::Interest;
 use crate::remote_hands::RemoteHands;
 use crate::watch::{Audience, Watch, closing};
@@ -25,6 +28,9 @@ use crate::watch::{Audience, Watch, closing};
 const CAP_TOOLS: &str = "tool-events";
 /// What a client says to be asked whether calls may run.
 const CAP_APPROVALS: &str = "exec-approvals";
+
+/// Sessions that a connection hosts before those are forgotten that others took over.
+const TAKEN_OVER_MAX: usize = 256;
 
 /// What was agreed when the connection began.
 pub(crate) struct Greeting {
@@ -49,6 +55,8 @@ pub(crate) struct Peer {
     outbox: Outbox,
     watch: OnceLock<Watch>,
     hosted: Mutex<HashMap<SessionId, Hosted>>,
+    /// Its queue of reads.
+    reads: Arc<Semaphore>,
     gone: CancellationToken,
 }
 
@@ -65,20 +73,29 @@ impl Peer {
         tracing::debug!(conn = %greeting.conn_id, client = ?client.id, version = %client.version, "greeted");
         let (watch, hosted) = (OnceLock::new(), Mutex::default());
         let gone = CancellationToken::new();
-        Arc::new(Self { gateway, greeting, outbox, watch, hosted, gone })
+        let reads = Reads::of_connection();
+        Arc::new(Self { gateway, greeting, outbox, watch, hosted, reads, gone })
     }
 
-    /// Does what is asked. Some requests wait for long, so others must not wait for them.
-    pub(crate) async fn handle(self: &Arc<Self>, request: RequestFrame) -> ResponseFrame {
-        let RequestFrame { id, method, params, .. } = request;
-        let answer = methods::answer(self, &method, params).await;
-        match answer {
-            Ok(payload) => ResponseFrame { id, ok: true, payload: Some(payload), error: None },
-            Err(error) => {
-                tracing::debug!(conn = %self.greeting.conn_id, %method, error = %error.message, "refused");
-                ResponseFrame { id, ok: false, payload: None, error: Some(error) }
-            }
-        }
+    /// Waits for a turn to read much. A client that left meanwhile has none: nobody would read it.
+    pub(crate) async fn turn(&self) -> Result<Turn, ErrorShape> {
+        let turn = self.gateway.reads.turn(self.name(), &self.reads);
+        let turn = self.gone.run_until_cancelled(turn).await.ok_or_else(closing)?;
+        turn.map_err(|why| match why {
+            NoTurn::TooMany { max } => not_now(format!(
+                "{max} requests with this token that read sessions are not answered yet; wait for \
+                 some"
+            )),
+            NoTurn::TooLong => not_now(
+                "too many read sessions at the moment; try again, or ask for less at a time"
+                    .to_owned(),
+            ),
+        })
+    }
+
+    /// Names the connection.
+    pub(crate) fn conn_id(&self) -> &str {
+        &self.greeting.conn_id
     }
 
     /// The connection ended: what it hosted is away, what it watched is not heard any more.
@@ -102,14 +119,25 @@ impl Peer {
         &self.greeting.principal.name
     }
 
+    /// Whose sessions are its own.
+    pub(crate) fn owner(&self) -> &str {
+        let Principal { name, owner, .. } = &self.greeting.principal;
+        owner.as_deref().unwrap_or(name)
+    }
+
     /// Whether it may do what needs this scope.
     pub(crate) fn may(&self, needed: Scope) -> bool {
         self.greeting.scopes.iter().any(|scope| scope.covers(needed))
     }
 
+    /// Where on this machine it may let sessions work.
+    pub(crate) fn reach(&self) -> Reach {
+        self.greeting.principal.reach.clone()
+    }
+
     /// Whose sessions it sees: everybody's when `None`.
     pub(crate) fn sees_only(&self) -> Option<&str> {
-        if self.may(Scope::Admin) { None } else { Some(self.name()) }
+        if self.may(Scope::Admin) { None } else { Some(self.owner()) }
     }
 
     /// Whether it may know of a session.
@@ -148,7 +176,7 @@ impl Peer {
         &self,
         key: &SessionKey,
     ) -> Result<SessionRecord, ErrorShape> {
-        let owner = self.name().to_owned();
+        let owner = self.owner().to_owned();
         let wanted = OpenSession { key: Some(key.to_string()), owner, ..OpenSession::default() };
         let session = self.sessions().open(wanted).await.map_err(refusal)?;
         if self.sees(&session) { Ok(session) } else { Err(not_found(key)) }
@@ -173,8 +201,36 @@ impl Peer {
         }
     }
 
+    /// Hears every question whether a call may run in a session that it sees, until the connection
+    /// ends: for who may answer and not look, and so cannot ask to hear a session.
+    pub(crate) async fn hear_questions(&self) {
+        if self.audience() != Audience::Approver {
+            return;
+        }
+        let mut asked = self.sessions().approvals().asked();
+        loop {
+            asked.mark_unchanged();
+            for pending in self.sessions().approvals().list() {
+                let heard = match self.find_by_id(&pending.session).await {
+                    Ok(Some(session)) => self.watch(&session).await.map(drop),
+                    other => other.map(drop),
+                };
+                if let Err(error) = heard {
+                    let conn = &self.greeting.conn_id;
+                    tracing::warn!(%conn, error = %error.message, "a question is not heard");
+                }
+            }
+            if !matches!(self.gone.run_until_cancelled(asked.changed()).await, Some(Ok(()))) {
+                return;
+            }
+        }
+    }
+
     fn audience(&self) -> Audience {
         let can = |cap: &str| self.greeting.caps.iter().any(|known| known == cap);
+        if !self.may(Scope::Read) && self.may(Scope::Approvals) && can(CAP_APPROVALS) {
+            return Audience::Approver;
+        }
         if can(CAP_EVENTS) {
             return Audience::Zero;
         }
@@ -203,9 +259,14 @@ impl Peer {
         Ok(())
     }
 
-    /// How many sessions it hosts tools of.
+    /// How many sessions it hosts tools of. Those that were taken over are forgotten when there are
+    /// many.
     pub(crate) fn hosted_count(&self) -> usize {
-        self.hosted.lock().unwrap_or_else(PoisonError::into_inner).len()
+        let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosted.len() >= TAKEN_OVER_MAX {
+            hosted.retain(|_, hosted| hosted.hands.is_there());
+        }
+        hosted.len()
     }
 
     /// The hands that lead to it for a session.
@@ -248,7 +309,8 @@ fn agent_key(written: &str, agent: Option<&str>, default: &str) -> Result<Sessio
     }
 }
 
-fn not_found(key: &SessionKey) -> ErrorShape {
+/// That there is no such session, for whoever asks.
+pub(crate) fn not_found(key: &SessionKey) -> ErrorShape {
     refusal(SessionError::NotFound(key.to_string()))
 }
 

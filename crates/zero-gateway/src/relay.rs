@@ -25,7 +25,8 @@ use crate::outbox::Outbox;
 
 pub(crate) use words::{command_of, decisions_of, why_it_ended};
 
-/// Most bytes of a reply that are told; the rest is in the history.
+/// Most bytes of a reply that are told, in JSON; the rest is in the history. An update repeats the
+/// reply and its thoughts a few times, which have to fit into what may wait for a client.
 const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What stands where a longer reply is cut.
 const REPLY_CUT: &str = "\n\n[the reply is longer than can be shown here]";
@@ -116,15 +117,15 @@ impl Relay {
 
     /// Takes the next entry of the ledger. Text is gathered until [`Relay::flush`] or until
     /// something else happens.
-    pub(crate) fn hear(&mut self, event: &Event, told: &mut Vec<Told>) {
-        self.take(event, &mut Ears::Open(told));
+    pub(crate) fn hear(&mut self, event: &Event, room: Room, told: &mut Vec<Told>) {
+        self.take(event, &mut Ears::Open { told, room });
     }
 
     /// Tells gathered text: all of it, or only where enough is new.
     pub(crate) fn flush(&mut self, which: Flush, told: &mut Vec<Told>) {
         for (run, track) in &mut self.runs {
             if which == Flush::All || track.has_enough_new() {
-                let ears = &mut Ears::Open(told);
+                let ears = &mut Ears::Open { told, room: Room::Enough };
                 Teller { about: &self.about, run, track, ears, time_ms: None }.tell_text();
             }
         }
@@ -210,15 +211,24 @@ pub(crate) enum Flush {
     Enough,
 }
 
+/// Whether much can be said now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// It can.
+    Enough,
+    /// Much waits to be sent: gathered text is told later, with what is said until then.
+    Little,
+}
+
 /// Whether anybody listens: not while the past is gone through.
 enum Ears<'a> {
-    Open(&'a mut Vec<Told>),
+    Open { told: &'a mut Vec<Told>, room: Room },
     Shut,
 }
 
 impl Ears<'_> {
     fn tell(&mut self, told: impl FnOnce() -> Told) {
-        if let Self::Open(all) = self {
+        if let Self::Open { told: all, .. } = self {
             all.push(told());
         }
     }
@@ -241,6 +251,8 @@ struct Track {
 #[derive(Default)]
 struct Speech {
     said: String,
+    /// Bytes of it, in JSON.
+    json_bytes: usize,
     told: usize,
     /// Something else happened since, so what follows is a new paragraph.
     interrupted: bool,
@@ -260,14 +272,25 @@ impl Speech {
             return;
         }
         if std::mem::take(&mut self.interrupted) && !self.said.is_empty() {
-            self.said.push_str(if self.said.ends_with('\n') { "\n" } else { "\n\n" });
+            self.push(if self.said.ends_with('\n') { "\n" } else { "\n\n" });
         }
-        if self.said.len() + more.len() > REPLY_BYTES_MAX {
-            self.cut = true;
-            self.said.push_str(REPLY_CUT);
-        } else {
-            self.said.push_str(more);
-        }
+        self.push(more);
+    }
+
+    /// Adds as much as there is room for.
+    fn push(&mut self, more: &str) {
+        let mut bytes = self.json_bytes;
+        let too_long = more.char_indices().find(|(_, character)| {
+            bytes = bytes.saturating_add(json_bytes(*character));
+            bytes > REPLY_BYTES_MAX
+        });
+        let Some((end, _)) = too_long else {
+            self.json_bytes = bytes;
+            return self.said.push_str(more);
+        };
+        self.cut = true;
+        self.said.push_str(more.get(..end).unwrap_or_default());
+        self.said.push_str(REPLY_CUT);
     }
 
     fn new_bytes(&self) -> usize {
@@ -279,6 +302,15 @@ impl Speech {
         let new = self.said.get(self.told..).filter(|new| !new.is_empty())?;
         self.told = self.said.len();
         Some((&self.said, new))
+    }
+}
+
+/// How long a character is in a text of JSON.
+fn json_bytes(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => character.len_utf8(),
     }
 }
 
@@ -339,7 +371,7 @@ impl Teller<'_, '_> {
             return self.track.note(what);
         }
         // What was said before is heard before.
-        self.tell_text();
+        self.tell_text_if_there_is_room();
         self.track.note(what);
         match what {
             What::RunStarted { model, .. } => {
@@ -397,7 +429,7 @@ impl Teller<'_, '_> {
 
     /// The last events of a run: the only ones that say it is over.
     fn end(&mut self, end: &RunEnd, usage: &Usage) {
-        self.tell_text();
+        self.tell_text_if_there_is_room();
         let failed = why_it_ended(end);
         let mut life = json!({
             "phase": if failed.is_some() { "error" } else { "end" },
@@ -412,6 +444,12 @@ impl Teller<'_, '_> {
         self.lifecycle(life);
         let message = self.track.message();
         self.chat(|| words::last_state(end, usage, message));
+    }
+
+    fn tell_text_if_there_is_room(&mut self) {
+        if let Ears::Open { room: Room::Enough, .. } = self.ears {
+            self.tell_text();
+        }
     }
 
     fn tell_text(&mut self) {

@@ -6,27 +6,26 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use zero_core::Kind;
+use zero_core::{Kind, shown};
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
 use zero_session::Mode;
 use zero_session::event::{Place, ToolStatus};
-use zero_session::hands::{
-    Bench, BenchTool, CallEnd, Hands, HandsCall, HandsError, HandsWatch, Instruction, PromptCommand,
-};
+use zero_session::hands::{Bench, CallEnd, Hands, HandsCall, HandsError, HandsWatch};
 use zero_session::store::SessionRecord;
 use zero_wire::ErrorShape;
 use zero_wire::tools::{
-    TOOLS_CANCEL, TOOLS_TERMS, TOOLS_USE, ToolsCancel, ToolsOfferParams, ToolsProgressParams,
-    ToolsResultParams, ToolsTerms, ToolsUse,
+    TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_TERMS, TOOLS_USE, ToolsCancel, ToolsDisplaced,
+    ToolsProgressParams, ToolsResultParams, ToolsTerms, ToolsUse,
 };
 
 use crate::history::json_bytes;
+use crate::offer::Offer;
 use crate::outbox::Outbox;
 
 /// How long a host may take to offer its tools in a dialect.
@@ -37,10 +36,6 @@ const CANCEL_GRACE: Duration = Duration::from_secs(5);
 const CALLS_MAX: usize = 64;
 /// Bytes of a result, in JSON.
 const RESULT_BYTES_MAX: usize = 10 * 1024 * 1024;
-/// Bytes of an offer, in JSON.
-const OFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Tools of an offer.
-const TOOLS_MAX: usize = 1_000;
 /// Characters of a title.
 const TITLE_LEN_MAX: usize = 500;
 /// Bytes of a word on progress.
@@ -59,6 +54,8 @@ pub(crate) struct RemoteHands {
     calls: Mutex<HashMap<String, Waiting>>,
     /// Cancelled when the connection ends or hosts these tools no more.
     gone: CancellationToken,
+    /// Who hosts them instead, once another connection took over.
+    displaced_by: OnceLock<String>,
 }
 
 /// What the host was told last.
@@ -66,12 +63,6 @@ pub(crate) struct RemoteHands {
 struct Terms {
     dialect: DialectName,
     mode: Option<Mode>,
-}
-
-/// What the host offered last.
-struct Offer {
-    dialect: DialectName,
-    bench: Bench,
 }
 
 /// A call that the host was asked for.
@@ -102,6 +93,7 @@ impl RemoteHands {
             offer: watch::Sender::new(None),
             calls: Mutex::default(),
             gone,
+            displaced_by: OnceLock::new(),
         })
     }
 
@@ -118,11 +110,39 @@ impl RemoteHands {
         self.gone.cancel();
     }
 
+    /// Another connection hosts the session from now on: what these were asked ends, and their
+    /// host is told.
+    pub(crate) fn displace(&self, host: &str) {
+        if self.displaced_by.set(host.to_owned()).is_err() {
+            return;
+        }
+        self.gone.cancel();
+        let displaced = ToolsDisplaced {
+            session_key: self.session_key.clone(),
+            session_id: self.session_id.clone(),
+            host: host.to_owned(),
+        };
+        self.outbox.event(TOOLS_DISPLACED, &displaced);
+    }
+
+    /// Who hosts the session instead, if another connection took over.
+    pub(crate) fn displaced_by(&self) -> Option<&str> {
+        self.displaced_by.get().map(String::as_str)
+    }
+
+    /// Whether their connection still hosts the session.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.gone.is_cancelled()
+    }
+
+    /// What their host calls itself.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// The host says which tools there are.
-    pub(crate) fn offer(&self, params: ToolsOfferParams) -> Result<(), ErrorShape> {
-        let offer = offer_of(params)?;
+    pub(crate) fn offer(&self, offer: Offer) {
         self.offer.send_replace(Some(Arc::new(offer)));
-        Ok(())
     }
 
     /// The host says how far a call is.
@@ -136,13 +156,13 @@ impl RemoteHands {
             .get_mut(&params.tool_call_id)
             .ok_or_else(|| nobody_waits(&params.tool_call_id))?;
         if let Some(title) = params.title {
-            waiting.title = title.chars().take(TITLE_LEN_MAX).collect();
+            waiting.title = one_line(&title, TITLE_LEN_MAX);
             waiting.kind = params.kind.unwrap_or(waiting.kind);
             let locations = some_places(params.locations);
             waiting.watch.described(waiting.title.clone(), waiting.kind, locations);
         }
         if let Some(message) = params.message {
-            waiting.watch.progress(cut(message, PROGRESS_BYTES_MAX));
+            waiting.watch.progress(shown::harmless(&cut(message, PROGRESS_BYTES_MAX)));
         }
         Ok(())
     }
@@ -357,6 +377,10 @@ impl Hands for RemoteHands {
     fn whereabouts(&self) -> String {
         self.host.clone()
     }
+
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
 }
 
 fn nobody_waits(call: &str) -> ErrorShape {
@@ -365,48 +389,6 @@ fn nobody_waits(call: &str) -> ErrorShape {
         "nobody waits for call `{call}` here: it was answered, given up, or never asked of this \
          connection"
     ))
-}
-
-fn offer_of(params: ToolsOfferParams) -> Result<Offer, ErrorShape> {
-    let invalid = |why: String| ErrorShape::invalid(format!("invalid tools/offer params: {why}"));
-    let dialect: DialectName = params.dialect.parse().map_err(|_| {
-        invalid("dialect: the dialects are canonical, acp, qwen and opencode".to_owned())
-    })?;
-    let bytes = json_bytes(&params);
-    if bytes > OFFER_BYTES_MAX || params.tools.len() > TOOLS_MAX {
-        return Err(invalid(format!(
-            "at most {TOOLS_MAX} tools and {OFFER_BYTES_MAX} bytes can be offered"
-        )));
-    }
-    let mut names: Vec<&str> = params.tools.iter().map(|tool| tool.name.as_str()).collect();
-    names.sort_unstable();
-    if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()) {
-        let name = twice.first().copied().unwrap_or_default();
-        return Err(invalid(format!("tools: `{name}` is there twice")));
-    }
-    let tool = |tool: zero_wire::tools::OfferedTool| BenchTool {
-        name: tool.name,
-        canonical: tool.canonical,
-        description: tool.description,
-        input_schema: tool.input_schema,
-        kind: tool.kind,
-        read_only: tool.read_only,
-    };
-    let command = |command: zero_wire::tools::OfferedCommand| PromptCommand {
-        name: command.name,
-        description: command.description,
-        argument_hint: command.argument_hint,
-        prompt: command.prompt,
-    };
-    let instructions = params.instructions.into_iter();
-    let bench = Bench {
-        cwd: PathBuf::from(params.cwd),
-        system: params.system,
-        tools: params.tools.into_iter().map(tool).collect(),
-        instructions: instructions.map(|i| Instruction { path: i.path, text: i.text }).collect(),
-        commands: params.commands.into_iter().map(command).collect(),
-    };
-    Ok(Offer { dialect, bench })
 }
 
 /// What became of a call. A host cannot call an error a success: `isError` counts more.
@@ -428,6 +410,12 @@ fn end_of(params: ToolsResultParams) -> CallEnd {
 fn some_places(mut places: Vec<Place>) -> Vec<Place> {
     places.truncate(PLACES_MAX);
     places
+}
+
+/// A title as people can be shown it.
+fn one_line(text: &str, chars_max: usize) -> String {
+    let plain = |c: char| if shown::is_harmless(c) { c } else { ' ' };
+    text.chars().take(chars_max).map(plain).collect()
 }
 
 fn cut(mut text: String, bytes_max: usize) -> String {

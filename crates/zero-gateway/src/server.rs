@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +18,10 @@ use crate::tls::Tls;
 
 /// How long nothing is taken after taking failed, as for want of file descriptors.
 const TAKE_AGAIN: Duration = Duration::from_millis(100);
+
+/// What somebody is told for whom there is no file.
+const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\n\
+    connection: close\r\ncontent-length: 31\r\n\r\nthere are too many connections\n";
 
 /// An address that a gateway listens at.
 pub struct Listening {
@@ -45,7 +50,7 @@ pub enum ServeError {
     NoAuth(SocketAddr),
     /// Anybody could listen.
     #[error(
-        "`{0}` can be reached from other machines and there is no TLS certificate; give one, bind it to 127.0.0.1, or allow plaintext explicitly"
+        "`{0}` can be reached from other machines and there is no TLS certificate; give one, bind it to 127.0.0.1, or say `--allow-plaintext` where the way there is safe by other means"
     )]
     NoTls(SocketAddr),
     /// The address cannot be used.
@@ -108,12 +113,15 @@ impl Gateway {
 }
 
 async fn take_all(gateway: &Arc<GatewayInner>, listener: &TcpListener, tls: Option<&Tls>) {
+    let mut spare = Spare::new();
     while let Some(opening) = gateway.slots.opening().await {
         let (stream, from) = match listener.accept().await {
             Ok(taken) => taken,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                tokio::time::sleep(TAKE_AGAIN).await;
+                if !(is_want_of_files(&error) && spare.turn_away(listener, tls.is_none()).await) {
+                    tokio::time::sleep(TAKE_AGAIN).await;
+                }
                 continue;
             }
         };
@@ -122,6 +130,46 @@ async fn take_all(gateway: &Arc<GatewayInner>, listener: &TcpListener, tls: Opti
             continue;
         };
         gateway.tasks.spawn(meet(Arc::clone(gateway), stream, from, tls.cloned(), place));
+    }
+}
+
+/// Whether no more files can be open, in this process or on the machine: `EMFILE` and `ENFILE`,
+/// which are the same everywhere.
+fn is_want_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
+}
+
+/// A file that is given up to turn somebody away when no more can be open. Otherwise they would
+/// wait for an answer that does not come.
+struct Spare(Option<TcpSocket>);
+
+impl Spare {
+    fn new() -> Self {
+        Self(TcpSocket::new_v4().ok())
+    }
+
+    /// Takes one connection and ends it, in plain words where these can be read. False when there
+    /// was none, or no file for it.
+    async fn turn_away(&mut self, listener: &TcpListener, in_plain: bool) -> bool {
+        if self.0.take().is_none() {
+            *self = Self::new();
+            return false;
+        }
+        let taken = timeout(TAKE_AGAIN, listener.accept()).await;
+        let turned_away = match taken {
+            Ok(Ok((stream, _))) => {
+                if in_plain {
+                    let _ = timeout(TAKE_AGAIN, stream.readable()).await;
+                    // What was said has to be read, or the answer is lost with the connection.
+                    let _ = stream.try_read(&mut [0; 4096]);
+                    let _ = stream.try_write(TURNED_AWAY);
+                }
+                true
+            }
+            _ => false,
+        };
+        *self = Self::new();
+        turned_away
     }
 }
 

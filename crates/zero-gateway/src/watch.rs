@@ -17,14 +17,15 @@ use zero_core::event::{Event, What};
 use zero_core::{RunId, SessionId};
 use zero_session::bus::{Ear, Heard, Listener, Subscription, listen};
 use zero_session::sessions::Sessions;
-use zero_session::store::{SessionRecord, StoreError, ToolHostPlace};
+use zero_session::store::{Most, SessionRecord, StoreError, ToolHostPlace};
 use zero_wire::zero_sessions::SESSION_EVENT;
 use zero_wire::{ErrorCode, ErrorShape};
 
-use crate::ledger;
+use crate::ledger::{self, READ_BYTES_MAX};
 use crate::methods::refusal;
 use crate::outbox::Outbox;
-use crate::relay::{About, Flush, Interest, Relay, Told};
+use crate::reads::aside;
+use crate::relay::{About, Flush, Interest, Relay, Room, Told};
 
 /// Sessions that one connection may watch.
 const SESSIONS_MAX: usize = 512;
@@ -32,8 +33,8 @@ const SESSIONS_MAX: usize = 512;
 const ENTRIES_MAX: usize = 1_024;
 /// Requests that wait for the task.
 const ORDERS_MAX: usize = 64;
-/// Entries read from the store at a time.
-const PAGE: usize = 1_000;
+/// What is read from the store at a time.
+const PAGE: Most = Most { entries: 1_000, bytes: 4 * 1024 * 1024 };
 /// Entries after which the task looks around.
 const BREATH: usize = 64;
 /// How long text of a long reply is held back at most.
@@ -48,6 +49,24 @@ pub(crate) enum Audience {
     Zero,
     /// The family's events.
     Family(Interest),
+    /// Of these only whether calls may run: who may answer that and not look.
+    Approver,
+}
+
+impl Audience {
+    /// What the family's words are made for.
+    fn interest(self) -> Option<Interest> {
+        match self {
+            Self::Zero => None,
+            Self::Family(interest) => Some(interest),
+            Self::Approver => Some(Interest { tools: false, approvals: true }),
+        }
+    }
+
+    /// Whether it hears this.
+    fn hears(self, told: &Told) -> bool {
+        self != Self::Approver || matches!(told, Told::Asked(_) | Told::Answered(_))
+    }
 }
 
 /// The connection's side of the task.
@@ -188,10 +207,14 @@ impl Watcher {
     fn flush(&mut self, hold_until: &mut Option<Instant>) -> Result<(), Gone> {
         let is_due = hold_until.is_some_and(|until| until <= Instant::now());
         let which = if is_due { Flush::All } else { Flush::Enough };
-        let mut told = Vec::new();
         let mut holds = false;
         for relay in self.watched.values_mut().filter_map(|watched| watched.relay.as_mut()) {
-            relay.flush(which, &mut told);
+            // A client that takes its time hears less often of a growing text, and is not cut off.
+            if !self.outbox.is_crowded() {
+                let mut told = Vec::new();
+                relay.flush(which, &mut told);
+                send_all(&self.outbox, self.audience, &told)?;
+            }
             holds |= relay.holds_text();
         }
         *hold_until = match *hold_until {
@@ -199,7 +222,7 @@ impl Watcher {
             Some(until) if !is_due => Some(until),
             _ => Some(Instant::now() + HOLD),
         };
-        send_all(&self.outbox, &told)
+        Ok(())
     }
 
     async fn heard(&mut self, heard: Heard) -> Result<(), Gone> {
@@ -210,7 +233,7 @@ impl Watcher {
         if heard.event.seq > watched.next {
             return self.catch_up(&heard.session).await;
         }
-        watched.take(&heard.event, &self.outbox)
+        watched.take(&heard.event, &self.outbox, self.audience)
     }
 
     async fn catch_up_all(&mut self) -> Result<(), Gone> {
@@ -231,7 +254,7 @@ impl Watcher {
                 Ok(events) if events.is_empty() => return Ok(()),
                 Ok(events) => {
                     for event in &events {
-                        watched.take(event, &self.outbox)?;
+                        watched.take(event, &self.outbox, self.audience)?;
                     }
                 }
                 Err(StoreError::NoSession(_)) => {
@@ -254,7 +277,7 @@ impl Watcher {
                 let mut told = Vec::new();
                 let heard = self.hear(&session, &mut told).await;
                 let _ = done.send(heard);
-                send_all(&self.outbox, &told)
+                send_all(&self.outbox, self.audience, &told)
             }
             Order::Forget { session, done } => {
                 self.watched.remove(&session);
@@ -279,12 +302,12 @@ impl Watcher {
         // First the subscription, then the ledger: what falls between is heard twice and known by
         // its number.
         let subscription = self.sessions.bus().subscribe(&session.id, &self.ear);
-        let (last, relay) = match self.audience {
-            Audience::Zero => {
+        let (last, relay) = match self.audience.interest() {
+            None => {
                 let store = self.sessions.store();
-                (ledger::last_seq(store.as_ref(), &session.id).await, None)
+                (store.last_seq(&session.id).await, None)
             }
-            Audience::Family(interest) => match self.relay(session, interest).await {
+            Some(interest) => match self.relay(session, interest).await {
                 Ok((last, mut relay)) => {
                     relay.catch_up(told);
                     (Ok(last), Some(relay))
@@ -310,13 +333,14 @@ impl Watcher {
         let begins = |run: &RunId, event: &Event| {
             event.run.as_ref() == Some(run) && matches!(event.what, What::Prompt { .. })
         };
-        let enough = |events: &[Event]| {
-            active.iter().all(|run| events.iter().any(|event| begins(run, event)))
+        let wanted = active.clone();
+        let enough = move |events: &[Event]| {
+            wanted.iter().all(|run| events.iter().any(|event| begins(run, event)))
         };
         let store = self.sessions.store();
-        let tail = ledger::tail(store.as_ref(), &session.id, enough).await?;
-        let relay = Relay::after(Arc::new(about(session)), interest, active, &tail.events);
-        Ok((tail.last_seq(), relay))
+        let tail = ledger::tail(store.as_ref(), &session.id, READ_BYTES_MAX, enough).await?;
+        let about = Arc::new(about(session));
+        aside(move || (tail.last_seq(), Relay::after(about, interest, active, &tail.events))).await
     }
 
     /// A family client never says which sessions it lost interest in, so the idle one that it
@@ -343,7 +367,7 @@ impl Watcher {
 
 impl Watched {
     /// Takes the entry that comes next.
-    fn take(&mut self, event: &Event, outbox: &Outbox) -> Result<(), Gone> {
+    fn take(&mut self, event: &Event, outbox: &Outbox, audience: Audience) -> Result<(), Gone> {
         if event.seq < self.next {
             return Ok(());
         }
@@ -353,8 +377,9 @@ impl Watched {
             return if outbox.event(SESSION_EVENT, &payload) { Ok(()) } else { Err(Gone) };
         };
         let mut told = Vec::new();
-        relay.hear(event, &mut told);
-        send_all(outbox, &told)
+        let room = if outbox.is_crowded() { Room::Little } else { Room::Enough };
+        relay.hear(event, room, &mut told);
+        send_all(outbox, audience, &told)
     }
 }
 
@@ -382,8 +407,9 @@ pub(crate) fn host_of(place: &ToolHostPlace) -> &str {
     }
 }
 
-fn send_all(outbox: &Outbox, told: &[Told]) -> Result<(), Gone> {
-    if told.iter().all(|told| told.send(outbox)) { Ok(()) } else { Err(Gone) }
+fn send_all(outbox: &Outbox, audience: Audience, told: &[Told]) -> Result<(), Gone> {
+    let mut heard = told.iter().filter(|told| audience.hears(told));
+    if heard.all(|told| told.send(outbox)) { Ok(()) } else { Err(Gone) }
 }
 
 async fn until(instant: Option<Instant>) {

@@ -8,20 +8,22 @@ use base64::alphabet;
 use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use zero_core::RunId;
-use zero_core::event::{Attachment, RunEnd};
+use zero_core::event::{Attachment, Event, RunEnd, What};
 use zero_session::sessions::{Leave, Prompt, Reading, Sent};
 use zero_session::store::RunRecord;
 use zero_wire::ErrorShape;
 use zero_wire::chat::{
     AgentWaitParams, AgentWaitResult, ChatAbortParams, ChatAbortResult, ChatAttachment,
-    ChatHistoryParams, ChatHistoryResult, ChatSendParams, ChatSendResult, Disposition,
+    ChatHistoryParams, ChatHistoryResult, ChatMessage, ChatSendParams, ChatSendResult, Disposition,
     HealthParams, HealthResult, QueueMode, SendStatus, TerminalReply, WaitStatus,
 };
 use zero_wire::method::Scope;
 
 use super::sessions::check_same;
 use super::{now_ms, refusal, shortened, thinking};
-use crate::peer::Peer;
+use crate::ledger::READ_BYTES_MAX;
+use crate::peer::{Peer, not_found};
+use crate::reads::aside;
 use crate::relay::{spoken, why_it_ended};
 use crate::{history, ledger};
 
@@ -57,9 +59,17 @@ pub(super) async fn send(
     })?;
     let expected = params.session_id.clone();
     let interrupts = params.queue_mode == Some(QueueMode::Interrupt);
-    let prompt = prompt(params, leave_of(peer))?;
+    let prompt = Prompt { reach: peer.reach(), ..prompt(params, leave_of(peer))? };
 
-    let session = peer.session_or_new(&key).await?;
+    let session = match peer.find(&key).await? {
+        Some(session) => session,
+        // What would be refused makes no session.
+        None if expected.is_some() => return Err(not_found(&key)),
+        None => {
+            peer.sessions().would_take(&key, &prompt).map_err(refusal)?;
+            peer.session_or_new(&key).await?
+        }
+    };
     if let Some(expected) = expected {
         check_same(&session, &expected)?;
     }
@@ -122,6 +132,7 @@ fn prompt(params: ChatSendParams, leave: Leave) -> Result<Prompt, ErrorShape> {
         timeout: timeout.map(|millis| Duration::from_millis(millis).min(TIMEOUT_MAX)),
         reading,
         leave,
+        ..Prompt::default()
     })
 }
 
@@ -215,12 +226,16 @@ pub(super) async fn history(
     let most = params.limit.map_or(HISTORY_DEFAULT, |limit| limit.clamp(1, 1_000) as usize);
     let without = params.offset.map_or(0, |offset| offset.min(HISTORY_OFFSET_MAX) as usize);
     let store = peer.sessions().store();
-    let messages = history::read(store.as_ref(), &session.id, most + without).await;
+    let finish = move |mut messages: Vec<ChatMessage>| {
+        messages.truncate(messages.len().saturating_sub(without));
+        if let Some(chars_max) = params.max_chars {
+            history::shorten(&mut messages, chars_max as usize);
+        }
+        messages
+    };
+    let messages =
+        history::read(store.as_ref(), &session.id, most + without, READ_BYTES_MAX, finish).await;
     result.messages = messages.map_err(|error| refusal(error.into()))?;
-    result.messages.truncate(result.messages.len().saturating_sub(without));
-    if let Some(chars_max) = params.max_chars {
-        history::shorten(&mut result.messages, chars_max as usize);
-    }
     result.session_id = Some(session.id.to_string());
     result.thinking_level = session.thinking;
     Ok(result)
@@ -245,15 +260,28 @@ pub(super) async fn wait(
     peer.watch(&session).await?;
     let most = params.timeout_ms.map_or(WAIT_DEFAULT, Duration::from_millis).min(WAIT_MAX);
     let waited = peer.sessions().wait(&run, most).await.map_err(refusal)?;
-    let Some(record) = waited.map(|waited| waited.run) else { return Ok(unknown) };
+    let Some(record) = waited else { return Ok(unknown) };
     let Some(end) = &record.end else { return Ok(unknown) };
-    let begins = |event: &zero_core::event::Event| {
-        let is_prompt = matches!(event.what, zero_core::event::What::Prompt { .. });
-        is_prompt && event.run.as_ref() == Some(&run)
+    let text = said(peer, &record).await?;
+    Ok(settled(&record, end, text))
+}
+
+/// What a run said, as far back as can be read.
+async fn said(peer: &Arc<Peer>, record: &RunRecord) -> Result<String, ErrorShape> {
+    let turn = peer.turn().await?;
+    let run = record.id.clone();
+    let begins = move |event: &Event| {
+        matches!(event.what, What::Prompt { .. }) && event.run.as_ref() == Some(&run)
     };
-    let tail = ledger::tail(store.as_ref(), &session.id, |events| events.iter().any(begins)).await;
-    let tail = tail.map_err(|error| refusal(error.into()))?;
-    Ok(settled(&record, end, spoken(&tail.events, &run)))
+    let enough = move |events: &[Event]| events.iter().any(&begins);
+    let store = peer.sessions().store();
+    let tail = ledger::tail(store.as_ref(), &record.session, READ_BYTES_MAX, enough).await;
+    let (tail, run) = (tail.map_err(|error| refusal(error.into()))?, record.id.clone());
+    let said = aside(move || {
+        let _turn = turn;
+        spoken(&tail.events, &run)
+    });
+    said.await.map_err(|error| refusal(error.into()))
 }
 
 fn settled(run: &RunRecord, end: &RunEnd, text: String) -> AgentWaitResult {

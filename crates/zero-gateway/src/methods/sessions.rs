@@ -18,6 +18,7 @@ use zero_wire::sessions::{
 
 use super::{now_ms, refusal, shortened, thinking};
 use crate::history;
+use crate::ledger::READ_BYTES_MAX;
 use crate::peer::Peer;
 
 /// Sessions on a page when nobody says how many.
@@ -28,6 +29,8 @@ const PAGE_MAX: u64 = 1_000;
 const MESSAGES_MAX: u64 = 10_000;
 /// Sessions of one preview.
 const PREVIEWS_MAX: usize = 64;
+/// Bytes of a ledger that are read for one of them.
+const PREVIEW_BYTES_MAX: usize = 512 * 1024;
 /// Messages of each session in a preview when nobody says how many, and at most.
 const PREVIEW_ITEMS: (u64, u64) = (12, 50);
 /// Characters of each of those when nobody says how many, and at most.
@@ -204,7 +207,8 @@ pub(super) async fn get(
     peer.watch(&session).await?;
     let most = params.limit.unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX) as usize;
     let store = peer.sessions().store();
-    let messages = history::read(store.as_ref(), &session.id, most).await;
+    let messages =
+        history::read(store.as_ref(), &session.id, most, READ_BYTES_MAX, |messages| messages).await;
     Ok(SessionsGetResult { messages: messages.map_err(|error| refusal(error.into()))? })
 }
 
@@ -379,9 +383,10 @@ pub(super) async fn preview(
         if let Some(session) = found {
             // Tool calls are messages, too, and have no words; most are near the end.
             let store = peer.sessions().store();
-            let messages = history::read(store.as_ref(), &session.id, most * 4).await;
-            let messages = messages.map_err(|error| refusal(error.into()))?;
-            preview.items = history::preview(&messages, most, chars);
+            let finish = move |messages: Vec<_>| history::preview(&messages, most, chars);
+            let items =
+                history::read(store.as_ref(), &session.id, most * 4, PREVIEW_BYTES_MAX, finish);
+            preview.items = items.await.map_err(|error| refusal(error.into()))?;
             let status = if preview.items.is_empty() { "empty" } else { "ok" };
             status.clone_into(&mut preview.status);
         }

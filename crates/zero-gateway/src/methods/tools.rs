@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use zero_core::SessionId;
+use zero_core::{SessionId, shown};
 use zero_session::hands::Hands;
-use zero_wire::ErrorShape;
 use zero_wire::approvals::Done;
 use zero_wire::tools::{
-    ToolsAttachParams, ToolsOfferParams, ToolsProgressParams, ToolsResultParams, ToolsTerms,
+    TOOLS_HOSTED, ToolsAttachParams, ToolsOfferParams, ToolsProgressParams, ToolsResultParams,
+    ToolsTerms,
 };
+use zero_wire::{ErrorCode, ErrorShape};
 
 use super::{refusal, shortened};
+use crate::offer::Offer;
 use crate::peer::Peer;
 use crate::remote_hands::RemoteHands;
 
@@ -26,6 +28,8 @@ pub(super) async fn attach(
     let host = host_name(&params.host)?;
     let key = peer.key(&params.session_key, None)?;
     let session = peer.session(&key).await?;
+    peer.watch(&session).await?;
+    let mut turn = peer.gateway().hosts.turn(&session.id).await;
     if peer.hosted(&session.id).is_none() && peer.hosted_count() >= HOSTED_MAX {
         return Err(ErrorShape::invalid(format!(
             "this connection hosts the tools of {HOSTED_MAX} sessions already; open another one"
@@ -33,13 +37,17 @@ pub(super) async fn attach(
     }
     // Whoever attaches again starts over: what the earlier hands were asked is settled.
     peer.unhost(&session.id);
-    peer.watch(&session).await?;
+    let replaced = turn.replaced(&session.id, peer.owner(), params.take_over)?;
     let agent = peer.sessions().agents().get(&session.agent);
     let mode = session.mode.or_else(|| agent.and_then(|agent| agent.mode));
     let hands = peer.new_hands(&session, &host);
     let terms = hands.begin(agent.and_then(|agent| agent.dialect), mode);
     let lease = peer.sessions().attach_hands(&key, &host, Arc::clone(&hands) as Arc<dyn Hands>);
     let lease = lease.await.map_err(refusal)?;
+    turn.settle(session.id.clone(), peer.owner(), &hands);
+    if let Some(replaced) = replaced {
+        replaced.displace(&host);
+    }
     peer.host(session.id, hands, lease)?;
     Ok(terms)
 }
@@ -47,9 +55,9 @@ pub(super) async fn attach(
 fn host_name(name: &str) -> Result<String, ErrorShape> {
     let name = name.trim();
     let length = name.chars().count();
-    if length == 0 || length > HOST_LEN_MAX || name.chars().any(char::is_control) {
+    if length == 0 || length > HOST_LEN_MAX || !name.chars().all(shown::is_harmless) {
         return Err(ErrorShape::invalid(format!(
-            "`{}` is no name of a host: use 1 to {HOST_LEN_MAX} characters without line breaks",
+            "`{}` is no name of a host: use 1 to {HOST_LEN_MAX} characters that can be seen",
             shortened(name)
         )));
     }
@@ -58,7 +66,12 @@ fn host_name(name: &str) -> Result<String, ErrorShape> {
 
 pub(super) async fn offer(peer: &Arc<Peer>, params: ToolsOfferParams) -> Result<Done, ErrorShape> {
     let session = peer.session(&peer.key(&params.session_key, None)?).await?;
-    hands(peer, session.id.as_str())?.offer(params)?;
+    let hands = hands(peer, session.id.as_str())?;
+    // Many schemas take longer to look through than others should wait for.
+    let offer = tokio::task::spawn_blocking(move || Offer::of(params)).await;
+    let broken =
+        |_| ErrorShape::new(ErrorCode::Unavailable, "the offer could not be looked through");
+    hands.offer(offer.map_err(broken)??);
     Ok(Done { ok: true })
 }
 
@@ -81,12 +94,20 @@ pub(super) async fn result(
 /// The hands that lead to this very connection.
 fn hands(peer: &Peer, session: &str) -> Result<Arc<RemoteHands>, ErrorShape> {
     let hosted = SessionId::new(session).ok().and_then(|id| peer.hosted(&id));
-    hosted.ok_or_else(|| {
+    let session = shortened(session);
+    let hands = hosted.ok_or_else(|| {
         ErrorShape::invalid(format!(
-            "this connection does not host the tools of session `{}`; call tools/attach first",
-            shortened(session)
+            "this connection does not host the tools of session `{session}`; call tools/attach first"
         ))
-    })
+    })?;
+    match hands.displaced_by() {
+        None => Ok(hands),
+        Some(host) => Err(ErrorShape::invalid(format!(
+            "`{host}` hosts the tools of session `{session}` now, on another connection; call \
+             tools/attach with `takeOver` to have them back"
+        ))
+        .with_details(serde_json::json!({"code": TOOLS_HOSTED, "host": host}))),
+    }
 }
 
 #[cfg(test)]
@@ -96,7 +117,7 @@ mod tests {
     #[test]
     fn a_host_has_a_name_of_one_line() {
         assert_eq!(host_name(" laptop ").unwrap(), "laptop");
-        for bad in ["", " ", "a\nb", &"x".repeat(129)] {
+        for bad in ["", " ", "a\nb", "a\u{202e}b", &"x".repeat(129)] {
             assert!(host_name(bad).is_err(), "{bad:?}");
         }
     }

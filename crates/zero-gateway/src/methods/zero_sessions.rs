@@ -1,15 +1,16 @@
 //! `zero.sessions.…`: a real folder, the ledger as it is, and what can be chosen.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zero_core::RunId;
 use zero_session::Mode;
 use zero_session::agent::DIRECT;
 use zero_session::commands::built_in_commands;
-use zero_session::hands::PromptCommand;
+use zero_session::hands::{HandsError, PromptCommand};
+use zero_session::key::SessionKey;
 use zero_session::sessions::{OpenSession, SessionError};
-use zero_session::store::{SessionPatch, SessionRecord, ToolHostPlace};
+use zero_session::store::{Most, SessionPatch, SessionRecord, ToolHostPlace};
 use zero_wire::ErrorShape;
 use zero_wire::approvals::Done;
 use zero_wire::method::Scope;
@@ -20,8 +21,6 @@ use zero_wire::zero_sessions::{
 
 use super::sessions::{check_model, label_of, model_of};
 use super::{forbidden, refusal, thinking};
-use crate::history::json_bytes;
-use crate::ledger;
 use crate::peer::Peer;
 
 /// Entries of one answer.
@@ -50,6 +49,12 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
             return Err(ErrorShape::invalid(why));
         }
     };
+    if let Some(model) = &params.model {
+        peer.sessions().models().get(Some(model)).map_err(|error| refusal(error.into()))?;
+    }
+    if let Some(cwd) = &cwd {
+        check_reach(peer, &key, cwd).await?;
+    }
     // First that it is ours, then what it should be: nothing of a foreign session is changed.
     let mut session = if params.require_existing {
         peer.session(&key).await?
@@ -61,8 +66,9 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
         let wanted = OpenSession {
             key: Some(key.to_string()),
             label: None,
-            owner: peer.name().to_owned(),
+            owner: peer.owner().to_owned(),
             cwd,
+            reach: peer.reach(),
             model: params.model,
             mode,
             reset: params.reset,
@@ -73,6 +79,17 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
     }
     let last_seq = peer.watch(&session).await?;
     Ok(info(peer, session, last_seq))
+}
+
+/// A folder of this machine has to be within reach, before anything is made for it; one of a client
+/// that hosts the tools is the client's business.
+async fn check_reach(peer: &Peer, key: &SessionKey, cwd: &Path) -> Result<(), ErrorShape> {
+    let place = peer.find(key).await?.map(|session| session.tool_host);
+    if matches!(place, Some(ToolHostPlace::Client { .. })) {
+        return Ok(());
+    }
+    let checked = peer.reach().check_written(cwd);
+    checked.map_err(|out| refusal(HandsError::from(out).into()))
 }
 
 fn folder(text: &str) -> Result<PathBuf, ErrorShape> {
@@ -105,9 +122,14 @@ fn mode(word: &str) -> Result<Mode, ErrorShape> {
 
 pub(super) async fn show(peer: &Arc<Peer>, params: KeyParams) -> Result<SessionInfo, ErrorShape> {
     let session = peer.session(&peer.key(&params.session_key, None)?).await?;
-    let last = ledger::last_seq(peer.sessions().store().as_ref(), &session.id).await;
-    let last = last.map_err(|error| refusal(error.into()))?;
+    let last = last_seq(peer, &session).await?;
     Ok(info(peer, session, last))
+}
+
+/// Number of the newest entry; 0 in an empty ledger.
+async fn last_seq(peer: &Peer, session: &SessionRecord) -> Result<u64, ErrorShape> {
+    let last = peer.sessions().store().last_seq(&session.id).await;
+    last.map_err(|error| refusal(error.into()))
 }
 
 fn info(peer: &Peer, session: SessionRecord, last_seq: u64) -> SessionInfo {
@@ -162,18 +184,13 @@ pub(super) async fn events(
     let session = peer.session(&peer.key(&params.session_key, None)?).await?;
     let most = params.limit.unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX) as usize;
     let store = peer.sessions().store();
-    // One more than wanted tells whether there are more.
-    let events = store.events(&session.id, params.after, most + 1).await;
-    let mut events = events.map_err(|error| refusal(error.into()))?;
-    let mut bytes = 0_usize;
-    let fits = |event: &&zero_core::event::Event| {
-        bytes = bytes.saturating_add(json_bytes(event));
-        bytes <= EVENT_BYTES_MAX
+    let most = Most { entries: most, bytes: EVENT_BYTES_MAX };
+    let events = store.events(&session.id, params.after, most).await;
+    let events = events.map_err(|error| refusal(error.into()))?;
+    let has_more = match events.last() {
+        Some(last) => last.seq < last_seq(peer, &session).await?,
+        None => false,
     };
-    let fitting = events.iter().take(most).take_while(fits).count();
-    let kept = fitting.max(1).min(events.len());
-    let has_more = kept < events.len();
-    events.truncate(kept);
     Ok(EventsResult { events, has_more })
 }
 
@@ -188,8 +205,7 @@ pub(super) async fn set(peer: &Arc<Peer>, params: SetParams) -> Result<SessionIn
     if patch != SessionPatch::default() {
         session = peer.sessions().patch(&key, patch).await.map_err(refusal)?;
     }
-    let last = ledger::last_seq(peer.sessions().store().as_ref(), &session.id).await;
-    let last = last.map_err(|error| refusal(error.into()))?;
+    let last = last_seq(peer, &session).await?;
     Ok(info(peer, session, last))
 }
 
@@ -224,7 +240,7 @@ pub(super) async fn choices(
     let commands = match &params.session_key {
         Some(written) => {
             let session = peer.session(&peer.key(written, None)?).await?;
-            sessions.commands(&session.key).await.map_err(refusal)?
+            sessions.commands(&session.key, peer.reach()).await.map_err(refusal)?
         }
         None => built_in_commands(),
     };

@@ -36,7 +36,7 @@ fn lines(told: &[Told]) -> String {
 fn heard(relay: &mut Relay, events: &[Event]) -> Vec<Told> {
     let mut told = Vec::new();
     for event in events {
-        relay.hear(event, &mut told);
+        relay.hear(event, Room::Enough, &mut told);
         relay.flush(Flush::Enough, &mut told);
     }
     told
@@ -307,9 +307,9 @@ fn runs_of_one_session_do_not_mix() {
 fn bytes_told_stay_in_proportion_to_bytes_said() {
     let mut relay = relay(Interest::default());
     let (mut told, mut said, mut bytes) = (Vec::new(), 0, 0);
-    relay.hear(&ledger("r", [prompt()])[0], &mut told);
+    relay.hear(&ledger("r", [prompt()])[0], Room::Enough, &mut told);
     for event in ledger("r", std::iter::repeat_n(text("0123456789"), 6_000)) {
-        relay.hear(&event, &mut told);
+        relay.hear(&event, Room::Enough, &mut told);
         relay.flush(Flush::Enough, &mut told);
         said += 10;
         bytes += lines(&told).len();
@@ -328,11 +328,61 @@ fn an_endless_reply_is_cut_and_says_so() {
     let long = "x".repeat(REPLY_BYTES_MAX / 2);
     let events = ledger("r", [prompt(), text(&long), text(&long), text("y"), text("z")]);
     for event in &events {
-        relay.hear(event, &mut told);
+        relay.hear(event, Room::Enough, &mut told);
     }
     relay.flush(Flush::All, &mut told);
     assert!(bridge(&told).ends_with(REPLY_CUT));
     assert!(!bridge(&told).contains('z'));
+}
+
+/// Bytes of what is told, as they are sent.
+fn sent_bytes(told: &[Told]) -> usize {
+    let written = told.iter().map(|told| match told {
+        Told::Chat(event) => serde_json::to_string(event),
+        Told::Agent(event) => serde_json::to_string(event),
+        Told::Asked(event) => serde_json::to_string(event),
+        Told::Answered(event) => serde_json::to_string(event),
+    });
+    written.map(|written| written.unwrap().len()).sum()
+}
+
+#[test]
+fn one_reply_fits_into_what_may_wait_whatever_it_consists_of() {
+    let limits = crate::GatewayLimits::default();
+    for character in ["x", "\u{1}", "\"", "é", "🦀"] {
+        let long = character.repeat(9 * 1024 * 1024 / character.len());
+        let thought = What::Thought { text: long.clone() };
+        let events = ledger("r", [prompt(), thought, text(&long), ended(RunEnd::Completed)]);
+        let told = heard(&mut relay(ALL), &events);
+        let bytes = sent_bytes(&told);
+        assert!(bytes < limits.buffered_bytes_max * 7 / 8, "{character:?}: {bytes}");
+        let largest = told.iter().map(|one| sent_bytes(std::slice::from_ref(one))).max();
+        assert!(largest.unwrap() < limits.payload_bytes_max, "{character:?}: {largest:?}");
+        // As much of it as fits is there.
+        assert!(bridge(&told).starts_with(&character.repeat(100_000)), "{character:?}");
+    }
+}
+
+#[test]
+fn while_much_waits_text_is_held_back_and_the_end_has_it_all() {
+    let mut relay = relay(ALL);
+    let mut told = Vec::new();
+    let events = ledger(
+        "r",
+        [
+            prompt(),
+            text("one"),
+            tool_started("a"),
+            tool_ended("a", ToolStatus::Completed),
+            text("two"),
+            ended(RunEnd::Completed),
+        ],
+    );
+    for event in &events {
+        relay.hear(event, Room::Little, &mut told);
+    }
+    assert_eq!(deltas(&told), [""; 0]);
+    assert_eq!(bridge(&told), "one\n\ntwo");
 }
 
 #[test]

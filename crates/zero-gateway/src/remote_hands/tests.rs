@@ -1,5 +1,7 @@
 //! A client that hosts tools, and what it can get wrong.
 
+use std::path::PathBuf;
+
 use super::*;
 use crate::testing::{Frames, outbox};
 use serde_json::{Value, json};
@@ -7,7 +9,7 @@ use zero_core::SessionId;
 use zero_session::event::ResultContent;
 use zero_session::key::SessionKey;
 use zero_session::store::ToolHostPlace;
-use zero_wire::tools::{OfferedTool, ToolContent};
+use zero_wire::tools::{OfferedTool, ToolContent, ToolsOfferParams};
 
 struct Rig {
     hands: Arc<RemoteHands>,
@@ -56,7 +58,7 @@ fn rig() -> Rig {
     Rig { hands, frames, gone, cancel: CancellationToken::new(), heard: Arc::default() }
 }
 
-fn offer(dialect: &str, tools: &[&str]) -> ToolsOfferParams {
+fn offer(dialect: &str, tools: &[&str]) -> Offer {
     let tool = |name: &&str| OfferedTool {
         name: (*name).to_owned(),
         canonical: "Read".to_owned(),
@@ -65,14 +67,15 @@ fn offer(dialect: &str, tools: &[&str]) -> ToolsOfferParams {
         kind: Kind::Read,
         read_only: true,
     };
-    ToolsOfferParams {
+    Offer::of(ToolsOfferParams {
         session_key: "main".to_owned(),
         dialect: dialect.to_owned(),
         cwd: "/w".to_owned(),
         system: "linux".to_owned(),
         tools: tools.iter().map(tool).collect(),
         ..ToolsOfferParams::default()
-    }
+    })
+    .unwrap()
 }
 
 fn result(call: &str, text: &str, is_error: bool) -> ToolsResultParams {
@@ -106,7 +109,7 @@ impl Rig {
     /// Has offered `read` in the dialect of the calls.
     fn ready() -> Self {
         let rig = rig();
-        rig.hands.offer(offer("acp", &["read"])).unwrap();
+        rig.hands.offer(offer("acp", &["read"]));
         rig
     }
 
@@ -140,12 +143,13 @@ async fn a_call_goes_there_and_its_result_comes_back() {
         ..ToolsProgressParams::default()
     };
     rig.hands.progress(progress(Some("Read a"), None)).unwrap();
-    rig.hands.progress(progress(None, Some("half"))).unwrap();
+    rig.hands.progress(progress(None, Some("half\u{1b}[2J"))).unwrap();
+    rig.hands.progress(progress(Some("Rm\n\u{202e}a"), None)).unwrap();
     let nothing = rig.hands.progress(progress(None, None)).unwrap_err();
     assert!(nothing.message.contains("at least one of title and message"), "{}", nothing.message);
     rig.hands.result(result("c1", "the text", false)).unwrap();
     assert_eq!(words(&asked.await.unwrap()), (ToolStatus::Completed, "the text"));
-    assert_eq!(*rig.heard.0.lock().unwrap(), ["Read a read 0", "half"]);
+    assert_eq!(*rig.heard.0.lock().unwrap(), ["Read a read 0", "half\u{FFFD}[2J", "Rm  a read 0"]);
 }
 
 #[tokio::test]
@@ -177,6 +181,23 @@ async fn a_host_that_vanishes_settles_its_calls() {
     let away = HandsError::Away { host: "laptop".to_owned() };
     assert_eq!(rig.hands.set_mode(Mode::Plan).await, Err(away.clone()));
     assert_eq!(rig.hands.bench(DialectName::Qwen).await, Err(away));
+}
+
+#[tokio::test]
+async fn a_host_that_is_replaced_hears_it_and_its_calls_are_settled() {
+    let mut rig = Rig::ready();
+    let asked = rig.ask("c1", "read");
+    rig.event().await;
+    rig.hands.displace("desktop");
+    rig.hands.displace("phone");
+    let end = asked.await.unwrap();
+    assert!(words(&end).1.contains("whether it happened is not known"), "{end:?}");
+    let (name, payload) = rig.event().await;
+    let expected =
+        json!({"sessionKey": "agent:main:main", "sessionId": "sess_1", "host": "desktop"});
+    assert_eq!((name.as_str(), payload), ("tools/displaced", expected));
+    assert_eq!((rig.hands.displaced_by(), rig.hands.is_there()), (Some("desktop"), false));
+    assert!(rig.hands.result(result("c1", "late", false)).is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -252,8 +273,8 @@ async fn tools_are_wanted_in_a_dialect_and_waited_for() {
     let bench = tokio::spawn(async move { hands.bench(DialectName::Acp).await });
     let (name, payload) = rig.event().await;
     assert_eq!((name.as_str(), &payload["dialect"]), ("tools/terms", &json!("acp")));
-    rig.hands.offer(offer("canonical", &["Read"])).unwrap();
-    rig.hands.offer(offer("acp", &["read"])).unwrap();
+    rig.hands.offer(offer("canonical", &["Read"]));
+    rig.hands.offer(offer("acp", &["read"]));
     let bench = bench.await.unwrap().unwrap();
     assert_eq!((bench.tools[0].name.as_str(), bench.cwd), ("read", PathBuf::from("/w")));
     // One that never offers it is not waited for forever.
@@ -262,16 +283,6 @@ async fn tools_are_wanted_in_a_dialect_and_waited_for() {
     rig.event().await;
     rig.hands.set_mode(Mode::Auto).await.unwrap();
     assert_eq!(rig.event().await.1["mode"], "auto");
-}
-
-#[test]
-fn an_offer_is_checked() {
-    let refused = |offer| offer_of(offer).map(drop).unwrap_err().message;
-    assert!(refused(offer("klingon", &[])).contains("the dialects are canonical"));
-    assert!(refused(offer("acp", &["a", "b", "a"])).contains("`a` is there twice"));
-    let mut large = offer("acp", &["a"]);
-    large.system = "x".repeat(OFFER_BYTES_MAX);
-    assert!(refused(large).contains("at most 1000 tools"));
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub(crate) async fn bridge_rig(recorded: &[Line]) -> BridgeRig {
         limits: SessionLimits::default(),
     });
     let sessions = sessions.await.unwrap();
-    let who = Principal { name: "this machine".to_owned(), scopes: vec![Scope::Admin] };
+    let who = Principal::new("this machine", vec![Scope::Admin]);
     let gateway = Rig::with(|config| {
         config.sessions = sessions;
         config.auth = AuthConfig::nobody().with_token(TOKEN.trim_matches('"'), who).unwrap();

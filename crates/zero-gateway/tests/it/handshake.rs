@@ -42,7 +42,8 @@ async fn a_client_with_a_token_is_greeted() {
           "zero.session.event",
           "tools/use",
           "tools/cancel",
-          "tools/terms"
+          "tools/terms",
+          "tools/displaced"
         ],
         "capabilities": [
           "zero.sessions",

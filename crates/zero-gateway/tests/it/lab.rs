@@ -29,7 +29,7 @@ use zero_wire::pipe::pipe;
 use zero_wire::{EventFrame, Method};
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Lab {
     pub(crate) gateway: Gateway,
@@ -40,6 +40,11 @@ pub(crate) struct Lab {
 impl Lab {
     /// A gateway whose model gives these answers, one after the other.
     pub(crate) async fn start(answers: &[&str]) -> Self {
+        Self::with(answers, GatewayLimits::default()).await
+    }
+
+    /// The same with other bounds.
+    pub(crate) async fn with(answers: &[&str], limits: GatewayLimits) -> Self {
         let folder = TempDir::new().unwrap();
         let store = SqliteStore::open(&folder.path().join("sessions.db")).unwrap();
         let model: Arc<dyn Model> = Arc::new(Scripted::new(answers));
@@ -58,7 +63,7 @@ impl Lab {
         let gateway = Gateway::new(GatewayConfig {
             sessions: sessions.clone(),
             auth: AuthConfig::nobody(),
-            limits: GatewayLimits::default(),
+            limits,
             version: "1.2.3".to_owned(),
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
@@ -69,8 +74,11 @@ impl Lab {
 
     /// A client of somebody.
     pub(crate) async fn connect(&self, name: &str, scopes: &[Scope], caps: &[&str]) -> Desk {
+        self.connect_as(Principal::new(name, scopes.to_vec()), caps).await
+    }
+
+    pub(crate) async fn connect_as(&self, who: Principal, caps: &[&str]) -> Desk {
         let (client, server) = pipe();
-        let who = Principal { name: name.to_owned(), scopes: scopes.to_vec() };
         self.gateway.attach(server, who);
         let mut options = ConnectOptions::new(ClientInfo {
             id: ClientId::Cli,
@@ -230,6 +238,10 @@ impl Hands for Bare {
 
     fn whereabouts(&self) -> String {
         "nowhere".to_owned()
+    }
+
+    fn folder(&self) -> Option<std::path::PathBuf> {
+        None
     }
 }
 

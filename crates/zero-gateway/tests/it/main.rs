@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod approvers;
 mod attacks;
 mod bounds;
 mod bridge;
@@ -11,6 +12,7 @@ mod handshake;
 mod lab;
 mod life;
 mod own_client;
+mod reads;
 mod remote_tools;
 mod rig;
 mod store;

@@ -57,6 +57,8 @@ async fn it_comes_with_what_it_has() {
     let refused = connect(token("wrong")).await.unwrap_err();
     let ClientError::Refused { error } = &refused else { panic!("{refused}") };
     assert_eq!(error.details.as_ref().unwrap()["code"], "AUTH_TOKEN_MISMATCH");
+    let told = refused.to_string();
+    assert_eq!(told.matches("was started with").count(), 1, "{told}");
 }
 
 #[tokio::test]
@@ -70,6 +72,8 @@ async fn it_comes_by_tls_to_the_certificate_it_knows() {
     let mistaken = ConnectOptions { tls_fingerprint: Some(other), ..token(ADMIN) };
     let refused = Client::connect(url(&rig, "wss"), mistaken).await.unwrap_err();
     assert!(matches!(refused, ClientError::Tls { .. }), "{refused}");
+    let refused = Client::connect(url(&rig, "wss"), token(ADMIN)).await.unwrap_err();
+    assert!(matches!(refused, ClientError::Tls { .. }), "nobody vouches for it: {refused}");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen};
 use crate::lab::{Desk, Lab};
 
 /// A host of the main session, and how its answers to terms are written.
-async fn host(lab: &Lab) -> Desk {
+pub(crate) async fn host(lab: &Lab) -> Desk {
     let host = lab.connect("ann", &[Scope::Write], &["zero-events"]).await;
     host.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
     let terms = host.ask::<ToolsAttach>(json!({"sessionKey": "main", "host": "laptop"})).await;
@@ -31,7 +31,7 @@ async fn offer(host: &Desk, dialect: &str) {
 }
 
 /// Waits until the host is asked for a call; offers the tools in whatever dialect is wanted.
-async fn asked(host: &mut Desk) -> Value {
+pub(crate) async fn asked(host: &mut Desk) -> Value {
     loop {
         let event = host.next().await;
         let payload = event.payload.unwrap_or_default();
@@ -43,7 +43,7 @@ async fn asked(host: &mut Desk) -> Value {
     }
 }
 
-fn say(run: &str) -> Value {
+pub(crate) fn say(run: &str) -> Value {
     json!({"sessionKey": "main", "message": "look", "idempotencyKey": run})
 }
 
@@ -118,4 +118,94 @@ async fn a_host_that_vanishes_in_mid_call_fails_the_call_and_not_the_session() {
     assert!(last["errorMessage"].as_str().unwrap().contains("laptop"), "{last}");
     // Back again, it can work.
     self::host(&lab).await;
+}
+
+#[tokio::test]
+async fn nothing_of_an_offer_that_is_wrong_counts() {
+    let lab = Lab::start(&["look:a", "Seen"]).await;
+    let mut host = host(&lab).await;
+    let tool = |name: &str, schema: Value| {
+        json!({
+            "name": name, "canonical": "Read", "description": "Looks", "kind": "read",
+            "inputSchema": schema, "readOnly": true,
+        })
+    };
+    for (tools, why) in [
+        (json!([tool("fine", json!({})), tool("\u{202e}kool", json!({}))]), "tool `kool`: name: "),
+        (json!([tool("fine", json!({})), tool("look", json!("{}"))]), "tool `look`: inputSchema: "),
+    ] {
+        let offer = json!({
+            "sessionKey": "main", "dialect": "canonical", "cwd": "/w", "system": "linux",
+            "tools": tools,
+        });
+        let refused = host.refused::<ToolsOffer>(offer).await;
+        assert!(refused.contains(why), "{refused}");
+    }
+    // What was offered before still holds.
+    let ann = lab.connect("ann", &[Scope::Write], &[]).await;
+    ann.ask::<ChatSend>(say("run-1")).await;
+    assert_eq!(asked(&mut host).await["toolName"], "look");
+}
+
+fn attach(host: &str, take_over: bool) -> Value {
+    json!({"sessionKey": "main", "host": host, "takeOver": take_over})
+}
+
+#[tokio::test]
+async fn nobody_is_replaced_unawares() {
+    let lab = Lab::start(&["look:a", "It is gone", "look:b", "Seen"]).await;
+    let mut first = host(&lab).await;
+    let mut ann = lab.connect("ann", &[Scope::Write], &["tool-events"]).await;
+    ann.ask::<ChatSend>(say("run-1")).await;
+    let call = asked(&mut first).await;
+    // Not by accident, and not by somebody else, whatever they may see.
+    let mut second = lab.connect("ann", &[Scope::Write], &[]).await;
+    let refused = second.refused::<ToolsAttach>(attach("desktop", false)).await;
+    assert!(refused.contains("hosted by `laptop`") && refused.contains("takeOver"), "{refused}");
+    let root = lab.connect("root", &[Scope::Admin], &[]).await;
+    for take_over in [false, true] {
+        let refused = root.refused::<ToolsAttach>(attach("server", take_over)).await;
+        assert!(refused.contains("that is somebody else"), "{refused}");
+    }
+    // On purpose: the first one hears it, and what it was asked for is settled.
+    let terms = second.ask::<ToolsAttach>(attach("desktop", true)).await;
+    let heard = first.until(|event, _| event == "tools/displaced").await;
+    let told = heard.last().unwrap().payload.clone().unwrap();
+    assert_eq!(
+        (&told["sessionKey"], &told["host"]),
+        (&json!("agent:main:main"), &json!("desktop"))
+    );
+    offer(&second, &terms.dialect).await;
+    let heard = ann.until_end().await;
+    let payloads = heard.iter().map(|event| event.payload.as_ref().unwrap());
+    let failed = payloads.filter(|payload| payload["data"]["phase"] == "result");
+    assert_eq!(
+        failed.map(|payload| payload["data"]["isError"].clone()).collect::<Vec<_>>(),
+        [true]
+    );
+    // It cannot go on as if nothing had happened.
+    let offered = json!({"sessionKey": "main", "dialect": "canonical", "cwd": "/w", "system": "linux", "tools": []});
+    let refused = first.refused::<ToolsOffer>(offered).await;
+    assert!(
+        refused.contains("`desktop` hosts the tools") && refused.contains("takeOver"),
+        "{refused}"
+    );
+    let late = json!({
+        "sessionId": call["sessionId"], "toolCallId": call["toolCallId"],
+        "content": [{"type": "text", "text": "late"}], "isError": false,
+    });
+    let refused = first.refused::<ToolsResult>(late).await;
+    assert!(refused.contains("`desktop` hosts the tools"), "{refused}");
+    let refused = first.refused::<ToolsAttach>(attach("laptop", false)).await;
+    assert!(refused.contains("hosted by `desktop`"), "{refused}");
+    // The second does the work now.
+    ann.ask::<ChatSend>(say("run-2")).await;
+    assert_eq!(asked(&mut second).await["toolName"], "look");
+    // Who attaches again on the same connection replaces nobody.
+    second.ask::<ToolsAttach>(attach("desktop", false)).await;
+    // And once it is gone, there is nobody to take over from.
+    second.client.close().await;
+    let heard = ann.until_end().await;
+    assert_eq!(heard.last().unwrap().payload.as_ref().unwrap()["state"], "error");
+    first.ask::<ToolsAttach>(attach("laptop", false)).await;
 }

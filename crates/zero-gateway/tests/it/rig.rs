@@ -30,7 +30,7 @@ pub(crate) const PASSWORD: &str = "correct horse battery";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn someone(name: &str, scopes: &[Scope]) -> Principal {
-    Principal { name: name.to_owned(), scopes: scopes.to_vec() }
+    Principal::new(name, scopes.to_vec())
 }
 
 struct NoTools;

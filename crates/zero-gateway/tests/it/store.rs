@@ -14,7 +14,7 @@ use zero_session::message::Message;
 use zero_session::model::catalogue::Models;
 use zero_session::sessions::{SessionLimits, Sessions, SessionsConfig};
 use zero_session::store::{
-    Begun, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery,
+    Begun, Most, NewEvent, NewRun, NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery,
     SessionRecord, StandingGrant, Store, StoreError, Transcript, TranscriptStart,
 };
 
@@ -87,11 +87,11 @@ impl Store for Nothing {
         not_kept()
     }
 
-    fn events(&self, _: &SessionId, _: u64, _: usize) -> Is<'_, Vec<Event>> {
+    fn events(&self, _: &SessionId, _: u64, _: Most) -> Is<'_, Vec<Event>> {
         is(Ok(Vec::new()))
     }
 
-    fn last_events(&self, _: &SessionId, _: usize) -> Is<'_, Vec<Event>> {
+    fn last_events(&self, _: &SessionId, _: u64, _: Most) -> Is<'_, Vec<Event>> {
         is(Ok(Vec::new()))
     }
 
@@ -135,6 +135,14 @@ impl Store for Nothing {
 
     fn set_grants(&self, _: &SessionId, _: Vec<StandingGrant>) -> Is<'_, ()> {
         not_kept()
+    }
+
+    fn count_of(&self, _: &str) -> Is<'_, u64> {
+        is(Ok(0))
+    }
+
+    fn size(&self, _: &SessionId) -> Is<'_, u64> {
+        is(Ok(0))
     }
 
     fn ready(&self) -> Is<'_, ()> {

@@ -8,10 +8,11 @@ use zero_wire::chat::{
 };
 use zero_wire::method::Scope;
 use zero_wire::sessions::{
-    SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve,
+    SessionsDelete, SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve,
 };
 use zero_wire::zero_sessions::{
-    SessionEvent, ZeroSessionsEvents, ZeroSessionsOpen, ZeroSessionsSet, ZeroSessionsSubscribe,
+    SessionEvent, ZeroSessionsEvents, ZeroSessionsOpen, ZeroSessionsSet, ZeroSessionsShow,
+    ZeroSessionsSubscribe,
 };
 
 use crate::lab::Lab;
@@ -163,12 +164,35 @@ async fn a_scope_that_is_missing_is_named() {
     let refused = reader.refused::<ChatSend>(say("run-1")).await;
     assert!(refused.starts_with("Forbidden chat.send needs the scope operator.write"), "{refused}");
     let writer = lab.connect("ann", &[Scope::Write], &[]).await;
-    let refused = writer.refused::<SessionsReset>(json!({"key": "main"})).await;
+    let refused = writer.refused::<SessionsDelete>(json!({"key": "main"})).await;
     assert!(refused.contains("operator.admin"), "{refused}");
     let mut provenance = say("run-1");
     provenance["systemProvenanceReceipt"] = json!("trust me");
     let refused = writer.refused::<ChatSend>(provenance).await;
     assert_eq!(refused, "InvalidRequest system provenance fields require admin scope");
+}
+
+#[tokio::test]
+async fn to_start_over_is_for_whoever_talks_in_a_session_by_both_ways() {
+    let lab = Lab::start(&[]).await;
+    let ann = lab.connect("ann", &[Scope::Write], &[]).await;
+    let (by_key, by_open) = (json!({"key": "main"}), json!({"sessionKey": "main", "reset": true}));
+    ann.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
+    let again = ann.ask::<ZeroSessionsOpen>(by_open.clone()).await;
+    assert_eq!(again.transcript, 2);
+    let again = ann.ask::<SessionsReset>(by_key.clone()).await;
+    assert!(again.entry.session_id.ends_with(".3"), "{}", again.entry.session_id);
+    let reader = lab.connect("ann", &[Scope::Read, Scope::Approvals], &[]).await;
+    let stranger = lab.connect("bob", &[Scope::Write], &[]).await;
+    for (who, why) in [(&reader, "needs the scope operator.write"), (&stranger, "No session found")]
+    {
+        let refused = who.refused::<SessionsReset>(by_key.clone()).await;
+        assert!(refused.contains(why), "{refused}");
+        let refused = who.refused::<ZeroSessionsOpen>(by_open.clone()).await;
+        assert!(refused.contains(why), "{refused}");
+    }
+    let shown = ann.ask::<ZeroSessionsShow>(json!({"sessionKey": "main"})).await;
+    assert_eq!(shown.transcript, 3, "nobody else started it over");
 }
 
 #[tokio::test]
