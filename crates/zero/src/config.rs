@@ -25,6 +25,8 @@ pub(crate) struct Config {
     relative_variables: Vec<&'static str>,
     /// All of it that is text: what commands get is picked from this.
     environment: Vec<(String, String)>,
+    /// Files with secrets that this process was told of, beside those that settings name.
+    secret_files: Vec<PathBuf>,
     /// Which events to log, in the syntax of `tracing`; nothing is logged when absent.
     pub(crate) log: Option<String>,
     /// What is known of the three standard streams.
@@ -76,6 +78,7 @@ impl Config {
                     Some((name.into_string().ok()?, value.into_string().ok()?))
                 })
                 .collect(),
+            secret_files: Vec::new(),
             log: set("ZERO_LOG").map(|filter| filter.to_string_lossy().into_owned()),
             streams: Streams {
                 stdin_is_terminal: io::stdin().is_terminal(),
@@ -136,6 +139,26 @@ impl Config {
             return self.clone();
         }
         Self { home, xdg_config_home: None, xdg_state_home: None, ..self.clone() }
+    }
+
+    /// Files with secrets that this process was told of.
+    pub(crate) fn secret_files(&self) -> &[PathBuf] {
+        &self.secret_files
+    }
+
+    /// The same, told of more such files.
+    pub(crate) fn with_secret_files(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.secret_files.extend(files);
+        self
+    }
+
+    /// Where a file lies that is written so in settings or on the command line. Where nothing says
+    /// where relative paths start, such a one is none.
+    pub(crate) fn file(&self, written: &str) -> Option<PathBuf> {
+        match (written.strip_prefix("~/"), self.home()) {
+            (Some(rest), Some(home)) => Some(home.join(rest)),
+            _ => Some(self.cwd.as_ref()?.join(written)),
+        }
     }
 
     /// What holds for the commands of a host.

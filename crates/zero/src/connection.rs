@@ -20,6 +20,7 @@ use crate::exit::UsageError;
 use crate::secret;
 use crate::settings::Settings;
 use crate::settings::gateway::RemoteSetting;
+use crate::token_holder::THIS_MACHINE;
 
 /// How long runs may go on when the program ends.
 const GRACE: Duration = Duration::from_secs(2);
@@ -94,7 +95,9 @@ impl App {
         let (url, from) = match (args.url.clone(), configured.url.clone()) {
             (Some(url), _) => (url, named),
             (None, Some(url)) => (url, named.or(configured)),
-            (None, None) => return Ok(None),
+            (None, None) => {
+                return args.are_for_nobody().map_or(Ok(None), |error| Err(error.into()));
+            }
         };
         if args.token.is_some() || args.password.is_some() {
             self.terminal.note("others on this machine can see what stands on a command line; `--token-file` and `--password-file` keep it to you");
@@ -143,6 +146,25 @@ impl Connection {
     }
 }
 
+impl RemoteArgs {
+    /// What is wrong where no gateway is named: these arguments say how to come in at one. Whoever
+    /// gives a token and forgets the address must not find themselves somewhere else.
+    fn are_for_nobody(&self) -> Option<UsageError> {
+        let given = [
+            ("--token", self.token.is_some()),
+            ("--token-file", self.token_file.is_some()),
+            ("--password", self.password.is_some()),
+            ("--password-file", self.password_file.is_some()),
+            ("--tls-fingerprint", self.tls_fingerprint.is_some()),
+            ("--allow-plaintext", self.allow_plaintext),
+        ];
+        let (flag, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
+        Some(UsageError(format!(
+            "`{flag}` is for a gateway, and none is named; give its address with `--url`, or as `gateway.remote.url` in settings"
+        )))
+    }
+}
+
 impl RemoteSetting {
     /// What is said here, and where nothing is, what `other` says.
     fn or(self, other: Self) -> Self {
@@ -160,7 +182,12 @@ impl RemoteSetting {
 
 /// The person whose machine this is: the sessions that they open are theirs, however they come.
 pub(crate) fn this_person() -> Principal {
-    Principal { name: "this machine".to_owned(), scopes: vec![Scope::Admin] }
+    everything(THIS_MACHINE)
+}
+
+/// Somebody who may do everything.
+pub(crate) fn everything(name: &str) -> Principal {
+    Principal::new(name, vec![Scope::Admin])
 }
 
 /// Who we are, in the words that every gateway of the family knows.

@@ -48,7 +48,7 @@ impl App {
             hands: Arc::clone(&workshop) as Arc<dyn HandsFactory>,
             cwd,
             nodes: Arc::new(node),
-            limits: SessionLimits::default(),
+            limits: session_limits(settings),
         });
         Ok(GatewayConfig {
             sessions: sessions.await?,
@@ -118,5 +118,15 @@ impl Nodes for ThisProcess {
         // What a killed process left goes first, so that what is still there is alive.
         lease::sweep(&self.state, &[NODES]);
         self.state.child(NODES).names().is_ok_and(|names| names.iter().any(|name| name == node))
+    }
+}
+
+/// The bounds of sessions, as far as settings name them.
+fn session_limits(settings: &Settings) -> SessionLimits {
+    let (usual, named) = (SessionLimits::default(), settings.gateway());
+    SessionLimits {
+        sessions_max: named.max_sessions.unwrap_or(usual.sessions_max),
+        session_bytes_max: named.max_session_bytes.unwrap_or(usual.session_bytes_max),
+        ..usual
     }
 }

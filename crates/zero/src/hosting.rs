@@ -83,7 +83,7 @@ impl App {
         settings: &Settings,
     ) -> anyhow::Result<Arc<ToolHost>> {
         let policy = self.policy(&workspace, settings, None)?;
-        let commands = settings.commands(&self.config, workspace.cwd());
+        let commands = self.commands(settings, workspace.cwd());
         let mut config = HostConfig::new(workspace, self.config.state()?);
         settings.limits(&mut config.limits);
         config.policy = policy;

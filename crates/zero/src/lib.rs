@@ -17,11 +17,13 @@ mod logging;
 mod outside;
 mod policy;
 mod secret;
+mod secret_files;
 mod settings;
 mod telemetry;
 mod terminal;
 #[cfg(test)]
 mod testing;
+mod token_holder;
 mod tool_service;
 mod trust;
 mod unique_json;

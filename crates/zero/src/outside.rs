@@ -88,7 +88,7 @@ impl App {
 pub(crate) fn web(host: &ToolHost) -> Web {
     Web {
         guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
-        credentials: Arc::new(CredentialVault::new(host.state(), Arc::new(DesktopKeyring))),
+        credentials: Arc::new(CredentialVault::new(host.state(), Arc::new(DesktopKeyring::LOGINS))),
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Surroundings {
     pub(crate) config_dir: Option<PathBuf>,
     /// Folder of zero's own state.
     pub(crate) state_dir: Option<PathBuf>,
+    /// Files in which zero keeps secrets.
+    pub(crate) secret_files: Vec<PathBuf>,
     /// Folders in which programs are found.
     pub(crate) search_path: Vec<PathBuf>,
     /// Whom commands reach by the settings.
@@ -46,6 +48,7 @@ impl Surroundings {
             home: self.home.clone(),
             config_dir: self.config_dir.clone(),
             state_dir: self.state_dir.clone(),
+            secret_files: self.secret_files.clone(),
             network: self.network.clone(),
         })
     }
@@ -140,7 +143,11 @@ impl App {
             self.terminal.note(&note);
         }
         let mode = mode.unwrap_or_else(|| settings.mode());
-        let surroundings = Surroundings { network: settings.command_hosts(), ..surroundings };
+        let surroundings = Surroundings {
+            network: settings.command_hosts(),
+            secret_files: self.secret_files(&settings),
+            ..surroundings
+        };
         let brought = self.brought(&surroundings, &settings)?;
         let judge = Judge::new(settings.policy_rules(), mode, surroundings);
         Ok(Judge { brought, ..judge })
@@ -176,6 +183,7 @@ impl App {
         let surroundings = Surroundings {
             roots: workspace.roots().map(Path::to_owned).collect(),
             network: settings.command_hosts(),
+            secret_files: self.secret_files(settings),
             ..self.surroundings(None, None)?
         };
         let mode = mode.unwrap_or_else(|| settings.mode());
@@ -197,6 +205,7 @@ impl App {
             home: config.home().map(settle),
             config_dir: config.settings_file().ok().and_then(|file| file.parent().map(settle)),
             state_dir: config.state().ok().map(|state| settle(state.path())),
+            secret_files: Vec::new(),
             search_path: self.config.search_path().to_vec(),
             network: CommandHosts::default(),
         })

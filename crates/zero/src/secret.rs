@@ -18,9 +18,9 @@ const BYTES: usize = 32;
 
 /// The secret in a file that somebody named. `what` it is goes into what is said of it.
 pub(crate) fn from_file(app: &App, file: &str, what: &str) -> anyhow::Result<String> {
-    let path = match (file.strip_prefix("~/"), app.config.home()) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => app.config.cwd()?.join(file),
+    let path = match app.config.file(file) {
+        Some(path) => path,
+        None => app.config.cwd()?.join(file),
     };
     let shown = path.display();
     let bytes = ConfigFile::Own(path.clone())

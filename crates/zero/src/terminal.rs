@@ -97,7 +97,12 @@ impl Terminal {
     /// letters, or nothing when it could not be asked.
     pub(crate) fn ask(&self, answers: &Answers, question: &str, keys: &str) -> Option<String> {
         self.err.write(&format!("{} [{keys}] ", self.err.paint(STRONG, question))).ok()?;
-        Some(answers.line().ok()?.trim().to_ascii_lowercase())
+        let line = answers.line().ok()?;
+        if !line.ends_with('\n') {
+            // They went away, and their Enter did not end the line.
+            self.err.write("\n").ok()?;
+        }
+        Some(line.trim().to_ascii_lowercase())
     }
 
     /// Says what went wrong.
@@ -191,12 +196,21 @@ impl Stream {
 
     /// Writes JSON, spread over lines.
     pub(crate) fn write_pretty(&self, value: &impl serde::Serialize) -> io::Result<()> {
-        self.write(&(serde_json::to_string_pretty(value)? + "\n"))
+        self.write_json(&(serde_json::to_string_pretty(value)? + "\n"))
     }
 
     /// Writes JSON on one line.
     pub(crate) fn write_line(&self, value: &impl serde::Serialize) -> io::Result<()> {
-        self.write(&(serde_json::to_string(value)? + "\n"))
+        self.write_json(&(serde_json::to_string(value)? + "\n"))
+    }
+
+    /// Writes text that is JSON already. All JSON passes here: where somebody is looking, what could
+    /// steer the terminal is written as an escape of JSON, so that it is the same document.
+    pub(crate) fn write_json(&self, text: &str) -> io::Result<()> {
+        match self.is_terminal {
+            true => self.write(&escape_json(text)),
+            false => self.write(text),
+        }
     }
 
     /// Whether somebody is looking.
@@ -278,13 +292,36 @@ pub(crate) fn escape_line(text: &str) -> Cow<'_, str> {
 }
 
 fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
+    escape_with(text, keep, |c, to| to.extend(c.escape_default()))
+}
+
+/// Makes JSON harmless without changing what it says: between values there are only line ends, and
+/// whatever else is harmful stands in a string, where `\u` may stand for it.
+fn escape_json(text: &str) -> Cow<'_, str> {
+    escape_with(
+        text,
+        |c| c == '\n',
+        |c, to| {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                let _ = write!(to, "\\u{unit:04x}");
+            }
+        },
+    )
+}
+
+fn escape_with(
+    text: &str,
+    keep: impl Fn(char) -> bool,
+    write: impl Fn(char, &mut String),
+) -> Cow<'_, str> {
     let harmful = |c: char| is_harmful(c) && !keep(c);
     if !text.contains(harmful) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if harmful(c) { escaped.extend(c.escape_default()) } else { escaped.push(c) }
+        if harmful(c) { write(c, &mut escaped) } else { escaped.push(c) }
     }
     Cow::Owned(escaped)
 }
@@ -359,6 +396,33 @@ mod tests {
             assert_eq!(stream.foreign(text), text, "programs get it as it is");
             assert_eq!(stream.watched(80).foreign(text), harmless);
         }
+    }
+
+    #[test]
+    fn json_cannot_steer_a_terminal_and_stays_the_same_document() {
+        let value = serde_json::json!({"a\u{202e}": ["\u{9b}31m \u{7f}\x1b\n", "\u{e0041}ü"]});
+        let shown = "{\"a\\u202e\":[\"\\u009b31m \\u007f\\u001b\\n\",\"\\udb40\\udc41ü\"]}\n";
+        let stream = Terminal::for_test().out.watched(80);
+        stream.write_line(&value).unwrap();
+        assert_eq!(stream.written(), shown);
+        stream.write_pretty(&value).unwrap();
+        let pretty = stream.written().split_off(shown.len());
+        assert!(pretty.contains("\n  \"a\\u202e\": [\n"), "{pretty}");
+        for text in [shown, &pretty] {
+            assert_eq!(serde_json::from_str::<serde_json::Value>(text).unwrap(), value);
+        }
+        let stream = Terminal::for_test().out;
+        stream.write_line(&value).unwrap();
+        assert_eq!(stream.written(), format!("{value}\n"), "programs get it as it is");
+    }
+
+    #[test]
+    fn a_question_that_nobody_answers_ends_its_line() {
+        let terminal = Terminal::for_test();
+        let (answered, gone) = (Answers::script(&["Y"]), Answers::script(&[]));
+        assert_eq!(terminal.ask(&answered, "Allow?", "y/N").as_deref(), Some("y"));
+        assert_eq!(terminal.ask(&gone, "Allow?", "y/N").as_deref(), Some(""));
+        assert_eq!(terminal.err.written(), "Allow? [y/N] Allow? [y/N] \n");
     }
 
     #[test]

@@ -8,17 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use zero_core::Kind;
 use zero_core::event::{Place, ToolStatus};
+use zero_core::{Kind, shown};
 use zero_policy::Mode;
 use zero_runtime::DialectName;
-use zero_session::hands::{Bench, CallEnd, Hands, HandsCall, HandsWatch};
+use zero_runtime::schema::foreign;
+use zero_session::hands::{Bench, BenchTool, CallEnd, Hands, HandsCall, HandsWatch};
 use zero_wire::EventFrame;
 use zero_wire::client::{Client, ClientError};
 use zero_wire::tools::{
-    OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_CANCEL, TOOLS_TERMS, TOOLS_USE,
-    ToolsAttach, ToolsAttachParams, ToolsCancel, ToolsOffer, ToolsOfferParams, ToolsProgress,
-    ToolsProgressParams, ToolsResult, ToolsResultParams, ToolsTerms, ToolsUse,
+    DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_CANCEL,
+    TOOLS_DISPLACED, TOOLS_MAX, TOOLS_TERMS, TOOLS_USE, ToolsAttach, ToolsAttachParams,
+    ToolsCancel, ToolsDisplaced, ToolsOffer, ToolsOfferParams, ToolsProgress, ToolsProgressParams,
+    ToolsResult, ToolsResultParams, ToolsTerms, ToolsUse,
 };
 
 /// Calls at a time; more are refused. The loop of a gateway makes fewer.
@@ -47,12 +49,10 @@ impl ToolService {
     /// Hosts the tools of a session from now on, and says which there are.
     pub(crate) async fn attach(
         client: &Client,
-        session_key: &str,
-        host: &str,
+        wish: ToolsAttachParams,
         hands: Arc<dyn Hands>,
         own_mode: Mode,
     ) -> Result<Arc<Self>, ClientError> {
-        let wish = ToolsAttachParams { session_key: session_key.to_owned(), host: host.to_owned() };
         let terms = client.request::<ToolsAttach>(wish).await?;
         let service = Arc::new(Self {
             client: client.clone(),
@@ -84,6 +84,8 @@ impl ToolService {
                     cancel.cancel();
                 }
             }
+            // Nobody waits for what was begun.
+            TOOLS_DISPLACED if self.displaced(event).is_some() => self.stop(),
             TOOLS_TERMS => {
                 if let Some(terms) = payload::<ToolsTerms>(event)
                     && terms.session_key == self.session_key
@@ -99,6 +101,12 @@ impl ToolService {
             _ => return false,
         }
         true
+    }
+
+    /// Who hosts the tools from now on, if an event says that it is somebody else.
+    pub(crate) fn displaced(&self, event: &EventFrame) -> Option<ToolsDisplaced> {
+        let displaced = (event.event == TOOLS_DISPLACED).then(|| payload(event)).flatten();
+        displaced.filter(|displaced: &ToolsDisplaced| displaced.session_key == self.session_key)
     }
 
     /// Stops every call.
@@ -207,34 +215,48 @@ fn payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
     .ok()
 }
 
+/// An offer that a gateway takes. It takes it whole or not at all, so what others wrote is made
+/// harmless, and a tool of theirs that it would not take is left out.
 fn offer(session_key: &str, dialect: DialectName, bench: Bench) -> ToolsOfferParams {
-    let tool = |tool: zero_session::hands::BenchTool| OfferedTool {
-        name: tool.name,
-        canonical: tool.canonical,
-        description: tool.description,
-        input_schema: tool.input_schema,
-        kind: tool.kind,
-        read_only: tool.read_only,
+    let tool = |mut tool: BenchTool| {
+        if let Err(why) = foreign::vet_input(&mut tool.input_schema) {
+            tracing::warn!(tool = tool.name, "not offered: its input schema {why}");
+            return None;
+        }
+        let described = tool.description.replace("\r\n", "\n");
+        Some(OfferedTool {
+            name: tool.name,
+            canonical: tool.canonical,
+            description: shown::shortened(&shown::harmless(&described), DESCRIPTION_LEN_MAX - 1),
+            input_schema: tool.input_schema,
+            kind: tool.kind,
+            read_only: tool.read_only,
+        })
     };
     let instruction = |file: zero_session::hands::Instruction| OfferedInstruction {
-        path: file.path,
+        path: one_line(&file.path),
         text: file.text,
     };
     let command = |command: zero_session::hands::PromptCommand| OfferedCommand {
         name: command.name,
-        description: command.description,
-        argument_hint: command.argument_hint,
+        description: shown::line(&command.description),
+        argument_hint: command.argument_hint.as_deref().map(shown::line),
         prompt: command.prompt,
     };
     ToolsOfferParams {
         session_key: session_key.to_owned(),
         dialect: dialect.to_string(),
-        cwd: bench.cwd.display().to_string(),
+        cwd: one_line(&bench.cwd.display().to_string()),
         system: bench.system,
-        tools: bench.tools.into_iter().map(tool).collect(),
+        tools: bench.tools.into_iter().filter_map(tool).take(TOOLS_MAX).collect(),
         instructions: bench.instructions.into_iter().map(instruction).collect(),
         commands: bench.commands.into_iter().map(command).collect(),
     }
+}
+
+/// A path as it can be shown.
+fn one_line(path: &str) -> String {
+    shown::harmless(path).replace(['\n', '\t'], " ")
 }
 
 /// Hears of one call, and passes it on.

@@ -16,6 +16,7 @@ use zero_runtime::{Answer, Approver, Elicitor, HostConfig, Question, ToolHost};
 use zero_sandbox::Workspace;
 use zero_session::hands::host::{Dialects, HostHands, HostHandsConfig};
 use zero_session::hands::{CallApprover, Hands, HandsError, HandsFactory, HandsOrder};
+use zero_session::reach::Reach;
 use zero_session::store::StandingGrant;
 use zero_wire::zero_sessions::SessionInfo;
 
@@ -89,6 +90,9 @@ impl Workshop {
     /// Hands for a session, without anything that goes over a wire.
     fn hands(&self, order: HandsOrder) -> anyhow::Result<Result<HostHands, HandsError>> {
         let workspace = self.app.config.workspace(std::slice::from_ref(&order.cwd))?;
+        if let Err(error) = order.reach.check(workspace.cwd()) {
+            return Ok(Err(error.into()));
+        }
         let settings = self.app.settings(&workspace, &self.settings_files)?;
         let fitted = self.fitted(workspace, &settings, order.elicitor)?;
         let own_folder = self.app.config.settings_file().ok();
@@ -112,7 +116,9 @@ impl Workshop {
     ) -> anyhow::Result<Arc<Fitted>> {
         let brings_tools = settings.brings_tools();
         let cwd = workspace.cwd().to_owned();
-        let made_by = serde_json::to_string(settings.entries())?;
+        // A key may be another file tomorrow, without another word in the settings.
+        let secret_files = self.app.secret_files(settings);
+        let made_by = serde_json::to_string(&(settings.entries(), secret_files))?;
         if !brings_tools
             && let Some(fitted) = self.lock().shared.get(&cwd).and_then(Weak::upgrade)
             && fitted.settings == made_by
@@ -120,7 +126,7 @@ impl Workshop {
             return Ok(fitted);
         }
         let policy = self.app.policy(&workspace, settings, None)?;
-        let commands = settings.commands(&self.app.config, workspace.cwd());
+        let commands = self.app.commands(settings, workspace.cwd());
         let mut config = HostConfig::new(workspace, self.app.config.state()?);
         settings.limits(&mut config.limits);
         config.policy = policy;
@@ -223,6 +229,7 @@ impl App {
         let hands = workshop.hands(HandsOrder {
             session: SessionId::new(session.session_id.clone())?,
             cwd: cwd.to_owned(),
+            reach: Reach::Anywhere,
             mode,
             approver: Arc::new(AtTerminal {
                 approver,

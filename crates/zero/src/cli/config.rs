@@ -29,6 +29,10 @@ pub enum ConfigCommand {
     Add(ItemArgs),
     /// Take a value out of a list
     Remove(ItemArgs),
+    /// Keep a key in the desktop's keyring, where settings find it
+    SetKey(SetKeyArgs),
+    /// Take a key out of the desktop's keyring
+    UnsetKey(UnsetKeyArgs),
     /// Print the JSON Schema of a settings file
     #[command(after_help = "Example:
   zero config schema > zero-settings.schema.json")]
@@ -149,4 +153,31 @@ pub struct ItemArgs {
     /// Which file to change
     #[command(flatten)]
     pub layer: LayerArgs,
+}
+
+/// `zero config set-key`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  zero config set-key openai                    asks for it and shows nothing of it
+  zero config set-key openai < ~/openai.key     takes it from stdin
+  zero config set models.gpt '{\"api\": \"responses\", \"model\": \"gpt-5\", \"apiKey\": {\"keyring\": \"openai\"}}'
+
+The key itself never stands on the command line or in settings. The keyring has it under the service
+`zero keys`; one that was there under the same name is replaced.
+
+Exit codes: 0 kept, 1 the keyring does not take it, 2 wrong usage.")]
+pub struct SetKeyArgs {
+    /// A name for it, such as `openai`; not the key itself
+    pub name: String,
+}
+
+/// `zero config unset-key`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  zero config unset-key openai
+
+Exit codes: 0 it is gone, 1 the keyring does not answer, 2 wrong usage.")]
+pub struct UnsetKeyArgs {
+    /// Its name, such as `openai`
+    pub name: String,
 }

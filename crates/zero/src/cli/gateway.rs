@@ -86,10 +86,10 @@ pub struct RemoteArgs {
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
     /// Its token; a file is safer, since others can see arguments
-    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["token_file", "password", "password_file"])]
     pub token: Option<String>,
     /// File that holds its token
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["password", "password_file"])]
     pub token_file: Option<PathBuf>,
     /// Its password; a file is safer, since others can see arguments
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]

@@ -49,6 +49,9 @@ pub struct RunArgs {
     /// Folder to work in [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
+    /// Take the tools of the session over from another `zero run` of yours that hosts them now
+    #[arg(long)]
+    pub take_over: bool,
     /// Pictures to send along; may be given several times
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,

@@ -31,12 +31,10 @@ pub(super) fn run(app: &App, args: &AuditShowArgs) -> anyhow::Result<Exit> {
     match found.records() {
         [] => Err(UsageError(not_found(&args.call, &found)).into()),
         [record] => {
-            let text = if args.json {
-                serde_json::to_string_pretty(&as_json(record))? + "\n"
-            } else {
-                page(out, record)
-            };
-            out.write(&text)?;
+            match args.json {
+                true => out.write_pretty(&as_json(record))?,
+                false => out.write(&page(out, record))?,
+            }
             Ok(Exit::Ok)
         }
         several => Err(UsageError(ambiguous(&args.call, several)).into()),

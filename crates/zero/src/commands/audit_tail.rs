@@ -114,8 +114,10 @@ fn newest_day(audit: &Audit) -> io::Result<Option<DayReader>> {
 }
 
 fn show(out: &Stream, args: &TailArgs, recorded: &Recorded) -> io::Result<()> {
-    let text = if args.json { format!("{}\n", recorded.line) } else { line(out, &recorded.row) };
-    out.write(&text)
+    match args.json {
+        true => out.write_json(&format!("{}\n", recorded.line)),
+        false => out.write(&line(out, &recorded.row)),
+    }
 }
 
 /// One call in one line: when, how it ended, which tool, what it was about, how long it took.

@@ -1,6 +1,7 @@
 //! `zero config`: settings, shown with where they come from, and changed without harm.
 
 mod change;
+mod keys;
 mod show;
 
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ pub(super) fn run(app: &App, command: &ConfigCommand) -> anyhow::Result<Exit> {
         ConfigCommand::Unset(args) => change::unset(app, args),
         ConfigCommand::Add(args) => change::add(app, args),
         ConfigCommand::Remove(args) => change::remove(app, args),
+        ConfigCommand::SetKey(args) => keys::set(app, args),
+        ConfigCommand::UnsetKey(args) => keys::unset(app, args),
         ConfigCommand::Schema => {
             app.terminal.out.write_pretty(&shape::schema())?;
             Ok(Exit::Ok)

@@ -1,26 +1,29 @@
 //! `zero gateway`: keeps sessions and runs agents for clients, until it is asked to end.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zero_gateway::{AuthConfig, Gateway, Listening, Plaintext, Principal, ServeError, Tls};
-use zero_sandbox::ConfigFile;
+use zero_sandbox::{ConfigFile, FileType, open_files, survey};
+use zero_session::reach::Reach;
 use zero_wire::method::Scope;
 
 use crate::App;
 use crate::cli::{GatewayArgs, GatewayCommand, GatewayServeArgs};
 use crate::commands::tools_call::signals;
-use crate::connection::{TOKEN_FILE, this_person};
+use crate::connection::{TOKEN_FILE, everything, this_person};
 use crate::exit::{Exit, UsageError};
 use crate::hosting::busy_runtime;
 use crate::logging;
 use crate::secret;
-use crate::settings::gateway::{GatewaySettings, ScopeSetting};
+use crate::settings::gateway::GatewaySettings;
 use crate::settings::models::SecretSetting;
 use crate::telemetry::{Collector, Telemetry};
+use crate::token_holder;
 
 /// The port of the family of gateways.
 const PORT: u16 = 18789;
@@ -42,6 +45,9 @@ fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
     let workspace = app.config.workspace(&folders)?;
     let settings = app.settings(&workspace, &args.settings)?;
     let gateway = settings.gateway();
+    let named = [&args.token_file, &args.password_file, &args.tls_key].into_iter().flatten();
+    // Also those of the settings as they are now: these are its secrets until it ends.
+    let app = &app.knowing(named.chain(&settings.secret_files(&app.config)));
     let address = SocketAddr::new(
         args.bind.or(gateway.bind).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         args.port.or(gateway.port).unwrap_or(PORT),
@@ -51,7 +57,8 @@ fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
         true => Plaintext::Anywhere,
         false => Plaintext::ThisMachine,
     };
-    let auth = auth(app, args, &gateway, address.ip())?;
+    let reach = reach(app, gateway.folders.as_deref(), workspace.cwd())?;
+    let auth = auth(app, args, &gateway, address.ip(), reach)?;
     let collector = gateway.telemetry.as_ref().map(Collector::new).transpose()?;
     let runtime = busy_runtime()?;
     let served = runtime.block_on(async {
@@ -62,11 +69,14 @@ fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
         config.allowed_origins = gateway.allowed_origins.clone();
         config.allowed_hosts = gateway.allowed_hosts.clone();
         config.limits.shutdown_grace = args.grace;
+        let files = open_files::raise();
+        config.limits = config.limits.within_open_files(files);
+        let room = config.limits.connections_max;
         let gateway = Gateway::new(config);
         let listening = gateway.listen(address, tls, plaintext).await.map_err(refused)?;
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
-        announce(app, args, &listening)?;
+        announce(app, args, &listening, room)?;
         if let Some(telemetry) = &mut telemetry {
             telemetry.watch(gateway.clone());
         }
@@ -90,16 +100,23 @@ fn refused(error: ServeError) -> UsageError {
     }
 }
 
-fn announce(app: &App, args: &GatewayServeArgs, listening: &Listening) -> anyhow::Result<()> {
+fn announce(
+    app: &App,
+    args: &GatewayServeArgs,
+    listening: &Listening,
+    room: usize,
+) -> anyhow::Result<()> {
     let fingerprint = listening.fingerprint();
     let scheme = if fingerprint.is_some() { "wss" } else { "ws" };
     let url = format!("{scheme}://{}", listening.address());
     if args.json {
-        let ready = json!({"ready": true, "url": url, "tlsFingerprint": fingerprint});
+        let ready = json!({
+            "ready": true, "url": url, "tlsFingerprint": fingerprint, "connectionsMax": room,
+        });
         app.terminal.out.write_line(&ready)?;
         return Ok(());
     }
-    app.terminal.note(&format!("the gateway listens at {url}"));
+    app.terminal.note(&format!("the gateway listens at {url}, with room for {room} connections"));
     if let Some(fingerprint) = fingerprint {
         app.terminal.note(&format!("its certificate has the SHA-256 {fingerprint}"));
     }
@@ -112,8 +129,8 @@ fn auth(
     args: &GatewayServeArgs,
     settings: &GatewaySettings,
     address: IpAddr,
+    reach: Reach,
 ) -> anyhow::Result<AuthConfig> {
-    let everything = |name: &str| Principal { name: name.to_owned(), scopes: vec![Scope::Admin] };
     let mut auth = AuthConfig::nobody();
     let mut is_empty = true;
     if let Some(file) = &args.token_file {
@@ -133,14 +150,19 @@ fn auth(
         let secret = token.secret.read(variable, home.as_ref()).map_err(unusable)?;
         let secret =
             secret::checked(&secret, "token").map_err(|why| unusable(format!("it {why}")))?;
-        let scopes = token.scopes.iter().map(|scope| scope.scope()).collect();
-        auth = auth.with_token(&secret, Principal { name: name.clone(), scopes })?;
+        let holder = token_holder::holder(name, &settings.tokens).map_err(unusable)?;
+        let reach = match &token.folders {
+            _ if holder.scopes.contains(&Scope::Admin) => Reach::Anywhere,
+            None => reach.clone(),
+            Some(folders) => Reach::In(folders_named(app, folders)?),
+        };
+        auth = auth.with_token(&secret, Principal { reach, ..holder })?;
         is_empty = false;
     }
     let password_file = args.password_file.as_ref().map(|file| file.display().to_string());
     if let Some(file) = password_file.or_else(|| settings.password_file.clone()) {
         let password = secret::from_file(app, &file, "password")?;
-        auth = auth.with_password(&password, everything("password"))?;
+        auth = auth.with_password(&password, everything(token_holder::PASSWORD))?;
         is_empty = false;
     }
     if !is_empty {
@@ -153,6 +175,31 @@ fn auth(
         return Err(UsageError(what).into());
     }
     Ok(auth.with_token(&own_token(app)?, this_person())?)
+}
+
+/// Where clients may let sessions work that may not do everything.
+fn reach(app: &App, folders: Option<&[String]>, started_in: &Path) -> anyhow::Result<Reach> {
+    Ok(Reach::In(match folders {
+        None => [started_in.to_owned()].into(),
+        Some(folders) => folders_named(app, folders)?,
+    }))
+}
+
+/// Folders that settings name, links settled.
+fn folders_named(app: &App, folders: &[String]) -> Result<Arc<[PathBuf]>, UsageError> {
+    let real = |written: &String| {
+        let path = match written.as_str() {
+            "~" => app.config.home().map(Path::to_owned),
+            written => app.config.file(written),
+        };
+        let is_folder = |path: &PathBuf| survey::kind(path) == Some(FileType::Directory);
+        path.and_then(|path| survey::canonical(&path)).filter(is_folder).ok_or_else(|| {
+            UsageError(format!(
+                "`{written}`, in which clients of the gateway may work by its settings, is no folder; make it, or name another in `gateway.folders` or `gateway.tokens`"
+            ))
+        })
+    };
+    folders.iter().map(real).collect()
 }
 
 /// The token of this machine: made at the first start, in a file that only this person can read.
@@ -195,16 +242,4 @@ fn tls(
     let tls = Tls::from_pem(&read(&certificate)?, &read(&key)?);
     let shown = certificate.display();
     Ok(Some(tls.map_err(|error| UsageError(format!("`{shown}` cannot be used: {error}")))?))
-}
-
-impl ScopeSetting {
-    fn scope(self) -> Scope {
-        match self {
-            Self::Read => Scope::Read,
-            Self::Write => Scope::Write,
-            Self::Approvals => Scope::Approvals,
-            Self::Questions => Scope::Questions,
-            Self::Admin => Scope::Admin,
-        }
-    }
 }

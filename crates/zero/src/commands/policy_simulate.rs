@@ -126,7 +126,11 @@ impl<'a> Bench<'a> {
         };
         let judge = settings.map(|settings| {
             let mode = args.mode.unwrap_or_else(|| settings.mode());
-            let surroundings = Surroundings { network: settings.command_hosts(), ..surroundings };
+            let surroundings = Surroundings {
+                network: settings.command_hosts(),
+                secret_files: app.secret_files(&settings),
+                ..surroundings
+            };
             Judge::new(settings.policy_rules(), mode, surroundings)
         });
         if self.judges.len() >= JUDGES_MAX {

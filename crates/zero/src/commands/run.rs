@@ -20,6 +20,7 @@ use zero_session::agent::DIRECT;
 use zero_wire::ErrorCode;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::{Client, ClientError};
+use zero_wire::tools::ToolsAttachParams;
 use zero_wire::zero_sessions::{
     ApprovalsResolveParams, OpenParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent,
     SessionInfo, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
@@ -42,10 +43,15 @@ const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 
 pub(super) fn run(app: &App, args: &RunArgs) -> anyhow::Result<Exit> {
+    let app = &app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
     let prompt = prompt(args)?;
     if prompt.trim().is_empty() && args.images.is_empty() {
         return Err(UsageError("the prompt is empty; say what is wanted".to_owned()).into());
     }
+    // From here on an interrupt is heard, however early it comes. Before, it ends the process, which
+    // is what somebody wants who still types the prompt.
+    let (runtime, cancel) = (runtime()?, CancellationToken::new());
+    runtime.block_on(async { signals::cancel_on_interrupt(&cancel) });
     let images = args.images.iter().map(|file| image(app, file)).collect::<Result<Vec<_>, _>>()?;
     let folders: Vec<PathBuf> = args.cwd.iter().cloned().collect();
     let workspace = app.config.workspace(&folders)?;
@@ -53,13 +59,15 @@ pub(super) fn run(app: &App, args: &RunArgs) -> anyhow::Result<Exit> {
     for line in settings.note().into_iter().chain(settings.warning()) {
         app.terminal.note(&line);
     }
-    let runtime = runtime()?;
     let ended = runtime.block_on(async {
         let cwd = workspace.cwd().to_owned();
-        let connection = app.connect(&args.remote, &settings, &args.settings, &cwd).await?;
+        let connection = tokio::select! {
+            connection = app.connect(&args.remote, &settings, &args.settings, &cwd) => connection?,
+            () = cancel.cancelled() => return Ok(Exit::Interrupted),
+        };
         let own_mode = args.mode.unwrap_or_else(|| settings.mode());
         let folder = Folder { cwd, own_mode };
-        converse(app, args, connection, prompt, images, folder).await.map_err(told)
+        converse(app, args, connection, prompt, images, folder, cancel).await.map_err(told)
     });
     // A read of stdin that nobody waits for must not hold up the end.
     runtime.shutdown_background();
@@ -91,18 +99,33 @@ async fn converse(
     prompt: String,
     images: Vec<ChatAttachment>,
     folder: Folder,
+    cancel: CancellationToken,
 ) -> anyhow::Result<Exit> {
     let Folder { cwd, own_mode } = folder;
-    let cancel = CancellationToken::new();
-    signals::cancel_on_interrupt(&cancel);
     let counter = Counter::new(&app.terminal.err);
-    let session = open(args, &connection, &cwd).await?;
+    let session = open(args, &connection).await?;
     let asking =
         Asking { yes: args.yes, takes_stdin: args.prompt == "-", counter: counter.clone() };
     let hands = app.hands_here(&session, &cwd, &args.settings, args.mode, &asking)?;
-    let host = format!("zero run on {}", std::env::consts::OS);
     let client = connection.client.clone();
-    let tools = ToolService::attach(&client, &session.session_key, &host, hands, own_mode).await?;
+    let wish = ToolsAttachParams {
+        session_key: session.session_key.clone(),
+        host: format!("zero run on {}", std::env::consts::OS),
+        take_over: args.take_over,
+    };
+    let tools = ToolService::attach(&client, wish, hands, own_mode).await?;
+    // Only now: it is a folder of this machine, and the gateway need not have it.
+    let here = OpenParams {
+        session_key: Some(session.session_key.clone()),
+        cwd: Some(cwd.display().to_string()),
+        ..OpenParams::default()
+    };
+    client.request::<ZeroSessionsOpen>(here).await?;
+    if cancel.is_cancelled() {
+        tools.stop();
+        connection.close().await;
+        return Ok(Exit::Interrupted);
+    }
     let form = if args.json { Form::Json } else { Form::Text };
     let mut show = Show::new(&app.terminal, form, args.thoughts, counter);
     let run_id = format!("run_{:032x}", fastrand::u128(..));
@@ -128,11 +151,18 @@ async fn converse(
             }
         };
         let Some(event) = event else {
+            show.broke_off()?;
+            let sessions = again(args, "sessions show", &session.session_key);
             anyhow::bail!(
-                "the gateway went away in the middle of it; whether the rest was done is in `zero sessions show {}`",
-                session.session_key
+                "the gateway went away in the middle of it; when it is back, `{sessions}` says what was done"
             );
         };
+        if let Some(displaced) = tools.displaced(&event) {
+            app.terminal.note(&format!(
+                "{} took over the tools of this session; what goes on in it is shown here all the same",
+                zero_core::shown::quoted(&displaced.host)
+            ));
+        }
         if tools.hear(&event) || event.event != SESSION_EVENT {
             continue;
         }
@@ -152,6 +182,12 @@ async fn converse(
             break exit;
         }
     };
+    // Whoever named it knows it. A program that reads stderr is told only where it may need it.
+    let is_needed = app.terminal.err.is_terminal() || args.json || exit != Exit::Ok;
+    if args.session.is_none() && is_needed {
+        let again = again(args, "run --session", &session.session_key);
+        app.terminal.note(&format!("to go on in this session: `{again} PROMPT`"));
+    }
     tools.stop();
     connection.close().await;
     Ok(exit)
@@ -188,17 +224,35 @@ async fn permit(client: Client, asking: Asking, app: App, request: ApprovalReque
     }
 }
 
+/// A command that uses the same session at the same gateway.
+fn again(args: &RunArgs, command: &str, key: &str) -> String {
+    let key = shell_word(key);
+    match &args.remote.url {
+        Some(url) => format!("zero {command} {key} --url {}", shell_word(url)),
+        None => format!("zero {command} {key}"),
+    }
+}
+
+/// A word that a shell reads as it is written.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":/._-[]".contains(c);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 fn is_of(event: &Event, run_id: &str) -> bool {
     event.run.as_ref().is_some_and(|run| run.as_str() == run_id)
 }
 
 /// Opens the session that was named, or a new one.
-async fn open(
-    args: &RunArgs,
-    connection: &Connection,
-    cwd: &std::path::Path,
-) -> anyhow::Result<SessionInfo> {
+async fn open(args: &RunArgs, connection: &Connection) -> anyhow::Result<SessionInfo> {
     let name = match &args.session {
+        Some(key) if key.trim().is_empty() => {
+            let what = "`--session` names none; give the key of one (`zero sessions list`), a new name, or leave it out";
+            return Err(UsageError(what.to_owned()).into());
+        }
         Some(key) => key.clone(),
         None => format!("run-{:016x}", fastrand::u64(..)),
     };
@@ -219,7 +273,6 @@ async fn open(
     };
     let wanted = OpenParams {
         session_key: Some(key),
-        cwd: Some(cwd.display().to_string()),
         model: args.model.clone(),
         mode: args.mode.map(|mode| mode.to_string()),
         ..OpenParams::default()
@@ -265,4 +318,21 @@ fn image(app: &App, file: &std::path::Path) -> anyhow::Result<ChatAttachment> {
         file_name: file.file_name().map(|name| name.to_string_lossy().into_owned()),
         content: Some(base64::engine::general_purpose::STANDARD.encode(bytes)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_pasted_is_one_word_for_a_shell() {
+        for (word, expected) in [
+            ("agent:main:run-1f", "agent:main:run-1f"),
+            ("wss://host:18789/", "wss://host:18789/"),
+            ("agent:main:it's $(x)", "'agent:main:it'\\''s $(x)'"),
+            ("ws://h/?a&b", "'ws://h/?a&b'"),
+        ] {
+            assert_eq!(shell_word(word), expected);
+        }
+    }
 }

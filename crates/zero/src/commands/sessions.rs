@@ -8,9 +8,11 @@ use anyhow::Context;
 use jiff::Timestamp;
 use serde_json::json;
 use zero_core::event::Event;
+use zero_wire::ErrorCode;
+use zero_wire::client::ClientError;
 use zero_wire::sessions::{
     SessionsDelete, SessionsDeleteParams, SessionsList, SessionsListParams, SessionsReset,
-    SessionsResetParams, SessionsResolve, SessionsResolveParams,
+    SessionsResetParams, SessionsResolve, SessionsResolveParams, SessionsResolveResult,
 };
 use zero_wire::zero_sessions::{
     EventsParams, KeyParams, SessionInfo, ZeroSessionsEvents, ZeroSessionsShow,
@@ -135,19 +137,22 @@ async fn export(
             lines.join("\n") + "\n"
         }
     };
-    match &args.output {
-        None => app.terminal.out.write(&app.terminal.out.foreign(&text))?,
-        Some(file) => {
+    let out = &app.terminal.out;
+    match (&args.output, args.format) {
+        (None, ExportFormat::Markdown) => out.write(&out.foreign(&text))?,
+        (None, ExportFormat::Jsonl) => out.write_json(&text)?,
+        (Some(file), _) => {
             let path = app.config.cwd()?.join(file);
             let shown = file.display();
-            if path.try_exists().unwrap_or(true) {
+            // A link that leads nowhere is there too: what it is meant to make is not ours to make.
+            if path.is_symlink() || path.try_exists().unwrap_or(true) {
                 let what =
                     format!("`{shown}` is there already; name another file, or remove it first");
                 return Err(UsageError(what).into());
             }
-            zero_sandbox::ConfigFile::Own(path)
-                .write(text.as_bytes())
-                .with_context(|| format!("could not write `{shown}`"))?;
+            zero_sandbox::ConfigFile::Own(path).write(text.as_bytes()).with_context(|| {
+                format!("could not write `{shown}`; name a file in a folder you can write to")
+            })?;
         }
     }
     Ok(Exit::Ok)
@@ -203,17 +208,15 @@ async fn session(gateway: &Connection, named: &str) -> anyhow::Result<SessionInf
         allow_missing: Some(true),
         ..SessionsResolveParams::default()
     };
-    let found = gateway.client.request::<SessionsResolve>(by_key).await;
-    let key = match found.ok().and_then(|found| found.key) {
+    let key = match found(gateway.client.request::<SessionsResolve>(by_key).await)? {
         Some(key) => key,
         None => {
             let by_label = SessionsResolveParams {
                 label: Some(named.to_owned()),
                 ..SessionsResolveParams::default()
             };
-            let found = gateway.client.request::<SessionsResolve>(by_label).await;
-            let found = found.ok().and_then(|found| found.key);
-            found.ok_or_else(|| {
+            let by_label = gateway.client.request::<SessionsResolve>(by_label).await;
+            found(by_label)?.ok_or_else(|| {
                 UsageError(format!(
                     "there is no session with the key or label `{named}`; `zero sessions list` shows those there are"
                 ))
@@ -222,6 +225,18 @@ async fn session(gateway: &Connection, named: &str) -> anyhow::Result<SessionInf
     };
     let shown = gateway.client.request::<ZeroSessionsShow>(KeyParams { session_key: key }).await?;
     Ok(shown)
+}
+
+/// The key that was found. That a name is none is the same as that there is no such session; that the
+/// gateway did not answer is not.
+fn found(
+    answer: Result<SessionsResolveResult, ClientError>,
+) -> Result<Option<String>, ClientError> {
+    match answer {
+        Ok(found) => Ok(found.key),
+        Err(ClientError::Refused { error }) if error.code == ErrorCode::InvalidRequest => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// All that was shown in a session.

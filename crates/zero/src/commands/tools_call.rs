@@ -87,7 +87,7 @@ fn host(
     counter: Counter,
 ) -> anyhow::Result<ToolHost> {
     let policy = app.policy(&workspace, settings, args.mode)?;
-    let commands = settings.commands(&app.config, workspace.cwd());
+    let commands = app.commands(settings, workspace.cwd());
     let mut config = HostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
     config.policy = policy;

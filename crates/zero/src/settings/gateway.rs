@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Settings;
+use super::document::join;
 use super::models::SecretSetting;
+use super::{Settings, sandbox};
 
 /// The keys below `gateway.remote` that can be set one by one.
 pub(crate) const REMOTE_KEYS: [&str; 6] = [
@@ -20,16 +21,19 @@ pub(crate) const REMOTE_KEYS: [&str; 6] = [
     "gateway.remote.allowPlaintext",
 ];
 /// The other keys of the gateway.
-pub(crate) const KEYS: [&str; 9] = [
+pub(crate) const KEYS: [&str; 12] = [
     "gateway.port",
     "gateway.bind",
     "gateway.allowedOrigins",
     "gateway.allowedHosts",
     "gateway.tokens",
+    "gateway.folders",
     "gateway.passwordFile",
     "gateway.tls",
     "gateway.allowPlaintext",
     "gateway.telemetry",
+    "gateway.maxSessions",
+    "gateway.maxSessionBytes",
 ];
 
 /// A gateway. Only your own settings count here, never a project's.
@@ -46,6 +50,9 @@ pub(crate) struct GatewaySettings {
     pub(crate) allowed_hosts: Vec<String>,
     /// Tokens, by the name of who has it.
     pub(crate) tokens: BTreeMap<String, TokenSetting>,
+    /// Folders in which clients may let sessions work with the tools of this machine, those who may
+    /// do everything excepted; the one it was started in when absent.
+    pub(crate) folders: Option<Vec<String>>,
     /// A file that holds a password, which may do everything.
     pub(crate) password_file: Option<String>,
     /// The certificate, for connections that cannot be read on the way.
@@ -54,6 +61,12 @@ pub(crate) struct GatewaySettings {
     pub(crate) allow_plaintext: bool,
     /// Where figures and traces are sent.
     pub(crate) telemetry: Option<TelemetrySetting>,
+    /// Sessions that one owner may have; ten thousand when absent.
+    #[schemars(range(min = 1))]
+    pub(crate) max_sessions: Option<u64>,
+    /// Bytes that a session may take before it takes no more prompts; 1 GiB when absent.
+    #[schemars(range(min = 1))]
+    pub(crate) max_session_bytes: Option<u64>,
     /// The gateway elsewhere that zero uses instead of its own.
     pub(crate) remote: Option<RemoteSetting>,
 }
@@ -66,6 +79,13 @@ pub(crate) struct TokenSetting {
     pub(crate) secret: SecretSetting,
     /// What it may be used for.
     pub(crate) scopes: Vec<ScopeSetting>,
+    /// Folders in which its holder may let sessions work, in place of `gateway.folders`.
+    #[serde(default)]
+    pub(crate) folders: Option<Vec<String>>,
+    /// Whose sessions it is used for, by the name of their token, or `this machine` or `password`;
+    /// for its own when absent.
+    #[serde(default)]
+    pub(crate) owner: Option<String>,
 }
 
 /// What a token may be used for.
@@ -123,6 +143,32 @@ pub(crate) struct RemoteSetting {
     pub(crate) allow_plaintext: bool,
 }
 
+/// Texts that name no folder, and folders that would limit nothing, by their JSON pointer.
+pub(super) fn wrong_texts(value: &Value) -> Vec<(String, String)> {
+    let mut wrong = sandbox::wrong_items(value, "/gateway/folders", check_folder);
+    let tokens = value.pointer("/gateway/tokens").and_then(Value::as_object);
+    for (name, token) in tokens.into_iter().flatten() {
+        let list = join(&join("/gateway/tokens", name), "folders");
+        let scopes = token.get("scopes").and_then(Value::as_array).into_iter().flatten();
+        if token.get("folders").is_some() && scopes.into_iter().any(|scope| scope == "admin") {
+            let what = format!(
+                "token `{name}` may do everything, so that `folders` would limit nothing; leave out either"
+            );
+            wrong.push((list, what));
+            continue;
+        }
+        wrong.extend(sandbox::wrong_items(value, &list, check_folder));
+    }
+    wrong
+}
+
+fn check_folder(text: &str) -> Result<(), String> {
+    if text.starts_with('/') || text.starts_with("~/") || text == "~" {
+        return Ok(());
+    }
+    Err("is no path that is clear; write it whole, from `/` or `~/` on".to_owned())
+}
+
 impl Settings {
     /// What the person's own settings say of gateways.
     pub(crate) fn gateway(&self) -> GatewaySettings {
@@ -137,6 +183,8 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::LayerKind;
     use super::super::tests::layers;
     use super::*;
@@ -160,5 +208,31 @@ mod tests {
                 gateway.port.is_none() && gateway.remote.is_none() && gateway.tokens.is_empty()
             );
         }
+    }
+
+    #[test]
+    fn folders_are_whole_paths_and_limit_somebody() {
+        #[track_caller]
+        fn check(gateway: Value, expected: &[(&str, &str)]) {
+            let wrong = wrong_texts(&json!({ "gateway": gateway }));
+            let wrong: Vec<(&str, &str)> = wrong
+                .iter()
+                .map(|(at, what)| (at.as_str(), what.split(';').next().unwrap()))
+                .collect();
+            assert_eq!(wrong, expected);
+        }
+        let token = |scope: &str, folder: &str| json!({"tokens": {"ci": {"scopes": [scope], "folders": [folder]}}});
+        check(json!({"folders": ["/srv/a", "~/b", "~", "/"]}), &[]);
+        check(
+            json!({"folders": ["/a", "b"]}),
+            &[("/gateway/folders/1", "`b` is no path that is clear")],
+        );
+        check(token("write", "/srv"), &[]);
+        check(
+            token("write", ".."),
+            &[("/gateway/tokens/ci/folders/0", "`..` is no path that is clear")],
+        );
+        let nothing = "token `ci` may do everything, so that `folders` would limit nothing";
+        check(token("admin", "/srv"), &[("/gateway/tokens/ci/folders", nothing)]);
     }
 }

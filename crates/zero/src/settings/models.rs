@@ -21,7 +21,7 @@ use super::Settings;
 use crate::config::Config;
 
 /// Most bytes of a file that holds a key.
-const KEY_BYTES_MAX: u64 = 16 * 1024;
+pub(crate) const KEY_BYTES_MAX: u64 = 16 * 1024;
 
 /// A model, by the name people choose it by.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -58,7 +58,7 @@ pub(crate) enum SecretSetting {
     Env(String),
     /// In this file, which holds nothing else; `~` is your home.
     File(String),
-    /// In the keyring of the desktop, under this name.
+    /// In the keyring of the desktop, under this name; `zero config set-key NAME` puts it there.
     Keyring(String),
 }
 
@@ -142,6 +142,11 @@ impl Settings {
             })
         };
         self.named("models.").filter_map(model).collect()
+    }
+
+    /// Where the keys of those are found.
+    pub(crate) fn model_keys(&self) -> impl Iterator<Item = SecretSetting> {
+        self.named("models.").filter_map(|(_, setting): (String, ModelSetting)| setting.api_key)
     }
 
     /// The model of agents that name none, if settings choose one.
@@ -239,20 +244,28 @@ impl SecretSetting {
                 String::from_utf8(bytes).map_err(|_| format!("`{file}` holds no text"))?
             }
             Self::Keyring(name) => {
-                let found = DesktopKeyring.get(name);
-                let found = found.map_err(|error| format!("cannot ask the keyring: {error}"))?;
-                found.ok_or_else(|| format!("the keyring has nothing under `{name}`"))?
+                let found = DesktopKeyring::KEYS.get(name);
+                let found = found.map_err(|error| {
+                    format!("the key is looked for in the desktop's keyring, which {error}; see that it runs and is unlocked, or use `file` or `env` in settings")
+                })?;
+                found.ok_or_else(|| nothing_in_keyring(name))?
             }
         };
         match secret.trim() {
             "" => Err(match self {
                 Self::Env(name) => format!("the variable `{name}` is empty"),
                 Self::File(file) => format!("the file `{file}` is empty"),
-                Self::Keyring(name) => format!("the keyring has nothing under `{name}`"),
+                Self::Keyring(name) => nothing_in_keyring(name),
             }),
             secret => Ok(secret.to_owned()),
         }
     }
+}
+
+fn nothing_in_keyring(name: &str) -> String {
+    format!(
+        "the keyring has nothing under `{name}`; put it there with `zero config set-key {name}`"
+    )
 }
 
 fn api_schema(_: &mut SchemaGenerator) -> Schema {

@@ -262,6 +262,7 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
     found.extend(meaning::wrong_rules(value));
     found.extend(sandbox::wrong_texts(value));
     found.extend(models::wrong_names(value));
+    found.extend(gateway::wrong_texts(value));
     if found.is_empty()
         && let Err(error) = SettingsFile::deserialize(value)
     {

@@ -20,6 +20,28 @@ pub(crate) const PROJECT: &str = ".zero/settings.json";
 pub(crate) const LOCAL: &str = ".zero/settings.local.json";
 
 #[test]
+fn a_key_comes_from_stdin_and_is_never_shown() {
+    let zero = Program::new();
+    // There is no keyring in these surroundings.
+    let seen = zero.run_with_input(&["config", "set-key", "openai"], "sk-secret\n");
+    assert!(seen.starts_with("exit 1") && seen.contains("keep the key in a file"), "{seen}");
+    assert!(!seen.contains("sk-secret"), "{seen}");
+    let seen = zero.run(&["config", "unset-key", "openai"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("the desktop's keyring"), "{seen}");
+    for (name, key, holds) in
+        [("openai", "", "it is empty"), ("sk secret", "x", "cannot name a key")]
+    {
+        let seen = zero.run_with_input(&["config", "set-key", name], key);
+        assert!(seen.starts_with("exit 2") && seen.contains(holds), "{seen}");
+        assert!(!seen.contains("sk secret"), "{seen}");
+    }
+    let model = r#"{"models": {"m": {"api": "chat", "model": "m", "baseUrl": "http://127.0.0.1:1/v1", "apiKey": {"keyring": "openai"}}}}"#;
+    write(&zero, USER, model);
+    let seen = zero.run(&["run", "hi"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("the desktop's keyring"), "{seen}");
+}
+
+#[test]
 fn a_value_is_set_shown_and_taken_out_again() {
     let zero = Program::new();
     let file = zero.folder().join(USER);

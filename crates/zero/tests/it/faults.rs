@@ -1,23 +1,25 @@
-//! Gateways and clients are killed in the middle of a turn, again and again: what was shown is in
-//! the ledger, nothing was done twice, and the session goes on.
+//! Gateways, clients and tool hosts are killed in the middle of a turn, again and again: what was
+//! shown is in the ledger, nothing was done twice, and the session goes on.
 
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+#![expect(clippy::print_stdout, reason = "the client that is killed tells what it was shown")]
 
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use zero_core::event::{Event, RunEnd, ToolStatus, What};
 use zero_wire::Method;
-use zero_wire::chat::{AgentWait, ChatSend};
-use zero_wire::client::{Client, ConnectOptions, Credentials, Events, Target};
-use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
+use zero_wire::chat::{AgentWait, ChatAbort, ChatSend};
+use zero_wire::client::{Client, Events};
 use zero_wire::zero_sessions::{
     CAP_EVENTS, SESSION_EVENT, SessionEvent, ZeroSessionsEvents, ZeroSessionsOpen,
 };
 
 use crate::config::{USER, write};
-use crate::gateway_process::{GatewayProcess, PATIENCE, ended};
+use crate::gateway_process::{GatewayProcess, PATIENCE, connect, ended};
 use crate::model_server::ModelServer;
 use crate::program::Program;
 
@@ -27,25 +29,49 @@ const KILLS: u64 = 200;
 const TURN_MS: u64 = 350;
 /// Makes the moments the same in every run.
 const SEED: u64 = 0x5eed;
+/// Set in the process that is a client until it is killed: its gateway, session and number.
+const BE_CLIENT: &str = "ZERO_TEST_CLIENT";
+/// What that process says when it is about to send its prompt.
+const READY: &str = "ready";
+/// This test, for whoever runs it a second time as that process.
+const THIS: &str = "faults::whoever_is_killed_nothing_shown_is_lost_and_nothing_is_done_twice";
+
+/// Who is killed. Nobody here is two of them at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    /// The gateway, which runs the tools, too.
+    Gateway,
+    /// A client that sent a prompt, whose tools run with the gateway.
+    Client,
+    /// Who runs the tools of a prompt that somebody else has sent.
+    ToolHost,
+}
 
 #[test]
 fn whoever_is_killed_nothing_shown_is_lost_and_nothing_is_done_twice() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
+        if let Ok(order) = std::env::var(BE_CLIENT) {
+            return be_client(&serde_json::from_str(&order).unwrap()).await;
+        }
         let mut lab = Lab::start().await;
         let mut random = fastrand::Rng::with_seed(SEED);
         for number in 0..KILLS {
             let after = Duration::from_millis(random.u64(0..TURN_MS));
-            let told = format!("kill {number} of seed {SEED:#x}, after {after:?}");
-            match number % 2 {
-                0 => lab.kill_gateway(number, after, &told).await,
-                _ => lab.kill_tool_host(number, after, &told).await,
+            let victims = [Victim::Gateway, Victim::Client, Victim::ToolHost];
+            let victim = victims[usize::try_from(number % 3).unwrap()];
+            let told = format!("kill {number} of seed {SEED:#x}: {victim:?} after {after:?}");
+            match victim {
+                Victim::Gateway => lab.kill_gateway(number, after, &told).await,
+                Victim::Client => lab.kill_client(number, after, &told).await,
+                Victim::ToolHost => lab.kill_tool_host(number, after, &told).await,
             }
         }
         let log = std::fs::read_to_string(lab.zero.folder().join("log.txt")).unwrap_or_default();
         assert!(log.lines().count() > 10, "hardly anybody got as far as a call:\n{log}");
-        let Ends { runs_cut, calls_cut } = lab.ends;
-        assert!(runs_cut > 10 && calls_cut > 0, "nobody died in mid-turn: {:?}", lab.ends);
+        let Ends { runs_cut, calls_cut, left_alone } = lab.ends;
+        let died = runs_cut > 10 && calls_cut > 0 && left_alone > 10;
+        assert!(died, "hardly anybody died in mid-turn: {:?}", lab.ends);
     });
 }
 
@@ -63,6 +89,8 @@ struct Lab {
 struct Ends {
     runs_cut: u32,
     calls_cut: u32,
+    /// Runs that went on without the client that wanted them.
+    left_alone: u32,
 }
 
 impl Lab {
@@ -72,62 +100,141 @@ impl Lab {
         let allow = json!({"permissions": {"allow": ["Bash(echo:*)", "Write(log.txt)"]}});
         write(&zero, USER, model.settings(allow));
         let gateway = GatewayProcess::start(&zero);
-        let (client, events) = connect(&zero, &gateway).await;
+        let (client, events) = connect(zero.folder(), &gateway.url, &[CAP_EVENTS]).await;
         Self { zero, _model: model, gateway, client, events, ends: Ends::default() }
     }
 
     /// Tools run with the gateway, and it is killed.
     async fn kill_gateway(&mut self, number: u64, after: Duration, told: &str) {
-        let key = format!("agent:main:kill-{number}");
+        let key = key(number);
         let cwd = self.zero.folder().canonicalize().unwrap();
         self.ask::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
-        let prompt = prompt(&key, number);
-        self.ask::<ChatSend>(prompt.clone()).await;
+        self.ask::<ChatSend>(prompt(number)).await;
         let mut shown = Vec::new();
-        let listening = async {
-            while let Some(frame) = self.events.next().await {
-                shown.extend(entry(frame.event.as_str(), frame.payload, &key));
-            }
-        };
-        let _ = tokio::time::timeout(after, listening).await;
+        let _ = tokio::time::timeout(after, hear(&mut self.events, &key, &mut shown)).await;
         self.gateway.kill();
-        let rest = async {
-            while let Some(frame) = self.events.next().await {
-                shown.extend(entry(frame.event.as_str(), frame.payload, &key));
-            }
-        };
+        let rest = hear(&mut self.events, &key, &mut shown);
         tokio::time::timeout(PATIENCE, rest).await.expect("the end of a gateway is not heard");
         self.gateway = GatewayProcess::start(&self.zero);
-        (self.client, self.events) = connect(&self.zero, &self.gateway).await;
-        self.ask::<ChatSend>(prompt).await;
-        self.check(&key, number, &shown, told).await;
+        let (folder, url) = (self.zero.folder(), &self.gateway.url);
+        (self.client, self.events) = connect(folder, url, &[CAP_EVENTS]).await;
+        self.ask::<ChatSend>(prompt(number)).await;
+        self.check(number, &shown, told).await;
+        self.goes_on(number, told).await;
     }
 
-    /// Tools run with a client, which is killed.
-    async fn kill_tool_host(&mut self, number: u64, after: Duration, told: &str) {
-        let key = format!("agent:main:kill-{number}");
-        let text = format!("[append line-{number}]");
-        let args = ["run", "--json", "--session", &key, "--url", &self.gateway.url, &text];
-        let mut host = self
+    /// Tools run with the gateway, and the client is killed that wanted them to.
+    async fn kill_client(&mut self, number: u64, after: Duration, told: &str) {
+        let key = key(number);
+        let cwd = self.zero.folder().canonicalize().unwrap();
+        let order = json!({"url": self.gateway.url, "cwd": cwd, "number": number});
+        let this = std::env::current_exe().unwrap();
+        let mut client = self
             .zero
-            .command(&args)
-            .env("PATH", "/usr/bin:/bin")
+            .other_program(this.to_str().unwrap())
+            .args(["--exact", THIS, "--nocapture"])
+            .env(BE_CLIENT, order.to_string())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        tokio::time::sleep(after * 2).await;
-        host.kill().unwrap();
-        ended(&mut host);
-        let output = host.wait_with_output().unwrap();
-        let output = String::from_utf8_lossy(&output.stdout).into_owned();
-        let whole = output.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let shown: Vec<Event> = whole.map(|line| serde_json::from_str(line).unwrap()).collect();
-        self.check(&key, number, &shown, told).await;
+        let mut output = BufReader::new(client.stdout.take().unwrap());
+        let mut line = String::new();
+        while line.trim() != READY {
+            line.clear();
+            assert!(output.read_line(&mut line).unwrap() > 0, "{told}: no client comes");
+        }
+        tokio::time::sleep(after).await;
+        kill(&mut client);
+        let shown = entries(output);
+        self.check(number, &shown, told).await;
+        let ledger = self.ledger(&key).await;
+        let end = ledger.iter().find_map(|event| match &event.what {
+            What::RunEnded { end, .. } => Some(end),
+            _ => None,
+        });
+        // Nobody has to be there for a run to come to its end.
+        assert!(end.is_none_or(|end| *end == RunEnd::Completed), "{told}: {ledger:#?}");
+        let ends = |event: &Event| matches!(event.what, What::RunEnded { .. });
+        if end.is_some() {
+            self.ends.left_alone += u32::from(!shown.iter().any(ends));
+            assert_eq!(self.lines_of(number), 1, "{told}: not done");
+        }
+        self.goes_on(number, told).await;
+    }
+
+    /// Tools run in another process than the client's, and it is killed.
+    async fn kill_tool_host(&mut self, number: u64, after: Duration, told: &str) {
+        let key = key(number);
+        let cwd = self.zero.folder().canonicalize().unwrap();
+        self.ask::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
+        // The tool host is there before its tools are wanted: a run that never ends is in the way
+        // until then, and its own prompt comes after that of this client.
+        let first = format!("first-{number}");
+        let hang = json!({"sessionKey": key, "message": "[hang]", "idempotencyKey": first});
+        self.ask::<ChatSend>(hang).await;
+        self.ask::<ChatSend>(prompt(number)).await;
+        let mut host = self
+            .zero
+            .command(&["run", "--session", &key, "--url", &self.gateway.url, "hi"])
+            .env("PATH", "/usr/bin:/bin")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut shown = Vec::new();
+        let attached = async {
+            let is_theirs =
+                |event: &Event| matches!(&event.what, What::Prompt { text, .. } if text == "hi");
+            while !shown.iter().any(is_theirs) {
+                let frame = self.events.next().await.expect("the gateway is there");
+                shown.extend(entry(frame.event.as_str(), frame.payload, &key));
+            }
+        };
+        tokio::time::timeout(PATIENCE, attached).await.expect("no tool host comes");
+        self.ask::<ChatAbort>(json!({"sessionKey": key, "runId": first})).await;
+        let _ = tokio::time::timeout(after, hear(&mut self.events, &key, &mut shown)).await;
+        kill(&mut host);
+        self.check(number, &shown, told).await;
+        // Its tools are gone with it; whoever brings some goes on.
+        let args = ["run", "--session", &key, "--url", &self.gateway.url, "hi"];
+        let output = self.zero.command(&args).env("PATH", "/usr/bin:/bin").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.trim() == ANSWER, "{told}: stuck: {output:?}");
+        whole(&self.ledger(&key).await, told);
+    }
+
+    /// The next prompt gets its answer.
+    async fn goes_on(&self, number: u64, told: &str) {
+        let (key, run) = (key(number), format!("again-{number}"));
+        let again = json!({"sessionKey": key, "message": "hi", "idempotencyKey": run});
+        self.ask::<ChatSend>(again).await;
+        let end = self.ask::<AgentWait>(json!({"runId": run, "timeoutMs": 20_000})).await;
+        assert!(end.ended_at.is_some(), "{told}: the session is stuck: {end:?}");
+        let ledger = self.ledger(&key).await;
+        whole(&ledger, told);
+        let of_run =
+            ledger.iter().filter(|event| event.run.as_ref().is_some_and(|of| of.as_str() == run));
+        let (mut said, mut completed) = (String::new(), false);
+        for event in of_run {
+            match &event.what {
+                What::Text { text } => said.push_str(text),
+                What::RunEnded { end, .. } => completed = *end == RunEnd::Completed,
+                _ => {}
+            }
+        }
+        assert!(completed && said == ANSWER, "{told}: no answer: {ledger:#?}");
+    }
+
+    fn lines_of(&self, number: u64) -> usize {
+        let log = std::fs::read_to_string(self.zero.folder().join("log.txt")).unwrap_or_default();
+        let line = format!("line-{number}");
+        log.lines().filter(|other| *other == line).count()
     }
 
     /// Whether all is as it should be after somebody died.
-    async fn check(&mut self, key: &str, number: u64, shown: &[Event], told: &str) {
+    async fn check(&mut self, number: u64, shown: &[Event], told: &str) {
+        let key = &key(number);
         let open = self.ask::<ZeroSessionsOpen>(json!({"sessionKey": key})).await;
         for run in open.run_ids {
             self.ask::<AgentWait>(json!({"runId": run, "timeoutMs": 20_000})).await;
@@ -137,23 +244,14 @@ impl Lab {
             assert!(ledger.contains(event), "{told}: shown and lost: {event:?} of {ledger:#?}");
         }
         self.ends.count(&ledger);
-        // The same words with the same key are the same run, also when it was somebody else's.
-        if let Some(run) = ledger.first().and_then(|event| event.run.as_ref()) {
-            let message = format!("[append line-{number}]");
-            let same = json!({"sessionKey": key, "message": message, "idempotencyKey": run});
-            self.ask::<ChatSend>(same).await;
+        // The same words with the same key are the same run, whoever sends them.
+        let is_ours = |event: &&Event| matches!(&event.what, What::Prompt { text, .. } if *text == message(number));
+        if ledger.iter().any(|event| is_ours(&event)) {
+            self.ask::<ChatSend>(prompt(number)).await;
         }
-        let again = json!({"sessionKey": key, "message": "hi",
-            "idempotencyKey": format!("again-{number}")});
-        self.ask::<ChatSend>(again).await;
-        let wait = json!({"runId": format!("again-{number}"), "timeoutMs": 20_000});
-        let end = self.ask::<AgentWait>(wait).await;
-        assert!(end.ended_at.is_some(), "{told}: the session is stuck: {end:?}");
         let ledger = self.ledger(key).await;
         whole(&ledger, told);
-        let log = std::fs::read_to_string(self.zero.folder().join("log.txt")).unwrap_or_default();
-        let line = format!("line-{number}");
-        let times = log.lines().filter(|other| *other == line).count();
+        let times = self.lines_of(number);
         assert!(times <= 1, "{told}: done {times} times");
         let ran = ledger.iter().any(|event| matches!(event.what, What::ToolStarted { .. }));
         assert!(ran || times == 0, "{told}: done, and not in the ledger");
@@ -219,34 +317,60 @@ fn whole(ledger: &[Event], told: &str) {
     assert_eq!(started, ended, "{told}: each call ends once: {ledger:#?}");
 }
 
-fn prompt(key: &str, number: u64) -> Value {
-    json!({"sessionKey": key, "message": format!("[append line-{number}]"),
+/// What the model says to whoever greets it.
+const ANSWER: &str = "Hello from the model.";
+
+fn key(number: u64) -> String {
+    format!("agent:main:kill-{number}")
+}
+
+fn message(number: u64) -> String {
+    format!("[append line-{number}]")
+}
+
+fn prompt(number: u64) -> Value {
+    json!({"sessionKey": key(number), "message": message(number),
         "idempotencyKey": format!("run-{number}")})
+}
+
+/// A client, and nothing else: says something and tells what it is shown, until it is killed.
+async fn be_client(order: &Value) {
+    let number = order["number"].as_u64().unwrap();
+    let (client, mut events) =
+        connect(Path::new("."), order["url"].as_str().unwrap(), &[CAP_EVENTS]).await;
+    let open = json!({"sessionKey": key(number), "cwd": order["cwd"]});
+    client.request::<ZeroSessionsOpen>(serde_json::from_value(open).unwrap()).await.unwrap();
+    // The line that says which test this is has no end.
+    println!("\n{READY}");
+    client.request::<ChatSend>(serde_json::from_value(prompt(number)).unwrap()).await.unwrap();
+    while let Some(frame) = events.next().await {
+        if let Some(event) = entry(frame.event.as_str(), frame.payload, &key(number)) {
+            println!("{}", serde_json::to_string(&event).unwrap());
+        }
+    }
+}
+
+fn kill(child: &mut Child) {
+    child.kill().unwrap();
+    ended(child);
+}
+
+/// What a client told that it was shown; what it could not tell to its end does not count.
+fn entries(output: impl Read) -> Vec<Event> {
+    let told = std::io::read_to_string(output).unwrap();
+    let whole = told.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Hears a session until the gateway is gone.
+async fn hear(events: &mut Events, key: &str, shown: &mut Vec<Event>) {
+    while let Some(frame) = events.next().await {
+        shown.extend(entry(frame.event.as_str(), frame.payload, key));
+    }
 }
 
 fn entry(name: &str, payload: Option<Value>, key: &str) -> Option<Event> {
     let payload = payload.filter(|_| name == SESSION_EVENT)?;
     let said: SessionEvent = serde_json::from_value(payload).unwrap();
     (said.session_key == key).then_some(said.event)
-}
-
-async fn connect(zero: &Program, gateway: &GatewayProcess) -> (Client, Events) {
-    let file = zero.folder().join("home/.local/state/zero/gateway.token");
-    let token = std::fs::read_to_string(file).unwrap();
-    let mut options = ConnectOptions::new(ClientInfo {
-        id: ClientId::Cli,
-        display_name: None,
-        version: "1".to_owned(),
-        build_id: None,
-        platform: "linux".to_owned(),
-        device_family: None,
-        model_identifier: None,
-        time_zone: None,
-        mode: ClientMode::Cli,
-        instance_id: None,
-    });
-    options.caps = vec![CAP_EVENTS.to_owned()];
-    options.auth = Credentials::token(token.trim().to_owned());
-    let url = gateway.url.parse().unwrap();
-    Client::connect(Target::Url(url), options).await.unwrap()
 }

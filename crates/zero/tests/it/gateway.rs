@@ -45,6 +45,7 @@ fn it_starts_answers_and_ends_when_asked() {
     let seen = zero.run(&args);
     assert!(seen.starts_with("exit 1") && seen.contains("not a token of this gateway"), "{seen}");
     assert!(!seen.contains(wrong), "{seen}");
+    assert_eq!(seen.matches("was started with").count(), 1, "advice is given once: {seen}");
     signal(&zero, "TERM", gateway.id());
     assert_eq!(gateway.ended().code(), Some(0));
 }
@@ -57,6 +58,9 @@ fn others_are_not_let_in_without_a_token_and_tls() {
     write(&zero, "token", "token-0123456789abcdef0123456789abcdef");
     let seen = zero.run(&["gateway", "--bind", "0.0.0.0", "--port", "0", "--token-file", "token"]);
     assert!(seen.starts_with("exit 2") && seen.contains("TLS"), "{seen}");
+    assert!(seen.contains("`--allow-plaintext`"), "{seen}");
+    let seen = zero.run(&["sessions", "list", "--url", "ws://192.0.2.1", "--token-file", "token"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("`--allow-plaintext`"), "{seen}");
     let schema: Value = serde_json::from_str(&zero.stdout(&["gateway", "schema"])).unwrap();
     assert!(schema.is_object());
 }
@@ -96,4 +100,115 @@ fn tools_run_where_the_client_is_and_by_its_rules() {
     let seen = here.run(&args);
     assert!(seen.starts_with("exit 0"), "{seen}");
     assert!(made(&here) && !made(&there), "the gateway never does it");
+}
+
+#[test]
+fn a_token_is_not_called_like_one_of_zeros_own() {
+    let zero = Program::new();
+    for (name, why) in [
+        ("this machine", "is a name of zero's own"),
+        ("Password", "is a name of zero's own"),
+        ("this\u{200b}machine", "U+200B"),
+    ] {
+        let token = json!({"secret": {"env": "HOME"}, "scopes": ["read"]});
+        write(&zero, USER, json!({"gateway": {"tokens": {name: token}}}).to_string());
+        let seen = zero.run(&["gateway", "--port", "0"]);
+        assert!(seen.starts_with("exit 2") && seen.contains(why), "{seen}");
+        assert!(zero.run(&["doctor"]).contains(why));
+    }
+}
+
+/// The soft and the hard limit for open files of a process.
+fn open_files_of(process: u32) -> (String, String) {
+    let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let mut words = line.split_whitespace().skip(3).map(str::to_owned);
+    (words.next().unwrap(), words.next().unwrap())
+}
+
+fn children_of(process: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let children = tasks.map(|task| task.unwrap().path().join("children"));
+    let children = children.map(|file| std::fs::read_to_string(file).unwrap_or_default());
+    let children = children.collect::<Vec<_>>().join(" ");
+    children.split_whitespace().map(|child| child.parse().unwrap()).collect()
+}
+
+#[test]
+fn it_takes_the_files_it_may_for_itself_and_says_when_there_are_no_more() {
+    let (zero, model) = (Program::outside_tmp(), ModelServer::start());
+    write(&zero, USER, model.settings(json!({"permissions": {"allow": ["Bash"]}})));
+    let gateway = GatewayProcess::start_below(&zero, "ulimit -Sn 100; ulimit -Hn 160");
+    assert_eq!(open_files_of(gateway.id()), ("160".to_owned(), "160".to_owned()));
+    let room = gateway.ready["connectionsMax"].as_u64().unwrap();
+    assert_eq!(room, 72);
+    let upgrade = format!(
+        "GET / HTTP/1.1\r\nhost: {}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        gateway.address()
+    );
+    // Strangers are few; what fits beside them is taken by those who said who they are.
+    let token = std::fs::read_to_string(zero.folder().join(TOKEN_FILE)).unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..room {
+        let mut stream = TcpStream::connect(gateway.address()).unwrap();
+        stream.write_all(upgrade.as_bytes()).unwrap();
+        assert!(head(&mut stream).starts_with("HTTP/1.1 101"));
+        stream.write_all(&connect_frame(token.trim())).unwrap();
+        until(&mut stream, b"hello-ok");
+        clients.push(stream);
+    }
+    let mut one_too_many = TcpStream::connect(gateway.address()).unwrap();
+    one_too_many.write_all(upgrade.as_bytes()).unwrap();
+    let answer = head(&mut one_too_many);
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    // Others are heard all the same.
+    assert!(get(&gateway, "/readyz").starts_with("HTTP/1.1 200"));
+    // What it starts has the limit from before.
+    let client = clients.last_mut().unwrap();
+    let params = json!({"sessionKey": "main", "message": "/bash true", "idempotencyKey": "run-1"});
+    client.write_all(&request_frame("chat.send", &params)).unwrap();
+    until(client, b"\"state\":\"final\"");
+    let children = children_of(gateway.id());
+    assert!(!children.is_empty());
+    for child in children {
+        assert_eq!(open_files_of(child).0, "100");
+    }
+}
+
+/// The head of an answer.
+fn head(stream: &mut TcpStream) -> String {
+    let head = until(stream, b"\r\n\r\n");
+    String::from_utf8_lossy(&head).into_owned()
+}
+
+/// Reads until these bytes have come.
+fn until(stream: &mut TcpStream, wanted: &[u8]) -> Vec<u8> {
+    stream.set_read_timeout(Some(crate::gateway_process::PATIENCE)).unwrap();
+    let mut read = Vec::new();
+    let mut byte = [0];
+    while !read.ends_with(wanted) {
+        stream.read_exact(&mut byte).unwrap();
+        read.extend(byte);
+    }
+    read
+}
+
+/// A `connect` with this token.
+fn connect_frame(token: &str) -> Vec<u8> {
+    let client = json!({"id": "cli", "version": "1", "platform": "linux", "mode": "cli"});
+    let params = json!({
+        "minProtocol": 4, "maxProtocol": 4, "client": client, "role": "operator",
+        "auth": {"token": token},
+    });
+    request_frame("connect", &params)
+}
+
+/// A request as a masked text frame. The mask is all zeros, which leaves the text as it is.
+fn request_frame(method: &str, params: &Value) -> Vec<u8> {
+    let text = json!({"type": "req", "id": "1", "method": method, "params": params});
+    // A shorter one would say its length otherwise.
+    let text = format!("{:<126}", text.to_string());
+    let length = u16::try_from(text.len()).unwrap().to_be_bytes();
+    [&[0x81, 0x80 | 126, length[0], length[1], 0, 0, 0, 0], text.as_bytes()].concat()
 }

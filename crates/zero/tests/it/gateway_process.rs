@@ -1,15 +1,20 @@
 //! `zero gateway` as a process of its own, that can be killed and started again.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use zero_wire::client::{Client, ConnectOptions, Credentials, Events, Target};
+use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 
 use crate::program::Program;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+const ARGS: [&str; 6] = ["gateway", "--port", "0", "--json", "--grace", "1s"];
 
 /// A gateway that runs. It is killed when it is dropped.
 pub(crate) struct GatewayProcess {
@@ -24,9 +29,19 @@ impl GatewayProcess {
     }
 
     pub(crate) fn start_with(zero: &Program, more: &[&str]) -> Self {
-        let args = [&["gateway", "--port", "0", "--json", "--grace", "1s"], more].concat();
-        let mut child = zero
-            .command(&args)
+        let args = [&ARGS, more].concat();
+        Self::started(zero.command(&args))
+    }
+
+    /// The same below a shell that first does something, such as lowering a limit.
+    pub(crate) fn start_below(zero: &Program, first: &str) -> Self {
+        let mut shell = zero.other_program("/bin/sh");
+        shell.args(["-c", &format!("{first}; exec \"$ZERO\" {}", ARGS.join(" "))]);
+        Self::started(shell)
+    }
+
+    fn started(mut command: Command) -> Self {
+        let mut child = command
             .env("PATH", "/usr/bin:/bin")
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -62,6 +77,27 @@ impl Drop for GatewayProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Connects to the gateway of the program in that folder, as its owner.
+#[expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+pub(crate) async fn connect(folder: &Path, url: &str, caps: &[&str]) -> (Client, Events) {
+    let token = std::fs::read_to_string(folder.join("home/.local/state/zero/gateway.token"));
+    let mut options = ConnectOptions::new(ClientInfo {
+        id: ClientId::Cli,
+        display_name: None,
+        version: "1".to_owned(),
+        build_id: None,
+        platform: "linux".to_owned(),
+        device_family: None,
+        model_identifier: None,
+        time_zone: None,
+        mode: ClientMode::Cli,
+        instance_id: None,
+    });
+    options.caps = caps.iter().map(|cap| (*cap).to_owned()).collect();
+    options.auth = Credentials::token(token.unwrap().trim().to_owned());
+    Client::connect(Target::Url(url.parse().unwrap()), options).await.unwrap()
 }
 
 /// Waits for a process, but not for ever.

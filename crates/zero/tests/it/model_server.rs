@@ -122,6 +122,9 @@ fn answer(request: &Value, to: &mut TcpStream) -> std::io::Result<bool> {
     } else if text.contains("[hang]") {
         words("one two three ", to)?;
         Ok(true)
+    } else if text.contains("[steer]") {
+        words("\u{9b}2J \u{202e}txt.exe", to)?;
+        end("stop", to)
     } else if text.contains("[long]") {
         words("cut", to)?;
         end("length", to)

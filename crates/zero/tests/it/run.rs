@@ -1,13 +1,15 @@
 //! `zero run`.
 
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use zero_core::event::Event;
 
 use crate::config::{USER, write};
-use crate::gateway_process::{ended, signal};
+use crate::gateway_process::{GatewayProcess, ended, signal};
 use crate::model_server::ModelServer;
 use crate::program::Program;
 
@@ -83,6 +85,128 @@ fn an_interrupt_reaches_the_model_and_the_ledger() {
     let ledger = zero.stdout(&["sessions", "export", "s", "--format", "jsonl"]);
     let last: Value = serde_json::from_str(ledger.lines().last().unwrap()).unwrap();
     assert_eq!(last["end"], json!({"how": "aborted", "by": "rpc"}), "{ledger}");
+}
+
+#[test]
+fn an_interrupt_is_heard_however_early_it_comes() {
+    let (zero, _model) = with_model();
+    for moment in 0..12 {
+        let args = ["run", "[hang]"];
+        let mut command = zero.command(&args);
+        let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(moment * 5));
+        signal(&zero, "INT", run.id());
+        let ended = ended(&mut run);
+        // Before zero listens, the kernel ends it; shells say 130 for both.
+        assert!(ended.code() == Some(130) || ended.signal() == Some(2), "{moment}: {ended}");
+    }
+}
+
+#[test]
+fn where_to_go_on_is_told_to_whoever_needs_it() {
+    let (zero, model) = with_model();
+    let seen = zero.run(&["run", "[long] words"]);
+    let (_, rest) = seen.split_once("note: to go on in this session: `zero ").unwrap();
+    let (command, _) = rest.split_once(" PROMPT`").unwrap();
+    let args: Vec<&str> = command.split(' ').chain(["go on"]).collect();
+    let seen = zero.run(&args);
+    assert!(seen.starts_with("exit 0") && !seen.contains("--session"), "{seen}");
+    let request = model.requests().pop().unwrap()["messages"].to_string();
+    assert!(request.contains("[long] words") && request.contains("go on"), "{request}");
+    let seen = zero.run(&["run", "--json", "hi"]);
+    assert!(seen.contains("--session agent:main:run-"), "{seen}");
+    check(&zero, &["--session", " ", "hi"], "2", &["`--session` names none"]);
+}
+
+#[test]
+fn what_a_command_is_denied_is_told_once() {
+    let (zero, _model) = with_model();
+    let write = r#"/Write {"file_path": "a", "content": "b"}"#;
+    for (args, exit, why) in [
+        (&["--agent", "direct", write][..], "3", "run it with `--yes`"),
+        (&["--agent", "direct", "/read nope"], "1", "`nope` does not exist"),
+        // Past the model it is the same.
+        (&["/read nope"], "1", "`nope` does not exist"),
+    ] {
+        let seen = zero.run(&[&["run"], args].concat());
+        assert!(seen.starts_with(&format!("exit {exit}\n--- stderr\n")), "{seen}");
+        assert_eq!(seen.matches(why).count(), 1, "{seen}");
+    }
+}
+
+#[test]
+fn a_way_in_without_a_gateway_is_a_mistake() {
+    let zero = Program::new();
+    for way in [
+        &["--token", "0123456789abcdef0123"][..],
+        &["--token-file", "f"],
+        &["--password", "0123456789abcdef0123"],
+        &["--password-file", "f"],
+        &["--tls-fingerprint", "aa"],
+        &["--allow-plaintext"],
+    ] {
+        for command in [&["run", "/help"][..], &["sessions", "list"]] {
+            let seen = zero.run(&[command, way].concat());
+            let holds = format!("`{}` is for a gateway, and none is named", way[0]);
+            assert!(seen.starts_with("exit 2") && seen.contains(&holds), "{seen}");
+            assert!(seen.contains("`--url`") && !seen.contains("0123"), "{seen}");
+        }
+    }
+}
+
+#[test]
+fn a_gateway_that_refuses_or_goes_away_says_what_to_do() {
+    let (zero, _model) = with_model();
+    let mut gateway = GatewayProcess::start(&zero);
+    let url = gateway.url.clone();
+    write(&zero, "wrong", "wrong-token-0123456789abcdef0123456789");
+    let wrong = ["--url", &url, "--token-file", "wrong", "hi"];
+    check(&zero, &wrong, "1", &["not a token of this gateway", "give it with `--token-file`"]);
+    check(&zero, &["--url", "ws://10.0.0.1", "hi"], "1", &["`--allow-plaintext`"]);
+    check(&zero, &["--url", "nonsense", "hi"], "2", &["write it like `wss://"]);
+    let mut run = zero
+        .command(&["run", "--url", &url, "[hang]"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 3];
+    run.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    gateway.kill();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.ends_with(b"\n"), "the line of the answer ends");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with("error: the gateway went away in the middle of it"), "{told}");
+    let show = told.split('`').nth(1).unwrap();
+    assert!(show.starts_with("zero sessions show agent:main:run-"), "{told}");
+    assert!(show.ends_with(&format!(" --url {url}")), "{told}");
+    check(&zero, &["--url", &url, "hi"], "1", &["start it with `zero gateway`"]);
+}
+
+#[test]
+fn the_model_is_told_what_commands_and_the_folder_say() {
+    let (zero, model) = with_model();
+    write(&zero, "AGENTS.md", "Always say moo.\n");
+    write(&zero, "home/.config/zero/commands/mine.md", "My own words");
+    let review = "---\ndescription: fresh eyes\n---\nRead $1 and mind: $ARGUMENTS\n";
+    write(&zero, ".zero/commands/git/review.md", review);
+    for (prompt, told) in [
+        ("/git:review abc def", "Read abc and mind: abc def"),
+        ("/mine more", "My own words\n\nmore"),
+        ("/init the tests", "write `AGENTS.md` in its root"),
+        (" /mine", " /mine"),
+    ] {
+        check(&zero, &[prompt], "0", &["Hello from the model."]);
+        let request = model.requests().pop().unwrap();
+        let messages = request["messages"].as_array().unwrap();
+        let [system, .., last] = &messages[..] else { panic!("{request}") };
+        assert!(system["content"].as_str().unwrap().contains("Always say moo."), "{system}");
+        let content = last["content"].as_str().unwrap();
+        assert!(content.contains(told), "{prompt}: {content}");
+    }
+    check(&zero, &["/nope"], "0", &["there is no command `/nope`", "`/help` lists them"]);
+    assert_eq!(model.requests().len(), 4, "what is no command is not sent");
 }
 
 #[test]

@@ -3,8 +3,11 @@
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
 use serde_json::{Value, json};
+use zero_wire::chat::ChatSend;
+use zero_wire::client::ClientError;
 
 use crate::config::{USER, write};
+use crate::gateway_process::{GatewayProcess, connect};
 use crate::model_server::ModelServer;
 use crate::program::Program;
 
@@ -32,6 +35,12 @@ fn a_session_is_listed_shown_written_down_reset_and_removed() {
     assert!(written.contains("Hello from the model."), "{written}");
     let seen = zero.run(&["sessions", "export", "bug-42", "-o", "out.md"]);
     assert!(seen.starts_with("exit 2") && seen.contains("is there already"), "{seen}");
+    std::os::unix::fs::symlink("nowhere.md", zero.folder().join("link.md")).unwrap();
+    let seen = zero.run(&["sessions", "export", "bug-42", "-o", "link.md"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("is there already"), "{seen}");
+    assert!(!zero.folder().join("nowhere.md").exists());
+    let seen = zero.run(&["sessions", "export", "bug-42", "-o", "/proc/out.md"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("a folder you can write to"), "{seen}");
     zero.stdout(&["sessions", "reset", "bug-42"]);
     zero.stdout(&["run", "--session", "bug-42", "anew"]);
     let request = model.requests().pop().unwrap().to_string();
@@ -44,4 +53,48 @@ fn a_session_is_listed_shown_written_down_reset_and_removed() {
         let seen = zero.run(&["sessions", what, "bug-42"]);
         assert!(seen.starts_with("exit 2") && seen.contains("no session"), "{what}: {seen}");
     }
+}
+
+#[test]
+fn what_is_refused_leaves_no_session() {
+    let (zero, model) = (Program::new(), ModelServer::start());
+    write(&zero, USER, model.settings(json!({})));
+    let refused = zero.run(&["run", "--session", "s", "--model", "nope", "hi"]);
+    assert!(refused.starts_with("exit 2"), "{refused}");
+    let gateway = GatewayProcess::start(&zero);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (client, _events) = connect(zero.folder(), &gateway.url, &[]).await;
+        let sent = |key: &str, more: Value| {
+            let mut send = json!({"sessionKey": key, "message": "hi", "idempotencyKey": "r"});
+            send.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            client.request::<ChatSend>(serde_json::from_value(send).unwrap())
+        };
+        let long = "x".repeat(3 * 1024 * 1024);
+        for (key, more) in [
+            ("agent:nobody:a", json!({})),
+            ("b", json!({"sessionId": "sess_gone"})),
+            ("c", json!({"message": long})),
+        ] {
+            let error = sent(key, more).await.unwrap_err();
+            assert!(matches!(error, ClientError::Refused { .. }), "{key}: {error}");
+        }
+    });
+    assert_eq!(zero.stdout(&["sessions", "list", "--json"]).trim(), "[]");
+}
+
+#[test]
+fn settings_say_how_much_an_owner_may_keep() {
+    let (zero, model) = (Program::new(), ModelServer::start());
+    write(&zero, USER, model.settings(json!({"gateway": {"maxSessions": 1}})));
+    zero.stdout(&["run", "--session", "one", "hi"]);
+    zero.stdout(&["run", "--session", "one", "hi"]);
+    let seen = zero.run(&["run", "--session", "two", "hi"]);
+    assert!(seen.starts_with("exit 2") && seen.contains("`zero sessions delete`"), "{seen}");
+    write(&zero, USER, model.settings(json!({"gateway": {"maxSessionBytes": 100}})));
+    let seen = zero.run(&["run", "--session", "one", "hi"]);
+    let how = "`zero sessions delete agent:main:one`";
+    assert!(seen.starts_with("exit 2") && seen.contains(how), "{seen}");
+    zero.stdout(&["sessions", "delete", "one", "--yes"]);
+    zero.stdout(&["run", "--session", "two", "hi"]);
 }

@@ -16,10 +16,9 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use serde_json::{Value, json};
 use zero_wire::chat::{AgentWait, ChatSend};
-use zero_wire::client::{Client, ConnectOptions, Credentials, Target};
-use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 
 use crate::config::{USER, write};
+use crate::gateway_process::connect;
 use crate::program::Program;
 
 /// What a person says and what a tool is given and gives: none of it may leave.
@@ -129,26 +128,10 @@ impl Gateway {
 
     /// Says something and waits until its run is over.
     fn say(&self, message: &str) {
-        let token = self.zero.folder().join("home/.local/state/zero/gateway.token");
-        let token = std::fs::read_to_string(token).unwrap();
-        let mut options = ConnectOptions::new(ClientInfo {
-            id: ClientId::Cli,
-            display_name: None,
-            version: "1".to_owned(),
-            build_id: None,
-            platform: "linux".to_owned(),
-            device_family: None,
-            model_identifier: None,
-            time_zone: None,
-            mode: ClientMode::Cli,
-            instance_id: None,
-        });
-        options.auth = Credentials::token(token.trim());
         let send = json!({"sessionKey": "main", "message": message, "idempotencyKey": "run-1"});
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let target = Target::Url(self.url.parse().unwrap());
-            let (client, _events) = Client::connect(target, options).await.unwrap();
+            let (client, _events) = connect(self.zero.folder(), &self.url, &[]).await;
             client.request::<ChatSend>(serde_json::from_value(send).unwrap()).await.unwrap();
             let wait = json!({"runId": "run-1", "timeoutMs": 20_000});
             let wait = serde_json::from_value(wait).unwrap();

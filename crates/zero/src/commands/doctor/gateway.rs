@@ -4,7 +4,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use zero_sandbox::StateDir;
+use zero_gateway::GatewayLimits;
+use zero_sandbox::{StateDir, open_files};
 use zero_wire::client::{BadUrl, GatewayUrl};
 
 use super::findings::Findings;
@@ -15,14 +16,18 @@ use crate::settings::gateway::{GatewaySettings, RemoteSetting};
 use crate::settings::layer::shown;
 use crate::settings::models::SecretSetting;
 use crate::telemetry::check_setting;
+use crate::token_holder;
 
 const CHECK: &str = "gateway";
+/// Fewer connections than this are worth a word.
+const CONNECTIONS_FEW: usize = 1_000;
 
 pub(super) fn check(app: &App, settings: &Settings, findings: &mut Findings) {
     let gateway = settings.gateway();
     let before = findings.0.len();
     address(&gateway, findings);
     secrets(app, &gateway, findings);
+    connections(findings);
     if let Some(telemetry) = &gateway.telemetry
         && let Err(why) = check_setting(telemetry)
     {
@@ -81,9 +86,29 @@ fn address(gateway: &GatewaySettings, findings: &mut Findings) {
     }
 }
 
+/// How many connections fit into the files that may be open here.
+fn connections(findings: &mut Findings) {
+    let files = open_files::most();
+    let room = GatewayLimits::default().within_open_files(files).connections_max;
+    if room < CONNECTIONS_FEW {
+        findings.notable(
+            CHECK,
+            format!("there is room for {room} connections: at most {files} files can be open"),
+            "raise the hard limit for open files (`ulimit -Hn`, or `LimitNOFILE=` of a service)",
+        );
+    }
+}
+
 /// Files that hold what others must not know.
 fn secrets(app: &App, gateway: &GatewaySettings, findings: &mut Findings) {
     for (name, token) in &gateway.tokens {
+        if let Err(why) = token_holder::holder(name, &gateway.tokens) {
+            findings.wrong(
+                CHECK,
+                format!("the token of {} cannot be used: {why}", zero_core::shown::quoted(name)),
+                "until then `zero gateway` does not start",
+            );
+        }
         if let SecretSetting::File(file) = &token.secret {
             private(app, &file_of(app, file), &format!("the token of `{name}`"), findings);
         }

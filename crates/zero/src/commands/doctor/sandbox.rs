@@ -62,7 +62,7 @@ fn trial(app: &App, settings: &Settings, limits: &Limits) -> Result<Trial, Strin
     let workspace = app.config.workspace(&[]).map_err(|error| told(error.into()))?;
     let policy = app.policy(&workspace, settings, None).map_err(told)?;
     let state = app.config.state().map_err(|error| told(error.into()))?;
-    let commands = settings.commands(&app.config, workspace.cwd());
+    let commands = app.commands(settings, workspace.cwd());
     let mut config = HostConfig::new(workspace, state);
     (config.limits, config.policy, config.commands) = (limits.clone(), policy, commands);
     let host = app.host(config).map_err(told)?;

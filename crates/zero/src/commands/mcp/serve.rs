@@ -34,6 +34,7 @@ const HOW_TO_ALLOW: &str =
     "allow it by a rule in settings, or start `zero mcp` with `--yes`; this client cannot ask you";
 
 pub(super) fn run(app: &App, args: &McpServeArgs) -> anyhow::Result<Exit> {
+    let app = &app.knowing(&args.token_file);
     let workspace = app.config.workspace(&args.workspace)?;
     let settings = app.settings(&workspace, &args.settings)?;
     for line in settings.note().into_iter().chain(settings.warning()) {
@@ -78,7 +79,7 @@ fn host(
     settings.limits(&mut limits);
     args.set_limits(&mut limits);
     let policy = app.policy(&workspace, settings, args.mode)?;
-    let commands = settings.commands(&app.config, workspace.cwd());
+    let commands = app.commands(settings, workspace.cwd());
     let mut config = HostConfig::new(workspace, app.config.state()?);
     config.limits = limits;
     config.policy = policy;

@@ -58,7 +58,7 @@ pub(super) fn run(app: &App, args: &PolicyCheckArgs, file: &Path) -> anyhow::Res
 
 fn flush(app: &App, held: &mut String) -> anyhow::Result<()> {
     if !held.is_empty() {
-        app.terminal.out.write(held)?;
+        app.terminal.out.write_json(held)?;
         held.clear();
     }
     Ok(())

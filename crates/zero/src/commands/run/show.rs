@@ -45,6 +45,8 @@ pub(super) struct Show {
     /// Whether there is no model, so that a call that failed is a run that failed.
     is_direct: bool,
     failed: bool,
+    /// What a call said that failed, as far as all of it was shown.
+    shown_error: Option<String>,
 }
 
 impl Show {
@@ -60,6 +62,16 @@ impl Show {
             denied: false,
             is_direct: false,
             failed: false,
+            shown_error: None,
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn broke_off(&mut self) -> io::Result<()> {
+        self.counter.end();
+        match self.form {
+            Form::Json => Ok(()),
+            Form::Text => self.close_line(),
         }
     }
 
@@ -67,10 +79,14 @@ impl Show {
     pub(super) fn event(&mut self, event: &Event) -> io::Result<Option<Exit>> {
         match &event.what {
             What::RunStarted { model, .. } => self.is_direct = model == DIRECT,
-            What::ToolEnded { status, .. } => {
+            What::ToolEnded { status, content, .. } => {
                 self.denied |= *status == ToolStatus::Denied;
                 self.failed |= *status == ToolStatus::Failed;
+                self.shown_error = shown_error(*status, content);
             }
+            // Nobody thought about it: a command that was given past the model is answered with what
+            // its call said.
+            What::Text { text } => self.is_direct |= self.shown_error.as_ref() == Some(text),
             _ => {}
         }
         match self.form {
@@ -86,6 +102,8 @@ impl Show {
     fn text(&mut self, what: &What) -> io::Result<()> {
         match what {
             What::RunStarted { .. } => self.counter.begin("thinking"),
+            // The answer to a command is what its call said, and that stands there already.
+            What::Text { text } if self.shown_error.as_ref() == Some(text) => self.counter.end(),
             What::Text { text } => {
                 self.counter.end();
                 if std::mem::take(&mut self.was_thinking) {
@@ -166,12 +184,8 @@ impl Show {
         if let (ToolStatus::Completed, Some(Shown::Diff { unified, .. })) = (status, display) {
             text.push_str(&self.diff(unified));
         }
-        if matches!(status, ToolStatus::Failed | ToolStatus::Denied) {
-            let words = content.iter().find_map(|piece| match piece {
-                ResultContent::Text { text } => Some(text.as_str()),
-                ResultContent::Image { .. } => None,
-            });
-            for line in words.unwrap_or_default().lines().take(ERROR_LINES_MAX) {
+        if is_error(status) {
+            for line in words(content).lines().take(ERROR_LINES_MAX) {
                 text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
             }
         }
@@ -249,6 +263,26 @@ impl Show {
             _ => Exit::Error,
         }
     }
+}
+
+fn is_error(status: ToolStatus) -> bool {
+    matches!(status, ToolStatus::Failed | ToolStatus::Denied)
+}
+
+/// What a call said.
+fn words(content: &[ResultContent]) -> String {
+    let texts = content.iter().filter_map(|piece| match piece {
+        ResultContent::Text { text } => Some(text.as_str()),
+        ResultContent::Image { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// What a call said that failed, if all of it is shown.
+fn shown_error(status: ToolStatus, content: &[ResultContent]) -> Option<String> {
+    let words = words(content);
+    let is_whole = words.lines().count() <= ERROR_LINES_MAX;
+    (is_error(status) && is_whole && !words.is_empty()).then_some(words)
 }
 
 #[cfg(test)]
@@ -336,6 +370,34 @@ mod tests {
             Exit::Denied,
             "no\n",
             "⊘ Edit `a`\n  denied by a rule\n",
+        );
+        let failed = |words: &str| What::ToolEnded {
+            call: "c".to_owned(),
+            status: ToolStatus::Failed,
+            content: vec![ResultContent::Text { text: words.to_owned() }],
+            display: None,
+            locations: vec![],
+        };
+        // What a command's call said is its answer: it is told once, and the run failed.
+        check(
+            vec![started("c"), failed("no `a`"), text("no `a`"), ended(RunEnd::Completed)],
+            Exit::Error,
+            "",
+            "✗ Edit `a`\n  no `a`\n",
+        );
+        check(
+            vec![started("c"), failed("no `a`"), text("Never mind."), ended(RunEnd::Completed)],
+            Exit::Ok,
+            "Never mind.\n",
+            "✗ Edit `a`\n  no `a`\n",
+        );
+        let long = "line\n".repeat(ERROR_LINES_MAX + 1);
+        let shown = "  line\n".repeat(ERROR_LINES_MAX);
+        check(
+            vec![started("c"), failed(&long), text(&long), ended(RunEnd::Completed)],
+            Exit::Ok,
+            &long,
+            &format!("✗ Edit `a`\n{shown}"),
         );
         check(
             vec![ended(RunEnd::Failed { kind: "auth".to_owned(), message: "no key".to_owned() })],

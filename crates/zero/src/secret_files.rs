@@ -1,0 +1,151 @@
+//! The files in which zero keeps secrets: tokens, passwords, keys.
+//!
+//! Whoever talks to a session must not get hold of what zero itself knows, so every host that zero
+//! makes is told of all of them: its policy opens them to no tool, and its walls hide them from
+//! commands. The folders of zero's own settings and state are known without that.
+
+use std::path::{Path, PathBuf};
+
+use zero_runtime::CommandSettings;
+use zero_sandbox::{FileType, survey};
+
+use crate::App;
+use crate::config::Config;
+use crate::settings::models::SecretSetting;
+use crate::settings::{LayerKind, Settings};
+
+impl App {
+    /// The same, with files named that hold secrets, as the command line may.
+    pub(crate) fn knowing<'a>(&self, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let place = |file: &PathBuf| match file.to_str() {
+            Some(written) => self.config.file(written),
+            None => self.config.cwd().ok().map(|cwd| cwd.join(file)),
+        };
+        let files: Vec<PathBuf> = files.into_iter().filter_map(place).collect();
+        Self { config: self.config.clone().with_secret_files(files), ..self.clone() }
+    }
+
+    /// The files with secrets of zero's own, by each of their names: those that this process was
+    /// told of, those that the settings in use name, and those of the person's own settings, also
+    /// where others are in use.
+    pub(crate) fn secret_files(&self, settings: &Settings) -> Vec<PathBuf> {
+        let own = self.config.settings_file().ok();
+        let own = own.and_then(|file| Settings::load_untried(&self.config, &[file]).ok());
+        let mut files = self.config.secret_files().to_vec();
+        files.extend(settings.own_files(&self.config));
+        for settings in [Some(settings), own.as_ref()].into_iter().flatten() {
+            files.extend(settings.secret_files(&self.config));
+        }
+        let real: Vec<PathBuf> = files.iter().filter_map(|file| survey::canonical(file)).collect();
+        files.extend(real);
+        // Who names a folder by mistake is told so where it is used, and not by a folder that is gone.
+        files.retain(|file| survey::kind(file) != Some(FileType::Directory));
+        files.sort();
+        files.dedup();
+        files
+    }
+
+    /// What holds for the commands of a host in the workspace whose first folder is `root`.
+    pub(crate) fn commands(&self, settings: &Settings, root: &Path) -> CommandSettings {
+        let mut commands = settings.commands(&self.config, root);
+        commands.masked.extend(self.secret_files(settings));
+        commands
+    }
+}
+
+impl Settings {
+    /// The files with secrets that these settings name.
+    pub(crate) fn secret_files(&self, config: &Config) -> Vec<PathBuf> {
+        let gateway = self.gateway();
+        let remote = gateway.remote.unwrap_or_default();
+        let file_of = |secret: &SecretSetting| match secret {
+            SecretSetting::File(file) => Some(file.clone()),
+            SecretSetting::Env(_) | SecretSetting::Keyring(_) => None,
+        };
+        let tokens = gateway.tokens.values().filter_map(|token| file_of(&token.secret));
+        let named = [gateway.password_file, remote.token_file, remote.password_file];
+        let named = named.into_iter().flatten().chain(gateway.tls.map(|tls| tls.key));
+        let keys = self.model_keys().filter_map(|secret| file_of(&secret));
+        let written = tokens.chain(named).chain(keys);
+        written.filter_map(|file| config.file(&file)).collect()
+    }
+
+    /// The files of these settings that may hold secrets themselves, where the command line named
+    /// them: they lie anywhere.
+    fn own_files(&self, config: &Config) -> Vec<PathBuf> {
+        let may_hold = |key: &str| {
+            ["gateway.", "mcpServers.", "models."].iter().any(|section| key.starts_with(section))
+        };
+        let named = self.entries().iter().filter(|entry| entry.layer == LayerKind::Flag);
+        let named = named.filter(|entry| may_hold(&entry.key));
+        named.filter_map(|entry| config.file(&entry.file)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use std::os::unix::fs::symlink;
+    use std::sync::{Arc, LazyLock};
+
+    use super::*;
+    use crate::terminal::Terminal;
+
+    const OWN: &str = r#"{
+        "models": {"m": {"api": "chat", "model": "m", "apiKey": {"file": "~/model.key"}},
+            "n": {"api": "chat", "model": "n", "apiKey": {"env": "K"}}},
+        "gateway": {
+            "tokens": {"ci": {"secret": {"file": "/etc/zero/ci.token"}, "scopes": ["write"]}},
+            "passwordFile": "password",
+            "tls": {"certificate": "cert.pem", "key": "key.pem"},
+            "remote": {"url": "wss://h:1", "tokenFile": "~/remote.token", "passwordFile": "~/remote.password"}}
+    }"#;
+
+    fn app(folder: &Path) -> App {
+        App {
+            config: Config::for_test(folder),
+            terminal: Terminal::for_test(),
+            tools: Arc::new(LazyLock::new(Vec::new)),
+        }
+    }
+
+    #[test]
+    fn all_that_settings_and_the_command_line_name_is_known() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        std::fs::create_dir_all(folder.join("home/.config/zero")).unwrap();
+        std::fs::write(folder.join("home/.config/zero/settings.json"), OWN).unwrap();
+        std::fs::write(folder.join("home/real.key"), "k").unwrap();
+        symlink("real.key", folder.join("home/model.key")).unwrap();
+        let remote = r#"{"gateway": {"remote": {"url": "ws://h:1", "token": "x"}}}"#;
+        std::fs::write(folder.join("team.json"), remote).unwrap();
+        let app = app(&folder).knowing(&[PathBuf::from("adm.token")]);
+        let other = app.settings_of(&["team.json".into()]).unwrap();
+        let expected = [
+            "adm.token",
+            "home/model.key",
+            "home/real.key",
+            "home/remote.password",
+            "home/remote.token",
+            "key.pem",
+            "password",
+            "team.json",
+        ];
+        let mut expected: Vec<PathBuf> = expected.iter().map(|name| folder.join(name)).collect();
+        expected.push("/etc/zero/ci.token".into());
+        expected.sort();
+        assert_eq!(app.secret_files(&other), expected);
+        let masked = app.commands(&other, &folder).masked;
+        assert!(expected.iter().all(|file| masked.contains(file)), "{masked:?}");
+    }
+
+    #[test]
+    fn rules_alone_make_a_file_no_secret() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        std::fs::write(folder.join("rules.json"), r#"{"permissions": {"mode": "plan"}}"#).unwrap();
+        let app = app(&folder);
+        let settings = app.settings_of(&["rules.json".into()]).unwrap();
+        assert_eq!(app.secret_files(&settings), Vec::<PathBuf>::new());
+    }
+}

@@ -1,0 +1,142 @@
+//! Who has a token of the gateway, by its name in settings: the name owns sessions, so it must not
+//! be that of somebody else.
+
+use std::collections::BTreeMap;
+
+use zero_core::shown;
+use zero_gateway::Principal;
+use zero_wire::method::Scope;
+
+use crate::settings::gateway::{ScopeSetting, TokenSetting};
+
+/// The person whose machine this is.
+pub(crate) const THIS_MACHINE: &str = "this machine";
+/// Whoever knows the password.
+pub(crate) const PASSWORD: &str = "password";
+/// Who answers questions that nobody did.
+const ZERO: &str = "zero";
+/// Longest name, in characters.
+const NAME_LEN_MAX: usize = 64;
+
+/// Who has the token of that name, and what for; otherwise, why nobody can.
+pub(crate) fn holder(
+    name: &str,
+    tokens: &BTreeMap<String, TokenSetting>,
+) -> Result<Principal, String> {
+    check_name(name)?;
+    let token = tokens.get(name).ok_or("it is not there")?;
+    if let Some(owner) = &token.owner {
+        let is_own = |other: &TokenSetting| other.owner.is_none();
+        let has_sessions = [THIS_MACHINE, PASSWORD].contains(&owner.as_str())
+            || tokens.get(owner).is_some_and(is_own);
+        if owner == name || !has_sessions {
+            return Err(format!(
+                "`owner` is {}, who has no sessions; name another token that has no `owner` \
+                 itself, or `{THIS_MACHINE}` or `{PASSWORD}`",
+                shown::quoted(owner)
+            ));
+        }
+    }
+    let scopes = token.scopes.iter().map(|scope| scope.scope()).collect();
+    Ok(Principal { owner: token.owner.clone(), ..Principal::new(name, scopes) })
+}
+
+/// Refuses names that are taken, look like those, or cannot be told apart when they are shown.
+fn check_name(name: &str) -> Result<(), String> {
+    let length = name.chars().count();
+    if length == 0 || length > NAME_LEN_MAX {
+        return Err(format!("its name has {length} characters; use 1 to {NAME_LEN_MAX}"));
+    }
+    let is_space = |c: char| c.is_whitespace() && c != ' ';
+    if let Some(c) = name.chars().find(|c| !shown::is_harmless(*c) || is_space(*c)) {
+        let number = u32::from(c);
+        return Err(format!("its name has the character U+{number:04X}, which cannot be seen"));
+    }
+    if name.trim() != name {
+        return Err("its name begins or ends with a space; leave that out".to_owned());
+    }
+    let plain = |text: &str| -> String {
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    match [THIS_MACHINE, PASSWORD, ZERO].into_iter().find(|own| plain(own) == plain(name)) {
+        Some(own) => Err(format!(
+            "`{own}` is a name of zero's own, and whoever has it owns other sessions; choose \
+             another name (`owner` says whose sessions a token is for)"
+        )),
+        None => Ok(()),
+    }
+}
+
+impl ScopeSetting {
+    fn scope(self) -> Scope {
+        match self {
+            Self::Read => Scope::Read,
+            Self::Write => Scope::Write,
+            Self::Approvals => Scope::Approvals,
+            Self::Questions => Scope::Questions,
+            Self::Admin => Scope::Admin,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(text: &str) -> BTreeMap<String, TokenSetting> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[track_caller]
+    fn check(name: &str, expected: Result<(), &str>) {
+        let text = serde_json::json!({name: {"secret": {"env": "X"}, "scopes": ["read"]}});
+        let found = holder(name, &tokens(&text.to_string()));
+        match (found, expected) {
+            (Ok(holder), Ok(())) => assert_eq!((holder.name.as_str(), holder.owner), (name, None)),
+            (Err(why), Err(expected)) => assert!(why.contains(expected), "{name:?}: {why}"),
+            (found, _) => panic!("{name:?}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn a_name_is_nobody_elses() {
+        for name in ["phone", "Ann's phone", "ci-2", "password 2", "Jürgen", "zero-ci"] {
+            check(name, Ok(()));
+        }
+        for name in ["this machine", "This Machine", "this  machine", "this_machine", "THISMACHINE"]
+        {
+            check(name, Err("`this machine` is a name of zero's own"));
+        }
+        for name in ["password", "Password", "pass-word"] {
+            check(name, Err("`password` is a name of zero's own"));
+        }
+        check("zero", Err("`zero` is a name of zero's own"));
+        for name in ["this\u{a0}machine", "this\u{200b}machine", "a\nb", "\u{1b}[2J", "a\u{202e}"] {
+            check(name, Err("which cannot be seen"));
+        }
+        for name in [" phone", "phone ", "password "] {
+            check(name, Err("begins or ends with a space"));
+        }
+        check("", Err("has 0 characters"));
+        check(&"x".repeat(65), Err("has 65 characters"));
+    }
+
+    #[test]
+    fn a_token_can_be_for_the_sessions_of_somebody_who_has_some() {
+        let tokens = tokens(
+            r#"{"ann": {"secret": {"env": "A"}, "scopes": ["write"]},
+                "phone": {"secret": {"env": "B"}, "scopes": ["approvals"], "owner": "ann"},
+                "watch": {"secret": {"env": "C"}, "scopes": ["approvals"], "owner": "this machine"},
+                "chain": {"secret": {"env": "D"}, "scopes": ["approvals"], "owner": "phone"},
+                "self": {"secret": {"env": "E"}, "scopes": ["approvals"], "owner": "self"},
+                "typo": {"secret": {"env": "F"}, "scopes": ["approvals"], "owner": "anne"}}"#,
+        );
+        let phone = holder("phone", &tokens).unwrap();
+        assert_eq!((phone.owner.as_deref(), phone.scopes), (Some("ann"), vec![Scope::Approvals]));
+        assert_eq!(holder("watch", &tokens).unwrap().owner.as_deref(), Some(THIS_MACHINE));
+        for name in ["chain", "self", "typo"] {
+            let why = holder(name, &tokens).unwrap_err();
+            assert!(why.contains("who has no sessions"), "{name}: {why}");
+        }
+    }
+}

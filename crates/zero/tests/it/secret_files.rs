@@ -1,0 +1,245 @@
+//! Somebody with a token for writing goes after what the gateway itself knows, and after folders
+//! that are none of their business.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and set up its files")]
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use zero_wire::chat::{
+    AgentWait, AgentWaitParams, ChatAbort, ChatAbortParams, ChatSend, ChatSendParams,
+};
+use zero_wire::client::{Client, ClientError, ConnectOptions, Credentials, Target};
+use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
+use zero_wire::tools::{ToolsAttach, ToolsAttachParams};
+use zero_wire::zero_sessions::{OpenParams, SessionInfo, ZeroSessionsOpen};
+
+use crate::config::{USER, write};
+use crate::gateway_process::GatewayProcess;
+use crate::program::Program;
+
+const ADMIN: &str = "admin-token-0123456789abcdef";
+const PASSWORD: &str = "password-0123456789abcdef";
+const ALICE: &str = "alice-token-0123456789abcdef";
+const KEY: &str = "model-key-0123456789abcdef";
+const REMOTE: &str = "remote-token-0123456789abcdef";
+
+/// A gateway with all the secrets that one can have, and a client with a token for writing.
+struct Rig {
+    zero: Program,
+    base: PathBuf,
+    gateway: GatewayProcess,
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Rig {
+    /// `folders` are those that clients may work in, beneath the gateway's own.
+    fn start(folders: &Value) -> Self {
+        let zero = Program::outside_tmp();
+        let base = zero.folder().canonicalize().unwrap();
+        for (file, text) in [
+            ("proj/README.md", "needle"),
+            ("keys/adm.tok", ADMIN),
+            ("keys/password", PASSWORD),
+            ("home/keys/alice", ALICE),
+            ("home/keys/model", KEY),
+        ] {
+            write(&zero, file, text);
+        }
+        let mut settings = json!({
+            "permissions": {"allow": ["Read(//**)", "Bash(*)", "Write", "Edit", "Grep", "Glob"]},
+            "models": {"m": {"api": "chat", "model": "m", "baseUrl": "http://127.0.0.1:9/v1", "apiKey": {"file": "~/keys/model"}}},
+            "gateway": {
+                "tokens": {"alice": {"secret": {"file": "~/keys/alice"}, "scopes": ["write", "approvals"]}},
+                "remote": {"url": "ws://127.0.0.1:9", "token": REMOTE},
+            },
+        });
+        if !folders.is_null() {
+            settings["gateway"]["folders"] = folders.clone();
+        }
+        write(&zero, USER, settings.to_string());
+        symlink(base.join("keys/adm.tok"), base.join("proj/notes.txt")).unwrap();
+        symlink("/", base.join("proj/all")).unwrap();
+        symlink(&base, base.join("proj/up")).unwrap();
+        let args =
+            ["--cwd", "proj", "--token-file", "keys/adm.tok", "--password-file", "keys/password"];
+        let gateway = GatewayProcess::start_with(&zero, &args);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(connect(&gateway.url, ALICE));
+        Self { zero, base, gateway, client, runtime }
+    }
+
+    fn open(&self, key: &str, cwd: &Path, mode: &str) -> Result<SessionInfo, ClientError> {
+        let wanted = OpenParams {
+            session_key: Some(direct(key)),
+            cwd: Some(cwd.display().to_string()),
+            mode: Some(mode.to_owned()),
+            ..OpenParams::default()
+        };
+        self.runtime.block_on(self.client.request::<ZeroSessionsOpen>(wanted))
+    }
+
+    /// Says something to a session, and gives all that comes of it.
+    fn say(&self, client: &Client, key: &str, message: &str) -> String {
+        let run_id = format!("run-{:x}", fastrand::u64(..));
+        let send = ChatSendParams {
+            session_key: direct(key),
+            message: message.to_owned(),
+            idempotency_key: run_id.clone(),
+            ..ChatSendParams::default()
+        };
+        self.runtime.block_on(async {
+            if let Err(error) = client.request::<ChatSend>(send).await {
+                return error.to_string();
+            }
+            let wait = AgentWaitParams { run_id, timeout_ms: Some(5_000) };
+            let waited = client.request::<AgentWait>(wait).await.unwrap();
+            // What waits for an answer would hold up what comes next.
+            let abort = ChatAbortParams { session_key: direct(key), ..ChatAbortParams::default() };
+            client.request::<ChatAbort>(abort).await.unwrap();
+            serde_json::to_string(&waited).unwrap()
+        })
+    }
+
+    /// Every name that somebody may try, and every way to get at it.
+    fn attack(&self, key: &str, file: &str) {
+        let call = |tool: &str, input: Value| format!("/{tool} {input}");
+        let folder = Path::new(file).parent().unwrap().display().to_string();
+        for message in [
+            call("Read", json!({"file_path": file})),
+            call("ReadMany", json!({"paths": [file]})),
+            call(
+                "Grep",
+                json!({"pattern": "token|password|key", "path": file, "output_mode": "content"}),
+            ),
+            call(
+                "Grep",
+                json!({"pattern": "token-|password-|key-", "path": folder, "output_mode": "content"}),
+            ),
+            call("Edit", json!({"file_path": file, "old_string": "0123456789", "new_string": "x"})),
+            call("Write", json!({"file_path": file, "content": "x"})),
+            format!("/bash cat {file}"),
+            format!("/bash f={file}; cat $f"),
+            format!("/bash cat {folder}/*"),
+            format!("/bash grep -r 0123456789 {folder}"),
+            format!("/bash ln {file} hard; cat hard"),
+            format!("/bash mv {folder} moved; cat moved/*"),
+        ] {
+            let seen = self.say(&self.client, key, &message);
+            for secret in [ADMIN, PASSWORD, ALICE, KEY, REMOTE] {
+                assert!(!seen.contains(secret), "{message}: {seen}");
+            }
+        }
+        assert!(std::fs::read_to_string(file).unwrap().contains("0123456789"), "{file}");
+    }
+}
+
+/// A session without a model: what is said is done.
+fn direct(key: &str) -> String {
+    format!("agent:direct:{key}")
+}
+
+async fn connect(url: &str, token: &str) -> Client {
+    let client = ClientInfo {
+        id: ClientId::Cli,
+        display_name: None,
+        version: "1".to_owned(),
+        build_id: None,
+        platform: "linux".to_owned(),
+        device_family: None,
+        model_identifier: None,
+        time_zone: None,
+        mode: ClientMode::Cli,
+        instance_id: None,
+    };
+    let auth = Credentials::token(token.to_owned());
+    let options = ConnectOptions { auth, ..ConnectOptions::new(client) };
+    let target = Target::Url(url.parse().unwrap());
+    Client::connect(target, options).await.unwrap().0
+}
+
+/// The folders that can be opened are those of the whole machine here: that they are limited must
+/// not be what keeps the secrets.
+#[test]
+fn a_client_never_reads_what_the_gateway_knows() {
+    let rig = Rig::start(&json!(["/"]));
+    let home = rig.base.join("home");
+    let state = home.join(".local/state/zero");
+    let at = |name: &str| rig.base.join(name).display().to_string();
+    rig.open("proj", &rig.base.join("proj"), "auto").unwrap();
+    assert!(
+        rig.say(&rig.client, "proj", "/Read {\"file_path\": \"README.md\"}").contains("needle")
+    );
+    rig.open("base", &rig.base, "auto").unwrap();
+    rig.open("keys", &rig.base.join("keys"), "auto").unwrap();
+    for key in ["proj", "base", "keys"] {
+        rig.attack(key, &at("keys/adm.tok"));
+    }
+    for file in ["keys/password", "home/keys/alice", "home/keys/model", USER] {
+        rig.attack("base", &at(file));
+    }
+    rig.attack("proj", &at("proj/notes.txt"));
+    rig.attack("proj", &at("proj/up/keys/adm.tok"));
+    rig.open("root", Path::new("/"), "auto").unwrap();
+    rig.attack("root", &at("keys/adm.tok"));
+    rig.open("home", &home, "auto").unwrap();
+    let store = format!("/Read {}", json!({"file_path": state.join("sessions.sqlite")}));
+    assert!(rig.say(&rig.client, "home", &store).contains("which nothing opens"));
+    let environment = "/Read {\"file_path\": \"/proc/self/environ\"}";
+    assert!(rig.say(&rig.client, "root", environment).contains("which nothing opens"));
+    let _ = (&rig.zero, &rig.gateway);
+}
+
+#[test]
+fn a_client_works_in_the_folders_that_settings_name() {
+    let rig = Rig::start(&Value::Null);
+    let proj = rig.base.join("proj");
+    std::fs::create_dir(proj.join("sub")).unwrap();
+    let is_refused = |cwd: &Path| {
+        let refused = rig.open("x", cwd, "ask").unwrap_err().to_string();
+        let names = refused.contains(&cwd.display().to_string());
+        assert!(names && refused.contains("gateway.folders"), "{refused}");
+    };
+    for outside in
+        ["", "keys", "home", "proj/..", "proj/sub/../..", "proj/all", "proj/up", "proj/all/etc"]
+    {
+        is_refused(&rig.base.join(outside));
+    }
+    is_refused(Path::new("/"));
+    is_refused(Path::new("/etc"));
+    for inside in ["proj", "proj/sub", "proj/sub/..", "proj/up/proj"] {
+        rig.open("x", &rig.base.join(inside), "ask").unwrap();
+    }
+    // What it was allowed to choose becomes another folder.
+    rig.open("x", &proj.join("sub"), "ask").unwrap();
+    std::fs::remove_dir(proj.join("sub")).unwrap();
+    symlink(&rig.base, proj.join("sub")).unwrap();
+    let seen = rig.say(&rig.client, "x", "/read keys/password");
+    assert!(seen.contains("gateway.folders"), "{seen}");
+    // Whoever may do everything may work anywhere, which lets nobody else in there.
+    let admin = rig.runtime.block_on(connect(&rig.gateway.url, ADMIN));
+    let there = OpenParams {
+        session_key: Some(direct("x")),
+        cwd: Some(rig.base.display().to_string()),
+        ..OpenParams::default()
+    };
+    rig.runtime.block_on(admin.request::<ZeroSessionsOpen>(there)).unwrap();
+    assert!(rig.say(&admin, "x", "/read proj/README.md").contains("needle"));
+    let seen = rig.say(&rig.client, "x", "/read proj/README.md");
+    assert!(seen.contains("gateway.folders"), "{seen}");
+    // A client that hosts the tools has folders of its own; the gateway never works there instead.
+    let attach = ToolsAttachParams {
+        session_key: direct("y"),
+        host: "laptop".to_owned(),
+        ..ToolsAttachParams::default()
+    };
+    rig.open("y", &proj, "ask").unwrap();
+    rig.runtime.block_on(rig.client.request::<ToolsAttach>(attach)).unwrap();
+    rig.open("y", &rig.base, "ask").unwrap();
+    let other = rig.runtime.block_on(connect(&rig.gateway.url, ALICE));
+    rig.runtime.block_on(rig.client.close());
+    let seen = rig.say(&other, "y", "/read proj/README.md");
+    assert!(!seen.contains("needle"), "{seen}");
+}

@@ -1,0 +1,87 @@
+//! What somebody sees who sits at a terminal, and what becomes of what they type.
+
+use serde_json::{Value, json};
+
+use crate::config::{USER, write};
+use crate::model_server::ModelServer;
+use crate::on_terminal::OnTerminal;
+use crate::program::Program;
+
+fn with_model() -> (Program, ModelServer) {
+    let (zero, model) = (Program::new(), ModelServer::start());
+    write(&zero, USER, model.settings(json!({})));
+    (zero, model)
+}
+
+fn start(zero: &Program, args: &[&str]) -> OnTerminal {
+    let mut command = zero.command(args);
+    command.env("NO_COLOR", "1");
+    OnTerminal::start(command)
+}
+
+#[test]
+fn a_permission_is_asked_and_the_answer_counts() {
+    for (keys, exit, is_made, line) in [
+        ("y\n", 0, true, "[y/s/N/d] y\r\n● Write"),
+        ("\n", 3, false, "[y/s/N/d] \r\n⊘ Write"),
+        // Who goes away says no, and what comes next has a line of its own.
+        ("\u{4}", 3, false, "[y/s/N/d] \r\n⊘ Write"),
+    ] {
+        let (zero, _model) = with_model();
+        let mut terminal = start(&zero, &["run", "[write]"]);
+        terminal.until("Allow? [y/s/N/d] ");
+        terminal.types(keys);
+        let (code, seen) = terminal.end();
+        assert_eq!((code, zero.folder().join("made.txt").exists()), (exit, is_made), "{seen}");
+        assert!(seen.contains(line), "{keys:?}: {seen}");
+        assert!(seen.contains("to go on in this session: `zero run --session agent:main:run-"));
+    }
+}
+
+#[test]
+fn json_steers_no_terminal_and_says_the_same() {
+    let (zero, _model) = with_model();
+    let (code, seen) = start(&zero, &["run", "--session", "s", "--json", "[steer]"]).end();
+    assert_eq!(code, 0, "{seen}");
+    for args in [
+        &["sessions", "export", "s", "--format", "jsonl"][..],
+        &["sessions", "show", "s", "--json"],
+        &["sessions", "list", "--json"],
+    ] {
+        let (_, seen) = start(&zero, args).end();
+        assert!(!seen.contains(['\u{9b}', '\u{202e}']), "{args:?}: {seen}");
+        let shown: Vec<Value> = serde_json::Deserializer::from_str(&seen)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let plain = zero.stdout(args);
+        let plain: Vec<Value> = serde_json::Deserializer::from_str(&plain)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(shown, plain, "{args:?}");
+    }
+    assert!(!seen.contains(['\u{9b}', '\u{202e}']), "{seen}");
+    let said = |line: &str| serde_json::from_str::<Value>(line).unwrap()["text"].clone();
+    let texts: Vec<Value> = seen.lines().map(said).collect();
+    let all: String = texts.iter().filter_map(Value::as_str).collect();
+    assert!(all.ends_with("\u{9b}2J \u{202e}txt.exe"), "{seen}");
+}
+
+#[test]
+fn a_key_is_typed_unseen() {
+    let zero = Program::new();
+    for (keys, exit, holds) in [
+        // There is no keyring in these surroundings.
+        ("sk-se\u{7f}ecret\r", 1, "or keep the key in a file"),
+        ("sk-secret\u{3}", 2, "no key was given; nothing changed"),
+        ("\r", 2, "this is no key: it is empty"),
+    ] {
+        let mut terminal = start(&zero, &["config", "set-key", "openai"]);
+        terminal.until("(nothing is shown): ");
+        terminal.types(keys);
+        let (code, seen) = terminal.end();
+        assert_eq!(code, exit, "{seen}");
+        assert!(seen.contains(holds) && !seen.contains("sk-"), "{keys:?}: {seen}");
+    }
+}
