@@ -28,3 +28,4 @@ mod sessions;
 mod simulate;
 mod telemetry;
 mod terminal;
+mod tool_host;
