@@ -158,9 +158,9 @@ pub enum What {
         /// Number of the transcript that ended.
         transcript: u64,
     },
-    /// Mode, model, label or title changed.
+    /// Mode, model, thinking, agent, label or title changed.
     Changed {
-        /// What: `mode`, `model`, `label`, `title`.
+        /// What: `mode`, `model`, `thinking`, `agent`, `label`, `title`.
         field: String,
         /// To what.
         value: Option<String>,

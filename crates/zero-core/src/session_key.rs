@@ -70,6 +70,12 @@ impl SessionKey {
         self.parts().1
     }
 
+    /// Whether the agent in it is only where such keys are put, so that the session can have another.
+    /// It is so for the keys that editors make up.
+    pub fn leaves_agent_open(&self) -> bool {
+        ["acp:", "acp-bridge:"].iter().any(|prefix| self.name().starts_with(prefix))
+    }
+
     /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -145,5 +151,20 @@ mod tests {
     fn its_parts_can_be_told() {
         let key = SessionKey::resolve("agent:qa:acp:1", "main").unwrap();
         assert_eq!((key.agent(), key.name()), ("qa", "acp:1"));
+    }
+
+    #[test]
+    fn only_keys_of_editors_leave_the_agent_open() {
+        let rows = [
+            ("acp:1", true),
+            ("agent:main:acp-bridge:1", true),
+            ("main", false),
+            ("acp", false),
+            ("agent:acp:x", false),
+        ];
+        for (written, expected) in rows {
+            let key = SessionKey::resolve(written, "main").unwrap();
+            assert_eq!(key.leaves_agent_open(), expected, "{written}");
+        }
     }
 }

@@ -16,9 +16,7 @@ pub(crate) mod json;
 mod ledger;
 mod lines;
 mod outbox;
-mod reader;
 mod role;
-mod stdio;
 #[cfg(test)]
 mod tests;
 mod troubles;
@@ -31,7 +29,6 @@ pub use ledger::Asked;
 pub use lines::Lines;
 pub use outbox::WireError;
 pub use role::Role;
-pub use stdio::{StdioInput, StdioOutput, stdio};
 pub(crate) use troubles::is_invisible;
 pub use troubles::{Closed, Quarantined, TroubleReport, Troubles};
 

@@ -121,6 +121,7 @@ impl ToolHost {
         let can_stand = session.remembers()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
+        cx.foresee(&asked.effects).await;
         let question = Question {
             call: cx.call().clone(),
             tool: asked.spec.name.clone(),

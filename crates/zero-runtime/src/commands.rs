@@ -13,6 +13,7 @@ mod launch;
 mod live;
 mod network;
 pub mod plain;
+mod printed;
 mod profile;
 mod session;
 mod shell;
@@ -42,6 +43,7 @@ pub(crate) use self::launch::{Launcher, Ready};
 use self::live::Live;
 pub use self::network::CommandNetwork;
 pub(crate) use self::network::{NetworkUse, SessionNetwork, Terms};
+use self::printed::{Printed, Rest};
 pub(crate) use self::session::{SessionCommands, TMP};
 use self::shell::EndNote;
 use self::spill::SpillFile;
@@ -186,27 +188,38 @@ impl CallContext {
     /// its output. When its time is up, it may become a job instead: see [`OnTimeout`].
     pub async fn run_command(&self, request: CommandRequest) -> Result<Ran, ToolError> {
         let live = Live::default();
-        let heard = live.clone();
+        let printed = self.hears_output().then(Printed::default);
+        let heard = (live.clone(), printed.clone());
         let mut command = self.blocking(move |cx| Foreground::start(cx, &request, heard)).await?;
+        let tell = |rest| {
+            if let Some(text) = printed.as_ref().and_then(|printed| printed.take(rest)) {
+                self.output(text);
+            }
+        };
         let mut is_stopped = false;
+        let mut progress = every(live::PAUSE);
+        let mut output = every(printed::PAUSE);
         loop {
             tokio::select! {
                 biased;
                 () = command.watched.ended() => break,
                 () = self.cancelled(), if !is_stopped => {
                     if let Some(job) = command.become_job(self) {
+                        tell(Rest::MayCome);
                         return Ok(Ran::GoesOn(job));
                     }
                     command.watched.kill();
                     is_stopped = true;
                 }
-                () = tokio::time::sleep(live::PAUSE) => {
+                _ = output.tick(), if printed.is_some() => tell(Rest::MayCome),
+                _ = progress.tick() => {
                     if let Some(lines) = live.news() {
                         self.progress(lines);
                     }
                 }
             }
         }
+        tell(Rest::Never);
         self.blocking(move |cx| command.outcome(cx)).await.map(|end| Ran::Ended(Box::new(end)))
     }
 
@@ -250,7 +263,11 @@ impl Drop for Foreground {
 }
 
 impl Foreground {
-    fn start(cx: &CallContext, request: &CommandRequest, live: Live) -> Result<Self, ToolError> {
+    fn start(
+        cx: &CallContext,
+        request: &CommandRequest,
+        (live, printed): (Live, Option<Printed>),
+    ) -> Result<Self, ToolError> {
         cx.check_cancelled()?;
         let ready = prepare(cx, request)?;
         let mut running = ready.spawn(None)?;
@@ -271,7 +288,12 @@ impl Foreground {
             },
             unread: if may_become_job(cx) { KeepUnread::Yes } else { KeepUnread::No },
             input: request.input.clone().map_or(Input::Nothing, Input::Bytes),
-            news: Box::new(move |bytes| live.add(bytes)),
+            news: Box::new(move |stream, bytes| {
+                live.add(bytes);
+                if let Some(printed) = &printed {
+                    printed.add(stream, bytes);
+                }
+            }),
             permit: cx.permit(),
             watch: ready.watch,
             network: ready.network,
@@ -337,6 +359,13 @@ impl Foreground {
     }
 }
 
+/// Comes every so often, first after one pause.
+fn every(pause: Duration) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + pause, pause);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    interval
+}
+
 fn lost() -> std::io::Error {
     std::io::Error::other("it was taken already")
 }
@@ -372,7 +401,7 @@ fn start_job(
         },
         unread: KeepUnread::Yes,
         input: request.input.clone().map_or(Input::Texts, Input::Bytes),
-        news: Box::new(|_| {}),
+        news: Box::new(|_, _| {}),
         permit: None,
         watch: ready.watch,
         network: ready.network,

@@ -1,13 +1,15 @@
 //! What a running tool can reach: only what was granted.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 use zero_core::{CallId, Limits, Reason, ToolError, ToolName, Whereabouts};
 use zero_sandbox::{ChangeNote, Journal, LastLink, Workspace};
 
 use crate::admission::Permit;
+use crate::buffers::{Buffer, Buffers};
 use crate::commands::CallCommands;
 use crate::observer::{CallEvent, Observer};
 use crate::policy::Policy;
@@ -32,6 +34,9 @@ struct Inner {
     observer: Option<Arc<dyn Observer>>,
     permit: Option<Permit>,
     commands: CallCommands,
+    buffers: Option<Arc<Buffers>>,
+    /// What the editor has of the files that a person is about to be shown, once it was asked.
+    foreseen: OnceLock<HashMap<PathBuf, Buffer>>,
 }
 
 /// The parts of a [`CallContext`].
@@ -49,6 +54,7 @@ pub(crate) struct Parts {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) permit: Option<Permit>,
     pub(crate) commands: CallCommands,
+    pub(crate) buffers: Option<Arc<Buffers>>,
 }
 
 impl CallContext {
@@ -66,6 +72,7 @@ impl CallContext {
             observer,
             permit,
             commands,
+            buffers,
         } = parts;
         let inner = Inner {
             call,
@@ -80,12 +87,24 @@ impl CallContext {
             observer,
             permit,
             commands,
+            buffers,
+            foreseen: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     pub(crate) fn commands(&self) -> &CallCommands {
         &self.inner.commands
+    }
+
+    /// The editor of the session, if there is one.
+    pub(crate) fn buffers(&self) -> Option<&Arc<Buffers>> {
+        self.inner.buffers.as_ref()
+    }
+
+    /// What the editor has of the files that a person is about to be shown.
+    pub(crate) fn foreseen(&self) -> &OnceLock<HashMap<PathBuf, Buffer>> {
+        &self.inner.foreseen
     }
 
     /// The call being made.
@@ -119,7 +138,7 @@ impl CallContext {
         self.inner.policy.filters_reads()
     }
 
-    /// The one way to change a file.
+    /// The one way to change a file. Text goes through [`CallContext::change_text`].
     pub fn journal(&self) -> &Journal {
         &self.inner.journal
     }
@@ -171,6 +190,18 @@ impl CallContext {
                 call: self.inner.call.clone(),
                 message: message.into(),
             });
+        }
+    }
+
+    /// Whether somebody wants to know what commands write while they run.
+    pub(crate) fn hears_output(&self) -> bool {
+        self.inner.observer.as_ref().is_some_and(|observer| observer.hears_output())
+    }
+
+    /// Tells whoever watches what its command wrote.
+    pub(crate) fn output(&self, text: String) {
+        if let Some(observer) = &self.inner.observer {
+            observer.event(&CallEvent::Output { call: self.inner.call.clone(), text });
         }
     }
 

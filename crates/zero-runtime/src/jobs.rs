@@ -14,6 +14,7 @@ use zero_core::{Reason, ToolError};
 pub(crate) use self::job::Candidate;
 pub use self::job::{Job, JobStatus};
 pub use self::unread::Piece;
+pub(crate) use self::unread::begun_character;
 pub(crate) use self::watched::{Input, KeepUnread, Watched, Watching};
 
 /// Jobs of a session, ended ones that were not read yet among them.

@@ -13,9 +13,11 @@ pub mod audit;
 mod authorize;
 pub mod bound;
 pub mod breaker;
+pub mod buffers;
 pub mod commands;
 pub mod context;
 pub mod dialect;
+pub mod editor;
 pub mod egress;
 pub mod elicitation;
 pub mod execute;
@@ -23,6 +25,7 @@ pub mod grants;
 pub mod host;
 pub mod jobs;
 mod ledger;
+pub mod lines;
 pub mod machine;
 pub mod metrics;
 pub mod nearest;
@@ -36,16 +39,19 @@ pub mod schema;
 pub mod seen_files;
 pub mod services;
 pub mod session;
+pub mod stdio;
 pub mod tool;
 pub mod unsettled;
 
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
+pub use buffers::Changed;
 pub use commands::{
     CommandNetwork, CommandOutcome, CommandRequest, CommandSettings, EndFolder, OnTimeout, Ran,
     Settled, Streams, TakenAway, Trial,
 };
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};
+pub use editor::Editor;
 pub use egress::{Egress, EgressConfig, Internet};
 pub use elicitation::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 pub use grants::{Stand, Standing, StandingAnswer, StandingKeeper};

@@ -30,6 +30,14 @@ pub enum CallEvent {
         /// What it says.
         message: String,
     },
+    /// Its command wrote this, to its output or its error output, as it came; what is no text is
+    /// shown as U+FFFD. Where too much comes at once, the newest of it. The result has everything.
+    Output {
+        /// The call.
+        call: CallId,
+        /// What it wrote since the last time.
+        text: String,
+    },
     /// It is over.
     Ended {
         /// The call.
@@ -43,4 +51,9 @@ pub enum CallEvent {
 pub trait Observer: Send + Sync {
     /// Something happened.
     fn event(&self, event: &CallEvent);
+
+    /// Whether it wants [`CallEvent::Output`], which is not made for nobody.
+    fn hears_output(&self) -> bool {
+        false
+    }
 }

@@ -198,6 +198,7 @@ impl ToolHost {
                 observer: session.observer.clone(),
                 permit,
                 commands,
+                buffers: session.buffers.clone(),
             })
         };
         let asked = Asked { spec, plan: &*plan, title: &description.title, effects };

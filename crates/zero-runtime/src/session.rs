@@ -11,7 +11,9 @@ use zero_sandbox::{StateDir, Workspace, file_error};
 
 use crate::admission::Lane;
 use crate::approver::Approver;
+use crate::buffers::Buffers;
 use crate::commands::{SessionCommands, SessionNetwork, TMP, Terms};
+use crate::editor::Editor;
 use crate::grants::{Grants, Stand, Standing, StandingAnswer, StandingKeeper};
 use crate::host::ToolHost;
 use crate::observer::Observer;
@@ -38,6 +40,8 @@ pub struct SessionConfig {
     pub standing: Vec<Standing>,
     /// Who keeps what its person settles.
     pub keeper: Option<StandingKeeper>,
+    /// The editor its person works with: text of the workspace is read and written through it.
+    pub editor: Option<Arc<dyn Editor>>,
 }
 
 /// What a host remembers from one call to the next. When it ends, its jobs end, and its oversized
@@ -53,6 +57,7 @@ pub struct Session {
     /// Its own, or the host's.
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) buffers: Option<Arc<Buffers>>,
     pub(crate) grants: Arc<Grants>,
     pub(crate) lane: Lane,
     pub(crate) commands: Arc<SessionCommands>,
@@ -92,7 +97,7 @@ impl Session {
         host: &ToolHost,
         config: SessionConfig,
     ) -> Result<Self, ToolError> {
-        let SessionConfig { approver, observer, mode, standing, keeper } = config;
+        let SessionConfig { approver, observer, mode, standing, keeper, editor } = config;
         let shown = spill.path().display().to_string();
         spill
             .create()
@@ -119,6 +124,7 @@ impl Session {
             mode: Mutex::new(mode),
             approver: approver.or_else(|| host.approver.clone()),
             observer: observer.or_else(|| host.observer.clone()),
+            buffers: editor.map(|editor| Arc::new(Buffers::new(editor))),
             grants,
             lane: host.admission.lane(),
             commands: Arc::new(commands),

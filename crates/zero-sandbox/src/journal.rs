@@ -4,6 +4,9 @@
 //! before is safe on disk before the first byte of the new state is visible, so a crash at any
 //! point leaves the file either old or new, and [`Journal::undo`] can restore the old one. Since
 //! there is no other way to write, nothing can forget the journal.
+//!
+//! Somebody else may put the new state there, such as an editor that has the file open. The same
+//! holds then, but for the one step: what they make of it is looked at, and recorded as it is.
 
 mod record;
 mod shelf;
@@ -13,6 +16,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Stat};
 use serde::Serialize;
@@ -34,6 +38,10 @@ pub use self::record::sha256;
 
 /// Lock files; files whose names fall together only wait for each other now and then.
 const LOCK_SHARDS: usize = 64;
+/// How long somebody who took a new state may take to have it on disk.
+const LANDING_MAX: Duration = Duration::from_millis(500);
+/// Time between two looks at what they made of it.
+const LANDING_PAUSE: Duration = Duration::from_millis(20);
 
 /// What stands, or stood, at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +98,24 @@ pub struct Applied {
     pub before: Snapshot,
     /// What is known of the file now; `None` when there is none.
     pub after: Option<FileFacts>,
+    /// What has become of what was asked for.
+    pub landed: Landed,
 }
+
+/// What has become of a new state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Landed {
+    /// It is there, as it was asked for.
+    AsAsked,
+    /// Whoever put it there changed it on the way: these bytes stand there now.
+    Altered(Vec<u8>),
+    /// Somebody took it, and it is not on disk yet.
+    NotYet,
+}
+
+/// Somebody who puts bytes in the place of a file. Says whether they took them: if not, nothing was
+/// written.
+pub type Hand<'a> = &'a dyn Fn(&[u8]) -> bool;
 
 /// What has become of a recorded change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -184,6 +209,19 @@ impl Journal {
         still_wanted: impl Fn() -> Result<(), ToolError>,
         decide: impl FnOnce(&Snapshot) -> Result<Change, ToolError>,
     ) -> Result<Applied, ToolError> {
+        self.change_through(None, target, note, still_wanted, decide)
+    }
+
+    /// The same, where somebody else puts the new bytes there. What they do not take is written as
+    /// ever, and so is a file whose folder is not there yet.
+    pub fn change_through(
+        &self,
+        hand: Option<Hand<'_>>,
+        target: &Located,
+        note: &ChangeNote,
+        still_wanted: impl Fn() -> Result<(), ToolError>,
+        decide: impl FnOnce(&Snapshot) -> Result<Change, ToolError>,
+    ) -> Result<Applied, ToolError> {
         let _lock = self.lock(target.path(), &still_wanted)?;
         let (before, stat) = self.snapshot(target)?;
         let new = match decide(&before)? {
@@ -193,7 +231,7 @@ impl Journal {
             }
             Change::Remove => NewState::Nothing,
         };
-        self.apply(Site { target, note, undoes: None, before, stat }, new, still_wanted)
+        self.apply(Site { target, note, undoes: None, before, stat }, new, hand, still_wanted)
     }
 
     /// Takes change `id` back.
@@ -215,7 +253,7 @@ impl Journal {
         };
         let note = ChangeNote { tool: "undo".to_owned(), call: record.call.clone() };
         let site = Site { target: &target, note: &note, undoes: Some(id), before, stat };
-        let applied = self.apply(site, new, always)?;
+        let applied = self.apply(site, new, None, always)?;
         self.remove_made_folders(&record);
         self.shelf.mark_undone(&record)?;
         Ok(applied)
@@ -320,6 +358,7 @@ impl Journal {
         &self,
         site: Site<'_>,
         new: NewState,
+        hand: Option<Hand<'_>>,
         still_wanted: impl Fn() -> Result<(), ToolError>,
     ) -> Result<Applied, ToolError> {
         let after = match &new {
@@ -333,14 +372,22 @@ impl Journal {
         if site.stat.is_some() && !matches!(new, NewState::Nothing) {
             may_write(site.target)?;
         }
-        let id = self.begin(&site, after)?;
+        let record = self.begin(&site, after)?;
+        let id = record.id;
         let done = still_wanted()
             .and_then(|()| still_there(site.target, site.stat.as_ref()))
-            .and_then(|()| put(&site, id, &new));
+            .and_then(|()| match (hand, &new) {
+                (Some(hand), NewState::File { bytes, .. })
+                    if site.target.missing_folders.is_empty() && hand(bytes) =>
+                {
+                    Ok(self.landed(&site, record, bytes))
+                }
+                _ => put(&site, id, &new).map(|after| (after, Landed::AsAsked)),
+            });
         match done {
-            Ok(after) => {
+            Ok((after, landed)) => {
                 self.shelf.settle(id);
-                Ok(Applied { id, before: site.before, after })
+                Ok(Applied { id, before: site.before, after, landed })
             }
             Err(error) => {
                 self.shelf.forget(id);
@@ -349,8 +396,44 @@ impl Journal {
         }
     }
 
+    /// What somebody made of bytes that they took. It is done, whatever is found: nothing here can
+    /// fail.
+    fn landed(
+        &self,
+        site: &Site<'_>,
+        mut record: Record,
+        asked: &[u8],
+    ) -> (Option<FileFacts>, Landed) {
+        let until = Instant::now() + LANDING_MAX;
+        let mut last = None;
+        loop {
+            let now = self.read(site.target).ok();
+            let is_last = Instant::now() >= until;
+            match &now {
+                Some(Snapshot::File { bytes, facts, .. }) if bytes == asked => {
+                    return (Some(*facts), Landed::AsAsked);
+                }
+                // Seen twice, it is not half of what is being written.
+                Some(Snapshot::File { bytes, facts, .. })
+                    if now.as_ref() != Some(&site.before) && (is_last || now == last) =>
+                {
+                    record.after = Side::of_bytes(bytes);
+                    self.shelf.amend(&record);
+                    return (Some(*facts), Landed::Altered(bytes.clone()));
+                }
+                Some(Snapshot::File { facts, .. }) if is_last => {
+                    return (Some(*facts), Landed::NotYet);
+                }
+                _ if is_last => return (None, Landed::NotYet),
+                _ => {}
+            }
+            last = now;
+            std::thread::sleep(LANDING_PAUSE);
+        }
+    }
+
     /// Puts what stands there now, and what is about to, safely on disk.
-    fn begin(&self, site: &Site<'_>, after: Side) -> Result<u64, ToolError> {
+    fn begin(&self, site: &Site<'_>, after: Side) -> Result<Record, ToolError> {
         let id = self.shelf.claim()?;
         let path = site.target.path();
         let made = site.target.missing_folders.len();
@@ -373,7 +456,7 @@ impl Journal {
             Snapshot::Absent | Snapshot::Symlink { .. } => None,
         };
         self.shelf.keep(&record, before)?;
-        Ok(id)
+        Ok(record)
     }
 
     fn target_of(&self, path: &Path) -> Result<Located, ToolError> {

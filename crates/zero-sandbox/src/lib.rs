@@ -42,6 +42,7 @@ mod replace;
 #[cfg(target_os = "linux")]
 pub mod running;
 pub mod state_dir;
+pub mod stdio_guard;
 pub mod survey;
 pub mod unseen;
 #[cfg(target_os = "linux")]
@@ -53,7 +54,7 @@ pub use config_file::{ConfigFile, ConfigFileError};
 pub use confine::Gap;
 pub use facts::{FileFacts, FileType};
 pub use folder::{DirEntry, Folder, Named};
-pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Snapshot};
+pub use journal::{Change, ChangeNote, Entry, EntryState, Journal, Landed, Snapshot};
 pub use located::Located;
 pub use probe::{LayerReport, Layers};
 pub use profile::{CommandSpec, Network, ProcessLimits, Profile, Property, Weakness};

@@ -138,25 +138,31 @@ impl Document {
         mime.and_then(Media::of_mime).map_or(Nature::Binary(mime), Nature::Media)
     }
 
-    /// One page of it as text. The session remembers what was seen of `path`.
+    /// One page of it as text, as the person's editor has it where that has it. The session
+    /// remembers what was seen of `path`.
     pub(crate) fn page(
-        self,
+        mut self,
         path: &Path,
         encoding: TextEncoding,
         request: PageRequest,
         cx: &CallContext,
     ) -> Result<Page, ToolError> {
+        let unsaved = self.is_whole.then(|| cx.unsaved(path, &self.head)).flatten();
+        let is_unsaved = unsaved.is_some();
+        self.head = unsaved.unwrap_or(self.head);
         let body = self.head.strip_prefix(encoding.mark()).unwrap_or(&self.head);
         let source = body.chain(&self.file);
-        let page =
-            read_page(source, encoding, request, || cx.is_cancelled()).map_err(
-                |error| match error {
-                    PageError::Stopped => ToolError::cancelled(),
-                    PageError::Read(error) => file_error::from_io("read", &self.shown, &error),
-                },
-            )?;
-        let saw_all = self.is_whole && page.lines == page.total_lines && page.cut_lines == 0;
-        self.remember(path, saw_all.then_some(&self.head), cx);
+        let mut page = read_page(source, encoding, request, || cx.is_cancelled()).map_err(
+            |error| match error {
+                PageError::Stopped => ToolError::cancelled(),
+                PageError::Read(error) => file_error::from_io("read", &self.shown, &error),
+            },
+        )?;
+        page.is_unsaved = is_unsaved;
+        let saw_all = page.lines == page.total_lines && page.cut_lines == 0;
+        // What an editor has can change without the file: only its bytes tell.
+        let is_known = self.is_whole && (saw_all || cx.has_editor());
+        self.remember(path, is_known.then_some(&self.head), cx);
         Ok(page)
     }
 

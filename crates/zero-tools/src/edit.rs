@@ -16,11 +16,12 @@ use zero_core::{
 };
 use zero_runtime::seen_files::{Freshness, stale_file};
 use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
-use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
+use zero_sandbox::{LastLink, Located, Snapshot, Workspace};
 
 use self::apply::{EditOp, EditProblem, Edited, PLACES_MAX};
 use crate::diff::file_diff;
 use crate::file_path::locate_file;
+use crate::landed;
 use crate::missing;
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
@@ -146,7 +147,7 @@ impl Tool for Edit {
     }
 
     fn preview(&self, plan: &EditPlan, cx: &CallContext) -> Option<Display> {
-        let before = cx.journal().read(&plan.file).ok()?;
+        let before = cx.snapshot(&plan.file).ok()?;
         plan.previewed.remember(&before);
         let Snapshot::File { bytes, .. } = before else { return None };
         let text = Text::read(&bytes, plan.file.shown()).ok()?;
@@ -251,39 +252,40 @@ fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, Tool
     let shown = plan.file.shown();
     let mut done = None;
     let mut freshness = None;
-    let applied = cx.journal().change(
-        &plan.file,
-        &cx.change_note(),
-        || cx.check_cancelled(),
-        |before| {
-            if by_line(plan) {
-                plan.previewed.check(before, shown)?;
-            }
-            freshness = known(plan, cx, before)?;
-            let Snapshot::File { bytes, .. } = before else {
-                return Err(missing::not_found(&plan.file, cx));
-            };
-            let text = Text::read(bytes, shown)?;
-            let edited = text.edit(plan)?;
-            let new = text.encode(&edited, shown)?;
-            if new == *bytes {
-                let message = format!("the edits leave `{shown}` as it is; nothing was changed");
-                return Err(ToolError::invalid(Reason::NoChange, message).with("file", shown));
-            }
-            done = Some((text.diff(plan, &edited), edited, new.clone()));
-            Ok(Change::Replace(new))
-        },
-    )?;
-    let (diff, edited, bytes) =
+    let changed = cx.change_text(&plan.file, |before| {
+        if by_line(plan) {
+            plan.previewed.check(before, shown)?;
+        }
+        freshness = known(plan, cx, before)?;
+        let Snapshot::File { bytes, .. } = before else {
+            return Err(missing::not_found(&plan.file, cx));
+        };
+        let text = Text::read(bytes, shown)?;
+        let edited = text.edit(plan)?;
+        let new = text.encode(&edited, shown)?;
+        if new == *bytes {
+            let message = format!("the edits leave `{shown}` as it is; nothing was changed");
+            return Err(ToolError::invalid(Reason::NoChange, message).with("file", shown));
+        }
+        done = Some((text, edited));
+        Ok(new)
+    })?;
+    let (text, mut edited) =
         done.ok_or_else(|| ToolError::failed(Reason::Io, "nothing was changed"))?;
+    let said = landed::note(&changed, &String::from_utf8_lossy(&edited.text), shown);
+    if said.is_some() {
+        edited.text.clone_from(&changed.bytes);
+    }
+    let diff = text.diff(plan, &edited);
     // A file of which only the replaced text was known is still one that was never read.
-    if let (Some(seen), Some(facts), Some(Freshness::Fresh)) = (cx.seen(), applied.after, freshness)
+    if let (Some(seen), Some(facts), Some(Freshness::Fresh)) = (cx.seen(), changed.facts, freshness)
     {
-        seen.saw(plan.file.path(), facts, Some(&bytes));
+        seen.saw(plan.file.path(), facts, Some(&changed.bytes));
     }
     let places = if edited.replacements == 1 { "place" } else { "places" };
     let note = edited.tolerance.note().map(|note| format!("; {note}")).unwrap_or_default();
-    let summary = format!("Edited {shown} in {} {places}{note}", edited.replacements);
+    let said = said.unwrap_or_default();
+    let summary = format!("Edited {shown} in {} {places}{note}{said}", edited.replacements);
     let line = first_changed_line(&diff);
     Ok(ToolReply {
         content: vec![Content::Diff { summary, diff: diff.clone() }],

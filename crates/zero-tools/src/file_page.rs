@@ -36,6 +36,9 @@ pub(crate) fn note(page: &Page, encoding: TextEncoding) -> Option<String> {
     if page.total_lines == 0 {
         notes.push("the file is empty".to_owned());
     }
+    if page.is_unsaved {
+        notes.push("as it is in the editor, with changes that are not saved".to_owned());
+    }
     if encoding != TextEncoding::UTF_8 {
         notes.push(format!("encoding: {}", encoding.name()));
     }

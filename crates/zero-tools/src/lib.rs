@@ -23,6 +23,7 @@ mod file_page;
 mod file_path;
 pub mod glob;
 pub mod grep;
+mod landed;
 pub mod ls;
 pub mod missing;
 pub mod paging;

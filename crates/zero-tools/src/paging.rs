@@ -51,6 +51,8 @@ pub struct Page {
     pub is_full: bool,
     /// Whether the decoder met something that is no character, anywhere in the file.
     pub is_malformed: bool,
+    /// Whether this is what an editor has, and not what is on disk.
+    pub is_unsaved: bool,
 }
 
 /// Why there is no page.

@@ -16,6 +16,7 @@ use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
 
 use crate::diff::file_diff;
 use crate::file_path::locate_file;
+use crate::landed;
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
 
@@ -98,7 +99,7 @@ impl Tool for Write {
     }
 
     fn preview(&self, plan: &WritePlan, cx: &CallContext) -> Option<Display> {
-        let before = cx.journal().read(&plan.file).ok()?;
+        let before = cx.snapshot(&plan.file).ok()?;
         plan.previewed.remember(&before);
         let written = encode(&before, &plan.content, plan.file.shown()).ok()?;
         Some(Display::Diff(diff(&plan.file, &before, &written)))
@@ -127,31 +128,32 @@ fn write(plan: &WritePlan, cx: &CallContext) -> Result<ToolReply<WriteOutput>, T
         keep_backup(plan, backup, cx)?;
     }
     let mut written = None;
-    let applied = cx.journal().change(
-        &plan.file,
-        &cx.change_note(),
-        || cx.check_cancelled(),
-        |before| {
-            plan.previewed.check(before, shown)?;
-            must_be_fresh(plan, cx, before)?;
-            let new = encode(before, &plan.content, shown)?;
-            let bytes = new.bytes.clone();
-            written = Some(new);
-            Ok(Change::Replace(bytes))
-        },
-    )?;
-    let written = written.ok_or_else(|| ToolError::failed(Reason::Io, "nothing was written"))?;
-    if let (Some(seen), Some(facts)) = (cx.seen(), applied.after) {
-        seen.saw(plan.file.path(), facts, Some(&written.bytes));
+    let changed = cx.change_text(&plan.file, |before| {
+        plan.previewed.check(before, shown)?;
+        must_be_fresh(plan, cx, before)?;
+        let new = encode(before, &plan.content, shown)?;
+        let bytes = new.bytes.clone();
+        written = Some(new);
+        Ok(bytes)
+    })?;
+    let mut written =
+        written.ok_or_else(|| ToolError::failed(Reason::Io, "nothing was written"))?;
+    if let (Some(seen), Some(facts)) = (cx.seen(), changed.facts) {
+        seen.saw(plan.file.path(), facts, Some(&changed.bytes));
     }
-    let bytes_written = written.bytes.len() as u64;
-    let diff = diff(&plan.file, &applied.before, &written);
-    let kind = if applied.before == Snapshot::Absent { "new file" } else { "replaced" };
+    let said = landed::note(&changed, &written.text, shown);
+    if said.is_some() {
+        written.text = String::from_utf8_lossy(&changed.bytes).into_owned();
+    }
+    let bytes_written = changed.bytes.len() as u64;
+    let diff = diff(&plan.file, &changed.before, &written);
+    let kind = if changed.before == Snapshot::Absent { "new file" } else { "replaced" };
     let unit = if bytes_written == 1 { "byte" } else { "bytes" };
     let mut summary = format!("Wrote {bytes_written} {unit} to {shown} ({kind}){}", written.note);
-    if let (Some(backup), Snapshot::File { .. }) = (&plan.backup, &applied.before) {
+    if let (Some(backup), Snapshot::File { .. }) = (&plan.backup, &changed.before) {
         summary.push_str(&format!("; the earlier content is in {}", backup.shown()));
     }
+    summary.push_str(&said.unwrap_or_default());
     Ok(ToolReply {
         content: vec![content(summary, &diff)],
         display: Display::Diff(diff),
@@ -162,7 +164,7 @@ fn write(plan: &WritePlan, cx: &CallContext) -> Result<ToolReply<WriteOutput>, T
 
 /// Puts what stands there now beside it, before anything is changed.
 fn keep_backup(plan: &WritePlan, backup: &Located, cx: &CallContext) -> Result<(), ToolError> {
-    let before = cx.journal().read(&plan.file)?;
+    let before = cx.snapshot(&plan.file)?;
     must_be_fresh(plan, cx, &before)?;
     if let Snapshot::File { bytes, attributes, .. } = before {
         let keep = |_: &Snapshot| Ok(Change::Copy { bytes, attributes });

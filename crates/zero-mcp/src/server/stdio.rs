@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
 use super::{ServeError, Server, ServerConfig};
-use crate::wire::{self, Closed, Limits, Lines, Troubles};
+use crate::wire::{Closed, Limits, Lines, Troubles};
 
 /// How long calls may still run when the client is gone: a script that pipes its requests in and
 /// closes the pipe wants to read the results.
@@ -36,7 +36,7 @@ const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
 /// Serves one client on stdin and stdout until stdin ends or the server is stopped. Nothing else
 /// may be written to stdout.
 pub async fn serve_stdio(config: ServerConfig) -> Result<(), ServeError> {
-    let (input, output) = wire::stdio().map_err(ServeError::Socket)?;
+    let (input, output) = zero_runtime::stdio::stdio().map_err(ServeError::Socket)?;
     let limits = Limits { write_timeout: UNREAD_MAX, ..Limits::default() };
     serve_lines(config, Lines::new(input, output, limits, Troubles::default())).await
 }

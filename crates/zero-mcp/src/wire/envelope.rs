@@ -5,7 +5,7 @@ use rmcp::model::RequestId;
 use super::json::{self, Malformed};
 
 /// How far into a line that is too long its id is looked for, and how far before its end.
-pub(crate) const ID_WITHIN: usize = 512;
+const ID_WITHIN: usize = zero_runtime::lines::ENDS_KEPT;
 
 /// The members of a message that tell what it is, each as it is written.
 #[derive(Debug, Default)]

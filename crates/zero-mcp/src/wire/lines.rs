@@ -9,11 +9,11 @@ use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
+use zero_runtime::lines::{Line, LineReader};
 
 use super::Limits;
 use super::intake::{Intake, Taken};
 use super::outbox::{Outbox, WireError};
-use super::reader::{Line, LineReader};
 use super::role::Role;
 use super::troubles::{Closed, Troubles};
 

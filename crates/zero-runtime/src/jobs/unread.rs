@@ -86,7 +86,7 @@ impl Unread {
 }
 
 /// Bytes at the end that begin a character and do not end it.
-fn begun_character(bytes: &[u8]) -> usize {
+pub(crate) fn begun_character(bytes: &[u8]) -> usize {
     /// Bytes of the longest character.
     const CHARACTER_BYTES_MAX: usize = 4;
     for (back, byte) in bytes.iter().rev().take(CHARACTER_BYTES_MAX - 1).enumerate() {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zero_sandbox::drain::{Collected, Collector};
+use zero_sandbox::drain::{Collected, Collector, Stream};
 use zero_sandbox::running::{Ended, KillReason, Killer, Running};
 
 use super::unread::{Piece, Rest, Unread};
@@ -24,7 +24,7 @@ use crate::commands::{NetworkUse, Settled, Watch};
 const INPUTS_MAX: usize = 16;
 
 /// What is told everything that a command writes.
-pub(crate) type News = Box<dyn FnMut(&[u8]) + Send>;
+pub(crate) type News = Box<dyn FnMut(Stream, &[u8]) + Send>;
 
 /// How a command is watched.
 pub(crate) struct Watching {
@@ -131,7 +131,7 @@ impl Watched {
                     if unread == KeepUnread::Yes {
                         watcher.lock().unread.push(came.stream, came.bytes);
                     }
-                    news(came.bytes);
+                    news(came.stream, came.bytes);
                     ControlFlow::Continue(())
                 })
             });

@@ -82,11 +82,23 @@ impl Shelf {
             blob.write_all(bytes)?;
             blob.sync_all()?;
         }
+        self.write_record(record)
+    }
+
+    fn write_record(&self, record: &Record) -> io::Result<()> {
+        let id = record.id;
         let mut json = self.dir.create_new(&format!("{id}.tmp"))?;
         json.write_all(&serde_json::to_vec(record)?)?;
         json.sync_all()?;
         self.dir.rename(&format!("{id}.tmp"), &format!("{id}.json"))?;
         self.dir.sync()
+    }
+
+    /// Corrects a record of a change under way.
+    pub(super) fn amend(&self, record: &Record) {
+        // If this fails, it says what was meant, and whoever undoes it is told that something else
+        // stands there.
+        let _ = self.write_record(record);
     }
 
     /// The change is complete: nothing is left to clean up after a crash.

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use zero_core::{Effect, Effects, ErrorType, Execution, Reason, ToolCall, ToolError};
+use zero_core::{Effect, Effects, ErrorType, Execution, Reason, SessionId, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
 use zero_runtime::{
-    About, CallContext, CommandRequest, CommandSettings, Description, Dialect, DialectName,
-    OnTimeout, Streams, Tool, ToolReply, erase,
+    About, CallContext, CallEvent, CommandRequest, CommandSettings, Description, Dialect,
+    DialectName, Observer, OnTimeout, SessionConfig, Streams, Tool, ToolReply, erase,
 };
 use zero_sandbox::Workspace;
 
@@ -609,4 +609,61 @@ async fn only_what_was_judged_runs() {
     let message = "the tool wants to run another command than the one that was judged";
     assert_eq!(error.message, message);
     assert!(!f.path("made").exists());
+}
+
+/// Hears what commands write, and makes a file once it has heard all of these words.
+struct Listener {
+    heard: std::sync::Mutex<String>,
+    events: std::sync::Mutex<usize>,
+    words: &'static [&'static str],
+    file: std::sync::OnceLock<std::path::PathBuf>,
+}
+
+impl Observer for Listener {
+    fn event(&self, event: &CallEvent) {
+        let CallEvent::Output { text, .. } = event else { return };
+        let mut heard = self.heard.lock().unwrap();
+        heard.push_str(text);
+        *self.events.lock().unwrap() += 1;
+        if self.words.iter().all(|word| heard.contains(word)) {
+            std::fs::write(self.file.get().unwrap(), "").unwrap();
+        }
+    }
+
+    fn hears_output(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn what_it_writes_is_heard_while_it_runs() {
+    let listener = Arc::new(Listener {
+        heard: Default::default(),
+        events: Default::default(),
+        words: &["first é", "an error"],
+        file: Default::default(),
+    });
+    let observer = Some(Arc::clone(&listener) as Arc<dyn Observer>);
+    let config = SessionConfig { observer, ..SessionConfig::default() };
+    let f = Fixture::session_opened(
+        |_| {},
+        |host| host.open_session_with(SessionId::new("test").unwrap(), config),
+    );
+    listener.file.set(f.path("go")).unwrap();
+    // It ends only because what it wrote was heard before its end.
+    let line = "printf 'first \\xc3'; sleep 0.2; printf '\\xa9\\n'; echo an error >&2; \
+                until [ -e go ]; do sleep 0.02; done; echo last";
+    let facts = f.facts(json!({"command": line, "timeout": 20_000})).await;
+    assert_eq!((&facts["stdout"], &facts["exit_code"]), (&json!("first é\nlast\n"), &json!(0)));
+    assert_eq!(facts["stderr"], "an error\n");
+    let heard = std::mem::take(&mut *listener.heard.lock().unwrap());
+    assert!(heard.starts_with("first ") && heard.ends_with("last\n"), "{heard:?}");
+    assert!(!heard.contains('\u{fffd}'), "{heard:?}");
+
+    // However often it writes, it is told now and then, and all of what fits.
+    *listener.events.lock().unwrap() = 0;
+    let facts = f.facts(json!({"command": "seq 1 5000"})).await;
+    let heard = std::mem::take(&mut *listener.heard.lock().unwrap());
+    assert_eq!(json!(heard), facts["stdout"]);
+    assert!(*listener.events.lock().unwrap() < 100);
 }

@@ -64,6 +64,15 @@ impl Fixture {
         Self::assemble(set_up, |host| host.open_session(SessionId::new("test").unwrap()))
     }
 
+    /// Calls of a session that is opened in the given way, of a host that is set up in the given
+    /// way.
+    pub(crate) fn session_opened(
+        set_up: impl FnOnce(&mut HostConfig),
+        open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
+    ) -> Self {
+        Self::assemble(set_up, open)
+    }
+
     fn build(
         commands: CommandSettings,
         open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,

@@ -9,6 +9,7 @@ mod commands;
 mod contracts;
 mod crash;
 mod discovered;
+mod editor;
 mod fixture;
 mod input;
 mod masked;

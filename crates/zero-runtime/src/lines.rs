@@ -4,15 +4,15 @@ use std::io;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
-use super::envelope::ID_WITHIN;
-
+/// How much is told of either end of a line that is too long.
+pub const ENDS_KEPT: usize = 512;
 /// What is read at a time.
 const CHUNK: usize = 64 << 10;
 /// A buffer that has grown beyond this is given back after its line.
 const KEPT_CAPACITY: usize = 256 << 10;
 
 /// Reads lines. Dropping a read half-way loses nothing: the next one goes on from there.
-pub(crate) struct LineReader {
+pub struct LineReader {
     stream: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     line: Vec<u8>,
     line_bytes_max: usize,
@@ -28,7 +28,7 @@ enum State {
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub enum Line {
     /// A line, without what ends it.
     Whole(Vec<u8>),
     /// A line is too long: its beginning. Told at once, since it may never end.
@@ -40,10 +40,8 @@ pub(crate) enum Line {
 }
 
 impl LineReader {
-    pub(crate) fn new(
-        stream: impl AsyncRead + Send + Unpin + 'static,
-        line_bytes_max: usize,
-    ) -> Self {
+    /// Reads from a stream.
+    pub fn new(stream: impl AsyncRead + Send + Unpin + 'static, line_bytes_max: usize) -> Self {
         Self {
             stream: BufReader::with_capacity(CHUNK, Box::new(stream)),
             line: Vec::new(),
@@ -53,7 +51,7 @@ impl LineReader {
     }
 
     /// Gives back the buffer of a line, for the next one.
-    pub(crate) fn reuse(&mut self, mut line: Vec<u8>) {
+    pub fn reuse(&mut self, mut line: Vec<u8>) {
         if self.line.is_empty() && line.capacity() <= KEPT_CAPACITY {
             line.clear();
             self.line = line;
@@ -61,7 +59,7 @@ impl LineReader {
     }
 
     /// Reads on until there is something to tell.
-    pub(crate) async fn next(&mut self) -> io::Result<Line> {
+    pub async fn next(&mut self) -> io::Result<Line> {
         loop {
             if matches!(self.state, State::Ended) {
                 return Ok(Line::End(Vec::new()));
@@ -84,8 +82,8 @@ impl LineReader {
                     let mut head = std::mem::take(&mut self.line);
                     let mut tail = Vec::new();
                     keep_end(&mut tail, &head);
-                    head.extend_from_slice(part.get(..ID_WITHIN).unwrap_or(part));
-                    head.truncate(ID_WITHIN);
+                    head.extend_from_slice(part.get(..ENDS_KEPT).unwrap_or(part));
+                    head.truncate(ENDS_KEPT);
                     head.shrink_to_fit();
                     self.state = State::Skipping(tail);
                     return Ok(Line::TooLong(head));
@@ -114,8 +112,8 @@ impl LineReader {
 
 /// Adds to what is known of the end of a line.
 fn keep_end(tail: &mut Vec<u8>, part: &[u8]) {
-    tail.extend_from_slice(part.get(part.len().saturating_sub(ID_WITHIN)..).unwrap_or(part));
-    let excess = tail.len().saturating_sub(ID_WITHIN);
+    tail.extend_from_slice(part.get(part.len().saturating_sub(ENDS_KEPT)..).unwrap_or(part));
+    let excess = tail.len().saturating_sub(ENDS_KEPT);
     tail.drain(..excess);
 }
 
@@ -174,10 +172,10 @@ mod tests {
         });
         let mut reader = LineReader::new(here, 1 << 20);
         assert!(
-            matches!(reader.next().await.unwrap(), Line::TooLong(head) if head.len() == ID_WITHIN)
+            matches!(reader.next().await.unwrap(), Line::TooLong(head) if head.len() == ENDS_KEPT)
         );
         assert!(
-            matches!(reader.next().await.unwrap(), Line::TooLongEnd(tail) if tail.len() == ID_WITHIN)
+            matches!(reader.next().await.unwrap(), Line::TooLongEnd(tail) if tail.len() == ENDS_KEPT)
         );
         assert!(reader.line.capacity() <= 1 << 20, "{}", reader.line.capacity());
         assert_eq!(reader.next().await.unwrap(), Line::Whole(b"after".into()));

@@ -1,0 +1,324 @@
+//! The files of a call as its person sees them: the text of their editor where it has a file open,
+//! and what is on disk otherwise.
+//!
+//! This is the one place where an editor is asked. Only files of the workspace are, that may be read
+//! and are UTF-8 text of a reasonable size: what was judged is asked about, by its canonical path.
+//! Whatever an editor says or fails to say, a call ends: each answer is waited for so long, and one
+//! that did not come keeps the editor from being asked for a while.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use zero_core::{Effect, Reason, ToolError};
+use zero_sandbox::journal::Hand;
+use zero_sandbox::{Change, FileFacts, Landed, LastLink, Located, Snapshot};
+
+use crate::context::CallContext;
+use crate::editor::Editor;
+
+/// Largest file that an editor is asked about, in bytes.
+pub const BUFFER_BYTES_MAX: usize = 8_000_000;
+/// How long an editor may take to say what it has.
+const READ_MAX: Duration = Duration::from_secs(3);
+/// How long it may take to write, formatting included.
+const WRITE_MAX: Duration = Duration::from_secs(10);
+/// How long one that did not answer is left alone.
+const SILENCE: Duration = Duration::from_secs(60);
+/// The mark that some UTF-8 files begin with; editors keep it to themselves.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The editor of a session.
+pub(crate) struct Buffers {
+    editor: Arc<dyn Editor>,
+    /// When it may be asked again, after it did not answer.
+    silent_until: Mutex<Option<Instant>>,
+}
+
+impl Buffers {
+    pub(crate) fn new(editor: Arc<dyn Editor>) -> Self {
+        Self { editor, silent_until: Mutex::default() }
+    }
+
+    fn answers(&self) -> bool {
+        let until = self.silent_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_none_or(|until| Instant::now() >= until)
+    }
+
+    fn was_silent(&self) {
+        tracing::debug!("the editor did not answer; it is not asked for a while");
+        let mut until = self.silent_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *until = Some(Instant::now() + SILENCE);
+    }
+}
+
+/// A file as an editor has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer {
+    /// As they would stand on disk.
+    bytes: Vec<u8>,
+    endings: Endings,
+}
+
+/// How the lines of a file end in the editor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Endings {
+    /// As they do on disk.
+    AsOnDisk,
+    /// Bare, though there is a carriage return before each on disk: the editor adds it on saving.
+    Bare,
+}
+
+/// How new bytes get to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Disk,
+    Editor(Endings),
+}
+
+/// A text that was changed.
+#[derive(Debug)]
+pub struct Changed {
+    /// What stood there before, as the person saw it.
+    pub before: Snapshot,
+    /// What stands there now, or in the editor where that has not saved it.
+    pub bytes: Vec<u8>,
+    /// What is known of the file on disk; `None` when there is none.
+    pub facts: Option<FileFacts>,
+    /// What has become of what was asked for.
+    pub landed: Landed,
+}
+
+impl CallContext {
+    /// Whether files may hold something else than what is on disk.
+    pub fn has_editor(&self) -> bool {
+        self.buffers().is_some()
+    }
+
+    /// All of a file as the editor has it, where that is not what is on disk. Waits: to be called
+    /// where waiting is fine, such as in [`CallContext::blocking`].
+    pub fn unsaved(&self, path: &Path, on_disk: &[u8]) -> Option<Vec<u8>> {
+        let buffer = self.buffer(path, on_disk)?;
+        (buffer.bytes != on_disk).then_some(buffer.bytes)
+    }
+
+    /// What stands at a path, as the person sees it. Waits, but in a preview.
+    pub fn snapshot(&self, file: &Located) -> Result<Snapshot, ToolError> {
+        let on_disk = self.journal().read(file)?;
+        Ok(self.seen_by_person(file.path(), on_disk).0)
+    }
+
+    /// Changes the text of a file, through the editor where there is one. `decide` sees what stands
+    /// there, as the person sees it, and says what should. Waits.
+    ///
+    /// What is on disk is in the journal before anything changes. An editor that does not take the
+    /// change, or not in time, is done without.
+    pub fn change_text(
+        &self,
+        file: &Located,
+        decide: impl FnOnce(&Snapshot) -> Result<Vec<u8>, ToolError>,
+    ) -> Result<Changed, ToolError> {
+        let way = Cell::new(Way::Disk);
+        let settled = RefCell::new(None);
+        let hand = |bytes: &[u8]| self.write_by(way.get(), file.path(), bytes);
+        let applied = self.journal().change_through(
+            self.asks_about(file.path()).then_some(&hand as Hand<'_>),
+            file,
+            &self.change_note(),
+            || self.check_cancelled(),
+            |on_disk| {
+                self.refuse_unsaved_new(file, on_disk)?;
+                let (before, found) = self.seen_by_person(file.path(), on_disk.clone());
+                way.set(found);
+                let bytes = decide(&before)?;
+                settled.replace(Some((before, bytes.clone())));
+                Ok(Change::Replace(bytes))
+            },
+        )?;
+        let (before, asked) = settled
+            .into_inner()
+            .ok_or_else(|| ToolError::failed(Reason::Io, "nothing was changed"))?;
+        let bytes = match &applied.landed {
+            Landed::AsAsked => asked,
+            Landed::Altered(bytes) => bytes.clone(),
+            Landed::NotYet => {
+                let buffer = self.buffer(file.path(), &asked);
+                buffer.map_or(asked, |buffer| buffer.bytes)
+            }
+        };
+        Ok(Changed { before, bytes, facts: applied.after, landed: applied.landed })
+    }
+
+    /// Asks the editor about the files that a person is going to be shown changes of: what shows
+    /// them cannot wait. Only after the call was judged, and not denied.
+    pub(crate) async fn foresee(&self, effects: &[Effect]) {
+        if !self.has_editor() {
+            return;
+        }
+        let written = effects.iter().filter_map(|effect| match effect {
+            Effect::Write(target) => Some(target.canonical().to_owned()),
+            _ => None,
+        });
+        let paths: Vec<PathBuf> = written.collect();
+        let buffer = |cx: &Self, path: PathBuf| {
+            let file = cx.workspace().locate_path(&path, LastLink::Keep).ok()?;
+            let Ok(Snapshot::File { bytes, .. }) = cx.journal().read(&file) else { return None };
+            Some((path.clone(), cx.buffer(&path, &bytes)?))
+        };
+        let found = self.blocking(move |cx| {
+            Ok(paths.into_iter().filter_map(|path| buffer(cx, path)).collect())
+        });
+        let _ = self.foreseen().set(found.await.unwrap_or_default());
+    }
+
+    /// Whether the editor is asked about what lies at a canonical path.
+    fn asks_about(&self, path: &Path) -> bool {
+        self.buffers().is_some_and(|buffers| buffers.answers())
+            && self.workspace().roots().any(|root| path.starts_with(root))
+            && self.may_read(path, path)
+    }
+
+    /// A file as the editor has it.
+    fn buffer(&self, path: &Path, on_disk: &[u8]) -> Option<Buffer> {
+        if let Some(foreseen) = self.foreseen().get() {
+            return foreseen.get(path).cloned();
+        }
+        if !is_plain_text(on_disk) || !self.asks_about(path) {
+            return None;
+        }
+        let text = self.ask(path)?;
+        let is_bare = all_crlf(on_disk) && text.contains('\n') && !text.contains('\r');
+        let (text, endings) = match is_bare {
+            true => (text.replace('\n', "\r\n"), Endings::Bare),
+            false => (text, Endings::AsOnDisk),
+        };
+        let bytes = text.into_bytes();
+        is_plain_text(&bytes).then_some(Buffer { bytes, endings })
+    }
+
+    /// What stands at a path as the person sees it, and how it is changed.
+    fn seen_by_person(&self, path: &Path, on_disk: Snapshot) -> (Snapshot, Way) {
+        match on_disk {
+            Snapshot::File { bytes, facts, attributes } => match self.buffer(path, &bytes) {
+                Some(Buffer { bytes, endings }) => {
+                    (Snapshot::File { bytes, facts, attributes }, Way::Editor(endings))
+                }
+                None => {
+                    let is_text = is_plain_text(&bytes);
+                    let way = if is_text { Way::Editor(Endings::AsOnDisk) } else { Way::Disk };
+                    (Snapshot::File { bytes, facts, attributes }, way)
+                }
+            },
+            Snapshot::Absent => (Snapshot::Absent, Way::Editor(Endings::AsOnDisk)),
+            link @ Snapshot::Symlink { .. } => (link, Way::Disk),
+        }
+    }
+
+    /// Refuses a new file of which the editor has a text that was never on disk: nobody has read it.
+    fn refuse_unsaved_new(&self, file: &Located, on_disk: &Snapshot) -> Result<(), ToolError> {
+        let is_new = *on_disk == Snapshot::Absent && self.asks_about(file.path());
+        if !is_new || self.ask(file.path()).is_none_or(|text| text.is_empty()) {
+            return Ok(());
+        }
+        let shown = file.shown();
+        let message = format!(
+            "`{shown}` is open in the editor with text that was never saved; ask the person to save it, and read it before you change it"
+        );
+        Err(ToolError::invalid(Reason::StaleFile, message).with("file", shown))
+    }
+
+    /// The text that the editor has, if it says so in time and before the call is stopped.
+    fn ask(&self, path: &Path) -> Option<String> {
+        let buffers = self.buffers()?;
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                answer = tokio::time::timeout(READ_MAX, buffers.editor.read(path)) => {
+                    answer.unwrap_or_else(|_| {
+                        buffers.was_silent();
+                        None
+                    })
+                }
+                () = self.cancelled() => None,
+            }
+        })
+    }
+
+    /// Lets the editor write. True when it says that it did.
+    fn write_by(&self, way: Way, path: &Path, bytes: &[u8]) -> bool {
+        let (Way::Editor(endings), Some(buffers)) = (way, self.buffers()) else { return false };
+        if !is_plain_text(bytes) || !buffers.answers() {
+            return false;
+        }
+        let (Ok(text), Ok(runtime)) =
+            (std::str::from_utf8(bytes), tokio::runtime::Handle::try_current())
+        else {
+            return false;
+        };
+        let text = match endings {
+            Endings::AsOnDisk => text.to_owned(),
+            Endings::Bare => text.replace("\r\n", "\n"),
+        };
+        // It is past the point where it could be taken back: a call that is stopped now still says
+        // what became of it.
+        let writing =
+            async { tokio::time::timeout(WRITE_MAX, buffers.editor.write(path, &text)).await };
+        runtime.block_on(writing).unwrap_or_else(|_| {
+            buffers.was_silent();
+            false
+        })
+    }
+}
+
+/// Whether an editor and a disk mean the same by these bytes.
+fn is_plain_text(bytes: &[u8]) -> bool {
+    bytes.len() <= BUFFER_BYTES_MAX
+        && !bytes.starts_with(MARK)
+        && !bytes.contains(&0)
+        && std::str::from_utf8(bytes).is_ok()
+}
+
+/// Whether each line ends with a carriage return and a line feed.
+fn all_crlf(bytes: &[u8]) -> bool {
+    let mut ends = 0;
+    let mut previous = 0;
+    for byte in bytes {
+        match (previous, *byte) {
+            (b'\r', b'\n') => ends += 1,
+            (_, b'\n') => return false,
+            _ => {}
+        }
+        previous = *byte;
+    }
+    ends > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_editor_is_asked_about_plain_text_only() {
+        for (bytes, expected) in [
+            (&b""[..], true),
+            ("plain é".as_bytes(), true),
+            (b"\xEF\xBB\xBFmarked", false),
+            (b"caf\xE9", false),
+            (b"a\0b", false),
+            (&vec![b'a'; BUFFER_BYTES_MAX + 1], false),
+        ] {
+            assert_eq!(is_plain_text(bytes), expected, "{:?}", bytes.get(..8));
+        }
+    }
+
+    #[test]
+    fn line_endings_are_told_by_all_of_them() {
+        for (bytes, expected) in
+            [(&b"a\r\nb\r\n"[..], true), (b"a\r\nb", true), (b"a\r\nb\n", false), (b"a", false)]
+        {
+            assert_eq!(all_crlf(bytes), expected, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Our own input and output as streams.
+//!
+//! Whoever starts a server gives it pipes or sockets. Those are waited for by the runtime itself:
+//! a thread that blocks in a read costs tens of microseconds a message, and keeps the process from
+//! ending while nothing comes.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{UnixStream, unix::pipe};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// Our own input.
+pub type StdioInput = Box<dyn AsyncRead + Send + Unpin>;
+/// Our own output.
+pub type StdioOutput = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Our own input and output. Must be called within a runtime, and once.
+pub fn stdio() -> io::Result<(StdioInput, StdioOutput)> {
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    let output: StdioOutput = match kind(&output)? {
+        Kind::Pipe(fd) => Box::new(pipe::Sender::from_owned_fd(fd)?),
+        Kind::Socket(fd) => Box::new(socket(fd)?),
+        Kind::Other => Box::new(tokio::io::stdout()),
+    };
+    Ok((input()?, output))
+}
+
+/// Our own input, and an output that was kept apart from stdout. The input ends when `stop` says so,
+/// as it does when whoever writes to it goes away.
+pub fn stdio_over(
+    output: OwnedFd,
+    stop: CancellationToken,
+) -> io::Result<(StdioInput, StdioOutput)> {
+    let output: StdioOutput = match kind(&output)? {
+        Kind::Pipe(fd) => Box::new(pipe::Sender::from_owned_fd(fd)?),
+        Kind::Socket(fd) => Box::new(socket(fd)?),
+        Kind::Other => Box::new(tokio::fs::File::from_std(File::from(output))),
+    };
+    let stopped = Box::pin(stop.cancelled_owned());
+    Ok((Box::new(Until { input: input()?, stopped }), output))
+}
+
+fn input() -> io::Result<StdioInput> {
+    let input = io::stdin().as_fd().try_clone_to_owned()?;
+    Ok(match kind(&input)? {
+        Kind::Pipe(fd) => Box::new(pipe::Receiver::from_owned_fd(fd)?),
+        Kind::Socket(fd) => Box::new(socket(fd)?),
+        Kind::Other => Box::new(tokio::io::stdin()),
+    })
+}
+
+/// Input that ends when it is told to.
+struct Until {
+    input: StdioInput,
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl AsyncRead for Until {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.stopped.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.input).poll_read(cx, buffer)
+    }
+}
+
+enum Kind {
+    Pipe(OwnedFd),
+    Socket(OwnedFd),
+    Other,
+}
+
+fn kind(fd: &OwnedFd) -> io::Result<Kind> {
+    let file = File::from(fd.try_clone()?);
+    let kind = file.metadata()?.file_type();
+    Ok(if kind.is_fifo() {
+        Kind::Pipe(file.into())
+    } else if kind.is_socket() {
+        Kind::Socket(file.into())
+    } else {
+        Kind::Other
+    })
+}
+
+fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
+    let socket = std::os::unix::net::UnixStream::from(fd);
+    socket.set_nonblocking(true)?;
+    UnixStream::from_std(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn input_ends_when_it_is_told_to() {
+        let (mut near, far) = tokio::io::duplex(64);
+        let stop = CancellationToken::new();
+        let stopped = Box::pin(stop.clone().cancelled_owned());
+        let mut input = Until { input: Box::new(far), stopped };
+        near.write_all(b"ab").await.unwrap();
+        let mut read = [0; 2];
+        input.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"ab");
+        stop.cancel();
+        assert_eq!(input.read(&mut read).await.unwrap(), 0);
+        drop(near);
+    }
+}
