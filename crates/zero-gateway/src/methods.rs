@@ -92,6 +92,7 @@ answers! {
     zero_wire::approvals::ExecApprovalResolve => Now approvals::resolve,
     zero_wire::zero_sessions::ZeroSessionsOpen => Now zero_sessions::open,
     zero_wire::zero_sessions::ZeroSessionsShow => Now zero_sessions::show,
+    zero_wire::zero_sessions::ZeroSessionsList => Now zero_sessions::list,
     zero_wire::zero_sessions::ZeroSessionsSubscribe => Now zero_sessions::subscribe,
     zero_wire::zero_sessions::ZeroSessionsUnsubscribe => Now zero_sessions::unsubscribe,
     zero_wire::zero_sessions::ZeroSessionsEvents => InTurn zero_sessions::events,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -239,8 +240,14 @@ impl Peer {
     }
 
     /// Hands that lead to this connection.
-    pub(crate) fn new_hands(&self, session: &SessionRecord, host: &str) -> Arc<RemoteHands> {
-        RemoteHands::new(session, host, self.outbox.clone(), self.gone.child_token())
+    pub(crate) fn new_hands(
+        &self,
+        session: &SessionRecord,
+        host: &str,
+        comes_back_within: Duration,
+    ) -> Arc<RemoteHands> {
+        let (outbox, gone) = (self.outbox.clone(), self.gone.child_token());
+        RemoteHands::new(session, host, outbox, gone, comes_back_within)
     }
 
     /// Remembers that it hosts the tools of a session.

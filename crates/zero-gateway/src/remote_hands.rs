@@ -56,6 +56,8 @@ pub(crate) struct RemoteHands {
     gone: CancellationToken,
     /// Who hosts them instead, once another connection took over.
     displaced_by: OnceLock<String>,
+    /// How long a run waits for the host when it is lost.
+    comes_back_within: Duration,
 }
 
 /// What the host was told last.
@@ -82,6 +84,7 @@ impl RemoteHands {
         host: &str,
         outbox: Outbox,
         gone: CancellationToken,
+        comes_back_within: Duration,
     ) -> Arc<Self> {
         let dialect = DialectName::Canonical;
         Arc::new(Self {
@@ -94,6 +97,7 @@ impl RemoteHands {
             calls: Mutex::default(),
             gone,
             displaced_by: OnceLock::new(),
+            comes_back_within,
         })
     }
 
@@ -380,6 +384,10 @@ impl Hands for RemoteHands {
 
     fn folder(&self) -> Option<PathBuf> {
         None
+    }
+
+    fn comes_back_within(&self) -> Duration {
+        self.comes_back_within
     }
 }
 

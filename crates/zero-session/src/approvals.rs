@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use zero_core::{RunId, SessionId};
 use zero_runtime::Answer;
 
+pub use self::asker::request_of;
 pub(crate) use self::asker::{AskingRun, SessionAsker};
 use self::waiting::{Asking, Outcome, Waiting};
 use crate::event::{ApprovalRequest, PersonQuestion, What};

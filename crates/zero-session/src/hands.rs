@@ -10,6 +10,7 @@ pub mod user_commands;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -44,6 +45,12 @@ pub trait Hands: Send + Sync {
 
     /// The folder they work in, links settled, where that is one of this machine.
     fn folder(&self) -> Option<PathBuf>;
+
+    /// How long a run waits for them when they are lost in the middle of it. Not at all, unless they
+    /// say that they come back.
+    fn comes_back_within(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// What there is to work with.
@@ -120,6 +127,12 @@ pub trait HandsWatch: Send + Sync {
 
     /// It has something to say before it ends.
     fn progress(&self, message: String);
+
+    /// It was allowed, has a place, and runs.
+    fn begun(&self) {}
+
+    /// Its command printed this. What is shown while it runs is not kept: the result has everything.
+    fn printed(&self, _text: &str) {}
 }
 
 /// What became of a call.

@@ -162,6 +162,8 @@ pub struct OpenSession {
     pub cwd: Option<PathBuf>,
     /// Where that may be, if its tools run here.
     pub reach: Reach,
+    /// The agent, where the key leaves it open.
+    pub agent: Option<String>,
     /// The model chosen for it.
     pub model: Option<String>,
     /// The mode chosen for it.
@@ -317,6 +319,11 @@ impl Sessions {
     pub async fn open(&self, wanted: OpenSession) -> Result<SessionRecord, SessionError> {
         let inner = Arc::clone(&self.inner);
         whole(async move { inner.open(wanted).await }).await
+    }
+
+    /// Whether a session can have that agent.
+    pub fn check_agent(&self, key: &SessionKey, agent: &str) -> Result<(), SessionError> {
+        self.inner.check_agent(key, agent)
     }
 
     /// The one session with that label.

@@ -230,6 +230,8 @@ pub struct SessionPatch {
     pub label: Option<Option<String>>,
     /// The title.
     pub title: Option<Option<String>>,
+    /// The agent.
+    pub agent: Option<String>,
     /// The model.
     pub model: Option<Option<String>>,
     /// The mode.

@@ -16,6 +16,7 @@ mod url;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::timeout;
 
 pub use self::backoff::Backoff;
@@ -174,6 +175,11 @@ impl Client {
         let params = serde_json::to_value(params).map_err(|error| unfit("question", error))?;
         let payload = self.connection.request(M::NAME, params).await?;
         serde_json::from_value(payload).map_err(|error| unfit("answer", error))
+    }
+
+    /// Asks for something by its name. For gateways whose answers are not quite as the types say.
+    pub async fn request_value(&self, method: &str, params: Value) -> Result<Value, ClientError> {
+        self.connection.request(method, params).await
     }
 
     /// Asks for something, and waits at most so long.

@@ -47,6 +47,13 @@ pub enum ErrorCode {
     Other(String),
 }
 
+impl ErrorCode {
+    /// Whether the same request would be refused again.
+    pub fn is_callers_fault(&self) -> bool {
+        matches!(self, Self::InvalidRequest | Self::Forbidden | Self::ApprovalNotFound)
+    }
+}
+
 impl ErrorShape {
     /// An error without details.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {

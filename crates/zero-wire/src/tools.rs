@@ -54,6 +54,11 @@ pub struct ToolsAttachParams {
     /// that is an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub take_over: bool,
+    /// How long a run should wait for it, in milliseconds, when its connection is lost in the middle;
+    /// not at all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 60_000))]
+    pub return_ms: Option<u64>,
 }
 
 /// In which words, and how freely, the tools work. Also the payload of `tools/terms`.

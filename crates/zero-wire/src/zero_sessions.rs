@@ -21,13 +21,15 @@ methods! {
     ZeroSessionsOpen "zero.sessions.open" Write OpenParams => SessionInfo;
     /// What is known of a session.
     ZeroSessionsShow "zero.sessions.show" Read KeyParams => SessionInfo;
+    /// Sessions that fit, newest first.
+    ZeroSessionsList "zero.sessions.list" Read ListParams => ListResult;
     /// Hears the events of a session from now on.
     ZeroSessionsSubscribe "zero.sessions.subscribe" Read KeyParams => SubscribeResult;
     /// Hears them no more.
     ZeroSessionsUnsubscribe "zero.sessions.unsubscribe" Read KeyParams => Done;
     /// Entries of the ledger after a number: what was shown is what is replayed.
     ZeroSessionsEvents "zero.sessions.events" Read EventsParams => EventsResult;
-    /// Changes mode, model, thinking, label or title.
+    /// Changes mode, model, thinking, agent, label or title.
     ZeroSessionsSet "zero.sessions.set" Write SetParams => SessionInfo;
     /// What can be chosen: agents, models, modes, commands.
     ZeroSessionsChoices "zero.sessions.choices" Read ChoicesParams => ChoicesResult;
@@ -64,6 +66,9 @@ pub struct OpenParams {
     /// The folder it works in, absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// The agent, for keys that name none (`acp:…`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The model chosen for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -96,6 +101,9 @@ pub struct SessionInfo {
     pub model: String,
     /// Its mode; that of the settings where its tools run when null.
     pub mode: Option<String>,
+    /// How much its model should think; what its agent says when null.
+    #[serde(default)]
+    pub thinking: Option<String>,
     /// The folder it works in.
     pub cwd: Option<String>,
     /// The client that hosts its tools; null when they run with the gateway.
@@ -116,6 +124,32 @@ pub struct SessionInfo {
     pub context_window: Option<u64>,
     /// Runs that are at work or wait.
     pub run_ids: Vec<String>,
+}
+
+/// Parameters of `zero.sessions.list`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ListParams {
+    /// Of this folder only, absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// After so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// At most so many; a hundred when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u64>,
+}
+
+/// Some sessions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListResult {
+    /// The sessions.
+    pub sessions: Vec<SessionInfo>,
+    /// Where the next page begins.
+    pub next_offset: Option<u64>,
 }
 
 /// What a subscriber has to know.
@@ -180,6 +214,9 @@ pub struct SetParams {
     /// How much the model should think.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
+    /// The agent, for keys that name none (`acp:…`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,

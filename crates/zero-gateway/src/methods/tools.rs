@@ -1,6 +1,7 @@
 //! `tools/…`: a client hosts the tools of a session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zero_core::{SessionId, shown};
 use zero_session::hands::Hands;
@@ -18,6 +19,8 @@ use crate::remote_hands::RemoteHands;
 
 /// Sessions whose tools one connection may host.
 const HOSTED_MAX: usize = 256;
+/// How long a run waits at most for a host that is lost.
+const RETURN_MAX: Duration = Duration::from_secs(60);
 /// Characters of a host's name.
 const HOST_LEN_MAX: usize = 128;
 
@@ -40,7 +43,8 @@ pub(super) async fn attach(
     let replaced = turn.replaced(&session.id, peer.owner(), params.take_over)?;
     let agent = peer.sessions().agents().get(&session.agent);
     let mode = session.mode.or_else(|| agent.and_then(|agent| agent.mode));
-    let hands = peer.new_hands(&session, &host);
+    let comes_back = Duration::from_millis(params.return_ms.unwrap_or(0)).min(RETURN_MAX);
+    let hands = peer.new_hands(&session, &host, comes_back);
     let terms = hands.begin(agent.and_then(|agent| agent.dialect), mode);
     let lease = peer.sessions().attach_hands(&key, &host, Arc::clone(&hands) as Arc<dyn Hands>);
     let lease = lease.await.map_err(refusal)?;

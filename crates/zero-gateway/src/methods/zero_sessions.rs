@@ -10,13 +10,15 @@ use zero_session::commands::built_in_commands;
 use zero_session::hands::{HandsError, PromptCommand};
 use zero_session::key::SessionKey;
 use zero_session::sessions::{OpenSession, SessionError};
-use zero_session::store::{Most, SessionPatch, SessionRecord, ToolHostPlace};
+use zero_session::store::{
+    Most, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostPlace,
+};
 use zero_wire::ErrorShape;
 use zero_wire::approvals::Done;
 use zero_wire::method::Scope;
 use zero_wire::zero_sessions::{
-    ChoicesParams, ChoicesResult, CommandInfo, EventsParams, EventsResult, KeyParams, OpenParams,
-    SessionInfo, SetParams, SubscribeResult,
+    ChoicesParams, ChoicesResult, CommandInfo, EventsParams, EventsResult, KeyParams, ListParams,
+    ListResult, OpenParams, SessionInfo, SetParams, SubscribeResult,
 };
 
 use super::sessions::{check_model, label_of, model_of};
@@ -55,13 +57,18 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
     if let Some(cwd) = &cwd {
         check_reach(peer, &key, cwd).await?;
     }
+    let agent = params.agent.map(|agent| agent.to_lowercase());
+    if let Some(agent) = &agent {
+        peer.sessions().check_agent(&key, agent).map_err(refusal)?;
+    }
     // First that it is ours, then what it should be: nothing of a foreign session is changed.
     let mut session = if params.require_existing {
         peer.session(&key).await?
     } else {
         peer.session_or_new(&key).await?
     };
-    let changes = cwd.is_some() || mode.is_some() || params.model.is_some() || params.reset;
+    let is_named = agent.is_some() || params.model.is_some();
+    let changes = cwd.is_some() || mode.is_some() || is_named || params.reset;
     if changes {
         let wanted = OpenSession {
             key: Some(key.to_string()),
@@ -69,6 +76,7 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
             owner: peer.owner().to_owned(),
             cwd,
             reach: peer.reach(),
+            agent,
             model: params.model,
             mode,
             reset: params.reset,
@@ -146,6 +154,7 @@ fn info(peer: &Peer, session: SessionRecord, last_seq: u64) -> SessionInfo {
         context_window: model.as_ref().map(|model| model.context_window),
         model: session.model.or(model.map(|model| model.name)).unwrap_or_else(|| DIRECT.to_owned()),
         mode: session.mode.map(|mode| mode.as_str().to_owned()),
+        thinking: session.thinking,
         cwd: session.cwd.map(|cwd| cwd.display().to_string()),
         tool_host: match session.tool_host {
             ToolHostPlace::Gateway => None,
@@ -158,6 +167,31 @@ fn info(peer: &Peer, session: SessionRecord, last_seq: u64) -> SessionInfo {
         usage: session.usage,
         context_tokens: session.context_tokens,
     }
+}
+
+pub(super) async fn list(peer: &Arc<Peer>, params: ListParams) -> Result<ListResult, ErrorShape> {
+    let usize_of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let offset = params.offset.unwrap_or(0);
+    let query = SessionQuery {
+        limit: params.limit.map(usize_of),
+        offset: usize_of(offset),
+        owner: peer.sees_only().map(str::to_owned),
+        cwd: params.cwd.as_deref().map(folder).transpose()?,
+        ..SessionQuery::default()
+    };
+    let page = peer.sessions().list(query).await.map_err(refusal)?;
+    let next = offset.saturating_add(page.sessions.len() as u64);
+    let has_more = !page.sessions.is_empty() && next < page.total;
+    let mut sessions = Vec::with_capacity(page.sessions.len());
+    for session in page.sessions {
+        match peer.sessions().store().last_seq(&session.id).await {
+            Ok(last) => sessions.push(info(peer, session, last)),
+            // It was removed in this moment.
+            Err(StoreError::NoSession(_)) => {}
+            Err(error) => return Err(refusal(error.into())),
+        }
+    }
+    Ok(ListResult { sessions, next_offset: has_more.then_some(next) })
 }
 
 pub(super) async fn subscribe(
@@ -216,6 +250,7 @@ fn changes(params: SetParams) -> Result<SessionPatch, ErrorShape> {
     Ok(SessionPatch {
         label: params.label.map(|label| said(label).map(label_of).transpose()).transpose()?,
         title: params.title.map(|title| said(title).map(title_of).transpose()).transpose()?,
+        agent: params.agent.map(|agent| agent.to_lowercase()),
         model: params.model.map(said),
         mode: params.mode.map(|word| said(word).map(|word| mode(&word)).transpose()).transpose()?,
         thinking: params.thinking.map(|word| said(word).map(level).transpose()).transpose()?,

@@ -54,7 +54,7 @@ fn rig() -> Rig {
     };
     let (outbox, frames) = outbox();
     let gone = CancellationToken::new();
-    let hands = RemoteHands::new(&session, "laptop", outbox, gone.clone());
+    let hands = RemoteHands::new(&session, "laptop", outbox, gone.clone(), Duration::ZERO);
     Rig { hands, frames, gone, cancel: CancellationToken::new(), heard: Arc::default() }
 }
 

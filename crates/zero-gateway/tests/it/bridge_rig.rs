@@ -204,6 +204,7 @@ impl HandsFactory for OneFolder {
             approver: order.approver,
             mode: order.mode,
             standing: order.standing,
+            editor: None,
             own_folder: None,
             keep: Box::new(()),
         });

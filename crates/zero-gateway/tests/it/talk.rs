@@ -11,8 +11,8 @@ use zero_wire::sessions::{
     SessionsDelete, SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve,
 };
 use zero_wire::zero_sessions::{
-    SessionEvent, ZeroSessionsEvents, ZeroSessionsOpen, ZeroSessionsSet, ZeroSessionsShow,
-    ZeroSessionsSubscribe,
+    SessionEvent, ZeroSessionsEvents, ZeroSessionsList, ZeroSessionsOpen, ZeroSessionsSet,
+    ZeroSessionsShow, ZeroSessionsSubscribe,
 };
 
 use crate::lab::Lab;
@@ -211,4 +211,57 @@ async fn who_may_not_permit_may_not_choose_a_mode_that_asks_less() {
     let session =
         permitter.ask::<ZeroSessionsSet>(json!({"sessionKey": "main", "mode": "auto"})).await;
     assert_eq!(session.mode.as_deref(), Some("auto"));
+}
+
+#[tokio::test]
+async fn the_agent_of_an_editors_session_can_be_chosen() {
+    let lab = Lab::start(&[]).await;
+    let mut ann = lab.connect("ann", &[Scope::Write], &["zero-events"]).await;
+    let open = json!({"sessionKey": "acp:1", "agent": "Direct"});
+    let open = ann.ask::<ZeroSessionsOpen>(open).await;
+    assert_eq!((open.session_key.as_str(), open.agent.as_str()), ("agent:main:acp:1", "direct"));
+    assert_eq!(open.thinking, None);
+    let set = json!({"sessionKey": "agent:main:acp:1", "agent": "main", "thinking": "high"});
+    let set = ann.ask::<ZeroSessionsSet>(set).await;
+    assert_eq!((set.agent.as_str(), set.thinking.as_deref()), ("main", Some("high")));
+    let mut changed = Vec::new();
+    while changed.len() < 2 {
+        let event = ann.next().await;
+        let event: SessionEvent = serde_json::from_value(event.payload.unwrap()).unwrap();
+        if let What::Changed { field, value } = event.event.what {
+            changed.push(format!("{field} = {}", value.unwrap_or_default()));
+        }
+    }
+    assert_eq!(changed, ["agent = main", "thinking = high"]);
+
+    let fixed = json!({"sessionKey": "bug", "agent": "direct"});
+    let refused = ann.refused::<ZeroSessionsOpen>(fixed).await;
+    assert!(refused.ends_with("open `agent:direct:bug` instead"), "{refused}");
+    assert_eq!(ann.ask::<ZeroSessionsList>(json!({})).await.sessions.len(), 1, "nothing was made");
+    let unknown = json!({"sessionKey": "acp:1", "agent": "nobody"});
+    let refused = ann.refused::<ZeroSessionsSet>(unknown).await;
+    assert!(refused.contains("there is no agent `nobody`"), "{refused}");
+}
+
+#[tokio::test]
+async fn sessions_are_listed_by_folder_and_page() {
+    let lab = Lab::start(&[]).await;
+    let ann = lab.connect("ann", &[Scope::Write], &["zero-events"]).await;
+    for (key, cwd) in [("a", "/one"), ("b", "/two"), ("c", "/one")] {
+        ann.ask::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
+    }
+    let keys = async |params: Value| {
+        let listed = ann.ask::<ZeroSessionsList>(params).await;
+        let mut keys: Vec<String> = listed.sessions.into_iter().map(|s| s.session_key).collect();
+        keys.sort();
+        (keys.join(" "), listed.next_offset)
+    };
+    let of_one = json!({"cwd": "/one"});
+    assert_eq!(keys(of_one).await, ("agent:main:a agent:main:c".to_owned(), None));
+    assert_eq!(keys(json!({"limit": 2})).await.1, Some(2));
+    assert_eq!(keys(json!({"limit": 2, "offset": 2})).await.1, None);
+    let bob = lab.connect("bob", &[Scope::Write], &[]).await;
+    assert!(bob.ask::<ZeroSessionsList>(json!({})).await.sessions.is_empty());
+    let refused = ann.refused::<ZeroSessionsList>(json!({"cwd": "one"})).await;
+    assert!(refused.contains("cwd has to be an absolute path"), "{refused}");
 }

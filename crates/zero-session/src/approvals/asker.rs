@@ -122,7 +122,7 @@ impl CallApprover for SessionAsker {
     fn ask<'a>(&'a self, call: &'a str, question: &'a Question) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let run = self.run_that_was_shown().await;
-            self.approval(run, request(call, question, self.most)).await
+            self.approval(run, request_of(call, question, self.most)).await
         })
     }
 
@@ -181,7 +181,8 @@ fn new_id() -> String {
     format!("ask_{:032x}", fastrand::u128(..))
 }
 
-fn request(call: &str, question: &Question, most: Duration) -> ApprovalRequest {
+/// A question of a tool host as a person is shown it.
+pub fn request_of(call: &str, question: &Question, most: Duration) -> ApprovalRequest {
     let effect = |judged: &zero_policy::JudgedEffect| AskedEffect {
         kind: judged.kind.to_owned(),
         target: judged.target.clone(),

@@ -16,7 +16,7 @@ use zero_runtime::dialect::{BUILTIN, Offered};
 use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    Answer, Approver, CallEvent, Dialect, DialectName, Observer, Outcome, Question, Report,
+    Answer, Approver, CallEvent, Dialect, DialectName, Editor, Observer, Outcome, Question, Report,
     Session, SessionConfig, Stand, Standing, StandingKeeper, ToolHost,
 };
 
@@ -68,6 +68,8 @@ pub struct HostHandsConfig {
     pub mode: Option<Mode>,
     /// What the person settled earlier.
     pub standing: Vec<StandingGrant>,
+    /// The editor the person works with.
+    pub editor: Option<Arc<dyn Editor>>,
     /// Folder of the person's settings, with `AGENTS.md` and `commands`.
     pub own_folder: Option<PathBuf>,
     /// What has to live as long, such as the servers that bring tools. It goes after the session.
@@ -92,8 +94,17 @@ struct Alive {
 impl HostHands {
     /// Opens the session.
     pub fn new(config: HostHandsConfig) -> Result<Self, HandsError> {
-        let HostHandsConfig { host, session, dialects, approver, mode, standing, own_folder, keep } =
-            config;
+        let HostHandsConfig {
+            host,
+            session,
+            dialects,
+            approver,
+            mode,
+            standing,
+            editor,
+            own_folder,
+            keep,
+        } = config;
         let switchboard = Arc::new(Switchboard::default());
         let keeper: StandingKeeper = {
             let approver = Arc::clone(&approver);
@@ -111,6 +122,7 @@ impl HostHands {
                     mode,
                     standing: standing.into_iter().map(standing_of).collect(),
                     keeper: Some(keeper),
+                    editor,
                 },
             )
             .map_err(|error| HandsError::Workspace(error.message))?;
@@ -300,9 +312,23 @@ impl Observer for Switchboard {
                     watch.progress(message.clone());
                 }
             }
+            CallEvent::Started { call } => {
+                if let Some(Far { watch, .. }) = self.far(call) {
+                    watch.begun();
+                }
+            }
+            CallEvent::Output { call, text } => {
+                if let Some(Far { watch, .. }) = self.far(call) {
+                    watch.printed(text);
+                }
+            }
             // The loop knows by the call itself.
-            CallEvent::Started { .. } | CallEvent::Ended { .. } => {}
+            CallEvent::Ended { .. } => {}
         }
+    }
+
+    fn hears_output(&self) -> bool {
+        true
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Desk {
     /// Hands that were opened on this machine.
     opened: tokio::sync::Mutex<Option<HandsNow>>,
     attached: Mutex<Option<Attached>>,
+    /// Says that a client brought hands.
+    came: Notify,
 }
 
 #[derive(Default)]
@@ -136,6 +138,7 @@ impl Desk {
             work: Notify::new(),
             opened: tokio::sync::Mutex::default(),
             attached: Mutex::default(),
+            came: Notify::new(),
         })
     }
 
@@ -202,11 +205,7 @@ impl Desk {
         reach: &Reach,
     ) -> Result<HandsNow, HandsError> {
         if let ToolHostPlace::Client { name } = &record.tool_host {
-            let attached = self.attached().clone();
-            let attached = attached.filter(|attached| !attached.gone.is_cancelled());
-            let away = || HandsError::Away { host: name.clone() };
-            let now = |Attached { hands, gone }| HandsNow { hands, gone, at: HandsAt::Client };
-            return attached.map(now).ok_or_else(away);
+            return self.client_hands().ok_or_else(|| HandsError::Away { host: name.clone() });
         }
         let mut opened = self.opened.lock().await;
         if let Some(now) = &*opened {
@@ -229,6 +228,27 @@ impl Desk {
         let now = HandsNow { hands, gone: CancellationToken::new(), at: HandsAt::Here };
         *opened = Some(now.clone());
         Ok(now)
+    }
+
+    fn client_hands(&self) -> Option<HandsNow> {
+        let attached = self.attached().clone();
+        let attached = attached.filter(|attached| !attached.gone.is_cancelled());
+        attached.map(|Attached { hands, gone }| HandsNow { hands, gone, at: HandsAt::Client })
+    }
+
+    /// The hands of a client that went away, when they are back; `None` when that takes too long.
+    pub(super) async fn client_back(&self, most: Duration) -> Option<HandsNow> {
+        let back = async {
+            loop {
+                let mut came = std::pin::pin!(self.came.notified());
+                came.as_mut().enable();
+                if let Some(now) = self.client_hands() {
+                    return now;
+                }
+                came.await;
+            }
+        };
+        tokio::time::timeout(most, back).await.ok()
     }
 
     /// The hands that are there now, wherever they are.
@@ -264,6 +284,7 @@ impl Desk {
         if let Some(before) = self.attached().replace(attached) {
             before.gone.cancel();
         }
+        self.came.notify_waiters();
         gone
     }
 

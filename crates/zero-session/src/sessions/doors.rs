@@ -50,6 +50,9 @@ impl Inner {
         if let (Some(cwd), None | Some(ToolHostPlace::Gateway)) = (&wanted.cwd, place) {
             wanted.reach.check_written(cwd).map_err(HandsError::from)?;
         }
+        if let Some(agent) = &wanted.agent {
+            self.check_agent(&key, agent)?;
+        }
         let record = match found {
             Some(record) => self.adjust(record, &wanted).await?,
             None if wanted.require_existing => return Err(SessionError::NotFound(key.to_string())),
@@ -96,6 +99,7 @@ impl Inner {
         };
         let patch = SessionPatch {
             label: changed(&wanted.label, &record.label),
+            agent: wanted.agent.clone().filter(|agent| *agent != record.agent),
             model: changed(&wanted.model, &record.model),
             mode: wanted.mode.filter(|mode| record.mode != Some(*mode)).map(Some),
             cwd: wanted.cwd.clone().filter(|cwd| record.cwd.as_ref() != Some(cwd)).map(Some),
@@ -115,6 +119,9 @@ impl Inner {
     ) -> Result<SessionRecord, SessionError> {
         check_folder(patch.cwd.as_ref().and_then(|cwd| cwd.as_deref()))?;
         self.check_model(patch.model.as_ref().and_then(|model| model.as_deref()))?;
+        if let Some(agent) = &patch.agent {
+            self.check_agent(key, agent)?;
+        }
         check_thinking(patch.thinking.as_ref().and_then(|thinking| thinking.as_deref()))?;
         if let Some(place) = &patch.tool_host {
             check_place(&self.found(key).await?, place)?;
@@ -144,7 +151,7 @@ impl Inner {
             // What was allowed was allowed there.
             self.config.store.set_grants(&record.id, Vec::new()).await?;
         }
-        if patch.mode.is_none() {
+        if patch.mode.is_none() && patch.agent.is_none() {
             return Ok(());
         }
         let agent = self.config.agents.get(&record.agent);
@@ -282,6 +289,18 @@ impl Inner {
         })
     }
 
+    /// The agent of a session stands in its key, but for keys that leave it open.
+    pub(super) fn check_agent(&self, key: &SessionKey, agent: &str) -> Result<(), SessionError> {
+        self.agent(agent)?;
+        if key.leaves_agent_open() || agent == key.agent() {
+            return Ok(());
+        }
+        let name = key.name();
+        Err(SessionError::Invalid(format!(
+            "the agent of session {key} stands in its key and stays; open `agent:{agent}:{name}` instead"
+        )))
+    }
+
     fn check_model(&self, name: Option<&str>) -> Result<(), SessionError> {
         match name {
             Some(name) => Ok(self.config.models.get(Some(name)).map(|_| ())?),
@@ -331,7 +350,9 @@ fn changes(patch: &SessionPatch) -> Vec<What> {
     let fields = [
         ("label", patch.label.clone()),
         ("title", patch.title.clone()),
+        ("agent", patch.agent.clone().map(Some)),
         ("model", patch.model.clone()),
+        ("thinking", patch.thinking.clone()),
         ("mode", mode),
     ];
     let changed = fields.into_iter().filter_map(|(field, value)| {

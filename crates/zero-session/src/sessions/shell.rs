@@ -37,6 +37,9 @@ const CANCEL_GRACE: Duration = Duration::from_secs(10);
 /// How long hands have to say what there is to work with.
 pub(super) const BENCH_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long to wait before looking again for a client that was lost in the middle of a look.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// What a run needs to be done.
 pub(super) struct Shell<'a> {
     pub(super) inner: &'a Inner,
@@ -147,7 +150,9 @@ impl<'a> Shell<'a> {
                 self.save(under_way).await;
             }
             Action::Restart(messages) => self.restart(messages, under_way).await,
-            Action::LookAround => under_way.looking = Some(self.look()),
+            Action::LookAround => {
+                under_way.looking = Some(self.look(under_way.hands.as_ref()));
+            }
             Action::AskModel(request) => {
                 let cancel = under_way.cancel.child_token();
                 under_way.asking = Some(self.ask_model(request, cancel));
@@ -222,25 +227,35 @@ impl<'a> Shell<'a> {
     }
 
     /// Finds out what there is to work with. Where the tools are is read anew each time, since a
-    /// client may have brought its own.
-    fn look(&self) -> BoxFuture<'a, Result<(Workbench, HandsNow), HandsError>> {
+    /// client may have brought its own. One that this run worked with, and that said it comes
+    /// back when it is lost, is given time for that.
+    fn look(
+        &self,
+        before: Option<&HandsNow>,
+    ) -> BoxFuture<'a, Result<(Workbench, HandsNow), HandsError>> {
         let (inner, desk, agent, dialect) = (self.inner, self.desk, self.agent, self.dialect);
         let (place, reach) = (Arc::clone(&self.place), self.reach);
+        let most = before.map_or(Duration::ZERO, |before| before.hands.comes_back_within());
+        let deadline = Instant::now() + most;
         Box::pin(async move {
-            let now = inner.hands_of(desk, agent, reach).await?;
-            let _elsewhere = (now.at == HandsAt::Client).then(|| place.pause());
-            let slow = |_| {
-                HandsError::Workspace(format!(
-                    "{} did not say in {} s what tools there are; try again",
-                    now.hands.whereabouts(),
-                    BENCH_TIMEOUT.as_secs()
-                ))
-            };
-            let bench = tokio::select! {
-                bench = tokio::time::timeout(BENCH_TIMEOUT, now.hands.bench(dialect)) => bench.map_err(slow)??,
-                () = now.gone.cancelled() => return Err(HandsError::Away { host: now.hands.whereabouts() }),
-            };
-            Ok((workbench(agent, bench), now))
+            loop {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let now = match inner.hands_of(desk, agent, reach).await {
+                    Err(away @ HandsError::Away { .. }) => {
+                        let _elsewhere = place.pause();
+                        desk.client_back(left).await.ok_or(away)?
+                    }
+                    found => found?,
+                };
+                let _elsewhere = (now.at == HandsAt::Client).then(|| place.pause());
+                match bench_of(&now, dialect).await {
+                    // Lost again, or not known to be lost until now.
+                    Err(HandsError::Away { .. }) if !left.is_zero() => {
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                    }
+                    bench => return Ok((workbench(agent, bench?), now)),
+                }
+            }
         })
     }
 
@@ -258,7 +273,16 @@ impl<'a> Shell<'a> {
         let call = HandsCall { id: id.clone(), tool, input, dialect: self.dialect };
         let cancel = under_way.cancel.child_token();
         let place = Arc::clone(&self.place);
+        let (desk, most) = (Arc::clone(self.desk), now.hands.comes_back_within());
         let calling = async move {
+            let now = match now.at {
+                // It was not begun, so it can be begun where the client is when it is back.
+                HandsAt::Client if now.gone.is_cancelled() => {
+                    let back = cancel.run_until_cancelled(returned(&desk, call.dialect, most));
+                    back.await.flatten().unwrap_or(now)
+                }
+                _ => now,
+            };
             let gone = |what: &str| {
                 let text = format!("{} {what}", now.hands.whereabouts());
                 CallEnd::words(ToolStatus::Failed, text)
@@ -349,6 +373,27 @@ impl<'a> Shell<'a> {
         }
         Ended { end, usage: turn.usage() }
     }
+}
+
+/// What there is to work with, in a dialect.
+async fn bench_of(now: &HandsNow, dialect: DialectName) -> Result<Bench, HandsError> {
+    let slow = |_| {
+        HandsError::Workspace(format!(
+            "{} did not say in {} s what tools there are; try again",
+            now.hands.whereabouts(),
+            BENCH_TIMEOUT.as_secs()
+        ))
+    };
+    tokio::select! {
+        bench = tokio::time::timeout(BENCH_TIMEOUT, now.hands.bench(dialect)) => bench.map_err(slow)?,
+        () = now.gone.cancelled() => Err(HandsError::Away { host: now.hands.whereabouts() }),
+    }
+}
+
+/// The hands of a client that went away, when they are back and ready for calls in a dialect.
+async fn returned(desk: &Desk, dialect: DialectName, most: Duration) -> Option<HandsNow> {
+    let now = desk.client_back(most).await?;
+    bench_of(&now, dialect).await.ok().map(|_| now)
 }
 
 impl UnderWay<'_> {

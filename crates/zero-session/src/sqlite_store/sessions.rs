@@ -136,6 +136,7 @@ pub(super) fn patch(
     }
     set(&mut record.label, &patch.label);
     set(&mut record.title, &patch.title);
+    set(&mut record.agent, &patch.agent);
     set(&mut record.model, &patch.model);
     set(&mut record.mode, &patch.mode);
     set(&mut record.thinking, &patch.thinking);
@@ -228,7 +229,7 @@ fn check_label(db: &Connection, label: Option<&str>, key: &SessionKey) -> Result
 fn save(db: &Connection, record: &SessionRecord) -> Result<(), Failure> {
     db.prepare_cached(
         "UPDATE sessions SET label = :label, label_folded = :label_folded, title = :title,
-             title_folded = :title_folded, model = :model, mode = :mode, thinking = :thinking,
+             title_folded = :title_folded, agent = :agent, model = :model, mode = :mode, thinking = :thinking,
              cwd = :cwd, tool_host = :tool_host, context_tokens = :context_tokens
          WHERE id = :id",
     )?
@@ -237,6 +238,7 @@ fn save(db: &Connection, record: &SessionRecord) -> Result<(), Failure> {
         ":label_folded": record.label.as_deref().map(fold),
         ":title": record.title,
         ":title_folded": record.title.as_deref().map(fold),
+        ":agent": record.agent,
         ":model": record.model,
         ":mode": record.mode.map(|mode| mode.as_str()),
         ":thinking": record.thinking,

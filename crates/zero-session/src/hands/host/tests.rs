@@ -66,6 +66,8 @@ impl CallApprover for Nobody {
 struct Watch {
     described: Mutex<Vec<(String, Kind, Vec<Place>)>>,
     progress: Mutex<Vec<String>>,
+    /// `begun`, and what was printed after it.
+    printed: Mutex<String>,
     spoke: Notify,
 }
 
@@ -77,6 +79,14 @@ impl HandsWatch for Watch {
     fn progress(&self, message: String) {
         self.progress.lock().unwrap().push(message);
         self.spoke.notify_one();
+    }
+
+    fn begun(&self) {
+        self.printed.lock().unwrap().push_str("begun: ");
+    }
+
+    fn printed(&self, text: &str) {
+        self.printed.lock().unwrap().push_str(text);
     }
 }
 
@@ -129,6 +139,7 @@ impl Fixture {
             approver: Arc::clone(approver) as Arc<dyn CallApprover>,
             mode: None,
             standing: Vec::new(),
+            editor: None,
             own_folder: Some(self.path("../own")),
             keep: Box::new(()),
         }
@@ -414,4 +425,18 @@ async fn with_the_hands_goes_what_they_started() {
     let rest = tokio::time::timeout(Duration::from_secs(60), rest).await;
     assert_eq!(rest.expect("it goes on").unwrap(), "");
     gone.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_is_heard_to_begin_and_its_command_to_print() {
+    let fixture = Fixture::new(&[]);
+    let yes = Says::new(Answer::AllowOnce);
+    let hands = fixture.hands("s", &yes);
+    let (end, watch) = call(&hands, "Bash", json!({"command": "echo on; echo off"})).await;
+    assert_eq!((end.status, said(&end)), (ToolStatus::Completed, "on\noff\n"));
+    assert_eq!(*watch.printed.lock().unwrap(), "begun: on\noff\n");
+    let no = Says::new(Answer::RejectOnce);
+    let hands = fixture.hands("t", &no);
+    let (_, watch) = call(&hands, "Bash", json!({"command": "touch a; echo on"})).await;
+    assert_eq!(*watch.printed.lock().unwrap(), "", "what is not allowed does not begin");
 }

@@ -177,7 +177,17 @@ impl ScriptedHands {
     }
 }
 
+impl ScriptedHands {
+    /// The name of those that come back.
+    pub(crate) const RETURNS: &str = "a laptop that comes back";
+}
+
 impl Hands for ScriptedHands {
+    fn comes_back_within(&self) -> std::time::Duration {
+        let seconds = if self.name == Self::RETURNS { 20 } else { 0 };
+        std::time::Duration::from_secs(seconds)
+    }
+
     fn bench(&self, _dialect: DialectName) -> BoxFuture<'_, Result<Bench, HandsError>> {
         let tool = |name: &str| BenchTool {
             name: name.to_owned(),

@@ -196,6 +196,27 @@ async fn a_client_that_vanishes_takes_its_calls_with_it_and_nobody_steps_in() {
 }
 
 #[tokio::test]
+async fn a_client_that_comes_back_in_the_middle_of_a_run_goes_on_with_it() {
+    let lab = Lab::new(&["Stuck:1", "Read:2", "done"]).await;
+    let client = || {
+        let (log, name) = (Arc::clone(&lab.hands.log), ScriptedHands::RETURNS.to_owned());
+        Arc::new(ScriptedHands { log, order: None, name, store: None, silent: false })
+    };
+    let lease = lab.sessions.attach_hands(&lab.key, "laptop", client()).await.unwrap();
+    lab.send("go").await;
+    lab.until("tool Stuck").await;
+    drop(lease);
+    lab.until("failed").await;
+    let _lease = lab.sessions.attach_hands(&lab.key, "laptop", client()).await.unwrap();
+    lab.ended("go").await;
+    lab.check().await;
+    let lines = lab.lines().await;
+    let on =
+        "tool Stuck / failed / usage / tool Read / completed / text done / usage / ended completed";
+    assert!(lines.ends_with(on), "{lines}");
+}
+
+#[tokio::test]
 async fn once_a_client_has_brought_hands_nothing_begins_here() {
     let lab = Lab::new(&["Ask:1 Write:2", "Read:3", "done"]).await;
     lab.send("go").await;

@@ -163,6 +163,9 @@ impl Store for MemStore {
             if let Some(title) = patch.title {
                 record.title = title;
             }
+            if let Some(agent) = patch.agent {
+                record.agent = agent;
+            }
             if let Some(model) = patch.model {
                 record.model = model;
             }

@@ -135,6 +135,7 @@ async fn patched(store: Arc<dyn Store>) {
     let patch = SessionPatch {
         label: Some(Some("label".to_owned())),
         title: Some(Some("title".to_owned())),
+        agent: Some("qa".to_owned()),
         model: Some(Some("model".to_owned())),
         mode: Some(Some(Mode::Plan)),
         thinking: Some(Some("high".to_owned())),
@@ -147,6 +148,7 @@ async fn patched(store: Arc<dyn Store>) {
     let now = SessionPatch {
         label: Some(changed.label.clone()),
         title: Some(changed.title.clone()),
+        agent: Some(changed.agent.clone()),
         model: Some(changed.model.clone()),
         mode: Some(changed.mode),
         thinking: Some(changed.thinking.clone()),
@@ -160,6 +162,7 @@ async fn patched(store: Arc<dyn Store>) {
     let clear = SessionPatch {
         label: Some(None),
         title: Some(None),
+        agent: Some(made.agent.clone()),
         model: Some(None),
         mode: Some(None),
         thinking: Some(None),
