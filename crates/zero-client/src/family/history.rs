@@ -1,0 +1,211 @@
+//! The messages that a gateway keeps, told as entries of a ledger.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use zero_core::RunId;
+use zero_core::event::{Event, ResultContent, RunEnd, ToolStatus, Usage, What};
+
+use super::run::words_of;
+use super::tool_words;
+
+/// Entries for messages, numbered from 1.
+pub(crate) fn entries(messages: &[Value]) -> Vec<Event> {
+    let mut past = Past::default();
+    for message in messages {
+        past.take(message);
+    }
+    past.end_run();
+    past.events
+}
+
+#[derive(Default)]
+struct Past {
+    events: Vec<Event>,
+    runs: u64,
+    run: Option<RunId>,
+    open: BTreeSet<String>,
+    time_ms: i64,
+}
+
+impl Past {
+    fn take(&mut self, message: &Value) {
+        self.time_ms = message.get("timestamp").and_then(Value::as_i64).unwrap_or(self.time_ms);
+        match message.get("role").and_then(Value::as_str) {
+            Some("user") => {
+                let (_, text) = words_of(message);
+                self.end_run();
+                self.begin_run();
+                self.push(What::Prompt { text, attachments: Vec::new() });
+            }
+            Some("assistant") => self.said(message),
+            Some("toolResult") => self.gave(message),
+            _ => {}
+        }
+    }
+
+    fn said(&mut self, message: &Value) {
+        self.begin_run();
+        let blocks = match message.get("content") {
+            Some(Value::Array(blocks)) => blocks.as_slice(),
+            _ => {
+                let (_, text) = words_of(message);
+                return self.text(text);
+            }
+        };
+        for block in blocks {
+            let word = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
+            match word("type").as_deref() {
+                Some("text") => self.text(word("text").unwrap_or_default()),
+                Some("thinking") => {
+                    if let Some(text) = word("thinking").filter(|text| !text.is_empty()) {
+                        self.push(What::Thought { text });
+                    }
+                }
+                Some("toolCall") => {
+                    let input = block.get("arguments").cloned().unwrap_or(Value::Null);
+                    self.start(word("id"), word("name"), input);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn text(&mut self, text: String) {
+        if !text.is_empty() {
+            self.push(What::Text { text });
+        }
+    }
+
+    fn start(&mut self, call: Option<String>, name: Option<String>, input: Value) {
+        let Some(call) = call else { return };
+        let name = name.unwrap_or_else(|| "tool".to_owned());
+        if self.open.insert(call.clone()) {
+            let (title, kind) = (tool_words::title(&name, &input), tool_words::kind(&name));
+            let locations = tool_words::places(&input);
+            self.push(What::ToolStarted { call, name, title, kind, input, locations });
+        }
+    }
+
+    /// One result beside the message, or several in it.
+    fn gave(&mut self, message: &Value) {
+        self.begin_run();
+        let blocks = message.get("content").and_then(Value::as_array);
+        let inner: Vec<&Value> = blocks
+            .into_iter()
+            .flatten()
+            .filter(|block| block.get("toolCallId").is_some())
+            .collect();
+        let all = if inner.is_empty() { vec![message] } else { inner };
+        for result in all {
+            let word = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
+            let Some(call) = word("toolCallId") else { continue };
+            self.start(Some(call.clone()), word("toolName"), Value::Null);
+            let content = match word("text") {
+                Some(text) => vec![ResultContent::Text { text }],
+                None => tool_words::content(result),
+            };
+            let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+            let status = if is_error { ToolStatus::Failed } else { ToolStatus::Completed };
+            self.open.remove(&call);
+            let (display, locations) = (None, Vec::new());
+            self.push(What::ToolEnded { call, status, content, display, locations });
+        }
+    }
+
+    fn begin_run(&mut self) {
+        if self.run.is_none() {
+            self.runs += 1;
+            self.run = RunId::new(format!("history-{}", self.runs)).ok();
+        }
+    }
+
+    fn end_run(&mut self) {
+        if self.run.is_none() {
+            return;
+        }
+        for call in std::mem::take(&mut self.open) {
+            let text = "the gateway does not say what became of it".to_owned();
+            let content = vec![ResultContent::Text { text }];
+            let status = ToolStatus::Interrupted;
+            let (display, locations) = (None, Vec::new());
+            self.push(What::ToolEnded { call, status, content, display, locations });
+        }
+        self.push(What::RunEnded { end: RunEnd::Completed, usage: Usage::default() });
+        self.run = None;
+    }
+
+    fn push(&mut self, what: What) {
+        let seq = self.events.len() as u64 + 1;
+        let run = self.run.clone();
+        self.events.push(Event { seq, run, time_ms: self.time_ms, what });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lines(messages: Value) -> Vec<String> {
+        let events = entries(messages.as_array().unwrap());
+        for (event, seq) in events.iter().zip(1..) {
+            assert_eq!(event.seq, seq);
+        }
+        let line = |event: &Event| {
+            let run = event.run.as_ref().map(ToString::to_string).unwrap_or_default();
+            let what = match &event.what {
+                What::Prompt { text, .. } => format!("prompt {text}"),
+                What::Text { text } => format!("text {text}"),
+                What::Thought { text } => format!("thought {text}"),
+                What::ToolStarted { call, title, .. } => format!("start {call} {title}"),
+                What::ToolEnded { call, status, .. } => format!("end {call} {status:?}"),
+                What::RunEnded { .. } => "ended".to_owned(),
+                other => format!("{other:?}"),
+            };
+            format!("{run} {what}").replace("history-", "")
+        };
+        events.iter().map(line).collect()
+    }
+
+    #[test]
+    fn messages_of_both_kinds_of_gateway_are_told() {
+        let theirs = json!([
+            {"role": "user", "content": "hi", "timestamp": 1},
+            {"role": "assistant", "timestamp": 2, "content": [
+                {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I look"},
+                {"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "/a"}},
+                {"type": "toolCall", "id": "c2", "name": "exec", "arguments": {"command": "ls"}}]},
+            {"role": "toolResult", "toolCallId": "c1", "toolName": "read", "isError": true,
+                "content": [{"type": "text", "text": "no"}]},
+            {"role": "assistant", "content": "done"},
+            {"role": "user", "content": [{"type": "text", "text": "more"}]},
+        ]);
+        assert_eq!(
+            lines(theirs),
+            [
+                "1 prompt hi",
+                "1 thought hm",
+                "1 text I look",
+                "1 start c1 read: /a",
+                "1 start c2 exec: ls",
+                "1 end c1 Failed",
+                "1 text done",
+                "1 end c2 Interrupted",
+                "1 ended",
+                "2 prompt more",
+                "2 ended",
+            ]
+        );
+        let ours = json!([
+            {"role": "assistant", "content": [
+                {"type": "toolCall", "id": "c1", "name": "Read", "arguments": {}}]},
+            {"role": "toolResult", "content": [
+                {"type": "toolResult", "toolCallId": "c1", "text": "ok", "isError": false}]},
+        ]);
+        assert_eq!(lines(ours), ["1 start c1 Read", "1 end c1 Completed", "1 ended"]);
+        assert!(lines(json!([])).is_empty());
+        assert!(lines(json!([{"role": "system", "content": "x"}, 7])).is_empty());
+    }
+}

@@ -1,0 +1,279 @@
+//! What waits to be heard of one session. It holds a bounded part only: what finds no room is left
+//! out and fetched later from the ledger, or makes whoever tells it wait.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use zero_core::event::{Event, ResultContent, Shown, What};
+
+use crate::near::News;
+
+/// Entries that wait.
+const ENTRIES_MAX: usize = 1_024;
+/// Bytes of them, as far as they count.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of an entry that says little.
+const ENTRY_BYTES: usize = 256;
+
+/// What waits to be heard of one session.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    filled: Notify,
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<News>,
+    bytes: usize,
+    /// Something found no room since the queue was last empty.
+    has_missed: bool,
+    is_closed: bool,
+}
+
+/// What was taken out.
+#[derive(Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all of it are entries")]
+pub(crate) enum Taken {
+    /// Something to tell.
+    News(News),
+    /// Entries are missing from here on.
+    Missed,
+}
+
+impl Inbox {
+    /// Puts an entry in, or leaves it out and remembers that.
+    pub(crate) fn offer(&self, event: Event) {
+        if self.try_put(event).is_err() {
+            self.miss();
+        }
+    }
+
+    /// Puts an entry in, when there is room.
+    pub(crate) async fn put(&self, event: Event) {
+        let mut event = event;
+        loop {
+            let emptied = self.emptied.notified();
+            match self.try_put(event) {
+                Ok(()) => return,
+                Err(back) => event = *back,
+            }
+            emptied.await;
+        }
+    }
+
+    /// Puts an entry in, whatever the room. For a few that must not wait.
+    pub(crate) fn insist(&self, event: Event) {
+        let mut state = self.state();
+        if state.is_closed {
+            return;
+        }
+        let news = News::Entry(event);
+        state.bytes += weight(&news);
+        state.queue.push_back(news);
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// Remembers that there is more in the ledger.
+    pub(crate) fn miss(&self) {
+        self.state().has_missed = true;
+        self.filled.notify_one();
+    }
+
+    /// Says how the connection is. There is always room for that: a loss right after a return takes
+    /// its place, so that they do not pile up.
+    pub(crate) fn tell(&self, news: News) {
+        let mut state = self.state();
+        match (state.queue.back(), &news) {
+            _ if state.is_closed => return,
+            (Some(News::Away), News::Away) => return,
+            (Some(News::Back), News::Away) => {
+                state.queue.pop_back();
+            }
+            _ => state.queue.push_back(news),
+        }
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// The next; `None` when it is closed. Nothing is lost when this is dropped.
+    pub(crate) async fn take(&self) -> Option<Taken> {
+        loop {
+            let filled = self.filled.notified();
+            {
+                let mut state = self.state();
+                if state.is_closed {
+                    return None;
+                }
+                if let Some(news) = state.queue.pop_front() {
+                    state.bytes = state.bytes.saturating_sub(weight(&news));
+                    drop(state);
+                    self.emptied.notify_one();
+                    return Some(Taken::News(news));
+                }
+                if std::mem::take(&mut state.has_missed) {
+                    return Some(Taken::Missed);
+                }
+            }
+            filled.await;
+        }
+    }
+
+    /// Nobody listens any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        *state = State { is_closed: true, ..State::default() };
+        drop(state);
+        self.filled.notify_one();
+        self.emptied.notify_one();
+    }
+
+    fn try_put(&self, event: Event) -> Result<(), Box<Event>> {
+        let mut state = self.state();
+        if state.is_closed {
+            return Ok(());
+        }
+        if state.queue.len() >= ENTRIES_MAX || state.bytes >= BYTES_MAX {
+            return Err(Box::new(event));
+        }
+        let news = News::Entry(event);
+        state.bytes += weight(&news);
+        state.queue.push_back(news);
+        drop(state);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much room news take, as far as it counts.
+fn weight(news: &News) -> usize {
+    let News::Entry(event) = news else { return 0 };
+    let content = |content: &ResultContent| match content {
+        ResultContent::Text { text } => text.len(),
+        ResultContent::Image { data, .. } => data.len(),
+    };
+    let shown = |shown: &Shown| match shown {
+        Shown::Markdown { text } => text.len(),
+        Shown::Diff { unified, old_text, new_text, .. } => {
+            let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+            unified.len() + length(old_text) + length(new_text)
+        }
+    };
+    let more = match &event.what {
+        What::Text { text } | What::Thought { text } => text.len(),
+        What::Prompt { text, attachments } => {
+            text.len() + attachments.iter().map(|attached| attached.data.len()).sum::<usize>()
+        }
+        What::ToolStarted { input, .. } => input.to_string().len(),
+        What::ToolEnded { content: all, display, .. } => {
+            all.iter().map(content).sum::<usize>() + display.as_ref().map_or(0, shown)
+        }
+        What::ApprovalRequested(request) => request.preview.as_ref().map_or(0, shown),
+        What::Compacted { summary, .. } => summary.len(),
+        _ => 0,
+    };
+    ENTRY_BYTES + more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(seq: u64, text: &str) -> Event {
+        Event { seq, run: None, time_ms: 0, what: What::Text { text: text.to_owned() } }
+    }
+
+    /// What can be taken without waiting: numbers, and words for the rest.
+    async fn drained(inbox: &Inbox) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Ok(Some(taken)) =
+            tokio::time::timeout(std::time::Duration::ZERO, inbox.take()).await
+        {
+            all.push(match taken {
+                Taken::News(News::Entry(event)) => event.seq.to_string(),
+                Taken::News(other) => format!("{other:?}"),
+                Taken::Missed => "missed".to_owned(),
+            });
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_room_is_remembered_as_missed() {
+        let inbox = Inbox::default();
+        for seq in 1..=1_500 {
+            inbox.offer(entry(seq, "x"));
+        }
+        let all = drained(&inbox).await;
+        assert_eq!(all.len(), ENTRIES_MAX + 1);
+        assert_eq!(all.last().unwrap(), "missed");
+        inbox.offer(entry(9, "x"));
+        assert_eq!(drained(&inbox).await, ["9"]);
+    }
+
+    #[tokio::test]
+    async fn few_large_entries_fill_it_too() {
+        let inbox = Inbox::default();
+        let large = "x".repeat(BYTES_MAX / 2);
+        for seq in 1..=3 {
+            inbox.offer(entry(seq, &large));
+        }
+        assert_eq!(drained(&inbox).await, ["1", "2", "missed"]);
+        inbox.offer(entry(4, &large));
+        assert_eq!(drained(&inbox).await, ["4"], "room is made again");
+    }
+
+    #[tokio::test]
+    async fn losses_do_not_pile_up() {
+        let inbox = Inbox::default();
+        inbox.offer(entry(1, "x"));
+        for _ in 0..1_000 {
+            inbox.tell(News::Away);
+            inbox.tell(News::Back);
+        }
+        assert_eq!(drained(&inbox).await, ["1", "Away", "Back"]);
+        inbox.tell(News::Away);
+        inbox.tell(News::Away);
+        assert_eq!(drained(&inbox).await, ["Away"]);
+    }
+
+    #[tokio::test]
+    async fn who_puts_waits_for_room() {
+        let inbox = Inbox::default();
+        let puts = async {
+            for seq in 1..=3_000 {
+                inbox.put(entry(seq, "x")).await;
+            }
+        };
+        let takes = async {
+            for seq in 1..=3_000 {
+                let Some(Taken::News(News::Entry(event))) = inbox.take().await else {
+                    panic!("missed")
+                };
+                assert_eq!(event.seq, seq);
+                if seq % 100 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        tokio::join!(puts, takes);
+    }
+
+    #[tokio::test]
+    async fn a_closed_one_gives_nothing_and_holds_nobody_up() {
+        let inbox = Inbox::default();
+        for seq in 1..=ENTRIES_MAX as u64 {
+            inbox.offer(entry(seq, "x"));
+        }
+        tokio::join!(inbox.put(entry(0, "x")), async { inbox.close() });
+        inbox.tell(News::Away);
+        assert_eq!(inbox.take().await, None);
+    }
+}

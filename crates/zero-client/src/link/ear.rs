@@ -1,0 +1,124 @@
+//! Hears what happens at the gateway, and passes each event to the sessions it concerns.
+
+use std::sync::{Arc, Weak};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zero_core::event::ToolStatus;
+use zero_session::hands::CallEnd;
+use zero_wire::EventFrame;
+use zero_wire::client::Events;
+use zero_wire::tools::{
+    TOOLS_CANCEL, TOOLS_TERMS, TOOLS_USE, ToolsResult, ToolsResultParams, ToolsUse,
+};
+use zero_wire::zero_sessions::{SESSION_EVENT, SessionEvent};
+
+use super::shared::Shared;
+use crate::slot::Slot;
+
+/// Listens until the connection ends, or nobody wants it any more.
+pub(super) fn listen(
+    shared: Weak<Shared>,
+    number: u64,
+    over: CancellationToken,
+    mut events: Events,
+) {
+    tokio::spawn(async move {
+        while let Some(Some(event)) = over.run_until_cancelled(events.next()).await {
+            let Some(shared) = shared.upgrade() else { return };
+            shared.heard(event).await;
+        }
+        over.cancel();
+        if let Some(shared) = shared.upgrade() {
+            shared.lost(number);
+        }
+    });
+}
+
+/// Whom an event about tools concerns.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Concerned {
+    #[serde(default)]
+    session_key: Option<String>,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+impl Shared {
+    async fn heard(self: &Arc<Self>, event: EventFrame) {
+        match event.event.as_str() {
+            SESSION_EVENT => self.heard_entry(event),
+            TOOLS_USE | TOOLS_CANCEL | TOOLS_TERMS => self.heard_tools(&event),
+            _ => {
+                for slot in self.slots() {
+                    if let Some(voice) = &slot.voice {
+                        voice.hear(&slot, &event).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn heard_entry(&self, event: EventFrame) {
+        let read = serde_json::from_value(event.payload.unwrap_or(Value::Null));
+        let SessionEvent { session_key, event } = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "an entry of a ledger is not as it should be");
+                return;
+            }
+        };
+        let mut slots = self.slots();
+        slots.retain(|slot| slot.has_key(&session_key));
+        match slots.split_last() {
+            Some((last, others)) => {
+                others.iter().for_each(|slot| slot.inbox.offer(event.clone()));
+                last.inbox.offer(event);
+            }
+            // It may be of a session that is being opened in this moment.
+            None => self.note_stray(),
+        }
+    }
+
+    fn heard_tools(self: &Arc<Self>, event: &EventFrame) {
+        let payload = event.payload.clone().unwrap_or(Value::Null);
+        let Ok(concerned) = serde_json::from_value::<Concerned>(payload) else { return };
+        let fits = |slot: &Arc<Slot>| {
+            concerned.session_id.as_ref().is_some_and(|id| slot.has_id(id))
+                || concerned.session_key.as_ref().is_some_and(|key| slot.has_key(key))
+        };
+        let slots = self.slots().into_iter().filter(fits);
+        // The gateway asks whoever attached last.
+        let host = slots.filter(|slot| slot.turn().is_some()).max_by_key(|slot| slot.turn());
+        if !host.is_some_and(|host| host.hear_tools(event)) && event.event == TOOLS_USE {
+            self.refuse(event);
+        }
+    }
+
+    /// Says that nobody does it: the run would wait for ever.
+    fn refuse(self: &Arc<Self>, event: &EventFrame) {
+        let payload = event.payload.clone().unwrap_or(Value::Null);
+        let Ok(wanted) = serde_json::from_value::<ToolsUse>(payload) else { return };
+        let Some(up) = self.up_now() else { return };
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            let words = "the tools of this session are not here any more; open it again";
+            let end = CallEnd::words(ToolStatus::Failed, words);
+            let result = ToolsResultParams {
+                session_id: wanted.session_id,
+                tool_call_id: wanted.tool_call_id,
+                content: end.content.into_iter().map(Into::into).collect(),
+                is_error: true,
+                status: Some(end.status),
+                display: None,
+                locations: Vec::new(),
+                plan: None,
+            };
+            if let Err(error) = shared.ask_on::<ToolsResult>(&up, result).await {
+                tracing::warn!(%error, "a call could not be refused");
+            }
+        });
+    }
+}

@@ -1,0 +1,366 @@
+//! What all users of a link share: the connection, as it stands, and the sessions.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use zero_wire::client::{Backoff, Client, ClientError};
+
+use super::{Dial, Dialled, ear};
+use crate::error::LinkError;
+use crate::near::News;
+use crate::slot::{Hosted, Slot};
+use crate::{family, own};
+
+/// Longest time after a failed dial in which the next who asks is told the same without a dial. They
+/// may have mended it meanwhile.
+const REST_MAX: Duration = Duration::from_secs(3);
+/// Sessions that one link may have open.
+const SLOTS_MAX: usize = 256;
+
+/// What all users of a link share.
+pub(crate) struct Shared {
+    dial: Arc<dyn Dial>,
+    /// How long a lost connection is dialled again before its sessions are told that it is gone.
+    return_max: Duration,
+    phase: watch::Sender<Phase>,
+    /// One dials at a time.
+    dialling: tokio::sync::Mutex<Dialling>,
+    slots: Mutex<BTreeMap<u64, Arc<Slot>>>,
+    /// Numbers connections, sessions and attachments.
+    numbers: AtomicU64,
+    /// Entries of sessions that nobody has open.
+    strays: AtomicU64,
+}
+
+/// How the connection stands.
+#[derive(Clone)]
+enum Phase {
+    /// There is none.
+    Down,
+    /// It was lost and is being dialled again. What the last dial said.
+    Away(Option<LinkError>),
+    /// It is there.
+    Up(Arc<Up>),
+    /// There will be none any more.
+    Closed,
+}
+
+/// A connection.
+pub(crate) struct Up {
+    /// Names it.
+    pub(crate) number: u64,
+    /// To ask by.
+    pub(crate) client: Client,
+    /// What kind of gateway it is.
+    pub(crate) side: Side,
+    over: CancellationToken,
+}
+
+/// What kind of gateway it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// One of zero's own: it has a ledger.
+    Own,
+    /// Another one of the family.
+    Family,
+}
+
+/// What is known of dials that failed.
+#[derive(Default)]
+struct Dialling {
+    backoff: Backoff,
+    resting: Option<(Instant, LinkError)>,
+}
+
+/// For whom a connection is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// For a new request: who cannot be reached is not waited for.
+    Now,
+    /// For one that was under way: it waits as long as the connection is dialled again.
+    Return,
+}
+
+impl Shared {
+    pub(super) fn new(dial: Arc<dyn Dial>, return_max: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            dial,
+            return_max,
+            phase: watch::Sender::new(Phase::Down),
+            dialling: tokio::sync::Mutex::default(),
+            slots: Mutex::default(),
+            numbers: AtomicU64::new(1),
+            strays: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn whereabouts(&self) -> String {
+        self.dial.whereabouts()
+    }
+
+    /// A connection; makes one, if there is none.
+    pub(crate) async fn ready(self: &Arc<Self>, patience: Patience) -> Result<Arc<Up>, LinkError> {
+        let mut phases = self.phase.subscribe();
+        // Each turn waits for a change, or is the last.
+        loop {
+            let phase = phases.borrow_and_update().clone();
+            match phase {
+                Phase::Up(up) => return Ok(up),
+                Phase::Closed => return Err(closed()),
+                Phase::Away(Some(error)) if patience == Patience::Now => return Err(error),
+                Phase::Away(_) => {
+                    phases.changed().await.map_err(|_| closed())?;
+                }
+                Phase::Down => {
+                    let mut dialling = self.dialling.lock().await;
+                    if !matches!(*self.phase.borrow(), Phase::Down) {
+                        continue;
+                    }
+                    if let Some((until, error)) = &dialling.resting
+                        && Instant::now() < *until
+                    {
+                        return Err(error.clone());
+                    }
+                    let made = self.establish().await;
+                    match &made {
+                        Ok(_) => *dialling = Dialling::default(),
+                        Err(error) => dialling.rest(error.clone()),
+                    }
+                    return made;
+                }
+            }
+        }
+    }
+
+    /// The connection, if there is one at this moment.
+    pub(crate) fn up_now(&self) -> Option<Arc<Up>> {
+        match &*self.phase.borrow() {
+            Phase::Up(up) => Some(Arc::clone(up)),
+            _ => None,
+        }
+    }
+
+    /// Dials, and opens every session anew.
+    async fn establish(self: &Arc<Self>) -> Result<Arc<Up>, LinkError> {
+        let Dialled { client, events } = self.dial.dial().await?;
+        let is_own = client.has_capability("zero.sessions");
+        let over = CancellationToken::new();
+        let up = Arc::new(Up {
+            number: self.number(),
+            client,
+            side: if is_own { Side::Own } else { Side::Family },
+            over: over.clone(),
+        });
+        ear::listen(Arc::downgrade(self), up.number, over.clone(), events);
+        // Nothing is heard by a connection that comes to nothing.
+        let unfinished = over.drop_guard();
+        let mut back = Vec::new();
+        for slot in self.slots() {
+            match self.reopen(&slot, &up).await {
+                Ok(()) => back.push(slot),
+                Err(error @ (ClientError::Closed { .. } | ClientError::Timeout { .. })) => {
+                    return Err(error.into());
+                }
+                Err(error) => {
+                    // Others can go on without it.
+                    slot.inbox.tell(News::Gone(session_error(error, &slot.key())));
+                }
+            }
+        }
+        let is_published = self.phase.send_if_modified(|phase| {
+            let is_over = up.over.is_cancelled() || matches!(phase, Phase::Closed);
+            if !is_over {
+                *phase = Phase::Up(Arc::clone(&up));
+            }
+            !is_over
+        });
+        if !is_published {
+            return Err(lost_again());
+        }
+        unfinished.disarm();
+        back.iter().for_each(|slot| slot.inbox.tell(News::Back));
+        Ok(up)
+    }
+
+    async fn reopen(self: &Arc<Self>, slot: &Arc<Slot>, up: &Arc<Up>) -> Result<(), ClientError> {
+        match (up.side, &slot.voice) {
+            (Side::Own, None) => own::reopen(self, slot, up).await,
+            (Side::Family, Some(voice)) => family::reopen(self, slot, voice, up).await,
+            _ => Err(ClientError::Protocol {
+                what: "the gateway is one of another kind than before".to_owned(),
+            }),
+        }
+    }
+
+    /// A connection ended. Sessions that are open are told, and want it back.
+    pub(crate) fn lost(self: &Arc<Self>, number: u64) {
+        let slots = self.slots();
+        let next = if slots.is_empty() { Phase::Down } else { Phase::Away(None) };
+        let mut ended = None;
+        self.phase.send_if_modified(|phase| match phase {
+            Phase::Up(up) if up.number == number => {
+                ended = Some(Arc::clone(up));
+                *phase = next;
+                true
+            }
+            _ => false,
+        });
+        let Some(ended) = ended else { return };
+        ended.over.cancel();
+        for slot in &slots {
+            slot.detach();
+            slot.inbox.tell(News::Away);
+        }
+        if !slots.is_empty() {
+            tokio::spawn(Arc::clone(self).come_back());
+        }
+    }
+
+    /// Dials again until it works, or is of no use any more.
+    async fn come_back(self: Arc<Self>) {
+        let deadline = Instant::now() + self.return_max;
+        let mut backoff = Backoff::new();
+        loop {
+            let mut dialling = self.dialling.lock().await;
+            if !matches!(*self.phase.borrow(), Phase::Away(_)) {
+                return;
+            }
+            if self.slots().is_empty() {
+                self.phase.send_replace(Phase::Down);
+                return;
+            }
+            let Err(error) = self.establish().await else {
+                *dialling = Dialling::default();
+                return;
+            };
+            tracing::debug!(%error, "the gateway is not back yet");
+            if !error.is_passing() || Instant::now() >= deadline {
+                dialling.rest(error.clone());
+                self.give_up(&error);
+                return;
+            }
+            drop(dialling);
+            self.phase.send_if_modified(|phase| match phase {
+                Phase::Away(last) => {
+                    *last = Some(error);
+                    true
+                }
+                _ => false,
+            });
+            let wait = backoff.next_delay().min(deadline.duration_since(Instant::now()));
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn give_up(&self, error: &LinkError) {
+        self.phase.send_if_modified(|phase| match phase {
+            Phase::Away(_) => {
+                *phase = Phase::Down;
+                true
+            }
+            _ => false,
+        });
+        for slot in self.slots() {
+            slot.inbox.tell(News::Gone(error.clone()));
+        }
+    }
+
+    /// Ends the connection, and leaves every session.
+    pub(super) async fn close(&self) {
+        let before = self.phase.send_replace(Phase::Closed);
+        let slots = std::mem::take(&mut *self.lock_slots());
+        slots.values().for_each(|slot| slot.leave());
+        if let Phase::Up(up) = before {
+            up.client.close().await;
+        }
+    }
+
+    /// A number that was not given before.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The sessions, the oldest first.
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.lock_slots().values().cloned().collect()
+    }
+
+    /// Whether there is room for another session.
+    pub(crate) fn check_room(&self) -> Result<(), LinkError> {
+        if self.lock_slots().len() < SLOTS_MAX {
+            return Ok(());
+        }
+        Err(LinkError::Refused {
+            code: zero_wire::ErrorCode::Unavailable,
+            message: format!("{SLOTS_MAX} sessions are open already; close one first"),
+        })
+    }
+
+    /// A session hears from now on.
+    pub(crate) fn add(&self, slot: &Arc<Slot>) {
+        self.lock_slots().insert(slot.number, Arc::clone(slot));
+    }
+
+    /// It hears no more. Gives another one of the same key, if there is one.
+    pub(crate) fn remove(&self, slot: &Slot) -> Option<Arc<Slot>> {
+        let mut slots = self.lock_slots();
+        slots.remove(&slot.number);
+        let key = slot.key();
+        slots.values().find(|other| other.has_key(&key)).cloned()
+    }
+
+    /// Hosts the tools of a session on a connection.
+    pub(crate) async fn attach(
+        self: &Arc<Self>,
+        slot: &Slot,
+        up: &Arc<Up>,
+        hosted: Hosted,
+    ) -> Result<(), ClientError> {
+        slot.attach(&up.client, hosted, self.number()).await
+    }
+
+    pub(super) fn note_stray(&self) {
+        self.strays.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many entries found no session.
+    pub(crate) fn strays(&self) -> u64 {
+        self.strays.load(Ordering::Relaxed)
+    }
+
+    fn lock_slots(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Dialling {
+    fn rest(&mut self, error: LinkError) {
+        let until = Instant::now() + self.backoff.next_delay().min(REST_MAX);
+        self.resting = Some((until, error));
+    }
+}
+
+/// What a refusal says of a session.
+pub(crate) fn session_error(error: ClientError, key: &str) -> LinkError {
+    LinkError::from(error).about(key)
+}
+
+fn closed() -> LinkError {
+    LinkError::Unreachable {
+        message: "the connection to the gateway was closed here; open another one".to_owned(),
+        is_passing: false,
+    }
+}
+
+fn lost_again() -> LinkError {
+    LinkError::Unreachable {
+        message: "the gateway closed the connection; see whether it still runs, and try again"
+            .to_owned(),
+        is_passing: true,
+    }
+}

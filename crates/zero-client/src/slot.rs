@@ -1,0 +1,189 @@
+//! A session as the link knows it: what it is told and what it hosts, whatever connection there is.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use zero_policy::Mode;
+use zero_session::hands::Hands;
+use zero_wire::EventFrame;
+use zero_wire::client::{Client, ClientError};
+use zero_wire::tools::ToolsAttachParams;
+use zero_wire::zero_sessions::SessionInfo;
+
+use crate::family::Voice;
+use crate::inbox::Inbox;
+use crate::tool_service::ToolService;
+
+/// How long a run should wait for its tools when the connection is lost.
+const COMES_BACK: Duration = Duration::from_secs(20);
+/// Events about tools that wait until it is known that they are hosted.
+const EARLY_MAX: usize = 256;
+
+/// A session.
+pub(crate) struct Slot {
+    /// Names it among those of the link.
+    pub(crate) number: u64,
+    /// What is heard of it.
+    pub(crate) inbox: Inbox,
+    /// What a gateway without a ledger says, as a ledger would; none for one of zero's own.
+    pub(crate) voice: Option<Voice>,
+    /// The folder that was asked for, where the gateway does not let us use it there: with the tools
+    /// hosted here, it is one of this machine.
+    pub(crate) folder: Option<String>,
+    info: Mutex<SessionInfo>,
+    tools: Mutex<Tools>,
+    /// One attaches at a time.
+    attaching: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Tools {
+    hosted: Option<Hosted>,
+    service: Option<Arc<ToolService>>,
+    /// What was asked before the answer to `tools/attach` was read; none while nobody attaches.
+    early: Option<Vec<EventFrame>>,
+    /// Which attachment of all sessions it is; the latest one counts at the gateway.
+    turn: u64,
+}
+
+/// What is hosted for a session.
+#[derive(Clone)]
+pub(crate) struct Hosted {
+    pub(crate) host: String,
+    pub(crate) hands: Arc<dyn Hands>,
+    pub(crate) own_mode: Mode,
+}
+
+impl Slot {
+    pub(crate) fn new(number: u64, info: SessionInfo, voice: Option<Voice>) -> Self {
+        Self {
+            number,
+            inbox: Inbox::default(),
+            voice,
+            folder: None,
+            info: Mutex::new(info),
+            tools: Mutex::default(),
+            attaching: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// What is known of it.
+    pub(crate) fn info(&self) -> SessionInfo {
+        self.lock_info().clone()
+    }
+
+    /// More is known of it.
+    pub(crate) fn learn(&self, info: SessionInfo) {
+        *self.lock_info() = info;
+    }
+
+    /// Its key.
+    pub(crate) fn key(&self) -> String {
+        self.lock_info().session_key.clone()
+    }
+
+    /// Whether it has that key.
+    pub(crate) fn has_key(&self, key: &str) -> bool {
+        self.lock_info().session_key == key
+    }
+
+    /// Whether it has that id.
+    pub(crate) fn has_id(&self, id: &str) -> bool {
+        self.lock_info().session_id == id
+    }
+
+    /// What it hosts.
+    pub(crate) fn hosted(&self) -> Option<Hosted> {
+        self.tools().hosted.clone()
+    }
+
+    /// What does the work of its tools on the present connection.
+    pub(crate) fn service(&self) -> Option<Arc<ToolService>> {
+        self.tools().service.clone()
+    }
+
+    /// Its tools are not hosted any more.
+    pub(crate) fn unhost(&self) {
+        self.tools().hosted = None;
+        self.detach();
+    }
+
+    /// Hosts its tools on a connection. What it is asked from the first moment on is done.
+    pub(crate) async fn attach(
+        &self,
+        client: &Client,
+        hosted: Hosted,
+        turn: u64,
+    ) -> Result<(), ClientError> {
+        let _one = self.attaching.lock().await;
+        {
+            let mut tools = self.tools();
+            tools.hosted = Some(hosted.clone());
+            tools.early = Some(Vec::new());
+            tools.turn = turn;
+            if let Some(service) = tools.service.take() {
+                service.stop();
+            }
+        }
+        let Hosted { host, hands, own_mode } = hosted;
+        let key = self.key();
+        let return_ms = u64::try_from(COMES_BACK.as_millis()).ok();
+        // Whoever opened the session last has its tools; after a loss that is ourselves.
+        let wish = ToolsAttachParams { session_key: key, host, take_over: true, return_ms };
+        let attached = ToolService::attach(client, wish, hands, own_mode).await;
+        let mut tools = self.tools();
+        let early = tools.early.take().unwrap_or_default();
+        let service = attached?;
+        if tools.hosted.is_none() {
+            // It was left meanwhile.
+            return Ok(());
+        }
+        for event in &early {
+            service.hear(event);
+        }
+        tools.service = Some(service);
+        Ok(())
+    }
+
+    /// Takes an event about its tools. False where it hosts none.
+    pub(crate) fn hear_tools(&self, event: &EventFrame) -> bool {
+        let mut tools = self.tools();
+        if let Some(service) = &tools.service {
+            return service.hear(event);
+        }
+        let Some(early) = &mut tools.early else { return false };
+        if early.len() < EARLY_MAX {
+            early.push(event.clone());
+        }
+        true
+    }
+
+    /// Which attachment it is, if it hosts tools.
+    pub(crate) fn turn(&self) -> Option<u64> {
+        let tools = self.tools();
+        tools.hosted.as_ref().map(|_| tools.turn)
+    }
+
+    /// The connection is gone, and with it whoever waits for what the tools do.
+    pub(crate) fn detach(&self) {
+        let mut tools = self.tools();
+        tools.early = None;
+        if let Some(service) = tools.service.take() {
+            service.stop();
+        }
+    }
+
+    /// Hears and hosts nothing any more.
+    pub(crate) fn leave(&self) {
+        self.unhost();
+        self.inbox.close();
+    }
+
+    fn lock_info(&self) -> MutexGuard<'_, SessionInfo> {
+        self.info.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tools(&self) -> MutexGuard<'_, Tools> {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

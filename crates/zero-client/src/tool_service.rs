@@ -1,0 +1,314 @@
+//! The tools of a session, hosted here for a gateway that asks for them: the hands are where the
+//! files are, and they obey this machine's rules, whatever the gateway says.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use zero_core::event::{Place, ToolStatus};
+use zero_core::{Kind, shown};
+use zero_policy::Mode;
+use zero_runtime::DialectName;
+use zero_runtime::schema::foreign;
+use zero_session::hands::{Bench, BenchTool, CallEnd, Hands, HandsCall, HandsWatch};
+use zero_wire::EventFrame;
+use zero_wire::client::{Client, ClientError};
+use zero_wire::tools::{
+    DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_CANCEL,
+    TOOLS_DISPLACED, TOOLS_MAX, TOOLS_TERMS, TOOLS_USE, ToolsAttach, ToolsAttachParams,
+    ToolsCancel, ToolsDisplaced, ToolsOffer, ToolsOfferParams, ToolsProgress, ToolsProgressParams,
+    ToolsResult, ToolsResultParams, ToolsTerms, ToolsUse,
+};
+
+/// Calls at a time; more are refused. The loop of a gateway makes fewer.
+const CALLS_MAX: usize = 64;
+/// Words about progress that wait to be sent; more are dropped.
+const PROGRESS_WAITING_MAX: usize = 64;
+
+/// Hosts the tools of one session.
+pub struct ToolService {
+    client: Client,
+    hands: Arc<dyn Hands>,
+    session_key: String,
+    /// How much the person here lets be done without asking. A gateway may ask for less, never for
+    /// more.
+    own_mode: Mode,
+    state: Mutex<State>,
+}
+
+struct State {
+    dialect: DialectName,
+    session_id: String,
+    calls: HashMap<String, CancellationToken>,
+    /// What was offered last.
+    offered: Option<ToolsOfferParams>,
+}
+
+impl ToolService {
+    /// Hosts the tools of a session from now on, and says which there are.
+    pub async fn attach(
+        client: &Client,
+        wish: ToolsAttachParams,
+        hands: Arc<dyn Hands>,
+        own_mode: Mode,
+    ) -> Result<Arc<Self>, ClientError> {
+        let terms = client.request::<ToolsAttach>(wish).await?;
+        let service = Arc::new(Self {
+            client: client.clone(),
+            hands,
+            session_key: terms.session_key.clone(),
+            own_mode,
+            state: Mutex::new(State {
+                dialect: DialectName::Canonical,
+                session_id: terms.session_id.clone(),
+                calls: HashMap::new(),
+                offered: None,
+            }),
+        });
+        service.agree(&terms).await?;
+        Ok(service)
+    }
+
+    /// Does what an event asks of the tools; false for one that is not about them.
+    pub fn hear(self: &Arc<Self>, event: &EventFrame) -> bool {
+        match event.event.as_str() {
+            TOOLS_USE => {
+                if let Some(wanted) = payload::<ToolsUse>(event) {
+                    self.begin(wanted);
+                }
+            }
+            TOOLS_CANCEL => {
+                if let Some(ToolsCancel { tool_call_id, .. }) = payload(event)
+                    && let Some(cancel) = self.state().calls.get(&tool_call_id)
+                {
+                    cancel.cancel();
+                }
+            }
+            // Nobody waits for what was begun.
+            TOOLS_DISPLACED if self.displaced(event).is_some() => self.stop(),
+            TOOLS_TERMS => {
+                if let Some(terms) = payload::<ToolsTerms>(event)
+                    && terms.session_key == self.session_key
+                {
+                    let service = Arc::clone(self);
+                    tokio::spawn(async move {
+                        if let Err(error) = service.agree(&terms).await {
+                            tracing::warn!(%error, "the tools could not be offered anew");
+                        }
+                    });
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Who hosts the tools from now on, if an event says that it is somebody else.
+    pub fn displaced(&self, event: &EventFrame) -> Option<ToolsDisplaced> {
+        let displaced = (event.event == TOOLS_DISPLACED).then(|| payload(event)).flatten();
+        displaced.filter(|displaced: &ToolsDisplaced| displaced.session_key == self.session_key)
+    }
+
+    /// Stops every call.
+    pub fn stop(&self) {
+        self.state().calls.values().for_each(CancellationToken::cancel);
+    }
+
+    /// Takes the words and the mode that are wanted, and offers the tools in them.
+    async fn agree(&self, terms: &ToolsTerms) -> Result<(), ClientError> {
+        let dialect = DialectName::from_str(&terms.dialect).unwrap_or(DialectName::Canonical);
+        self.state().dialect = dialect;
+        let wanted = terms.mode.as_deref().and_then(|mode| Mode::from_str(mode).ok());
+        let mode = wanted.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode);
+        if let Err(error) = self.hands.set_mode(mode).await {
+            tracing::warn!(%error, "the mode could not be changed");
+        }
+        let offer = self.look_round(dialect).await;
+        self.offer(offer).await
+    }
+
+    /// Offers the tools anew if others are there than were offered: a server that brings some may
+    /// take a while to come up.
+    pub async fn offer_anew(&self) -> Result<(), ClientError> {
+        let dialect = self.state().dialect;
+        let offer = self.look_round(dialect).await;
+        if self.state().offered.as_ref() == Some(&offer) {
+            return Ok(());
+        }
+        self.offer(offer).await
+    }
+
+    async fn look_round(&self, dialect: DialectName) -> ToolsOfferParams {
+        let bench = match self.hands.bench(dialect).await {
+            Ok(bench) => bench,
+            Err(error) => {
+                tracing::warn!(%error, "there is nothing to work with");
+                Bench::default()
+            }
+        };
+        offer(&self.session_key, dialect, bench)
+    }
+
+    async fn offer(&self, offer: ToolsOfferParams) -> Result<(), ClientError> {
+        self.client.request::<ToolsOffer>(offer.clone()).await?;
+        self.state().offered = Some(offer);
+        Ok(())
+    }
+
+    fn begin(self: &Arc<Self>, wanted: ToolsUse) {
+        let cancel = CancellationToken::new();
+        let (dialect, refused) = {
+            let mut state = self.state();
+            let refused = state.session_id != wanted.session_id
+                || state.calls.len() >= CALLS_MAX
+                || state.calls.contains_key(&wanted.tool_call_id);
+            if !refused {
+                state.calls.insert(wanted.tool_call_id.clone(), cancel.clone());
+            }
+            (state.dialect, refused)
+        };
+        let service = Arc::clone(self);
+        tokio::spawn(async move {
+            if refused {
+                let words = "this call was not made: it is not of this session, is under way already, or too many are";
+                service.settle(&wanted, CallEnd::words(ToolStatus::Failed, words)).await;
+                return;
+            }
+            let (watch, told) = Watch::new();
+            let forward = service.forward(&wanted, told);
+            let call = HandsCall {
+                id: wanted.tool_call_id.clone(),
+                tool: wanted.tool_name.clone(),
+                input: wanted.input.clone(),
+                dialect,
+            };
+            let made = async {
+                let end = service.hands.call(call, cancel, Arc::new(watch)).await;
+                service.state().calls.remove(&wanted.tool_call_id);
+                end
+            };
+            let (end, ()) = tokio::join!(made, forward);
+            service.settle(&wanted, end).await;
+        });
+    }
+
+    /// Sends what a call says of itself, until it says no more.
+    async fn forward(&self, wanted: &ToolsUse, mut told: mpsc::Receiver<ToolsProgressParams>) {
+        while let Some(progress) = told.recv().await {
+            let progress = ToolsProgressParams {
+                session_id: wanted.session_id.clone(),
+                tool_call_id: wanted.tool_call_id.clone(),
+                ..progress
+            };
+            if self.client.request::<ToolsProgress>(progress).await.is_err() {
+                // Who is not heard need not speak; the result is what counts.
+                told.close();
+            }
+        }
+    }
+
+    async fn settle(&self, wanted: &ToolsUse, end: CallEnd) {
+        let result = ToolsResultParams {
+            session_id: wanted.session_id.clone(),
+            tool_call_id: wanted.tool_call_id.clone(),
+            content: end.content.into_iter().map(Into::into).collect(),
+            is_error: end.status != ToolStatus::Completed,
+            status: Some(end.status),
+            display: end.display,
+            locations: end.locations,
+            plan: end.plan,
+        };
+        if let Err(error) = self.client.request::<ToolsResult>(result).await {
+            tracing::warn!(%error, call = %wanted.tool_call_id, "a result did not reach the gateway");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
+    let read = serde_json::from_value(event.payload.clone()?);
+    read.inspect_err(
+        |error| tracing::warn!(%error, event = event.event, "an event is not as it should be"),
+    )
+    .ok()
+}
+
+/// An offer that a gateway takes. It takes it whole or not at all, so what others wrote is made
+/// harmless, and a tool of theirs that it would not take is left out.
+fn offer(session_key: &str, dialect: DialectName, bench: Bench) -> ToolsOfferParams {
+    let tool = |mut tool: BenchTool| {
+        if let Err(why) = foreign::vet_input(&mut tool.input_schema) {
+            tracing::warn!(tool = tool.name, "not offered: its input schema {why}");
+            return None;
+        }
+        let described = tool.description.replace("\r\n", "\n");
+        Some(OfferedTool {
+            name: tool.name,
+            canonical: tool.canonical,
+            description: shown::shortened(&shown::harmless(&described), DESCRIPTION_LEN_MAX - 1),
+            input_schema: tool.input_schema,
+            kind: tool.kind,
+            read_only: tool.read_only,
+        })
+    };
+    let instruction = |file: zero_session::hands::Instruction| OfferedInstruction {
+        path: one_line(&file.path),
+        text: file.text,
+    };
+    let command = |command: zero_session::hands::PromptCommand| OfferedCommand {
+        name: command.name,
+        description: shown::line(&command.description),
+        argument_hint: command.argument_hint.as_deref().map(shown::line),
+        prompt: command.prompt,
+    };
+    ToolsOfferParams {
+        session_key: session_key.to_owned(),
+        dialect: dialect.to_string(),
+        cwd: one_line(&bench.cwd.display().to_string()),
+        system: bench.system,
+        tools: bench.tools.into_iter().filter_map(tool).take(TOOLS_MAX).collect(),
+        instructions: bench.instructions.into_iter().map(instruction).collect(),
+        commands: bench.commands.into_iter().map(command).collect(),
+    }
+}
+
+/// A path as it can be shown.
+fn one_line(path: &str) -> String {
+    shown::harmless(path).replace(['\n', '\t'], " ")
+}
+
+/// Hears of one call, and passes it on.
+struct Watch {
+    told: mpsc::Sender<ToolsProgressParams>,
+}
+
+impl Watch {
+    fn new() -> (Self, mpsc::Receiver<ToolsProgressParams>) {
+        let (told, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
+        (Self { told }, heard)
+    }
+}
+
+impl HandsWatch for Watch {
+    fn described(&self, title: String, kind: Kind, locations: Vec<Place>) {
+        let (title, kind) = (Some(title), Some(kind));
+        let _ = self.told.try_send(ToolsProgressParams {
+            title,
+            kind,
+            locations,
+            ..ToolsProgressParams::default()
+        });
+    }
+
+    fn progress(&self, message: String) {
+        let message = Some(message);
+        let _ =
+            self.told.try_send(ToolsProgressParams { message, ..ToolsProgressParams::default() });
+    }
+}

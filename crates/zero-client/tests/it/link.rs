@@ -1,0 +1,196 @@
+//! A connection that is lost and comes back, and gateways that are not there.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+use zero_client::{Link, LinkError, News};
+use zero_core::event::{RunEnd, What};
+use zero_session::Mode;
+
+use crate::lab::{
+    Lab, Looking, NetDial, PATIENCE, check_numbers, end, is_end, is_text, keyed, news, open, said,
+    sending, until,
+};
+use crate::proxy::Proxy;
+
+const ANY: &str = "127.0.0.1:0";
+
+async fn behind_a_proxy(lab: &Lab) -> (Proxy, Arc<NetDial>, Link) {
+    let proxy = Proxy::to(lab.listen(ANY.parse().unwrap()).await).await;
+    let dial = NetDial::to(proxy.address);
+    let link = Link::new(dial.clone());
+    (proxy, dial, link)
+}
+
+#[tokio::test]
+async fn a_loss_in_mid_run_is_seen_in_time_only() {
+    let lab = Lab::start(&["One @wait two @wait three look:a", "four"]).await;
+    let (proxy, _, link) = behind_a_proxy(&lab).await;
+    let (near, mut heard) = open(&link, "acp:1").await;
+    let hands = Arc::new(Looking::default());
+    near.host_tools("a test", hands.clone(), Mode::Ask).await.unwrap();
+    near.send(sending("run-1", "count")).await.unwrap();
+    let (mut entries, _) = until(&mut heard, is_text).await;
+    proxy.down().await;
+    assert_eq!(news(&mut heard).await, News::Away);
+    // It goes on while nobody hears it.
+    lab.go_on(1);
+    proxy.up().await;
+    let (missed, others) = until(&mut heard, |news| *news == News::Back).await;
+    assert_eq!(others, [News::Back]);
+    entries.extend(missed);
+    lab.go_on(1);
+    let (rest, others) = until(&mut heard, is_end).await;
+    assert!(others.is_empty(), "{others:?}");
+    entries.extend(rest);
+    check_numbers(&entries);
+    assert_eq!(
+        (said(&entries).as_str(), end(&entries)),
+        ("One two three four ", RunEnd::Completed)
+    );
+    assert_eq!(hands.calls.lock().unwrap().len(), 1, "the tools were attached again");
+}
+
+#[tokio::test]
+async fn every_cut_of_many_is_healed() {
+    let words = (0..40).map(|n| format!("{n} @wait")).collect::<Vec<_>>().join(" ");
+    let lab = Lab::start(&[&words]).await;
+    let (proxy, _, link) = behind_a_proxy(&lab).await;
+    let (near, mut heard) = open(&link, "acp:1").await;
+    near.send(sending("run-1", "count")).await.unwrap();
+    let mut entries = Vec::new();
+    for round in 0..40 {
+        let (more, _) = until(&mut heard, is_text).await;
+        entries.extend(more);
+        lab.go_on(1);
+        if round % 8 == 3 {
+            proxy.cut();
+        }
+    }
+    let (more, _) = until(&mut heard, is_end).await;
+    entries.extend(more);
+    check_numbers(&entries);
+    let expected: String = (0..40).map(|n| format!("{n} ")).collect();
+    assert_eq!(said(&entries), expected);
+}
+
+#[tokio::test]
+async fn what_was_asked_when_the_connection_was_lost_is_asked_again() {
+    let lab = Lab::start(&["Hello"]).await;
+    let (proxy, _, link) = behind_a_proxy(&lab).await;
+    let (near, mut heard) = open(&link, "acp:1").await;
+    // Nobody has noticed yet that it is gone.
+    proxy.cut();
+    timeout(PATIENCE, near.send(sending("run-1", "hi"))).await.unwrap().unwrap();
+    let (entries, _) = until(&mut heard, is_end).await;
+    assert_eq!(said(&entries), "Hello ");
+    let prompts = entries.iter().filter(|event| matches!(event.what, What::Prompt { .. }));
+    assert_eq!(prompts.count(), 1);
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_not_there_is_an_error_at_once_and_found_when_it_is() {
+    let lab = Lab::start(&["Hello"]).await;
+    let (proxy, dial, link) = behind_a_proxy(&lab).await;
+    proxy.down().await;
+    let began = Instant::now();
+    // Many ask at once, one dials.
+    let asked = (0..20).map(|_| link.open(keyed("acp:1")));
+    for refused in futures_util::future::join_all(asked).await {
+        let error = refused.err().unwrap();
+        assert!(matches!(error, LinkError::Unreachable { is_passing: true, .. }), "{error}");
+        assert!(error.to_string().contains("start it with `zero gateway`"), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(dial.dials.load(Ordering::Relaxed), 1);
+    proxy.up().await;
+    let opened = async {
+        loop {
+            match link.open(keyed("acp:1")).await {
+                Ok(opened) => return opened,
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    };
+    let (near, mut heard) = timeout(PATIENCE, opened).await.unwrap();
+    assert_eq!(dial.dials.load(Ordering::Relaxed), 2, "it waits between dials");
+    near.send(sending("run-1", "hi")).await.unwrap();
+    assert_eq!(said(&until(&mut heard, is_end).await.0), "Hello ");
+}
+
+#[tokio::test]
+async fn who_asks_while_it_is_away_is_told_so() {
+    let lab = Lab::start(&[]).await;
+    let (proxy, _, link) = behind_a_proxy(&lab).await;
+    let (near, mut heard) = open(&link, "acp:1").await;
+    proxy.down().await;
+    assert_eq!(news(&mut heard).await, News::Away);
+    let error = timeout(PATIENCE, near.choices()).await.unwrap().unwrap_err();
+    assert!(matches!(error, LinkError::Unreachable { is_passing: true, .. }), "{error}");
+    proxy.up().await;
+    assert_eq!(news(&mut heard).await, News::Back);
+    near.choices().await.unwrap();
+    assert_eq!(proxy.connections(), 1, "one connection for all");
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_said_and_not_tried_for_long() {
+    let lab = Lab::start(&[]).await;
+    let address = lab.listen(ANY.parse().unwrap()).await;
+    let token = "a-wrong-token-0123456789";
+    let dial = Arc::new(NetDial { address, token, dials: 0.into() });
+    let error = Link::new(dial).open(keyed("acp:1")).await.err().unwrap();
+    assert!(error.to_string().contains("token"), "{error}");
+    assert!(!error.to_string().contains("a-wrong"), "{error}");
+    assert!(!error.is_passing());
+}
+
+#[tokio::test]
+async fn a_gateway_that_starts_anew_tells_what_became_of_the_run() {
+    let lab = Lab::start(&["Working @wait"]).await;
+    let address = lab.listen(ANY.parse().unwrap()).await;
+    let link = Link::new(NetDial::to(address));
+    let (near, mut heard) = open(&link, "acp:1").await;
+    near.send(sending("run-1", "work")).await.unwrap();
+    let (mut entries, _) = until(&mut heard, is_text).await;
+    lab.gateway.shut_down(Duration::ZERO).await;
+    let folder = Arc::clone(&lab.folder);
+    drop(lab);
+    let lab = Lab::over(folder, &["Again"]).await;
+    lab.listen(address).await;
+    let (more, _) = until(&mut heard, |news| *news == News::Back).await;
+    entries.extend(more);
+    check_numbers(&entries);
+    assert_eq!(end(&entries), RunEnd::Aborted { by: "shutdown".to_owned() });
+    near.send(sending("run-2", "again")).await.unwrap();
+    assert_eq!(said(&until(&mut heard, is_end).await.0), "Again ");
+}
+
+#[tokio::test]
+async fn one_that_does_not_come_back_is_gone_and_can_be_found_later() {
+    let lab = Lab::start(&["Hello"]).await;
+    let (proxy, dial, _) = behind_a_proxy(&lab).await;
+    let link = Link::with_patience(dial, Duration::from_secs(1));
+    let (near, mut heard) = open(&link, "acp:1").await;
+    proxy.down().await;
+    assert_eq!(news(&mut heard).await, News::Away);
+    let News::Gone(error) = news(&mut heard).await else { panic!("not gone") };
+    assert!(error.is_passing(), "{error}");
+    proxy.up().await;
+    let sent = async {
+        while near.send(sending("run-1", "hi")).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, sent).await.unwrap();
+    let (entries, others) = until(&mut heard, is_end).await;
+    assert_eq!(said(&entries), "Hello ");
+    if others.is_empty() {
+        // What was missed comes first, and its end may have been among that.
+        assert_eq!(news(&mut heard).await, News::Back);
+    } else {
+        assert_eq!(others, [News::Back]);
+    }
+}

@@ -1,0 +1,187 @@
+//! Sessions at a gateway of zero's own, in this process.
+
+use std::sync::Arc;
+
+use zero_client::{Change, LinkError, Listing, News, Opening};
+use zero_core::event::{Event, RunEnd, ToolStatus, What};
+use zero_session::Mode;
+
+use crate::lab::{
+    Lab, Looking, check_numbers, end, is_end, is_text, keyed, news, open, said, sending, until,
+};
+
+#[tokio::test]
+async fn a_prompt_is_answered_and_can_be_read_again() {
+    let lab = Lab::start(&["Once upon a time"]).await;
+    let link = lab.link();
+    let cwd = Some("/tmp".to_owned());
+    let wanted = Opening { cwd, mode: Some(Mode::Plan), ..keyed("acp:1") };
+    let (near, mut heard) = link.open(wanted).await.unwrap();
+    let info = near.info();
+    assert_eq!(
+        (info.session_key.as_str(), info.cwd.as_deref()),
+        ("agent:main:acp:1", Some("/tmp"))
+    );
+    assert_eq!(info.mode.as_deref(), Some("plan"));
+    assert!(near.knows_cwd());
+    near.send(sending("run-1", "tell me")).await.unwrap();
+    let (entries, others) = until(&mut heard, is_end).await;
+    assert_eq!((said(&entries).as_str(), end(&entries)), ("Once upon a time ", RunEnd::Completed));
+    assert!(others.is_empty());
+    check_numbers(&entries);
+    let page = near.events(0).await.unwrap();
+    assert!(!page.has_more);
+    assert!(page.events.ends_with(&entries), "what was heard is what is read");
+    // The same prompt is the same run.
+    near.send(sending("run-1", "tell me")).await.unwrap();
+    near.abort("run-1").await.unwrap();
+    let choices = near.choices().await.unwrap();
+    assert_eq!((choices.default_agent.as_str(), choices.models.len()), ("main", 1));
+    link.close().await;
+    assert_eq!(heard.next().await, None);
+    let closed = near.send(sending("run-2", "x")).await.unwrap_err();
+    assert!(matches!(closed, LinkError::Unreachable { is_passing: false, .. }), "{closed}");
+}
+
+#[tokio::test]
+async fn what_is_changed_is_known_and_heard() {
+    let lab = Lab::start(&[]).await;
+    let link = lab.link();
+    let (near, mut heard) = open(&link, "acp:1").await;
+    let change = Change {
+        mode: Some(Mode::Plan),
+        thinking: Some("high".to_owned()),
+        agent: Some("direct".to_owned()),
+        title: Some("A title".to_owned()),
+        ..Change::default()
+    };
+    let info = near.change(change).await.unwrap();
+    assert_eq!((info.agent.as_str(), info.thinking.as_deref()), ("direct", Some("high")));
+    assert_eq!((info.mode.as_deref(), info.title.as_deref()), (Some("plan"), Some("A title")));
+    assert_eq!(near.info(), info);
+    let mut fields = Vec::new();
+    while fields.len() < 4 {
+        if let News::Entry(Event { what: What::Changed { field, .. }, .. }) = news(&mut heard).await
+        {
+            fields.push(field);
+        }
+    }
+    fields.sort();
+    assert_eq!(fields, ["agent", "mode", "thinking", "title"]);
+    let refused = near.change(Change { model: Some("none".into()), ..Change::default() }).await;
+    assert!(matches!(refused, Err(LinkError::Refused { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn sessions_are_found_listed_and_removed() {
+    let lab = Lab::start(&[]).await;
+    let link = lab.link();
+    let missing = Opening { require_existing: true, ..keyed("acp:1") };
+    let error = link.open(missing).await.err().unwrap();
+    assert_eq!(error, LinkError::NoSession { key: "acp:1".to_owned() });
+    for (key, cwd) in [("a", "/one"), ("b", "/two")] {
+        let opened = link.open(Opening { cwd: Some(cwd.to_owned()), ..keyed(key) }).await.unwrap();
+        opened.0.leave().await;
+    }
+    let listed = async |cwd: Option<&str>| {
+        let listing = Listing { cwd: cwd.map(str::to_owned), offset: 0, limit: 10 };
+        let sessions = link.list(listing).await.unwrap().sessions;
+        sessions.into_iter().map(|session| session.session_key).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(Some("/one")).await, ["agent:main:a"]);
+    assert_eq!(listed(None).await.len(), 2);
+    link.delete("a").await.unwrap();
+    link.delete("a").await.unwrap();
+    assert_eq!(listed(None).await, ["agent:main:b"]);
+}
+
+#[tokio::test]
+async fn tools_are_hosted_here_in_a_mode_no_looser_than_our_own() {
+    let lab = Lab::start(&["Looking look:a", "Seen"]).await;
+    let link = lab.link();
+    let (near, mut heard) = open(&link, "acp:1").await;
+    near.change(Change { mode: Some(Mode::Auto), ..Change::default() }).await.unwrap();
+    let hands = Arc::new(Looking::default());
+    assert!(near.host_tools("a test", hands.clone(), Mode::Ask).await.unwrap());
+    near.send(sending("run-1", "look")).await.unwrap();
+    let (entries, _) = until(&mut heard, is_end).await;
+    assert_eq!(said(&entries), "Looking Seen ");
+    assert_eq!(hands.calls.lock().unwrap().len(), 1);
+    assert!(hands.modes.lock().unwrap().iter().all(|mode| *mode == Mode::Ask));
+    // Once it is left, nobody does the work, and the run does not wait for it.
+    near.leave().await;
+    assert_eq!(heard.next().await, None);
+}
+
+#[tokio::test]
+async fn a_call_for_a_session_that_was_left_fails_at_once() {
+    let lab = Lab::start(&["@wait look:a", "Gone"]).await;
+    let link = lab.link();
+    let (near, _) = open(&link, "acp:1").await;
+    let hands = Arc::new(Looking::default());
+    near.host_tools("a test", hands.clone(), Mode::Ask).await.unwrap();
+    near.send(sending("run-1", "look")).await.unwrap();
+    near.leave().await;
+    drop(near);
+    let (_watching, mut heard) = open(&link, "acp:1").await;
+    lab.go_on(1);
+    let (entries, _) = until(&mut heard, is_end).await;
+    let failed = entries
+        .iter()
+        .any(|event| matches!(&event.what, What::ToolEnded { status: ToolStatus::Failed, .. }));
+    assert!(failed, "{entries:?}");
+    assert!(hands.calls.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn one_session_can_be_open_twice() {
+    let lab = Lab::start(&["Hello", "look:a", "Seen"]).await;
+    let link = lab.link();
+    let (one, mut heard_one) = open(&link, "acp:1").await;
+    let (two, mut heard_two) = open(&link, "acp:1").await;
+    let hands = [Arc::new(Looking::default()), Arc::new(Looking::default())];
+    one.host_tools("one", hands[0].clone(), Mode::Ask).await.unwrap();
+    two.host_tools("two", hands[1].clone(), Mode::Ask).await.unwrap();
+    one.send(sending("run-1", "hi")).await.unwrap();
+    let (first, _) = until(&mut heard_one, is_end).await;
+    let (second, _) = until(&mut heard_two, is_end).await;
+    assert_eq!(first, second);
+    // Whoever stays has the tools.
+    two.leave().await;
+    one.send(sending("run-2", "look")).await.unwrap();
+    let (entries, _) = until(&mut heard_one, is_end).await;
+    assert_eq!(said(&entries), "Seen ");
+    let calls = |hands: &Looking| hands.calls.lock().unwrap().len();
+    assert_eq!((calls(&hands[0]), calls(&hands[1])), (1, 0));
+}
+
+#[tokio::test]
+async fn a_slow_listener_loses_nothing_and_holds_nobody_up() {
+    let words = vec!["word"; 5_000].join(" ");
+    let lab = Lab::start(&[&words, "quick"]).await;
+    let link = lab.link();
+    let (slow, mut slow_heard) = open(&link, "acp:slow").await;
+    slow.send(sending("run-1", "much")).await.unwrap();
+    // Nobody listens until all is said.
+    let run = zero_core::RunId::new("run-1").unwrap();
+    lab.sessions.wait(&run, crate::lab::PATIENCE).await.unwrap().unwrap();
+    let (quick, mut quick_heard) = open(&link, "acp:quick").await;
+    quick.send(sending("run-2", "hi")).await.unwrap();
+    let (entries, _) = until(&mut quick_heard, is_end).await;
+    assert_eq!(said(&entries), "quick ");
+    let (entries, others) = until(&mut slow_heard, is_end).await;
+    assert!(others.is_empty());
+    check_numbers(&entries);
+    assert_eq!(said(&entries).split_whitespace().count(), 5_000);
+}
+
+#[tokio::test]
+async fn a_run_is_stopped() {
+    let lab = Lab::start(&["Working @wait on"]).await;
+    let (near, mut heard) = open(&lab.link(), "acp:1").await;
+    near.send(sending("run-1", "work")).await.unwrap();
+    until(&mut heard, is_text).await;
+    near.abort("run-1").await.unwrap();
+    let (entries, _) = until(&mut heard, is_end).await;
+    assert_eq!(end(&entries), RunEnd::Aborted { by: "rpc".to_owned() });
+}
