@@ -16,7 +16,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("zero-wire", &["zero-core"]),
     ("zero-session", &["zero-core", "zero-policy", "zero-sandbox", "zero-runtime"]),
     ("zero-mcp", &["zero-core", "zero-policy", "zero-sandbox", "zero-runtime"]),
-    ("zero-acp", &["zero-core", "zero-runtime", "zero-tools", "zero-wire"]),
+    ("zero-client", &["zero-core", "zero-policy", "zero-runtime", "zero-session", "zero-wire"]),
+    ("zero-acp", &["zero-core", "zero-policy", "zero-runtime", "zero-session", "zero-client"]),
     ("zero-gateway", &["zero-core", "zero-runtime", "zero-session", "zero-wire"]),
     (
         "zero",
@@ -29,6 +30,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "zero-wire",
             "zero-session",
             "zero-mcp",
+            "zero-client",
             "zero-acp",
             "zero-gateway",
         ],
@@ -67,7 +69,15 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
     (&["agent-client-protocol"], &["zero-acp"], "one protocol, one crate"),
     (
         &["base64"],
-        &["zero-tools", "zero-mcp", "zero-session", "zero-wire", "zero-gateway", "zero"],
+        &[
+            "zero-tools",
+            "zero-mcp",
+            "zero-session",
+            "zero-wire",
+            "zero-acp",
+            "zero-gateway",
+            "zero",
+        ],
         "bytes become text where files and wires are",
     ),
     (&["rmcp", "sse-stream", "keyring"], &["zero-mcp"], "one protocol, one crate"),
@@ -107,6 +117,7 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
             "zero-session",
             "zero-wire",
             "zero-mcp",
+            "zero-client",
             "zero-acp",
             "zero-gateway",
             "zero",
@@ -271,7 +282,7 @@ mod tests {
             "zero-sandbox",
             "tokio",
             Some("build"),
-            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-runtime, zero-tools, zero-session, zero-wire, zero-mcp, zero-acp, zero-gateway, zero, custom-tool may",
+            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-runtime, zero-tools, zero-session, zero-wire, zero-mcp, zero-client, zero-acp, zero-gateway, zero, custom-tool may",
         );
         check_one(
             "zero-core",

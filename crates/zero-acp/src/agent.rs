@@ -1,0 +1,281 @@
+//! The agent: what a client asks, and who answers it.
+//!
+//! Requests are taken one after another and answered beside that, so that nothing a client waits
+//! for holds up what it says next. What belongs to a session goes to its task, in the order in
+//! which it came.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{CancelNotification, InitializeRequest, PromptRequest};
+use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
+use agent_client_protocol::{Client, Error, UntypedMessage, on_receive_dispatch};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::caps::Caps;
+use crate::config::{Config, OnEof};
+use crate::handshake;
+use crate::methods;
+use crate::own_calls::{Book, Method};
+use crate::prompt;
+use crate::rpc;
+use crate::session::{Active, Letter, Prompted};
+use crate::setup::Opened;
+use crate::to_client::ToClient;
+use crate::tools_use;
+use crate::transport::{Gauge, lines};
+
+/// How long a session may take to let go of what it has.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// Serves one client on a pair of streams, until it goes away.
+pub async fn serve(
+    config: Config,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), ServeError> {
+    let gauge = Gauge::default();
+    let agent = Arc::new(Agent::new(config, gauge.clone()));
+    let taking = Arc::clone(&agent);
+    let served = agent_client_protocol::Agent
+        .v1()
+        .name("zero")
+        .on_receive_dispatch(
+            async move |message: Dispatch<UntypedMessage, UntypedMessage>,
+                        connection: ConnectionTo<Client>| {
+                taking.take(message, connection)
+            },
+            on_receive_dispatch!(),
+        )
+        .connect_to(lines(input, output, gauge))
+        .await;
+    agent.end().await;
+    served.map_err(ServeError::from)
+}
+
+/// Why serving ended before the client went away.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection to the client broke ({code}): {message}")]
+pub struct ServeError {
+    code: i32,
+    message: String,
+}
+
+impl From<Error> for ServeError {
+    fn from(error: Error) -> Self {
+        Self { code: error.code.value(), message: error.message }
+    }
+}
+
+/// The agent.
+pub(crate) struct Agent {
+    pub(crate) config: Config,
+    gauge: Gauge,
+    to_client: OnceLock<ToClient>,
+    /// What the client can do, once it has said so.
+    caps: Mutex<Option<Caps>>,
+    sessions: Mutex<HashMap<String, Arc<Active>>>,
+    /// Calls that the client makes itself.
+    pub(crate) own_calls: Arc<Book>,
+}
+
+impl Agent {
+    fn new(config: Config, gauge: Gauge) -> Self {
+        let (to_client, caps, sessions, own_calls) = Default::default();
+        Self { config, gauge, to_client, caps, sessions, own_calls }
+    }
+
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Active>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client, once it has said something.
+    pub(crate) fn known_client(&self) -> Option<ToClient> {
+        self.to_client.get().cloned()
+    }
+
+    /// What the client can do.
+    pub(crate) fn caps(&self) -> Caps {
+        self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+    }
+
+    /// A session that is open on this connection.
+    pub(crate) fn active(&self, id: &str) -> Result<Arc<Active>, Error> {
+        self.sessions().get(id).cloned().ok_or_else(|| rpc::no_session(id))
+    }
+
+    /// Takes a message. Must not wait: whatever comes next waits for it.
+    fn take(
+        self: &Arc<Self>,
+        message: Dispatch<UntypedMessage, UntypedMessage>,
+        connection: ConnectionTo<Client>,
+    ) -> Result<(), Error> {
+        self.to_client.get_or_init(|| ToClient::new(connection, self.gauge.clone()));
+        match message {
+            Dispatch::Request(request, responder) => {
+                let (method, params) = request.into_parts();
+                self.request(&method, params, responder);
+                Ok(())
+            }
+            Dispatch::Notification(notification) => {
+                let (method, params) = notification.into_parts();
+                self.notification(&method, params);
+                Ok(())
+            }
+            Dispatch::Response(result, router) => router.route_with_result(result),
+        }
+    }
+
+    fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
+        tracing::debug!(method, "the client asks");
+        let has_begun = self.caps.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !has_begun && method != "initialize" {
+            let _ = responder.respond_with_error(rpc::bad_request("`initialize` comes first"));
+            return;
+        }
+        let agent = Arc::clone(self);
+        match method {
+            "initialize" => answer(responder, self.initialize(params)),
+            "session/prompt" => self.prompt(params, responder),
+            "authenticate" => answer(responder, methods::authenticate(params)),
+            "session/new" => beside(responder, methods::new_session(agent, params)),
+            "session/load" => beside(responder, methods::load_session(agent, params)),
+            "session/resume" => beside(responder, methods::resume_session(agent, params)),
+            "session/list" => beside(responder, methods::list_sessions(agent, params)),
+            "session/delete" => beside(responder, methods::delete_session(agent, params)),
+            "session/close" => beside(responder, methods::close_session(agent, params)),
+            "session/set_mode" => beside(responder, methods::set_mode(agent, params)),
+            "session/set_config_option" => beside(responder, methods::set_option(agent, params)),
+            _ => match Method::of(method) {
+                Some(said) => tools_use::request(&agent, said, params, responder),
+                None => {
+                    let _ = responder.respond_with_error(Error::method_not_found());
+                }
+            },
+        }
+    }
+
+    /// What needs no answer. What is not known is ignored.
+    fn notification(self: &Arc<Self>, method: &str, params: Value) {
+        tracing::debug!(method, "the client says");
+        match method {
+            "session/cancel" => {
+                let said = rpc::params::<CancelNotification>(method, params);
+                let active = said.and_then(|said| self.active(&said.session_id.0));
+                // A prompt that comes after this must not be stopped by it.
+                if let Ok(active) = active
+                    && let Err(letter) = active.mailbox.try_put(Letter::Cancel)
+                {
+                    tokio::spawn(async move { active.mailbox.put(letter).await });
+                }
+            }
+            _ => tools_use::notification(self, method, params),
+        }
+    }
+
+    /// Said twice, the last word counts.
+    fn initialize(&self, params: Value) -> Result<Done, Error> {
+        let said: InitializeRequest = rpc::params("initialize", params)?;
+        let caps = Caps::of(&said.client_capabilities);
+        *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = Some(caps);
+        Done::new(handshake::greeting())
+    }
+
+    fn prompt(&self, params: Value, responder: Responder<Value>) {
+        match self.prompted(params) {
+            Err(error) => drop(responder.respond_with_error(error)),
+            Ok((active, run, said, thinking)) => {
+                let prompted = Prompted { run, said, thinking, responder };
+                let letter = Letter::Prompt(Box::new(prompted));
+                if let Err(Letter::Prompt(prompted)) = active.mailbox.try_put(letter) {
+                    let error =
+                        rpc::bad_request("this session has too much to do; try again later");
+                    let _ = prompted.responder.respond_with_error(error);
+                }
+            }
+        }
+    }
+
+    fn prompted(
+        &self,
+        params: Value,
+    ) -> Result<(Arc<Active>, String, prompt::Said, Option<String>), Error> {
+        let asked: PromptRequest = rpc::params("session/prompt", params)?;
+        let active = self.active(&asked.session_id.0)?;
+        let said = prompt::translate(&asked.prompt, active.says_folder.as_deref())
+            .map_err(|error| rpc::invalid(error.to_string()))?;
+        let meta = |name: &str| asked.meta.as_ref()?.get(name)?.as_str().map(str::to_owned);
+        let thinking = meta("thinking").or_else(|| meta("thinkingLevel"));
+        let run = format!("run_{:032x}", fastrand::u128(..));
+        Ok((active, run, said, thinking))
+    }
+
+    /// Lets go of every session. What a gateway elsewhere works on may go on.
+    async fn end(&self) {
+        let open: Vec<Arc<Active>> = self.sessions().drain().map(|(_, active)| active).collect();
+        let on_eof = self.config.habits().on_eof;
+        let closing = open.iter().map(|active| close(active, on_eof));
+        futures_util::future::join_all(closing).await;
+        self.config.link.close().await;
+    }
+}
+
+/// Lets go of a session; waits for that, but not for ever.
+pub(crate) async fn close(active: &Active, runs: OnEof) {
+    let (done, closed) = oneshot::channel();
+    let told = async {
+        active.mailbox.put(Letter::Close { done, runs }).await;
+        let _ = closed.await;
+    };
+    if timeout(CLOSE_MAX, told).await.is_err() {
+        tracing::warn!(session = %active.id, "a session did not let go in time");
+    }
+}
+
+/// What a method gives, and what begins once the client has it.
+pub(crate) struct Done {
+    value: Value,
+    opened: Option<Opened>,
+}
+
+impl Done {
+    pub(crate) fn new(response: impl Serialize) -> Result<Self, Error> {
+        let value = serde_json::to_value(response);
+        let value =
+            value.map_err(|_| rpc::failed("internal", "zero made a mistake of its own", false))?;
+        Ok(Self { value, opened: None })
+    }
+
+    pub(crate) fn then(mut self, opened: Opened) -> Self {
+        self.opened = Some(opened);
+        self
+    }
+}
+
+fn answer(responder: Responder<Value>, done: Result<Done, Error>) {
+    // A client that is gone needs no answer.
+    let _ = match done {
+        Err(error) => responder.respond_with_error(error),
+        Ok(Done { value, opened }) => {
+            let told = responder.respond(value);
+            if let Some(opened) = opened {
+                opened.begin();
+            }
+            told
+        }
+    };
+}
+
+/// Answers when there is an answer, without holding up what comes next.
+fn beside(
+    responder: Responder<Value>,
+    work: impl Future<Output = Result<Done, Error>> + Send + 'static,
+) {
+    tokio::spawn(async move { answer(responder, work.await) });
+}

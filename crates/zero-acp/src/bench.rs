@@ -1,0 +1,83 @@
+//! What the agent needs of the program it is part of: something to work with in a folder.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zero_core::SessionId;
+use zero_policy::Mode;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Editor, Elicitor};
+use zero_session::hands::{CallApprover, Hands, HandsError};
+
+/// Makes the tools of a session, beside its files.
+pub trait Workbench: Send + Sync {
+    /// Whether these folders can be worked in, before a session is made for them.
+    fn check<'a>(
+        &'a self,
+        cwd: &'a Path,
+        additional: &'a [PathBuf],
+    ) -> BoxFuture<'a, Result<(), HandsError>>;
+
+    /// Tools for a session in a folder, by this machine's settings. Nothing slow happens here that
+    /// can wait for a first call.
+    fn open(&self, order: BenchOrder) -> BoxFuture<'_, Result<OpenBench, HandsError>>;
+}
+
+/// What is wanted.
+pub struct BenchOrder {
+    /// The session.
+    pub session: SessionId,
+    /// The folder to work in.
+    pub cwd: PathBuf,
+    /// Further folders of the project.
+    pub additional: Vec<PathBuf>,
+    /// How much may be done without asking; that of the settings when absent.
+    pub mode: Option<Mode>,
+    /// How the person is asked whether a call may run.
+    pub approver: Arc<dyn CallApprover>,
+    /// How the person is asked something on behalf of a tool.
+    pub elicitor: Arc<dyn Elicitor>,
+    /// The editor's buffers, where it shares them.
+    pub editor: Option<Arc<dyn Editor>>,
+    /// The MCP servers that the editor names for this session.
+    pub servers: Vec<SessionServer>,
+}
+
+/// What there is.
+pub struct OpenBench {
+    /// The tools.
+    pub hands: Arc<dyn Hands>,
+    /// How much the settings here let be done without asking.
+    pub own_mode: Mode,
+}
+
+/// An MCP server that an editor names. It has no `Debug`: values may be secrets.
+#[derive(Clone)]
+pub struct SessionServer {
+    /// What it is called.
+    pub name: String,
+    /// How it is reached.
+    pub how: ServerReach,
+}
+
+/// How an MCP server is reached.
+#[derive(Clone)]
+pub enum ServerReach {
+    /// It is started.
+    Command {
+        /// The program, absolute.
+        command: PathBuf,
+        /// Its arguments.
+        args: Vec<String>,
+        /// What its environment has besides.
+        env: BTreeMap<String, String>,
+    },
+    /// It has an address.
+    Http {
+        /// The address.
+        url: String,
+        /// What requests carry.
+        headers: BTreeMap<String, String>,
+    },
+}

@@ -1,0 +1,90 @@
+//! What the client can do, as far as anything here depends on it.
+
+use agent_client_protocol::v1::schema::ClientCapabilities;
+use serde_json::Value;
+
+/// What the client can do. What is not said is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Caps {
+    /// Reads text of its buffers.
+    pub(crate) reads_files: bool,
+    /// Writes text to its buffers.
+    pub(crate) writes_files: bool,
+    /// Shows what a command prints while it runs (`_meta.terminal_output`).
+    pub(crate) shows_output: bool,
+    /// Takes notices.
+    pub(crate) takes_notices: bool,
+    /// Takes news of compaction.
+    pub(crate) takes_compaction: bool,
+    /// Shows forms.
+    pub(crate) shows_forms: bool,
+    /// Opens pages.
+    pub(crate) opens_pages: bool,
+    /// Takes options that are on or off.
+    pub(crate) takes_switches: bool,
+    /// Runs us again in a terminal to log in.
+    pub(crate) logs_in: bool,
+}
+
+impl Caps {
+    /// As the client says.
+    pub(crate) fn of(said: &ClientCapabilities) -> Self {
+        let meta = |name: &str| {
+            let value = said.meta.as_ref().and_then(|meta| meta.get(name));
+            value.and_then(Value::as_bool).unwrap_or(false)
+        };
+        let session = said.session.as_ref();
+        let elicitation = said.elicitation.as_ref();
+        Self {
+            reads_files: said.fs.read_text_file,
+            writes_files: said.fs.write_text_file,
+            shows_output: meta("terminal_output"),
+            takes_notices: session.is_some_and(|session| session.notices.is_some()),
+            takes_compaction: session.is_some_and(|session| session.compaction.is_some()),
+            shows_forms: elicitation.is_some_and(|elicitation| elicitation.form.is_some()),
+            opens_pages: elicitation.is_some_and(|elicitation| elicitation.url.is_some()),
+            takes_switches: session
+                .and_then(|session| session.config_options.as_ref())
+                .is_some_and(|options| options.boolean.is_some()),
+            logs_in: said.auth.terminal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(said: Value, expected: Caps) {
+        let said: ClientCapabilities = serde_json::from_value(said).unwrap();
+        assert_eq!(Caps::of(&said), expected);
+    }
+
+    #[test]
+    fn what_is_not_said_is_not_there() {
+        check(json!({}), Caps::default());
+        check(json!({"_meta": {"terminal_output": "yes"}, "terminal": true}), Caps::default());
+        check(json!({"elicitation": {}, "session": {}, "fs": {}, "auth": {}}), Caps::default());
+        check(json!({"session": {"configOptions": {}}}), Caps::default());
+    }
+
+    #[test]
+    fn each_thing_is_said_on_its_own() {
+        let none = Caps::default;
+        check(json!({"fs": {"readTextFile": true}}), Caps { reads_files: true, ..none() });
+        check(json!({"fs": {"writeTextFile": true}}), Caps { writes_files: true, ..none() });
+        check(json!({"_meta": {"terminal_output": true}}), Caps { shows_output: true, ..none() });
+        check(json!({"session": {"notices": {}}}), Caps { takes_notices: true, ..none() });
+        check(json!({"session": {"compaction": {}}}), Caps { takes_compaction: true, ..none() });
+        check(json!({"elicitation": {"form": {}}}), Caps { shows_forms: true, ..none() });
+        check(json!({"elicitation": {"url": {}}}), Caps { opens_pages: true, ..none() });
+        check(
+            json!({"session": {"configOptions": {"boolean": {}}}}),
+            Caps { takes_switches: true, ..none() },
+        );
+        check(json!({"auth": {"terminal": true}}), Caps { logs_in: true, ..none() });
+    }
+}

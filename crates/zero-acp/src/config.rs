@@ -1,0 +1,79 @@
+//! How the agent is set up.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use zero_client::{Link, Overlap};
+
+use crate::bench::Workbench;
+
+/// How the agent is set up.
+pub struct Config {
+    /// The gateway.
+    pub link: Link,
+    /// The tools.
+    pub bench: Arc<dyn Workbench>,
+    /// Which sessions are opened, unless the client says otherwise.
+    pub defaults: Defaults,
+    /// The folder we were started in, for sessions whose folder nobody knows.
+    pub cwd: PathBuf,
+    /// The person's home, which folders are shown relative to.
+    pub home: Option<PathBuf>,
+    /// What the person's settings say, once they are read: nothing waits for them.
+    pub habits: Arc<OnceLock<Habits>>,
+}
+
+impl Config {
+    pub(crate) fn habits(&self) -> Habits {
+        self.habits.get().copied().unwrap_or_default()
+    }
+}
+
+/// How the person likes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Habits {
+    /// What a second prompt does while one is at work.
+    pub overlap: Overlap,
+    /// What becomes of runs when the editor goes away.
+    pub on_eof: OnEof,
+}
+
+/// Which sessions are opened, unless the client says otherwise for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defaults {
+    /// Always this session.
+    pub key: Option<String>,
+    /// Always the session of this label.
+    pub label: Option<String>,
+    /// The agent of new sessions.
+    pub agent: Option<String>,
+    /// Whether a session starts over when it is first used.
+    pub reset: bool,
+    /// Whether it has to be there already.
+    pub require_existing: bool,
+    /// Whether a prompt says the folder to a gateway that has no other way to know it.
+    pub prefix_cwd: bool,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            key: None,
+            label: None,
+            agent: None,
+            reset: false,
+            require_existing: false,
+            prefix_cwd: true,
+        }
+    }
+}
+
+/// What becomes of runs when the editor goes away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnEof {
+    /// They are stopped.
+    #[default]
+    Abort,
+    /// A gateway elsewhere goes on with them; those in this process are stopped.
+    Detach,
+}

@@ -1,0 +1,218 @@
+//! The methods about sessions, each as a function.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::schema::{
+    AuthenticateRequest, CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest,
+    DeleteSessionResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
+    LoadSessionResponse, NewSessionRequest, NewSessionResponse, ResumeSessionRequest,
+    ResumeSessionResponse, SessionConfigOptionValue, SessionInfo, SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+use zero_client::{Change, Listing};
+use zero_policy::Mode;
+
+use crate::agent::{Agent, Done, close};
+use crate::config::OnEof;
+use crate::rpc;
+use crate::session::Active;
+use crate::setup::{Opened, Wanted};
+
+/// Sessions of a page, unless fewer are asked for.
+const PAGE: u64 = 50;
+/// Most of a page.
+const PAGE_MAX: u64 = 200;
+
+/// There is nothing to log in to: keys of models are in settings.
+pub(crate) fn authenticate(params: Value) -> Result<Done, Error> {
+    let _: AuthenticateRequest = rpc::params("authenticate", params)?;
+    Err(rpc::invalid("there is no such way to log in; `initialize` names those there are"))
+}
+
+pub(crate) async fn new_session(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
+    let asked: NewSessionRequest = rpc::params("session/new", params)?;
+    let wanted = Wanted {
+        id: None,
+        cwd: asked.cwd,
+        additional: asked.additional_directories,
+        servers: asked.mcp_servers,
+        meta: asked.meta,
+    };
+    let opened = agent.open(wanted).await?;
+    let response = {
+        let choices = opened.active.choices();
+        NewSessionResponse::new(opened.active.id.clone())
+            .modes(choices.modes())
+            .config_options(choices.options())
+    };
+    Ok(Done::new(response)?.then(remember(&agent, opened)))
+}
+
+pub(crate) async fn load_session(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
+    let asked: LoadSessionRequest = rpc::params("session/load", params)?;
+    let wanted = Wanted {
+        id: Some(asked.session_id.0.to_string()),
+        cwd: asked.cwd,
+        additional: asked.additional_directories,
+        servers: asked.mcp_servers,
+        meta: asked.meta,
+    };
+    let mut opened = reopen(&agent, wanted).await?;
+    if let Err(error) = opened.replay().await {
+        opened.active.near.leave().await;
+        return Err(error);
+    }
+    let response = {
+        let choices = opened.active.choices();
+        LoadSessionResponse::new().modes(choices.modes()).config_options(choices.options())
+    };
+    Ok(Done::new(response)?.then(remember(&agent, opened)))
+}
+
+pub(crate) async fn resume_session(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
+    let asked: ResumeSessionRequest = rpc::params("session/resume", params)?;
+    let wanted = Wanted {
+        id: Some(asked.session_id.0.to_string()),
+        cwd: asked.cwd,
+        additional: asked.additional_directories,
+        servers: asked.mcp_servers,
+        meta: asked.meta,
+    };
+    let opened = reopen(&agent, wanted).await?;
+    let response = {
+        let choices = opened.active.choices();
+        ResumeSessionResponse::new().modes(choices.modes()).config_options(choices.options())
+    };
+    Ok(Done::new(response)?.then(remember(&agent, opened)))
+}
+
+/// Opens a session that was there before, under the very id that the client knows. One that is open
+/// on this connection is let go first: its client starts over with it.
+async fn reopen(agent: &Arc<Agent>, wanted: Wanted) -> Result<Opened, Error> {
+    let known = wanted.id.as_ref().and_then(|id| agent.sessions().remove(id));
+    if let Some(known) = known {
+        close(&known, OnEof::Abort).await;
+    }
+    agent.open(wanted).await
+}
+
+fn remember(agent: &Agent, opened: Opened) -> Opened {
+    let id = opened.active.id.0.to_string();
+    agent.sessions().insert(id, Arc::clone(&opened.active));
+    opened
+}
+
+pub(crate) async fn list_sessions(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
+    let asked: ListSessionsRequest = rpc::params("session/list", params)?;
+    if asked.cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
+        return Err(rpc::invalid("`cwd` has to be an absolute path"));
+    }
+    let offset = match &asked.cursor {
+        None => 0,
+        Some(cursor) => cursor
+            .strip_prefix("after:")
+            .and_then(|offset| offset.parse().ok())
+            .ok_or_else(|| rpc::invalid("`cursor` is not one that `session/list` gave"))?,
+    };
+    let limit =
+        asked.meta.as_ref().and_then(|meta| meta.get("limit").or_else(|| meta.get("pageSize")));
+    let limit = match limit {
+        None => PAGE,
+        Some(limit) => limit
+            .as_u64()
+            .filter(|limit| *limit > 0)
+            .ok_or_else(|| rpc::invalid("`_meta.limit` has to be a number above 0"))?,
+    };
+    // A gateway that has no folders lists sessions of all of them.
+    let unknown = asked.cwd.clone().unwrap_or_else(|| agent.config.cwd.clone());
+    let cwd = asked.cwd.map(|cwd| cwd.display().to_string());
+    let listing = Listing { cwd, offset, limit: limit.min(PAGE_MAX) };
+    let listed = agent.config.link.list(listing).await.map_err(|error| rpc::of_link(&error))?;
+    let sessions = listed.sessions.into_iter().map(|info| {
+        let updated = Timestamp::from_millisecond(info.updated_ms).ok();
+        let cwd = info.cwd.map_or_else(|| unknown.clone(), PathBuf::from);
+        let session = SessionInfo::new(info.session_key, cwd);
+        session.title(info.title).updated_at(updated.map(|time| time.to_string()))
+    });
+    let cursor = listed.next_offset.map(|offset| format!("after:{offset}"));
+    Done::new(ListSessionsResponse::new(sessions.collect()).next_cursor(cursor))
+}
+
+pub(crate) async fn close_session(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
+    let asked: CloseSessionRequest = rpc::params("session/close", params)?;
+    let id = &*asked.session_id.0;
+    let active = agent.sessions().remove(id).ok_or_else(|| rpc::no_session(id))?;
+    close(&active, OnEof::Abort).await;
+    Done::new(CloseSessionResponse::new())
+}
+
+pub(crate) async fn delete_session(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
+    let asked: DeleteSessionRequest = rpc::params("session/delete", params)?;
+    let id = &*asked.session_id.0;
+    let active = agent.sessions().remove(id);
+    let key = match &active {
+        Some(active) => active.near.info().session_key,
+        None => id.to_owned(),
+    };
+    if let Some(active) = active {
+        close(&active, OnEof::Abort).await;
+    }
+    agent.config.link.delete(&key).await.map_err(|error| rpc::of_link(&error))?;
+    Done::new(DeleteSessionResponse::new())
+}
+
+pub(crate) async fn set_mode(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
+    let asked: SetSessionModeRequest = rpc::params("session/set_mode", params)?;
+    let active = agent.active(&asked.session_id.0)?;
+    let change = active.choices().choose_mode(&asked.mode_id.0);
+    let change = change.map_err(|error| rpc::invalid(error.to_string()))?;
+    self::change(&active, change).await?;
+    Done::new(SetSessionModeResponse::new())
+}
+
+pub(crate) async fn set_option(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
+    let asked: SetSessionConfigOptionRequest = rpc::params("session/set_config_option", params)?;
+    let active = agent.active(&asked.session_id.0)?;
+    let value = match &asked.value {
+        SessionConfigOptionValue::ValueId { value } => value.0.to_string(),
+        SessionConfigOptionValue::Boolean { value } => value.to_string(),
+        _ => return Err(rpc::invalid("`value` has to be one of the option's values")),
+    };
+    let change = active.choices().choose(&asked.config_id.0, &value);
+    let change = change.map_err(|error| rpc::invalid(error.to_string()))?;
+    self::change(&active, change).await?;
+    let options = active.choices().options();
+    Done::new(SetSessionConfigOptionResponse::new(options))
+}
+
+/// Changes what the person chose. A mode holds here as well, whatever the gateway makes of it.
+async fn change(active: &Active, change: Change) -> Result<(), Error> {
+    let mode = change.mode;
+    let before = mode.map(|mode| own(active, mode));
+    let changed = active.near.change(change).await.map_err(|error| rpc::of_link(&error));
+    match changed {
+        Err(error) => {
+            before.map(|before| own(active, before));
+            Err(error)
+        }
+        Ok(info) => {
+            active.choices().info = info;
+            match mode {
+                None => Ok(()),
+                Some(mode) => {
+                    active.hands.set_mode(mode).await.map_err(|error| rpc::of_hands(&error))
+                }
+            }
+        }
+    }
+}
+
+/// The person here lets so much be done from now on; gives back how much it was.
+fn own(active: &Active, mode: Mode) -> Mode {
+    active.choices().own_mode = mode;
+    active.own_mode.choose(mode)
+}

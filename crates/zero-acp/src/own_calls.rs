@@ -1,0 +1,315 @@
+//! Calls that a client makes itself: `tools/list` and `tools/use`, as requests and as notifications.
+//!
+//! They take the way that calls of an agent take, through the same hands: what has to be asked is
+//! asked, what is denied is denied. Two spellings mean the same; `_zero/tools/use` is an extension of
+//! the Agent Client Protocol, `tools/use` is what others call it.
+
+mod book;
+mod told;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::{Error, UntypedMessage};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use zero_core::event::ToolStatus;
+use zero_runtime::DialectName;
+use zero_session::hands::{BenchTool, Hands, HandsCall};
+
+pub(crate) use self::book::Book;
+use self::told::{Watch, told_content};
+use crate::rpc;
+use crate::session::{Letter, Mailbox};
+use crate::to_client::ToClient;
+
+/// What the names of extensions begin with.
+const OWN: &str = "_zero/";
+/// How long a client may take to say that it has a result.
+const TAKE_MAX: Duration = Duration::from_secs(30);
+/// Longest name of a call.
+const ID_BYTES_MAX: usize = 256;
+
+/// What a client can say about tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// Which are there.
+    List,
+    /// Use one.
+    Use,
+    /// It has the result of a tool, which nobody asked it for.
+    Result,
+    /// Stop a call.
+    Cancel,
+}
+
+/// How it is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// `_zero/tools/…`
+    Own,
+    /// `tools/…`
+    Plain,
+}
+
+impl Spelling {
+    /// The dialect that tools are named in, unless the client names another.
+    pub(crate) fn usual_dialect(self) -> DialectName {
+        match self {
+            Self::Own => DialectName::Canonical,
+            Self::Plain => DialectName::Acp,
+        }
+    }
+
+    fn progress(self) -> &'static str {
+        match self {
+            Self::Own => "_zero/tools/progress",
+            Self::Plain => "tools/progress",
+        }
+    }
+}
+
+impl Method {
+    /// The method of that name.
+    pub(crate) fn of(name: &str) -> Option<(Self, Spelling)> {
+        let (name, spelling) = match name.strip_prefix(OWN) {
+            Some(name) => (name, Spelling::Own),
+            None => (name, Spelling::Plain),
+        };
+        let method = match name {
+            "tools/list" => Self::List,
+            "tools/use" => Self::Use,
+            "tools/result" => Self::Result,
+            "tools/cancel" => Self::Cancel,
+            _ => return None,
+        };
+        Some((method, spelling))
+    }
+}
+
+/// Which tools are asked for.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListParams {
+    #[serde(default)]
+    pub(crate) session_id: Option<String>,
+    #[serde(default)]
+    dialect: Option<String>,
+}
+
+impl ListParams {
+    pub(crate) fn of(params: Value) -> Result<Self, Error> {
+        rpc::params("tools/list", params)
+    }
+
+    pub(crate) fn dialect(&self, usual: DialectName) -> Result<DialectName, Error> {
+        dialect(self.dialect.as_deref(), usual)
+    }
+}
+
+/// The call that is wanted.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UseParams {
+    pub(crate) session_id: String,
+    pub(crate) tool_call_id: String,
+    tool_name: String,
+    #[serde(default)]
+    input: Value,
+    #[serde(default)]
+    dialect: Option<String>,
+}
+
+impl UseParams {
+    pub(crate) fn of(params: Value) -> Result<Self, Error> {
+        let mut wanted: Self = rpc::params("tools/use", params)?;
+        if wanted.tool_call_id.is_empty() || wanted.tool_call_id.len() > ID_BYTES_MAX {
+            let message = format!("`toolCallId` has to have between 1 and {ID_BYTES_MAX} bytes");
+            return Err(rpc::invalid(message));
+        }
+        match &wanted.input {
+            Value::Object(_) => {}
+            Value::Null => wanted.input = json!({}),
+            _ => return Err(rpc::invalid("`input` has to be an object")),
+        }
+        Ok(wanted)
+    }
+}
+
+/// The call that is meant.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CancelParams {
+    pub(crate) session_id: String,
+    pub(crate) tool_call_id: String,
+}
+
+/// What a call goes to.
+#[derive(Clone)]
+pub(crate) struct Workplace {
+    pub(crate) hands: Arc<dyn Hands>,
+    /// Where it is shown besides, if it is.
+    pub(crate) shown: Option<Mailbox>,
+    /// The dialect that tools are named in, unless the client names another.
+    pub(crate) dialect: DialectName,
+}
+
+/// The tools there are.
+pub(crate) async fn list(place: &Workplace, dialect: DialectName) -> Result<Value, Error> {
+    let bench = place.hands.bench(dialect).await.map_err(|error| rpc::of_hands(&error))?;
+    let tools: Vec<Value> = bench.tools.iter().map(told_tool).collect();
+    Ok(json!({ "tools": tools }))
+}
+
+fn told_tool(tool: &BenchTool) -> Value {
+    json!({
+        "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema,
+        "kind": tool.kind,
+    })
+}
+
+/// The calls that clients made and that are not over. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct OwnCalls {
+    to_client: ToClient,
+    book: Arc<Book>,
+}
+
+impl OwnCalls {
+    pub(crate) fn new(to_client: ToClient, book: Arc<Book>) -> Self {
+        Self { to_client, book }
+    }
+
+    /// Makes a call, and gives its result as the client is told it. `unasked` ends when the client
+    /// takes back that it asked.
+    pub(crate) async fn make(
+        &self,
+        place: &Workplace,
+        spelling: Spelling,
+        wanted: UseParams,
+        unasked: impl Future<Output = ()> + Send,
+    ) -> Result<Value, Error> {
+        let dialect = dialect(wanted.dialect.as_deref(), place.dialect)?;
+        let UseParams { session_id, tool_call_id, tool_name, input, .. } = wanted;
+        let begun = self.book.begin(&session_id, &tool_call_id)?;
+        if let Some(shown) = &place.shown {
+            let (call, tool, input) = (tool_call_id.clone(), tool_name.clone(), input.clone());
+            shown.put(Letter::OwnCall { call, tool, input }).await;
+        }
+        let call = HandsCall { id: tool_call_id.clone(), tool: tool_name, input, dialect };
+        let (watch, mut heard) = Watch::new();
+        let mut calling = place.hands.call(call, begun.cancel.clone(), Arc::new(watch));
+        let mut unasked = std::pin::pin!(unasked);
+        let mut is_unasked = false;
+        let end = loop {
+            tokio::select! {
+                end = &mut calling => break end,
+                () = &mut unasked, if !is_unasked => {
+                    is_unasked = true;
+                    begun.cancel.cancel();
+                }
+                Some(word) = heard.recv() => {
+                    let told = word.told(&session_id, &tool_call_id);
+                    if let Ok(told) = UntypedMessage::new(spelling.progress(), told) {
+                        self.to_client.progress(told).await;
+                    }
+                }
+            }
+        };
+        let end = Arc::new(end);
+        if let Some(shown) = &place.shown {
+            let (told, is_told) = oneshot::channel();
+            let end = Arc::clone(&end);
+            shown.put(Letter::OwnEnded { call: tool_call_id.clone(), end, told }).await;
+            // The result comes after what is shown of it.
+            let _ = is_told.await;
+        }
+        if is_unasked && end.status == ToolStatus::Cancelled {
+            return Err(Error::request_cancelled());
+        }
+        let is_error = end.status != ToolStatus::Completed;
+        let content = told_content(&end);
+        Ok(json!({
+            "sessionId": session_id, "toolCallId": tool_call_id, "content": content,
+            "isError": is_error,
+        }))
+    }
+
+    /// Makes a call that nobody waits for, and says what became of it by a request of our own. A
+    /// client need not know that request, nor answer it.
+    pub(crate) async fn make_and_tell(
+        &self,
+        place: Result<Workplace, Error>,
+        wanted: UseParams,
+        spelling: Spelling,
+    ) {
+        let (session, call) = (wanted.session_id.clone(), wanted.tool_call_id.clone());
+        let made = match place {
+            Ok(place) => self.make(&place, spelling, wanted, std::future::pending()).await,
+            Err(error) => Err(error),
+        };
+        let result = made.unwrap_or_else(|error| {
+            let content = json!([{"type": "text", "text": error.message, "isError": true}]);
+            json!({"sessionId": session, "toolCallId": call, "content": content, "isError": true})
+        });
+        let Ok(_permit) = Arc::clone(&self.book.results).try_acquire_owned() else {
+            tracing::warn!(call, "the client takes no results; this one is not sent");
+            return;
+        };
+        let method = match spelling {
+            Spelling::Own => "_zero/tools/result",
+            Spelling::Plain => "tools/result",
+        };
+        if let Ok(result) = UntypedMessage::new(method, result)
+            && let Err(error) = self.to_client.ask(result, TAKE_MAX).await
+        {
+            tracing::debug!(code = error.code.value(), call, "a result was not acknowledged");
+        }
+    }
+}
+
+fn dialect(named: Option<&str>, usual: DialectName) -> Result<DialectName, Error> {
+    match named {
+        None => Ok(usual),
+        Some(named) => named.parse().map_err(|_| {
+            rpc::invalid("`dialect` has to be one of canonical, acp, qwen and opencode")
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_mean_the_same() {
+        for (name, expected) in [
+            ("_zero/tools/list", Some((Method::List, Spelling::Own))),
+            ("tools/list", Some((Method::List, Spelling::Plain))),
+            ("tools/use", Some((Method::Use, Spelling::Plain))),
+            ("_zero/tools/result", Some((Method::Result, Spelling::Own))),
+            ("tools/cancel", Some((Method::Cancel, Spelling::Plain))),
+            ("_zero/tools", None),
+            ("_zero/_zero/tools/use", None),
+            ("session/new", None),
+        ] {
+            assert_eq!(Method::of(name), expected, "{name}");
+        }
+    }
+
+    #[track_caller]
+    fn check(params: Value, expected: &str) {
+        assert_eq!(UseParams::of(params).unwrap_err().message, expected);
+    }
+
+    #[test]
+    fn a_call_that_makes_no_sense_is_refused() {
+        let call = |input: Value, id: &str| json!({"sessionId": "s", "toolCallId": id, "toolName": "t", "input": input});
+        assert_eq!(UseParams::of(call(Value::Null, "1")).unwrap().input, json!({}));
+        check(call(json!([]), "1"), "`input` has to be an object");
+        check(call(json!({}), ""), "`toolCallId` has to have between 1 and 256 bytes");
+        check(json!({}), "the parameters of `tools/use` do not fit: missing field `sessionId`");
+    }
+}

@@ -1,0 +1,434 @@
+//! Tells what happens in a session in the protocol's words. Pure: entries of the ledger and words of
+//! the tools in, updates for the client out.
+//!
+//! Only kinds of updates that every client of version 1 knows are sent to all; there are clients that
+//! stop at a kind they do not know.
+
+mod call;
+mod content;
+mod ending;
+mod exit;
+mod question;
+mod talk;
+mod telling;
+mod washer;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use agent_client_protocol::v1::schema::{
+    CompactionStatus, CompactionUpdate, ContentBlock, ContentChunk, Notice, NoticeSeverity,
+    SessionInfoUpdate, SessionUpdate, ToolCallUpdate,
+};
+use serde_json::Value;
+use zero_client::wire::SessionInfo;
+use zero_core::event::{ApprovalRequest, Event, Place, RunEnd, Usage, What};
+use zero_core::{Kind, RunId};
+use zero_session::hands::CallEnd;
+
+use self::call::{Call, Facts, Rank, TITLE_CHARS_MAX};
+use self::content::Outcome;
+pub(crate) use self::ending::answer;
+pub(crate) use self::question::options;
+use self::talk::{Talks, Voice};
+use self::telling::{aside, changed, headline, plan, rfc3339, said, sum, title_of, usage};
+use crate::caps::Caps;
+use crate::wording::{one_line, shortened};
+
+/// Calls that are kept in mind, so that what comes late is not told again.
+const CALLS_MAX: usize = 4096;
+/// Longest step of a plan, and longest notice.
+const LINE_CHARS_MAX: usize = 1000;
+/// Most bytes of a summary that is shown.
+const SUMMARY_BYTES_MAX: usize = 256 * 1024;
+
+/// Whether something happens now or is told again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// It happens now; the client knows what it said itself.
+    Live,
+    /// It is told to a client that knows nothing yet.
+    Replay,
+}
+
+/// What the client was told so far, as far as the next update depends on it.
+pub(crate) struct Presenter {
+    caps: Caps,
+    cwd: PathBuf,
+    talks: Talks,
+    calls: HashMap<String, Call>,
+    /// The same, oldest first.
+    order: VecDeque<String>,
+    /// What the runs that are over cost, in US dollars.
+    spent: Option<f64>,
+}
+
+impl Presenter {
+    /// For a session in a folder.
+    pub(crate) fn new(caps: Caps, cwd: PathBuf) -> Self {
+        Self {
+            caps,
+            cwd,
+            talks: Talks::default(),
+            calls: HashMap::new(),
+            order: VecDeque::new(),
+            spent: None,
+        }
+    }
+
+    /// How a session stands that is opened or was loaded: its title, and how full its window is.
+    pub(crate) fn standing(&mut self, info: &SessionInfo) -> Vec<SessionUpdate> {
+        self.spent = info.usage.cost_usd;
+        let mut update = SessionInfoUpdate::new();
+        if let Some(title) = &info.title {
+            update = update.title(one_line(title, TITLE_CHARS_MAX));
+        }
+        if let Some(time) = rfc3339(info.updated_ms) {
+            update = update.updated_at(time);
+        }
+        let mut updates = vec![SessionUpdate::SessionInfoUpdate(update)];
+        if let (Some(used), Some(size)) = (info.context_tokens, info.context_window) {
+            updates.extend(usage(used, size, self.spent));
+        }
+        updates
+    }
+
+    /// An entry of the ledger. How a run ended is the answer to its prompt and no update; a question
+    /// is [asked](Self::asked).
+    pub(crate) fn entry(&mut self, event: &Event, moment: Moment) -> Vec<SessionUpdate> {
+        let run = event.run.as_ref();
+        let is_live = moment == Moment::Live;
+        match &event.what {
+            What::Prompt { text, attachments } if !is_live => {
+                said(run, event.seq, text, attachments)
+            }
+            What::Text { text } => self.talk(run, Voice::Says, text),
+            What::Thought { text } => self.talk(run, Voice::Thinks, text),
+            What::ToolStarted { call, name, title, kind, input, locations } => {
+                self.talks.pause(run);
+                let facts = Facts {
+                    rank: Rank::Named,
+                    title: Some(headline(name, title, *kind, input)),
+                    kind: Some(*kind),
+                    name: Some(name),
+                    input: Some(content::raw_input(input)),
+                    places: locations,
+                };
+                self.learn(call, run, facts).1
+            }
+            What::ToolUpdated { call, title, kind, locations, progress } => {
+                let facts = Facts {
+                    title: title.as_deref().map(title_of),
+                    kind: *kind,
+                    places: locations,
+                    ..Facts::none(Rank::Described)
+                };
+                let (known, mut updates) = self.learn(call, run, facts);
+                if let (Some(call), Some(message), true) = (known, progress, is_live) {
+                    updates.extend(wrapped(call.progress(message)));
+                }
+                updates
+            }
+            What::ToolEnded { call, status, content, display, locations } => {
+                self.talks.pause(run);
+                let outcome = Outcome { status: *status, content, display: display.as_ref() };
+                self.over(call, run, &outcome, locations)
+            }
+            What::Plan { entries } => vec![plan(entries)],
+            What::ApprovalResolved { id, answer, .. } if is_live => self.answered(id, answer),
+            What::UsageReported { run_usage, context_tokens, context_window } if is_live => {
+                let cost = sum(self.spent, run_usage.cost_usd);
+                usage(*context_tokens, *context_window, cost).into_iter().collect()
+            }
+            What::Notice { topic, text } => self.notice(event, topic, text, moment),
+            What::Compacted { summary, tokens_before, tokens_after } => {
+                self.compacted(event, summary, *tokens_before, *tokens_after)
+            }
+            What::Changed { field, value } => changed(field, value.as_deref(), moment),
+            What::RunEnded { end, usage } => self.run_ended(event, end, *usage, moment),
+            What::Prompt { .. }
+            | What::RunStarted { .. }
+            | What::ApprovalRequested(_)
+            | What::ApprovalResolved { .. }
+            | What::QuestionAsked(_)
+            | What::QuestionAnswered { .. }
+            | What::UsageReported { .. }
+            | What::Reset { .. } => Vec::new(),
+        }
+    }
+
+    /// The tools know what a call will do. They may be quicker than the ledger: the call is announced
+    /// by whichever comes first.
+    pub(crate) fn described(
+        &mut self,
+        call: &str,
+        title: &str,
+        kind: Kind,
+        locations: &[Place],
+    ) -> Vec<SessionUpdate> {
+        let facts = Facts {
+            title: Some(title_of(title)),
+            kind: Some(kind),
+            places: locations,
+            ..Facts::none(Rank::Described)
+        };
+        self.learn(call, None, facts).1
+    }
+
+    /// A call was allowed and runs.
+    pub(crate) fn begun(&mut self, call: &str) -> Vec<SessionUpdate> {
+        let (known, mut updates) = self.learn(call, None, Facts::none(Rank::Guessed));
+        if let Some(call) = known {
+            call.allowed();
+            updates.extend(wrapped(call.begin()));
+        }
+        updates
+    }
+
+    /// A command prints while it runs. A terminal gets it at once; elsewhere its end is shown, at most
+    /// four times a second, see [`Presenter::due`].
+    pub(crate) fn printed(&mut self, call: &str, text: &str, now: Instant) -> Vec<SessionUpdate> {
+        let (known, mut updates) = self.learn(call, None, Facts::none(Rank::Guessed));
+        if let Some(call) = known {
+            updates.extend(wrapped(call.printed(text, now)));
+        }
+        updates
+    }
+
+    /// When something that was printed and held back can be [told](Self::overdue).
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.calls.values().filter_map(Call::snapshot_due).min()
+    }
+
+    /// What was printed and held back until now.
+    pub(crate) fn overdue(&mut self, now: Instant) -> Vec<SessionUpdate> {
+        let calls = self.calls.values_mut().filter(|call| call.snapshot_due().is_some());
+        wrapped(calls.filter_map(|call| call.snapshot(now)).collect::<Vec<_>>())
+    }
+
+    /// The client makes a call that the ledger does not know of.
+    pub(crate) fn started(&mut self, call: &str, tool: &str, input: &Value) -> Vec<SessionUpdate> {
+        let facts = Facts {
+            title: Some(headline(tool, "", Kind::Other, input)),
+            name: Some(tool),
+            input: Some(content::raw_input(input)),
+            ..Facts::none(Rank::Named)
+        };
+        self.learn(call, None, facts).1
+    }
+
+    /// A call is over that the ledger does not know of.
+    pub(crate) fn ended(&mut self, call: &str, end: &CallEnd) -> Vec<SessionUpdate> {
+        let CallEnd { status, content, display, locations, plan: steps } = end;
+        let outcome = Outcome { status: *status, content, display: display.as_ref() };
+        let mut updates = self.over(call, None, &outcome, locations);
+        updates.extend(steps.as_deref().map(plan));
+        updates
+    }
+
+    /// A person is asked about a call: what has to be told first, and the call as the question shows
+    /// it.
+    pub(crate) fn asked(
+        &mut self,
+        request: &ApprovalRequest,
+    ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
+        let is_alone = request.call.is_empty();
+        let call = if is_alone { &request.id } else { &request.call };
+        let input = question::raw_input(request);
+        let facts = Facts {
+            title: Some(question::title(request, TITLE_CHARS_MAX)),
+            kind: question::kind(request),
+            name: (!is_alone && !request.tool.is_empty()).then_some(&*request.tool),
+            input: input.as_ref().map(content::raw_input),
+            ..Facts::none(Rank::Asked)
+        };
+        let shown = question::shown(request, &self.cwd);
+        let (known, updates) = self.learn(call, None, facts);
+        let question = match known {
+            Some(call) => {
+                if is_alone {
+                    call.is_question_only();
+                }
+                call.ask(&request.id, shown)
+            }
+            None => ToolCallUpdate::new(call.clone(), Default::default()),
+        };
+        (updates, question)
+    }
+
+    /// A question was answered: `allow_once`, `allow_always`, `reject_once`, `reject_always`,
+    /// `expired` or `cancelled`.
+    pub(crate) fn answered(&mut self, question: &str, answer: &str) -> Vec<SessionUpdate> {
+        let told = self.calls.values_mut().find_map(|call| call.answered(question, answer));
+        wrapped(told.unwrap_or_default())
+    }
+
+    /// Nothing more will be heard of the calls that are not over.
+    pub(crate) fn abandon(&mut self, words: &str) -> Vec<SessionUpdate> {
+        self.settle(words, |_| true)
+    }
+
+    fn settle(&mut self, words: &str, which: impl Fn(&Call) -> bool) -> Vec<SessionUpdate> {
+        let mut updates = Vec::new();
+        for id in &self.order {
+            if let Some(call) = self.calls.get_mut(id).filter(|call| which(call)) {
+                updates.extend(call.abandon(words));
+            }
+        }
+        wrapped(updates)
+    }
+
+    /// Hears of a call; `None` for one that is over.
+    fn learn(
+        &mut self,
+        call: &str,
+        run: Option<&RunId>,
+        facts: Facts<'_>,
+    ) -> (Option<&mut Call>, Vec<SessionUpdate>) {
+        let mut updates = Vec::new();
+        // Some gateways use a name again; to the client it is another call.
+        let is_start = facts.rank == Rank::Named;
+        let uses = match self.calls.get(call) {
+            Some(known) if known.is_over() && is_start => Some(known.uses.saturating_add(1)),
+            Some(_) => None,
+            None => {
+                updates.extend(wrapped(self.make_room()));
+                self.order.push_back(call.to_owned());
+                Some(0)
+            }
+        };
+        match uses {
+            Some(uses) => {
+                let id = match uses {
+                    0 => call.to_owned(),
+                    again => format!("{call}#{}", again.saturating_add(1)),
+                };
+                let (mut known, told) =
+                    Call::announce(id, facts, self.caps.shows_output, &self.cwd);
+                known.uses = uses;
+                self.calls.insert(call.to_owned(), known);
+                updates.push(SessionUpdate::ToolCall(told));
+            }
+            None => {
+                let told = self.calls.get_mut(call).and_then(|known| known.learn(facts, &self.cwd));
+                updates.extend(wrapped(told));
+            }
+        }
+        let mut known = self.calls.get_mut(call).filter(|known| !known.is_over());
+        if let Some(known) = known.as_mut().filter(|known| known.run.is_none()) {
+            known.run = run.cloned();
+        }
+        (known, updates)
+    }
+
+    fn make_room(&mut self) -> Option<ToolCallUpdate> {
+        if self.order.len() < CALLS_MAX {
+            return None;
+        }
+        let oldest = self.order.pop_front()?;
+        self.calls.remove(&oldest)?.abandon("too many calls are open; this one is not followed")
+    }
+
+    fn over(
+        &mut self,
+        call: &str,
+        run: Option<&RunId>,
+        outcome: &Outcome<'_>,
+        places: &[Place],
+    ) -> Vec<SessionUpdate> {
+        let cwd = self.cwd.clone();
+        let (known, mut updates) = self.learn(call, run, Facts::none(Rank::Guessed));
+        if let Some(call) = known {
+            updates.extend(wrapped(call.end(outcome, places, &cwd)));
+        }
+        updates
+    }
+
+    fn talk(&mut self, run: Option<&RunId>, voice: Voice, text: &str) -> Vec<SessionUpdate> {
+        if text.is_empty() {
+            return Vec::new();
+        }
+        let chunk = ContentChunk::new(text.into()).message_id(self.talks.message(run, voice));
+        vec![match voice {
+            Voice::Says => SessionUpdate::AgentMessageChunk(chunk),
+            Voice::Thinks => SessionUpdate::AgentThoughtChunk(chunk),
+        }]
+    }
+
+    /// Clients that take no notices get them as thoughts, apart from the answer. A notice is of its
+    /// moment; told again is only why a run stopped.
+    fn notice(&self, event: &Event, topic: &str, text: &str, moment: Moment) -> Vec<SessionUpdate> {
+        let text = one_line(text, LINE_CHARS_MAX);
+        let is_past =
+            moment == Moment::Replay && (self.caps.takes_notices || topic != "loop_guard");
+        if text.is_empty() || is_past {
+            return Vec::new();
+        }
+        if !self.caps.takes_notices {
+            return vec![aside(event, &text)];
+        }
+        let severity = match topic {
+            "retry" | "loop_guard" => NoticeSeverity::Warning,
+            _ => NoticeSeverity::Info,
+        };
+        vec![SessionUpdate::Notice(Notice::new(severity, text))]
+    }
+
+    fn compacted(
+        &self,
+        event: &Event,
+        summary: &str,
+        tokens_before: u64,
+        tokens_after: u64,
+    ) -> Vec<SessionUpdate> {
+        if !self.caps.takes_compaction {
+            let text = format!(
+                "the conversation was summed up: about {tokens_before} tokens before, {tokens_after} now"
+            );
+            return vec![aside(event, &text)];
+        }
+        let summary = shortened(summary, SUMMARY_BYTES_MAX).into_owned();
+        let id = format!("compaction-{}", event.seq);
+        let update = CompactionUpdate::new(id, CompactionStatus::Completed)
+            .summary(vec![ContentBlock::from(summary)]);
+        vec![SessionUpdate::CompactionUpdate(update)]
+    }
+
+    fn run_ended(
+        &mut self,
+        event: &Event,
+        end: &RunEnd,
+        usage: Usage,
+        moment: Moment,
+    ) -> Vec<SessionUpdate> {
+        let run = event.run.as_ref();
+        self.talks.end(run);
+        let words = match end {
+            RunEnd::Aborted { .. } => "stopped with the run",
+            RunEnd::Interrupted => "zero stopped before it was known what became of it",
+            _ => "the run ended before it was known what became of it",
+        };
+        let mut updates = match run {
+            Some(run) => {
+                // A session has one run at a time, so a question of the loop is of this one.
+                self.settle(words, |call| call.run.as_ref() == Some(run) || call.is_lone_question())
+            }
+            None => Vec::new(),
+        };
+        if moment == Moment::Live {
+            self.spent = sum(self.spent, usage.cost_usd);
+            let update =
+                rfc3339(event.time_ms).map(|time| SessionInfoUpdate::new().updated_at(time));
+            updates.extend(update.map(SessionUpdate::SessionInfoUpdate));
+        }
+        updates
+    }
+}
+
+fn wrapped(updates: impl IntoIterator<Item = ToolCallUpdate>) -> Vec<SessionUpdate> {
+    updates.into_iter().map(SessionUpdate::ToolCallUpdate).collect()
+}

@@ -1,0 +1,117 @@
+//! How a run ended, as the answer to its prompt.
+
+use agent_client_protocol::v1::schema::{Meta, PromptResponse, StopReason};
+use agent_client_protocol::{Error, ErrorCode};
+use serde_json::{Value, json};
+use zero_core::event::RunEnd;
+
+use crate::wording::one_line;
+
+/// Longest message of an error.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// The answer to the prompt of a run. The gateway's own word for it is in `_meta.zero.state`:
+/// `complete`, `aborted` or `error`.
+pub(crate) fn answer(end: &RunEnd, run: &str) -> Result<PromptResponse, Error> {
+    match end {
+        RunEnd::Completed => Ok(stopped(StopReason::EndTurn, "complete", run, None)),
+        RunEnd::MaxTokens => Ok(stopped(StopReason::MaxTokens, "complete", run, None)),
+        RunEnd::MaxTurns { turns } => {
+            let message =
+                format!("the model was asked {turns} times, as often as a run may ask it");
+            Ok(stopped(StopReason::MaxTurnRequests, "complete", run, Some(&message)))
+        }
+        RunEnd::Refused { message } => {
+            Ok(stopped(StopReason::Refusal, "error", run, Some(message)))
+        }
+        RunEnd::Aborted { by } => {
+            let message = format!("stopped by {by}");
+            Ok(stopped(StopReason::Cancelled, "aborted", run, Some(&message)))
+        }
+        RunEnd::Failed { kind, message } if kind == "context_length" => {
+            Ok(stopped(StopReason::MaxTokens, "error", run, Some(message)))
+        }
+        RunEnd::Failed { kind, message } => Err(failed(kind, message, run)),
+        RunEnd::Interrupted => Err(failed(
+            "interrupted",
+            "zero was stopped in the middle of this run; look at what it did before you go on",
+            run,
+        )),
+    }
+}
+
+/// The answer to a prompt that came to nothing.
+fn failed(kind: &str, message: &str, run: &str) -> Error {
+    let retryable = matches!(kind, "rate_limit" | "network" | "timeout" | "server");
+    Error::new(ErrorCode::INTERNAL_ERROR, one_line(message, MESSAGE_CHARS_MAX)).data(json!({
+        "kind": kind,
+        "retryable": retryable,
+        "runId": run,
+        "state": "error",
+    }))
+}
+
+fn stopped(reason: StopReason, state: &str, run: &str, message: Option<&str>) -> PromptResponse {
+    let mut zero = json!({ "state": state, "runId": run });
+    if let (Some(message), Some(zero)) = (message, zero.as_object_mut()) {
+        let message = one_line(message, MESSAGE_CHARS_MAX);
+        zero.insert("message".to_owned(), Value::String(message));
+    }
+    let mut meta = Meta::new();
+    meta.insert("zero".to_owned(), zero);
+    PromptResponse::new(reason).meta(meta)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(end: RunEnd, expected: Value) {
+        let told = match answer(&end, "r1") {
+            Ok(response) => serde_json::to_value(response),
+            Err(error) => serde_json::to_value(error),
+        };
+        assert_eq!(told.unwrap(), expected, "{end:?}");
+    }
+
+    #[test]
+    fn every_end_has_one_answer() {
+        let stop = |reason: &str, state: &str, message: Option<&str>| {
+            let mut zero = json!({"state": state, "runId": "r1"});
+            if let Some(message) = message {
+                zero["message"] = json!(message);
+            }
+            json!({"stopReason": reason, "_meta": {"zero": zero}})
+        };
+        let failed = |kind: &str, message: &str| RunEnd::Failed {
+            kind: kind.to_owned(),
+            message: message.to_owned(),
+        };
+        let error = |kind: &str, retryable: bool, message: &str| {
+            json!({"code": -32603, "message": message,
+                   "data": {"kind": kind, "retryable": retryable, "runId": "r1", "state": "error"}})
+        };
+        check(RunEnd::Completed, stop("end_turn", "complete", None));
+        check(RunEnd::MaxTokens, stop("max_tokens", "complete", None));
+        let often = "the model was asked 7 times, as often as a run may ask it";
+        check(RunEnd::MaxTurns { turns: 7 }, stop("max_turn_requests", "complete", Some(often)));
+        let refused = RunEnd::Refused { message: "no\nway".to_owned() };
+        check(refused, stop("refusal", "error", Some("no way")));
+        let aborted = RunEnd::Aborted { by: "rpc".to_owned() };
+        check(aborted, stop("cancelled", "aborted", Some("stopped by rpc")));
+        check(failed("context_length", "long"), stop("max_tokens", "error", Some("long")));
+        check(failed("auth", "the key\nis wrong"), error("auth", false, "the key is wrong"));
+        for passing in ["rate_limit", "network", "timeout", "server"] {
+            check(failed(passing, "x"), error(passing, true, "x"));
+        }
+        check(
+            RunEnd::Interrupted,
+            error(
+                "interrupted",
+                false,
+                "zero was stopped in the middle of this run; look at what it did before you go on",
+            ),
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! What the person is asked through the client: permissions, and values that somebody needs.
+//!
+//! Each question waits in a task of its own, and is taken back when nobody waits for its answer any
+//! more. Permissions of a session are asked one after another: clients that are asked two at a time
+//! show one of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::schema::{
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SessionId,
+    ToolCallUpdate,
+};
+use serde_json::Map;
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::AbortHandle;
+use zero_client::Near;
+use zero_core::event::{ApprovalRequest, PersonQuestion};
+use zero_runtime::{Answer, Elicitation, ElicitationAnswer, Wanted};
+
+use crate::caps::Caps;
+use crate::elicit;
+use crate::present::options;
+use crate::session::{Asked, Letter, Mailbox};
+use crate::to_client::ToClient;
+
+/// How long a person may take.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30 * 60);
+/// Questions that wait. More are answered no.
+const WAITING_MAX: usize = 64;
+
+/// Something that is asked on behalf of a tool here, and who waits for the answer.
+pub(crate) struct Elicited {
+    pub(crate) elicitation: Elicitation,
+    pub(crate) reply: oneshot::Sender<ElicitationAnswer>,
+}
+
+/// The questions of a session that wait.
+pub(crate) struct Questions {
+    session: SessionId,
+    /// The gateway, where there is one.
+    near: Option<Near>,
+    to_client: ToClient,
+    caps: Caps,
+    mailbox: Mailbox,
+    turn: Arc<Mutex<()>>,
+    waiting: HashMap<String, AbortHandle>,
+}
+
+impl Questions {
+    pub(crate) fn new(
+        session: SessionId,
+        near: Option<Near>,
+        to_client: ToClient,
+        caps: Caps,
+        mailbox: Mailbox,
+    ) -> Self {
+        let (turn, waiting) = (Arc::default(), HashMap::new());
+        Self { session, near, to_client, caps, mailbox, turn, waiting }
+    }
+
+    /// Asks for the tools here.
+    pub(crate) fn permission_here(&mut self, asked: Asked, call: ToolCallUpdate) {
+        let Asked { request, mut reply } = asked;
+        let id = request.id.clone();
+        let permission = self.permission(&request, call);
+        self.ask(id, async move {
+            let answer = tokio::select! {
+                answer = permission => answer,
+                // The call went away meanwhile.
+                () = reply.closed() => return,
+            };
+            let _ = reply.send(answer);
+        });
+    }
+
+    /// Asks for the gateway.
+    pub(crate) fn permission_for_gateway(
+        &mut self,
+        request: &ApprovalRequest,
+        call: ToolCallUpdate,
+    ) {
+        let Some(near) = self.near.clone() else { return };
+        let permission = self.permission(request, call);
+        let id = request.id.clone();
+        self.ask(request.id.clone(), async move {
+            let answer = permission.await;
+            if let Err(error) = near.resolve_approval(&id, answer).await {
+                tracing::warn!(%error, "an answer did not reach the gateway");
+            }
+        });
+    }
+
+    /// Asks something else for the gateway.
+    pub(crate) fn question_for_gateway(&mut self, question: &PersonQuestion) {
+        let wanted = match (&question.schema, &question.url) {
+            (_, Some(url)) => Wanted::Visit(url.clone()),
+            (Some(schema), None) => Wanted::Form(schema.clone()),
+            (None, None) => Wanted::Form(serde_json::json!({"type": "object"})),
+        };
+        let (origin, message) = (question.origin.clone(), question.message.clone());
+        let elicitation = Elicitation { origin, call: None, message, wanted };
+        let Some(near) = self.near.clone() else { return };
+        let asked = self.elicitation(elicitation);
+        let id = question.id.clone();
+        self.ask(question.id.clone(), async move {
+            let (action, content) = match asked.await {
+                ElicitationAnswer::Accept(content) => ("accept", content),
+                ElicitationAnswer::Decline => ("decline", Map::new()),
+                ElicitationAnswer::Cancel => ("cancel", Map::new()),
+            };
+            if let Err(error) = near.resolve_question(&id, action, content).await {
+                tracing::warn!(%error, "an answer did not reach the gateway");
+            }
+        });
+    }
+
+    /// Asks something for a tool here.
+    pub(crate) fn elicit(&mut self, elicited: Elicited) {
+        let Elicited { elicitation, mut reply } = elicited;
+        let asked = self.elicitation(elicitation);
+        let id = format!("elicitation_{:032x}", fastrand::u128(..));
+        self.ask(id, async move {
+            let answer = tokio::select! {
+                answer = asked => answer,
+                () = reply.closed() => return,
+            };
+            let _ = reply.send(answer);
+        });
+    }
+
+    /// Takes a question back.
+    pub(crate) fn withdraw(&mut self, id: &str) {
+        if let Some(task) = self.waiting.remove(id) {
+            task.abort();
+        }
+    }
+
+    /// Takes all questions back. Whoever waits for an answer is told no.
+    pub(crate) fn withdraw_all(&mut self) {
+        for (_, task) in self.waiting.drain() {
+            task.abort();
+        }
+    }
+
+    /// Whoever asks too much at a time is told no: what waits for the answer is dropped.
+    fn ask(&mut self, id: String, question: impl Future<Output = ()> + Send + 'static) {
+        self.waiting.retain(|_, task| !task.is_finished());
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.insert(id, tokio::spawn(question).abort_handle());
+        }
+    }
+
+    fn permission(
+        &self,
+        request: &ApprovalRequest,
+        call: ToolCallUpdate,
+    ) -> impl Future<Output = Answer> + Send + use<> {
+        let (to_client, mailbox) = (self.to_client.clone(), self.mailbox.clone());
+        let turn = Arc::clone(&self.turn);
+        let question = RequestPermissionRequest::new(self.session.clone(), call, options(request));
+        let offered: Vec<Answer> =
+            request.options.iter().filter_map(|option| Answer::from_id(&option.id)).collect();
+        async move {
+            let _turn = turn.lock().await;
+            let outcome = to_client.ask(question, ANSWER_MAX).await;
+            match judged(outcome, &offered) {
+                Some(answer) => answer,
+                None => {
+                    // The person gave up on the whole turn.
+                    mailbox.put(Letter::Cancel).await;
+                    Answer::RejectOnce
+                }
+            }
+        }
+    }
+
+    fn elicitation(
+        &self,
+        elicitation: Elicitation,
+    ) -> impl Future<Output = ElicitationAnswer> + Send + use<> {
+        let (to_client, caps) = (self.to_client.clone(), self.caps.clone());
+        let (session, turn) = (self.session.clone(), Arc::clone(&self.turn));
+        async move {
+            let _turn = turn.lock().await;
+            elicit::ask(&to_client, &session, &caps, &elicitation).await
+        }
+    }
+}
+
+/// What the client's answer amounts to; `None` when the turn was cancelled. What is not among the
+/// options, or no answer, is no.
+fn judged(outcome: Result<RequestPermissionResponse, Error>, offered: &[Answer]) -> Option<Answer> {
+    match outcome {
+        Ok(response) => match response.outcome {
+            RequestPermissionOutcome::Cancelled => None,
+            RequestPermissionOutcome::Selected(selected) => {
+                let answer = Answer::from_id(&selected.option_id.0);
+                Some(answer.filter(|answer| offered.contains(answer)).unwrap_or(Answer::RejectOnce))
+            }
+            _ => Some(Answer::RejectOnce),
+        },
+        Err(error) => {
+            tracing::warn!(code = error.code.value(), "a permission was not answered");
+            Some(Answer::RejectOnce)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::v1::schema::SelectedPermissionOutcome;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(outcome: RequestPermissionOutcome, expected: Option<Answer>) {
+        let offered = [Answer::AllowOnce, Answer::RejectOnce];
+        assert_eq!(judged(Ok(RequestPermissionResponse::new(outcome)), &offered), expected);
+    }
+
+    fn selected(option: &str) -> RequestPermissionOutcome {
+        RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option.to_owned()))
+    }
+
+    #[test]
+    fn what_was_not_offered_is_no() {
+        check(selected("allow_once"), Some(Answer::AllowOnce));
+        check(selected("reject_once"), Some(Answer::RejectOnce));
+        check(selected("allow_always"), Some(Answer::RejectOnce));
+        check(selected("yes please"), Some(Answer::RejectOnce));
+        check(RequestPermissionOutcome::Cancelled, None);
+        let error = Err(Error::method_not_found());
+        assert_eq!(judged(error, &[Answer::AllowOnce]), Some(Answer::RejectOnce));
+    }
+}

@@ -1,0 +1,133 @@
+//! Carries a prompt to the gateway, and the wish to stop it.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use agent_client_protocol::Error;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use zero_client::Sending;
+use zero_core::Kind;
+use zero_core::event::{Attachment, Place, ResultContent, ToolStatus};
+use zero_runtime::DialectName;
+use zero_session::hands::{HandsCall, HandsWatch};
+
+use crate::prompt::Said;
+use crate::rpc;
+use crate::session::{Active, Letter};
+
+/// What became of a prompt that will never be a run.
+pub(crate) enum Carried {
+    /// It was stopped before it was sent.
+    Cancelled,
+    /// It could not be sent.
+    Failed(Error),
+}
+
+/// Carries a prompt to the gateway; after that, waits for the wish to stop it. Lasts until the
+/// prompt is answered.
+pub(crate) async fn carry(
+    active: Arc<Active>,
+    run: String,
+    said: Said,
+    thinking: Option<String>,
+    cancel: CancellationToken,
+    unasked: impl Future<Output = ()> + Send,
+) {
+    // `$/cancel_request` is the same wish as `session/cancel`, by another name.
+    let unasked = async {
+        unasked.await;
+        active.mailbox.put(Letter::CancelRun(run.clone())).await;
+        std::future::pending::<()>().await;
+    };
+    let carried = async {
+        let sent = send(&active, &run, said, thinking, &cancel).await;
+        if sent.is_none() {
+            cancel.cancelled().await;
+        }
+        sent
+    };
+    let sent = tokio::select! {
+        sent = carried => sent,
+        () = unasked => return,
+    };
+    if let Some(how) = sent {
+        active.mailbox.put(Letter::Carried { run, how: Box::new(how) }).await;
+        return;
+    }
+    if let Err(error) = active.near.abort(&run).await {
+        tracing::warn!(%error, run, "a run could not be stopped");
+    }
+}
+
+/// Sends; says what became of it if it was not sent.
+async fn send(
+    active: &Active,
+    run: &str,
+    said: Said,
+    thinking: Option<String>,
+    cancel: &CancellationToken,
+) -> Option<Carried> {
+    let Said { text, mut attachments, pictures } = said;
+    for picture in pictures {
+        let shown = picture.display().to_string();
+        tokio::select! {
+            () = cancel.cancelled() => return Some(Carried::Cancelled),
+            read = read_picture(active, &shown) => match read {
+                Ok(picture) => attachments.push(picture),
+                Err(why) => {
+                    let message = format!("`{shown}` cannot be attached: {why}");
+                    return Some(Carried::Failed(rpc::invalid(message)));
+                }
+            }
+        }
+    }
+    if cancel.is_cancelled() {
+        return Some(Carried::Cancelled);
+    }
+    // What a server brings that came up since is for this prompt already.
+    if let Err(error) = active.near.offer_tools_anew().await {
+        tracing::warn!(%error, "the tools could not be offered anew");
+    }
+    let overlap = active.overlap;
+    let sending = Sending { run: run.to_owned(), text, attachments, thinking, overlap };
+    let sent = active.near.send(sending).await;
+    sent.err().map(|error| Carried::Failed(rpc::of_link(&error)))
+}
+
+/// Reads a picture that was only named, as the tools read: what policy denies stays closed.
+async fn read_picture(active: &Active, path: &str) -> Result<Attachment, String> {
+    let call = HandsCall {
+        id: format!("picture_{:032x}", fastrand::u128(..)),
+        tool: "Read".to_owned(),
+        input: json!({"file_path": path}),
+        dialect: DialectName::Canonical,
+    };
+    let end = active.hands.call(call, CancellationToken::new(), Arc::new(Unheard)).await;
+    let mut words = String::new();
+    for piece in end.content {
+        match piece {
+            ResultContent::Image { mime, data } if end.status == ToolStatus::Completed => {
+                let name = path.rsplit('/').next().map(str::to_owned);
+                return Ok(Attachment { mime, data, name });
+            }
+            ResultContent::Image { .. } => {}
+            ResultContent::Text { text } => words.push_str(&text),
+        }
+    }
+    Err(match end.status {
+        ToolStatus::Completed => {
+            "it is no picture that models take (PNG, JPEG, GIF, WebP)".to_owned()
+        }
+        _ => words,
+    })
+}
+
+/// Nobody hears of a picture being read: the client named it itself.
+struct Unheard;
+
+impl HandsWatch for Unheard {
+    fn described(&self, _title: String, _kind: Kind, _locations: Vec<Place>) {}
+
+    fn progress(&self, _message: String) {}
+}

@@ -1,0 +1,424 @@
+//! Opens sessions: new ones, and those that were there before.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::schema::{
+    self, AvailableCommandsUpdate, McpServer, Meta, SessionUpdate,
+};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use zero_client::{Heard, Near, Opening};
+use zero_core::SessionId;
+use zero_core::event::What;
+use zero_policy::Mode;
+
+use crate::agent::Agent;
+use crate::asker::Asker;
+use crate::bench::{BenchOrder, ServerReach, SessionServer};
+use crate::choices::Choices;
+use crate::config::Defaults;
+use crate::editor::Buffers;
+use crate::own_mode::OwnMode;
+use crate::present::{Moment, Presenter};
+use crate::prompt;
+use crate::questions::Questions;
+use crate::rpc;
+use crate::session::{Active, Desk, Letter, Mailbox};
+use crate::tap::Tapped;
+use crate::to_client::ToClient;
+
+/// Sessions that are open at a time.
+const SESSIONS_MAX: usize = 256;
+/// Servers of a session.
+const SERVERS_MAX: usize = 64;
+/// Further folders of a session.
+const FOLDERS_MAX: usize = 64;
+
+/// What a client says of the session it wants.
+pub(crate) struct Wanted {
+    /// Its id, if it was there before.
+    pub(crate) id: Option<String>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) additional: Vec<PathBuf>,
+    pub(crate) servers: Vec<McpServer>,
+    pub(crate) meta: Option<Meta>,
+}
+
+/// A session that is open and of which nothing was told yet.
+pub(crate) struct Opened {
+    pub(crate) active: Arc<Active>,
+    desk: Desk,
+    letters: mpsc::Receiver<Letter>,
+    heard: Heard,
+    to_client: ToClient,
+}
+
+impl Agent {
+    /// Opens a session.
+    pub(crate) async fn open(&self, wanted: Wanted) -> Result<Opened, Error> {
+        let Wanted { id, cwd, additional, servers, meta } = wanted;
+        let servers = session_servers(servers)?;
+        check_folders(&cwd, &additional)?;
+        self.config.bench.check(&cwd, &additional).await.map_err(|error| rpc::of_hands(&error))?;
+        let chosen = chosen(&self.config.defaults, id.as_deref(), meta.as_ref())?;
+        let opening = Opening { cwd: Some(cwd.display().to_string()), ..chosen.opening };
+        if self.sessions().len() >= SESSIONS_MAX {
+            let message = format!("{SESSIONS_MAX} sessions are open; close one first");
+            return Err(rpc::bad_request(message));
+        }
+        let opened = self.config.link.open(opening).await;
+        let (near, heard) = opened.map_err(|error| match (&id, rpc::of_link(&error)) {
+            (Some(id), error) if error.code == rpc::no_session(id).code => rpc::no_session(id),
+            (_, error) => error,
+        })?;
+        let set_up = self.set_up(
+            near.clone(),
+            heard,
+            Place { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd },
+        );
+        let set_up = set_up.await;
+        if set_up.is_err() {
+            near.leave().await;
+        }
+        set_up
+    }
+
+    async fn set_up(&self, near: Near, heard: Heard, place: Place) -> Result<Opened, Error> {
+        let Place { id: asked_id, cwd, additional, servers, prefix_cwd } = place;
+        let info = near.info();
+        let id = self.free_id(asked_id.as_deref().unwrap_or(&info.session_key));
+        let Some(to_client) = self.known_client() else {
+            return Err(rpc::bad_request("`initialize` comes first"));
+        };
+        let caps = self.caps();
+        let (mailbox, letters) = Mailbox::new();
+        let asker = Arc::new(Asker { mailbox: mailbox.clone() });
+        let folders = std::iter::once(cwd.clone()).chain(additional.iter().cloned()).collect();
+        let editor = Buffers::of(id.clone(), to_client.clone(), caps.clone(), folders);
+        let session = SessionId::new(info.session_id.clone())
+            .map_err(|error| rpc::failed("gateway_refused", error.to_string(), false))?;
+        let order = BenchOrder {
+            session,
+            cwd: cwd.clone(),
+            additional,
+            mode: info.mode.as_deref().and_then(|mode| mode.parse().ok()),
+            approver: Arc::clone(&asker) as _,
+            elicitor: asker,
+            editor: editor.map(|editor| Arc::new(editor) as _),
+            servers,
+        };
+        let bench = self.config.bench.open(order).await.map_err(|error| rpc::of_hands(&error))?;
+        let own_mode = Arc::new(OwnMode::new(bench.own_mode));
+        let tapped = Tapped {
+            hands: Arc::clone(&bench.hands),
+            mailbox: mailbox.clone(),
+            own_mode: Arc::clone(&own_mode),
+        };
+        // What the person lets be done can change here; the hands themselves mind it.
+        near.host_tools("zero acp", Arc::new(tapped), Mode::Auto)
+            .await
+            .map_err(|error| rpc::of_link(&error))?;
+        let offered = near.choices().await.map_err(|error| rpc::of_link(&error))?;
+        let choices = Choices { info: near.info(), offered, own_mode: bench.own_mode };
+        let says_folder = (prefix_cwd && !near.knows_cwd())
+            .then(|| prompt::said_as(&cwd, self.config.home.as_deref()));
+        let active = Arc::new(Active {
+            id: id.clone(),
+            near: near.clone(),
+            hands: bench.hands,
+            mailbox: mailbox.clone(),
+            choices: Mutex::new(choices),
+            own_mode,
+            says_folder,
+            overlap: self.config.habits().overlap,
+            own_calls: Arc::clone(&self.own_calls),
+        });
+        let presenter = Presenter::new(caps.clone(), cwd);
+        let questions = Questions::new(id, Some(near), to_client.clone(), caps, mailbox);
+        let desk = Desk::new(Arc::clone(&active), to_client.clone(), presenter, questions, 0);
+        Ok(Opened { active, desk, letters, heard, to_client })
+    }
+
+    /// What the client calls a session: as it asked for it, or its key, so that another process finds
+    /// it, too.
+    fn free_id(&self, key: &str) -> schema::SessionId {
+        let sessions = self.sessions();
+        let mut id = key.to_owned();
+        let mut number = 2;
+        while sessions.contains_key(&id) {
+            id = format!("{key}#{number}");
+            number += 1;
+        }
+        schema::SessionId::new(id)
+    }
+}
+
+impl Opened {
+    /// Tells what happened in the session before.
+    pub(crate) async fn replay(&mut self) -> Result<(), Error> {
+        let near = self.active.near.clone();
+        let from = match near.info().transcript {
+            0 | 1 => 0,
+            _ => last_reset(&near).await?,
+        };
+        let mut after = from;
+        loop {
+            let page = near.events(after).await.map_err(|error| rpc::of_link(&error))?;
+            for event in &page.events {
+                after = event.seq;
+                let updates = self.desk.presenter.entry(event, Moment::Replay);
+                self.to_client.updates(&self.active.id, updates).await;
+            }
+            if !page.has_more || page.events.is_empty() {
+                break;
+            }
+        }
+        self.desk.told_until = after;
+        Ok(())
+    }
+
+    /// Begins to work, after the client knows that the session is open.
+    pub(crate) fn begin(self) {
+        let Self { active, mut desk, letters, mut heard, .. } = self;
+        let first = {
+            let choices = active.choices();
+            let commands = AvailableCommandsUpdate::new(choices.commands());
+            let mut first = vec![SessionUpdate::AvailableCommandsUpdate(commands)];
+            first.extend(desk.presenter.standing(&choices.info));
+            first
+        };
+        let mailbox = active.mailbox.clone();
+        drop(active);
+        tokio::spawn(desk.work(letters));
+        tokio::spawn(async move {
+            mailbox.put(Letter::Tell(first)).await;
+            while let Some(news) = heard.next().await {
+                mailbox.put(Letter::News(Box::new(news))).await;
+            }
+        });
+    }
+}
+
+/// Number of the entry that began the present transcript.
+async fn last_reset(near: &Near) -> Result<u64, Error> {
+    let (mut after, mut reset) = (0, 0);
+    loop {
+        let page = near.events(after).await.map_err(|error| rpc::of_link(&error))?;
+        for event in &page.events {
+            after = event.seq;
+            if let What::Reset { .. } = event.what {
+                reset = event.seq;
+            }
+        }
+        if !page.has_more || page.events.is_empty() {
+            return Ok(reset);
+        }
+    }
+}
+
+/// Where a session works, and what with.
+struct Place {
+    /// What the client calls it, if it knows it.
+    id: Option<String>,
+    cwd: PathBuf,
+    additional: Vec<PathBuf>,
+    servers: Vec<SessionServer>,
+    prefix_cwd: bool,
+}
+
+/// Which session is meant.
+struct Chosen {
+    opening: Opening,
+    prefix_cwd: bool,
+}
+
+fn chosen(defaults: &Defaults, id: Option<&str>, meta: Option<&Meta>) -> Result<Chosen, Error> {
+    let said = Said { meta };
+    let prefix_cwd = said.switch(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
+    if let Some(id) = id {
+        // The same session opened twice on a connection has a number behind its key.
+        let key = match id.rsplit_once('#') {
+            Some((key, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => key,
+            _ => id,
+        };
+        let key = Some(key.to_owned());
+        let opening = Opening { key, require_existing: true, ..Opening::default() };
+        return Ok(Chosen { opening, prefix_cwd });
+    }
+    let label = said.text(&["sessionLabel", "label"])?;
+    let key = said.text(&["sessionKey", "session", "key"])?;
+    let (key, label) = match (key, label) {
+        (None, None) => (defaults.key.clone(), defaults.label.clone()),
+        said => said,
+    };
+    // A label names one session; a key besides would name another.
+    let key = match &label {
+        Some(_) => None,
+        None => Some(key.unwrap_or_else(|| format!("acp:{}", uuid()))),
+    };
+    let reset = said.switch(&["resetSession", "reset"])?.unwrap_or(defaults.reset);
+    let existing = said.switch(&["requireExisting", "requireExistingSession"])?;
+    let require_existing = existing.unwrap_or(defaults.require_existing);
+    let agent = defaults.agent.clone();
+    let opening = Opening { key, label, agent, reset, require_existing, ..Opening::default() };
+    Ok(Chosen { opening, prefix_cwd })
+}
+
+/// What the client said under `_meta`, or under `_meta.zero`.
+struct Said<'a> {
+    meta: Option<&'a Meta>,
+}
+
+impl Said<'_> {
+    fn find(&self, names: &[&str]) -> Option<&Value> {
+        let meta = self.meta?;
+        let own = meta.get("zero").and_then(Value::as_object);
+        let own = names.iter().find_map(|name| own.and_then(|own| own.get(*name)));
+        own.or_else(|| names.iter().find_map(|name| meta.get(*name)))
+            .filter(|value| !value.is_null())
+    }
+
+    fn text(&self, names: &[&str]) -> Result<Option<String>, Error> {
+        match self.find(names) {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.clone())),
+            Some(_) => Err(wrong(names, "a text that is not empty")),
+        }
+    }
+
+    fn switch(&self, names: &[&str]) -> Result<Option<bool>, Error> {
+        match self.find(names) {
+            None => Ok(None),
+            Some(Value::Bool(switch)) => Ok(Some(*switch)),
+            Some(_) => Err(wrong(names, "true or false")),
+        }
+    }
+}
+
+fn wrong(names: &[&str], expected: &str) -> Error {
+    rpc::invalid(format!("`_meta.{}` has to be {expected}", names.first().unwrap_or(&"")))
+}
+
+/// A random UUID.
+fn uuid() -> String {
+    let bits = fastrand::u128(..);
+    let bits = bits & !(0xf << 76) | (4 << 76);
+    let bits = bits & !(0b11 << 62) | (0b10 << 62);
+    let hex = format!("{bits:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+fn check_folders(cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
+    if additional.len() > FOLDERS_MAX {
+        return Err(rpc::invalid(format!("a session can have {FOLDERS_MAX} further folders")));
+    }
+    for (name, folder) in std::iter::once(("cwd", cwd))
+        .chain(additional.iter().map(|folder| ("additionalDirectories", &**folder)))
+    {
+        if !folder.is_absolute() {
+            return Err(rpc::invalid(format!("`{name}` has to be an absolute path")));
+        }
+        if folder.parent().is_none() {
+            let message =
+                format!("`{name}` is the root of this machine; name a folder of a project");
+            return Err(rpc::invalid(message));
+        }
+    }
+    Ok(())
+}
+
+/// The servers that a client names. What is in them is not quoted: it may be secret.
+fn session_servers(servers: Vec<McpServer>) -> Result<Vec<SessionServer>, Error> {
+    if servers.len() > SERVERS_MAX {
+        return Err(rpc::invalid(format!("a session can have {SERVERS_MAX} MCP servers")));
+    }
+    servers.into_iter().map(session_server).collect()
+}
+
+fn session_server(server: McpServer) -> Result<SessionServer, Error> {
+    match server {
+        McpServer::Stdio(server) => {
+            if !server.command.is_absolute() && server.command.components().count() > 1 {
+                return Err(rpc::invalid(
+                    "the command of an MCP server has to be an absolute path",
+                ));
+            }
+            let env = server.env.into_iter().map(|pair| (pair.name, pair.value)).collect();
+            let how = ServerReach::Command { command: server.command, args: server.args, env };
+            Ok(SessionServer { name: server.name, how })
+        }
+        McpServer::Http(server) => {
+            let headers = server.headers.into_iter().map(|pair| (pair.name, pair.value)).collect();
+            let how = ServerReach::Http { url: server.url, headers };
+            Ok(SessionServer { name: server.name, how })
+        }
+        _ => Err(rpc::invalid("an MCP server can be a command or have an address (`http`)")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(meta: Value, expected: Opening) {
+        let meta: Meta = serde_json::from_value(meta).unwrap();
+        let chosen = chosen(&Defaults::default(), None, Some(&meta)).unwrap();
+        assert_eq!(chosen.opening, expected);
+    }
+
+    #[test]
+    fn a_client_chooses_its_session() {
+        let key = |key: &str| Opening { key: Some(key.to_owned()), ..Opening::default() };
+        check(json!({"sessionKey": "agent:main:main"}), key("agent:main:main"));
+        check(json!({"zero": {"sessionKey": "a"}, "sessionKey": "b"}), key("a"));
+        let labelled = Opening {
+            label: Some("inbox".to_owned()),
+            reset: true,
+            require_existing: true,
+            ..Opening::default()
+        };
+        let meta = json!({"sessionLabel": "inbox", "sessionKey": "b", "resetSession": true,
+            "requireExisting": true});
+        check(meta, labelled);
+    }
+
+    #[test]
+    fn a_new_session_has_a_key_of_its_own() {
+        let opening = |defaults: &Defaults| chosen(defaults, None, None).unwrap().opening;
+        let key = opening(&Defaults::default()).key.unwrap();
+        assert_eq!(key.len(), "acp:".len() + 36);
+        assert_eq!(key.as_bytes()[18], b'4', "{key}");
+        assert_ne!(Some(key), opening(&Defaults::default()).key);
+        let defaults = Defaults { label: Some("l".to_owned()), ..Defaults::default() };
+        assert_eq!(opening(&defaults).label.as_deref(), Some("l"));
+        assert_eq!(opening(&defaults).key, None);
+    }
+
+    #[test]
+    fn a_session_that_was_there_is_known_by_its_id() {
+        for (id, expected) in [("acp:1", "acp:1"), ("acp:1#2", "acp:1"), ("acp:#x", "acp:#x")] {
+            let opening = chosen(&Defaults::default(), Some(id), None).unwrap().opening;
+            assert_eq!(opening.key.as_deref(), Some(expected));
+            assert!(opening.require_existing);
+        }
+    }
+
+    #[test]
+    fn what_is_said_wrongly_is_refused() {
+        for meta in [json!({"sessionKey": 1}), json!({"resetSession": "yes"}), json!({"label": ""})]
+        {
+            let meta: Meta = serde_json::from_value(meta).unwrap();
+            assert!(chosen(&Defaults::default(), None, Some(&meta)).is_err());
+        }
+        assert!(check_folders(Path::new("a/b"), &[]).is_err());
+        assert!(check_folders(Path::new("/"), &[]).is_err());
+        assert!(check_folders(Path::new("/a"), &[PathBuf::from("b")]).is_err());
+        assert!(check_folders(Path::new("/a"), &[PathBuf::from("/b")]).is_ok());
+    }
+}

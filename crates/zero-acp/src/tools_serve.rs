@@ -1,0 +1,374 @@
+//! The tools alone, without an agent: for programs in any language that want hands and bring their
+//! own head.
+//!
+//! One JSON-RPC message a line. Each `sessionId` has hands of its own, which are made when it is first
+//! used; what has to be asked is asked of the caller.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{self, ClientCapabilities};
+use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
+use agent_client_protocol::{Client, Error, UntypedMessage, on_receive_dispatch};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OnceCell, mpsc};
+use tokio::time::{Instant, sleep};
+use zero_core::SessionId;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Answer, DialectName, Question};
+use zero_session::hands::CallApprover;
+use zero_session::store::StandingGrant;
+
+use crate::agent::ServeError;
+use crate::asker::Asker;
+use crate::bench::{BenchOrder, Workbench};
+use crate::caps::Caps;
+use crate::own_calls::{
+    self, Book, CancelParams, ListParams, Method, OwnCalls, Spelling, UseParams, Workplace,
+};
+use crate::present::Presenter;
+use crate::questions::Questions;
+use crate::rpc;
+use crate::session::{Letter, Mailbox};
+use crate::to_client::ToClient;
+use crate::transport::{Gauge, lines};
+
+/// Sessions at a time.
+const SESSIONS_MAX: usize = 64;
+/// Longest name of a session.
+const ID_BYTES_MAX: usize = 256;
+/// The session that is meant where none is named.
+const UNNAMED: &str = "default";
+/// How long calls may take to end when the caller is gone.
+const END_MAX: Duration = Duration::from_secs(3);
+/// How often it is looked whether they have.
+const END_STEP: Duration = Duration::from_millis(10);
+
+/// How the tools are served.
+pub struct ToolsConfig {
+    /// The tools.
+    pub bench: Arc<dyn Workbench>,
+    /// The folder to work in.
+    pub cwd: PathBuf,
+    /// Further folders.
+    pub additional: Vec<PathBuf>,
+    /// The dialect that tools are named in, unless the caller names another.
+    pub dialect: DialectName,
+    /// Who says whether a call may run.
+    pub permissions: Permissions,
+}
+
+/// Who says whether a call may run that has to be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permissions {
+    /// The caller is asked.
+    Ask,
+    /// It was said beforehand that it may.
+    Yes,
+}
+
+/// Serves one caller on a pair of streams, until it goes away.
+pub async fn serve_tools(
+    config: ToolsConfig,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), ServeError> {
+    let gauge = Gauge::default();
+    let service = Arc::new(Service::new(config, gauge.clone()));
+    let taking = Arc::clone(&service);
+    let served = agent_client_protocol::Agent
+        .v1()
+        .name("zero tools")
+        .on_receive_dispatch(
+            async move |message: Dispatch<UntypedMessage, UntypedMessage>,
+                        connection: ConnectionTo<Client>| {
+                taking.take(message, connection)
+            },
+            on_receive_dispatch!(),
+        )
+        .connect_to(lines(input, output, gauge))
+        .await;
+    service.end().await;
+    served.map_err(ServeError::from)
+}
+
+struct Service {
+    config: ToolsConfig,
+    gauge: Gauge,
+    to_client: OnceLock<ToClient>,
+    caps: Mutex<Caps>,
+    sessions: Mutex<HashMap<String, Arc<OnceCell<ToolSession>>>>,
+    own_calls: Arc<Book>,
+}
+
+/// Hands, and the task that asks for them.
+struct ToolSession {
+    place: Workplace,
+    /// With it goes whoever waits for an answer.
+    desk: tokio::task::AbortHandle,
+}
+
+impl Drop for ToolSession {
+    fn drop(&mut self) {
+        self.desk.abort();
+    }
+}
+
+/// The session that is meant.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CloseParams {
+    session_id: String,
+}
+
+impl Service {
+    fn new(config: ToolsConfig, gauge: Gauge) -> Self {
+        let (to_client, caps, sessions, own_calls) = Default::default();
+        Self { config, gauge, to_client, caps, sessions, own_calls }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<ToolSession>>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a message. Must not wait: whatever comes next waits for it.
+    fn take(
+        self: &Arc<Self>,
+        message: Dispatch<UntypedMessage, UntypedMessage>,
+        connection: ConnectionTo<Client>,
+    ) -> Result<(), Error> {
+        self.to_client.get_or_init(|| ToClient::new(connection, self.gauge.clone()));
+        match message {
+            Dispatch::Request(request, responder) => {
+                let (method, params) = request.into_parts();
+                self.request(&method, params, responder);
+                Ok(())
+            }
+            Dispatch::Notification(notification) => {
+                let (method, params) = notification.into_parts();
+                self.notification(&method, params);
+                Ok(())
+            }
+            Dispatch::Response(result, router) => router.route_with_result(result),
+        }
+    }
+
+    fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
+        let service = Arc::clone(self);
+        let answer = match (method, Method::of(method)) {
+            ("initialize", _) => Ok(self.initialize(&params)),
+            ("tools/close" | "_zero/tools/close", _) => self.close(params),
+            (_, Some((Method::Result, _))) => Ok(json!({})),
+            (_, Some((Method::Cancel, _))) => self.cancel(params),
+            (_, Some((Method::List, _))) => {
+                tokio::spawn(async move {
+                    let _ = responder.respond_with_result(service.list(params).await);
+                });
+                return;
+            }
+            (_, Some((Method::Use, spelling))) => {
+                let taken_back = responder.cancellation();
+                tokio::spawn(async move {
+                    let unasked = async move { taken_back.cancelled().await };
+                    let made = service.make(spelling, params, unasked).await;
+                    let _ = responder.respond_with_result(made);
+                });
+                return;
+            }
+            (_, None) => Err(Error::method_not_found()),
+        };
+        let _ = responder.respond_with_result(answer);
+    }
+
+    fn notification(self: &Arc<Self>, method: &str, params: Value) {
+        match (method, Method::of(method)) {
+            ("tools/close" | "_zero/tools/close", _) => drop(self.close(params)),
+            (_, Some((Method::Cancel, _))) => drop(self.cancel(params)),
+            (_, Some((Method::Use, spelling))) => {
+                let (Ok(wanted), Some(calls)) = (UseParams::of(params), self.calls()) else {
+                    tracing::warn!("a call that makes no sense, and of which nobody can be told");
+                    return;
+                };
+                let service = Arc::clone(self);
+                tokio::spawn(async move {
+                    let place = service.place(&wanted.session_id).await;
+                    calls.make_and_tell(place, wanted, spelling).await;
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Need not be said. What the caller can do is believed as far as it is understood.
+    fn initialize(&self, params: &Value) -> Value {
+        let said = params.get("clientCapabilities").cloned().unwrap_or(Value::Null);
+        let said: ClientCapabilities = serde_json::from_value(said).unwrap_or_default();
+        *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = Caps::of(&said);
+        json!({
+            "protocolVersion": 1,
+            "agentInfo": {"name": "zero", "title": "zero tools", "version": env!("CARGO_PKG_VERSION")},
+            "agentCapabilities": {"_meta": {"zero": {"tools": {
+                "version": 1, "list": true, "use": true, "legacyNames": true,
+                "dialect": self.config.dialect.as_str(),
+            }}}},
+        })
+    }
+
+    fn close(&self, params: Value) -> Result<Value, Error> {
+        let said: CloseParams = rpc::params("tools/close", params)?;
+        self.own_calls.cancel_all(&said.session_id);
+        // Hands that are let go end what they started.
+        match self.sessions().remove(&said.session_id) {
+            Some(_) => Ok(json!({})),
+            None => Err(no_session(&said.session_id)),
+        }
+    }
+
+    fn cancel(&self, params: Value) -> Result<Value, Error> {
+        let said: CancelParams = rpc::params("tools/cancel", params)?;
+        self.own_calls.cancel(&said.session_id, &said.tool_call_id);
+        Ok(json!({}))
+    }
+
+    async fn list(&self, params: Value) -> Result<Value, Error> {
+        let asked = ListParams::of(params)?;
+        let dialect = asked.dialect(self.config.dialect)?;
+        let place = self.place(asked.session_id.as_deref().unwrap_or(UNNAMED)).await?;
+        own_calls::list(&place, dialect).await
+    }
+
+    async fn make(
+        &self,
+        spelling: Spelling,
+        params: Value,
+        unasked: impl Future<Output = ()> + Send,
+    ) -> Result<Value, Error> {
+        let wanted = UseParams::of(params)?;
+        let place = self.place(&wanted.session_id).await?;
+        let calls = self.calls().ok_or_else(|| rpc::bad_request("say something first"))?;
+        calls.make(&place, spelling, wanted, unasked).await
+    }
+
+    fn calls(&self) -> Option<OwnCalls> {
+        Some(OwnCalls::new(self.to_client.get()?.clone(), Arc::clone(&self.own_calls)))
+    }
+
+    /// The hands of a session, which are made when they are first wanted.
+    async fn place(&self, id: &str) -> Result<Workplace, Error> {
+        if id.is_empty() || id.len() > ID_BYTES_MAX {
+            let message = format!("`sessionId` has to have between 1 and {ID_BYTES_MAX} bytes");
+            return Err(rpc::invalid(message));
+        }
+        let cell = {
+            let mut sessions = self.sessions();
+            if !sessions.contains_key(id) && sessions.len() >= SESSIONS_MAX {
+                let message =
+                    format!("{SESSIONS_MAX} sessions are open; close one by `tools/close`");
+                return Err(rpc::bad_request(message));
+            }
+            Arc::clone(sessions.entry(id.to_owned()).or_default())
+        };
+        let opened = cell.get_or_try_init(|| self.open(id)).await;
+        opened.map(|session| session.place.clone()).inspect_err(|_| {
+            // One that could not be opened takes nobody's place.
+            let mut sessions = self.sessions();
+            if sessions.get(id).is_some_and(|now| Arc::ptr_eq(now, &cell) && !now.initialized()) {
+                sessions.remove(id);
+            }
+        })
+    }
+
+    async fn open(&self, id: &str) -> Result<ToolSession, Error> {
+        let Some(to_client) = self.to_client.get().cloned() else {
+            return Err(rpc::bad_request("say something first"));
+        };
+        let ToolsConfig { bench, cwd, additional, dialect, permissions } = &self.config;
+        let (mailbox, letters) = Mailbox::new();
+        let asker = Arc::new(Asker { mailbox: mailbox.clone() });
+        let approver: Arc<dyn CallApprover> = match permissions {
+            Permissions::Ask => Arc::clone(&asker) as _,
+            Permissions::Yes => Arc::new(SaidYes),
+        };
+        let order = BenchOrder {
+            session: SessionId::from_bits(fastrand::u128(..)),
+            cwd: cwd.clone(),
+            additional: additional.clone(),
+            mode: None,
+            approver,
+            elicitor: asker,
+            editor: None,
+            servers: Vec::new(),
+        };
+        let opened = bench.open(order).await.map_err(|error| rpc::of_hands(&error))?;
+        let caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let session = schema::SessionId::new(id.to_owned());
+        let questions = Questions::new(session, None, to_client, caps.clone(), mailbox);
+        let presenter = Presenter::new(caps, cwd.clone());
+        let (book, id) = (Arc::clone(&self.own_calls), id.to_owned());
+        let desk = tokio::spawn(ask_for(letters, questions, presenter, book, id)).abort_handle();
+        let place = Workplace { hands: opened.hands, shown: None, dialect: *dialect };
+        Ok(ToolSession { place, desk })
+    }
+
+    /// Stops everything; what is stopped has a moment to end.
+    async fn end(&self) {
+        let ids: Vec<String> = self.sessions().keys().cloned().collect();
+        for id in &ids {
+            self.own_calls.cancel_all(id);
+        }
+        let deadline = Instant::now() + END_MAX;
+        while !self.own_calls.is_idle() && Instant::now() < deadline {
+            sleep(END_STEP).await;
+        }
+        self.sessions().clear();
+    }
+}
+
+/// Puts the questions of a session to the caller. What else is said of calls is told by those.
+async fn ask_for(
+    mut letters: mpsc::Receiver<Letter>,
+    mut questions: Questions,
+    mut presenter: Presenter,
+    book: Arc<Book>,
+    session: String,
+) {
+    while let Some(letter) = letters.recv().await {
+        match letter {
+            Letter::Ask(asked) => {
+                let (_, call) = presenter.asked(&asked.request);
+                questions.permission_here(*asked, call);
+            }
+            Letter::Elicit(elicited) => questions.elicit(*elicited),
+            // Somebody gave up instead of answering.
+            Letter::Cancel => book.cancel_all(&session),
+            _ => {}
+        }
+    }
+}
+
+fn no_session(id: &str) -> Error {
+    Error::new(
+        agent_client_protocol::ErrorCode::RESOURCE_NOT_FOUND,
+        "no such session is open; `tools/use` opens one",
+    )
+    .data(json!({"sessionId": id}))
+}
+
+/// Answers yes, as was said beforehand.
+struct SaidYes;
+
+impl CallApprover for SaidYes {
+    fn name(&self) -> &str {
+        "--yes"
+    }
+
+    fn ask<'a>(&'a self, _call: &'a str, _question: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::AllowOnce))
+    }
+
+    fn stands(&self, _standing: Vec<StandingGrant>) {}
+}

@@ -1,0 +1,164 @@
+//! Text that others wrote, made safe to show: no character in it can pass for another line, another
+//! field or another order of letters, and none of it is cut without saying so.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Whether a character is not seen, or changes how its neighbours are. Joiners stay: emoji and some
+/// scripts need them.
+fn deceives(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// In one line of at most so many characters, blanks drawn together.
+pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
+    let mut line = String::new();
+    let mut count = 0;
+    for word in text.split_whitespace() {
+        let blank = (!line.is_empty()).then_some(' ');
+        for c in blank.into_iter().chain(word.chars()) {
+            if count >= chars_max {
+                line.push('…');
+                return line;
+            }
+            count += 1;
+            push_visibly(&mut line, c);
+        }
+    }
+    line
+}
+
+/// Whole, with line breaks and tabs as they are and everything else that is not seen spelled out.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| deceives(c) && !matches!(c, '\n' | '\t')) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            '\r' if rest.peek() == Some(&'\n') => {}
+            c => push_visibly(&mut shown, c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Whole, in one line: what is not seen is spelled out, also line breaks.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        push_visibly(&mut shown, c);
+    }
+    shown
+}
+
+fn push_visibly(line: &mut String, c: char) {
+    match c {
+        '\n' | '\r' | '\t' => line.extend(c.escape_default()),
+        c if deceives(c) => line.extend(c.escape_unicode()),
+        c => line.push(c),
+    }
+}
+
+/// As a block of code that nothing inside can end.
+pub(crate) fn fenced(text: &str, language: &str) -> String {
+    let fence = "`".repeat(longest_ticks(text).saturating_add(1).max(3));
+    let last = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    format!("{fence}{language}\n{text}{last}{fence}")
+}
+
+/// As code within a line.
+pub(crate) fn code(text: &str) -> String {
+    let text = escaped(text);
+    let ticks = longest_ticks(&text);
+    if ticks == 0 {
+        return format!("`{text}`");
+    }
+    let fence = "`".repeat(ticks.saturating_add(1));
+    format!("{fence} {text} {fence}")
+}
+
+fn longest_ticks(text: &str) -> usize {
+    let (mut longest, mut here) = (0_usize, 0_usize);
+    for c in text.chars() {
+        here = if c == '`' { here.saturating_add(1) } else { 0 };
+        longest = longest.max(here);
+    }
+    longest
+}
+
+/// Its beginning and its end where it is longer than so many bytes, with a line between that says how
+/// much is left out.
+pub(crate) fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max {
+        return Cow::Borrowed(text);
+    }
+    let head = text.floor_char_boundary(bytes_max / 3 * 2);
+    let tail = text.ceil_char_boundary(text.len().saturating_sub(bytes_max / 3));
+    let (Some(first), Some(last)) = (text.get(..head), text.get(tail..)) else {
+        return Cow::Borrowed("");
+    };
+    let mut short = String::with_capacity(bytes_max.saturating_add(64));
+    let left_out = tail.saturating_sub(head);
+    // Writing to a string cannot fail.
+    let _ = write!(short, "{first}\n[… {left_out} bytes are not shown …]\n{last}");
+    Cow::Owned(short)
+}
+
+/// Its end, of at most so many bytes.
+pub(crate) fn tail(text: &str, bytes_max: usize) -> &str {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(bytes_max));
+    text.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(made: impl AsRef<str>, expected: &str) {
+        assert_eq!(made.as_ref(), expected);
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_says_what_is_hidden_in_it() {
+        check(one_line("  a\n\tb  ", 10), "a b");
+        check(one_line("a\u{202e}b\u{1b}[31m", 40), "a\\u{202e}b\\u{1b}[31m");
+        check(one_line("äöüß", 2), "äö…");
+        check(one_line("äöüß", 4), "äöüß");
+        check(one_line("👩\u{200d}💻", 9), "👩\u{200d}💻");
+    }
+
+    #[test]
+    fn lines_stay_lines_where_they_may() {
+        check(visible("a\r\nb\tc"), "a\nb\tc");
+        check(visible("rm x\r ls"), "rm x\\r ls");
+        check(visible("a\u{200b}\u{7}"), "a\\u{200b}\\u{7}");
+        check(escaped("a\nb"), "a\\nb");
+    }
+
+    #[test]
+    fn code_cannot_be_left() {
+        check(fenced("a", "sh"), "```sh\na\n```");
+        check(fenced("a\n```\nb\n", ""), "````\na\n```\nb\n````");
+        check(code("a`b"), "`` a`b ``");
+        check(code("a\nb"), "`a\\nb`");
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        check(shortened("abc", 3), "abc");
+        check(shortened("aaabbbccc", 6), "aaab\n[… 3 bytes are not shown …]\ncc");
+        check(shortened("ääää", 6), "ää\n[… 2 bytes are not shown …]\nä");
+        check(tail("äb", 2), "b");
+        check(tail("äb", 3), "äb");
+    }
+}
