@@ -12,7 +12,6 @@ import asyncio
 import base64
 import json
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -20,6 +19,8 @@ import time
 from pathlib import Path
 
 import websockets
+
+from scripted_model import HELLO, Model
 
 PATIENCE = float(os.environ.get("PATIENCE", "60"))
 TOKEN = "interop-token-0123456789abcdef0123456789abcdef"
@@ -29,96 +30,6 @@ PNG = base64.b64encode(
         "e5c34b0000000049454e44ae426082"
     )
 ).decode()
-
-
-# --- a model that says what the prompt asks it to -------------------------------------------------
-
-
-class Model:
-    """Chat completions, as OpenAI and many others speak them."""
-
-    def __init__(self):
-        self.requests = []
-
-    async def start(self):
-        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
-        self.port = self.server.sockets[0].getsockname()[1]
-
-    async def serve(self, reader, writer):
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(re.search(rb"content-length: (\d+)", head.lower()).group(1))
-            request = json.loads(await reader.readexactly(length))
-            self.requests.append(request)
-            writer.write(
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
-            )
-            async for piece in self.answer(request):
-                writer.write(b"data: " + json.dumps(piece).encode() + b"\n\n")
-                await writer.drain()
-            writer.write(b"data: [DONE]\n\n")
-            await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    async def answer(self, request):
-        last = request["messages"][-1]
-        if last["role"] == "tool":
-            for piece in words(f"The tool said: {last['content'][:80]}"):
-                yield piece
-            yield done("stop")
-            return
-        text = last["content"]
-        if isinstance(text, list):
-            pictures = sum(1 for part in text if part["type"] == "image_url")
-            text = " ".join(part.get("text", "") for part in text)
-            if pictures:
-                for piece in words(f"I see {pictures} picture."):
-                    yield piece
-                yield done("stop")
-                return
-        if "[read]" in text:
-            for piece in words("I look first."):
-                yield piece
-            yield call("call_1", "Read", {"file_path": "hello.txt"})
-            yield done("tool_calls")
-        elif "[write]" in text:
-            yield call("call_2", "Write", {"file_path": "made.txt", "content": "made\n"})
-            yield done("tool_calls")
-        elif "[slow]" in text:
-            for number in range(600):
-                yield delta({"content": f"{number} "})
-                await asyncio.sleep(0.05)
-            yield done("stop")
-        elif "[long]" in text:
-            yield delta({"content": "cut"})
-            yield done("length")
-        else:
-            for piece in words("Hello from the model, ünïcode and all."):
-                yield piece
-            yield done("stop")
-
-
-def delta(change):
-    return {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": change}]}
-
-
-def words(text):
-    return [delta({"content": part}) for part in re.findall(r"\S+\s*", text)]
-
-
-def call(call_id, name, arguments):
-    function = {"name": name, "arguments": json.dumps(arguments)}
-    return delta({"tool_calls": [{"index": 0, "id": call_id, "type": "function", "function": function}]})
-
-
-def done(reason):
-    piece = delta({})
-    piece["choices"][0]["finish_reason"] = reason
-    piece["usage"] = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    return piece
 
 
 # --- what stands between the bridge and the gateway, and writes down what they say ----------------
@@ -258,7 +169,7 @@ async def new_and_prompt(bridge, folder, _model):
     session = await bridge.new(folder)
     answer = await bridge.prompt(session, "hi")
     check(answer["result"]["stopReason"] == "end_turn", answer)
-    check(bridge.said(session) == "Hello from the model, ünïcode and all.", bridge.said(session))
+    check(bridge.said(session) == HELLO, bridge.said(session))
 
 
 async def tool_calls(bridge, folder, _model):
@@ -289,7 +200,7 @@ async def overlapping(bridge, folder, _model):
     second = await bridge.prompt(session, "never mind")
     check((await first)["result"]["stopReason"] == "cancelled", "the first goes on")
     check(second["result"]["stopReason"] == "end_turn", second)
-    check(bridge.said(session).endswith("Hello from the model, ünïcode and all."), bridge.said(session))
+    check(bridge.said(session).endswith(HELLO), bridge.said(session))
 
 
 async def image(bridge, folder, _model):
@@ -352,8 +263,7 @@ async def run_scenario(scenario, args, model, record):
         (folder / "hello.txt").write_text("hello\n")
         settings = home / ".config/zero/settings.json"
         settings.parent.mkdir(parents=True)
-        base_url = f"http://127.0.0.1:{model.port}/v1"
-        scripted = {"api": "chat", "model": "scripted", "baseUrl": base_url, "images": True}
+        scripted = {"api": "chat", "model": "scripted", "baseUrl": model.url, "images": True}
         settings.write_text(json.dumps({"models": {"scripted": scripted}, "model": "scripted"}))
         token = temp / "token"
         token.write_text(TOKEN)
@@ -425,4 +335,5 @@ async def main():
     sys.exit(1 if failed else 0)
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -4,6 +4,7 @@
 //! slows both; what is compared is their ratio. Before anything is timed, both must have found the
 //! same things: a fast wrong answer is no answer.
 
+mod acp;
 mod gateway;
 mod machine;
 mod mcp;
@@ -52,19 +53,28 @@ struct Bench {
     runs: Runs,
 }
 
+/// Measures one part, and adds its rows.
+type Measure = fn(&Bench, &mut Table) -> Result<()>;
+
+/// What is measured, in this order, by the names that `--only` takes.
+const PARTS: [(&str, Measure); 6] = [
+    ("files", rows::measure),
+    ("policy", policy::measure),
+    ("sandbox", sandbox::measure),
+    ("mcp", mcp::measure),
+    ("gateway", gateway::measure),
+    ("acp", acp::measure),
+];
+
 /// Measures, prints the table, and says by its exit code whether every budget was met.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
-    let (mut runs, mut write) = (FULL, false);
-    for arg in args {
-        match arg.as_str() {
-            "--quick" => runs = QUICK,
-            "--write" => write = true,
-            other => {
-                eprintln!("`{other}` is no option of bench; there are --quick and --write");
-                return Ok(ExitCode::from(2));
-            }
-        }
-    }
+    let Some(Asked { runs, write, only }) = asked(args) else {
+        let parts = PARTS.map(|(name, _)| name).join(", ");
+        eprintln!(
+            "bench takes --quick, --write, and --only with one of: {parts}; not the last two"
+        );
+        return Ok(ExitCode::from(2));
+    };
     if Command::new("rg").arg("--version").stdout(Stdio::null()).status().is_err() {
         eprintln!(
             "`rg` is missing, and zero is measured against it; `apt-get install -y ripgrep` installs it"
@@ -72,18 +82,46 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let bench = Bench::prepare(runs)?;
-    same_results::check(&bench)?;
+    if only.is_none() {
+        same_results::check(&bench)?;
+    }
     let mut table = Table::default();
-    rows::measure(&bench, &mut table)?;
-    policy::measure(&bench, &mut table)?;
-    sandbox::measure(&bench, &mut table)?;
-    mcp::measure(&bench, &mut table)?;
-    gateway::measure(&bench, &mut table)?;
+    for (name, measure) in PARTS {
+        if only.is_none_or(|only| only == name) {
+            measure(&bench, &mut table)?;
+        }
+    }
     print!("{}", table.for_terminal());
     if write {
         table.write_into(&repository::root().join("docs/performance.md"), &machine::facts()?)?;
     }
     Ok(if table.all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What to measure and where to put it.
+struct Asked {
+    runs: Runs,
+    write: bool,
+    only: Option<&'static str>,
+}
+
+/// Nothing when it cannot be done.
+fn asked(args: &[String]) -> Option<Asked> {
+    let mut asked = Asked { runs: FULL, write: false, only: None };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--quick" => asked.runs = QUICK,
+            "--write" => asked.write = true,
+            "--only" => {
+                let name = args.next()?;
+                asked.only = Some(PARTS.into_iter().find(|(known, _)| known == name)?.0);
+            }
+            _ => return None,
+        }
+    }
+    // A part of the table is no table.
+    (!(asked.write && asked.only.is_some())).then_some(asked)
 }
 
 impl Bench {
@@ -166,4 +204,27 @@ fn output_of(mut command: Command) -> Result<Vec<u8>> {
         bail!("{command:?} failed: {}", said.chars().take(2_000).collect::<String>());
     }
     Ok(output.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(args: &str, expected: Option<(usize, bool, Option<&str>)>) {
+        let args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
+        let asked = asked(&args).map(|asked| (asked.runs.search, asked.write, asked.only));
+        assert_eq!(asked, expected);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_understood_or_refused() {
+        check("", Some((FULL.search, false, None)));
+        check("--quick --write", Some((QUICK.search, true, None)));
+        check("--only acp --quick", Some((QUICK.search, false, Some("acp"))));
+        check("--only", None);
+        check("--only none", None);
+        check("--only acp --write", None);
+        check("--fast", None);
+    }
 }

@@ -24,9 +24,10 @@ Usage: cargo xtask <chore>
 
   tidy                 check the walls between crates, module docs and file names
   test [ARGS…]         check the format, run the linter and every test; ARGS go to nextest
-  bench [--quick] [--write]
+  bench [--quick] [--write | --only PART]
                        measure zero against ripgrep and cat; --quick takes fewer runs,
-                       --write puts the table into docs/performance.md
+                       --write puts the table into docs/performance.md, --only measures
+                       one of files, policy, sandbox, mcp, gateway and acp
 
 Exit code: 0 all well, 1 something failed, 2 wrong usage or a missing program.
 ";

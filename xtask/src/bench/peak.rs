@@ -35,6 +35,12 @@ pub(super) fn of_process(pid: u32) -> Result<u64> {
     status.ok().as_deref().and_then(high_water_bytes).context(NEEDS_LINUX)
 }
 
+/// The memory that a process holds now, in bytes.
+pub(super) fn held_now(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+    status.ok().and_then(|status| bytes_in(&status, "VmRSS:")).context(NEEDS_LINUX)
+}
+
 fn watched(mut command: Command) -> Result<(u64, ExitStatus)> {
     let mut child = command
         .stdin(Stdio::null())
@@ -58,7 +64,11 @@ fn watched(mut command: Command) -> Result<(u64, ExitStatus)> {
 }
 
 fn high_water_bytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    bytes_in(status, "VmHWM:")
+}
+
+fn bytes_in(status: &str, field: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
@@ -73,5 +83,6 @@ mod tests {
             Some(12 * 1024)
         );
         assert_eq!(high_water_bytes("Name:\tzombie\n"), None);
+        assert_eq!(bytes_in("VmHWM:\t 12 kB\nVmRSS:\t 8 kB\n", "VmRSS:"), Some(8 * 1024));
     }
 }

@@ -1,0 +1,366 @@
+//! What the agent in the editor costs: to start, to take a turn, and many at once.
+//!
+//! The model is one that answers at once; what it takes itself is taken off.
+
+mod conversation;
+mod model;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use self::conversation::{Conversation, Heard, ended_well};
+use self::model::{HELLO, Model, Script};
+use super::stopwatch::median;
+use super::table::{Row, Table, mb, ms};
+use super::{Bench, FULL, peak};
+
+/// From the start of the program until `initialize` is answered.
+const HELLO_MAX: Duration = Duration::from_millis(8);
+/// From there, `session/new` with the gateway in the same process.
+const OPENED_MAX: Duration = Duration::from_millis(10);
+/// From a prompt until the first word of the answer.
+const FIRST_WORD_MAX: Duration = Duration::from_millis(3);
+/// One call of a turn of many.
+const READ_MAX: Duration = Duration::from_millis(1);
+const EDIT_MAX: Duration = Duration::from_millis(2);
+const COMMAND_MAX: Duration = Duration::from_millis(8);
+/// A turn with a result of 1 MB.
+const LARGE_MAX: Duration = Duration::from_millis(20);
+/// Turns in a second, of all sessions at once.
+const TURNS_PER_SECOND_MIN: f64 = 300.0;
+/// What the process may hold once a session is open, and at the most.
+const IDLE_BYTES_MAX: u64 = 20_000_000;
+const PEAK_BYTES_MAX: u64 = 60_000_000;
+/// The program itself, stripped.
+const PROGRAM_BYTES_MAX: u64 = 35_000_000;
+
+/// Calls of a turn.
+const CALLS: usize = 50;
+/// Sessions that work at once.
+const SESSIONS: usize = 20;
+/// Turns of each of them.
+const TURNS: usize = 50;
+/// Prompts before anything is counted.
+const WARM_UP_PROMPTS: usize = 5;
+/// Size of the large result.
+const LARGE_BYTES: usize = 1_000_000;
+
+/// Measures the agent in the editor.
+pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
+    let place = Place::prepare(bench)?;
+    start(&place, table)?;
+    first_word(&place, table)?;
+    calls(&place, table)?;
+    many(&place, table)?;
+    let size = std::fs::metadata(&bench.zero)?.len();
+    table.add(alone(
+        "acp, the program, stripped",
+        mb(size),
+        at_most(mb(PROGRAM_BYTES_MAX)),
+        size <= PROGRAM_BYTES_MAX,
+    ));
+    Ok(())
+}
+
+/// Settings, folders and the model of these measurements.
+struct Place<'a> {
+    bench: &'a Bench,
+    model: Model,
+    folder: PathBuf,
+    /// The project.
+    work: PathBuf,
+}
+
+impl<'a> Place<'a> {
+    fn prepare(bench: &'a Bench) -> Result<Self> {
+        let folder = bench.state.join("acp");
+        let work = folder.join("work");
+        let model = Model::start()?;
+        std::fs::create_dir_all(folder.join("config/zero"))?;
+        std::fs::create_dir_all(&work)?;
+        let scripted = json!({"api": "chat", "model": "scripted", "baseUrl": model.url()});
+        // Nobody is there to be asked about what the sandbox confines.
+        let permissions = json!({"mode": "auto"});
+        let settings = json!({"models": {"scripted": scripted}, "model": "scripted", "permissions": permissions});
+        std::fs::write(folder.join("config/zero/settings.json"), settings.to_string())?;
+        for number in 0..CALLS {
+            std::fs::write(work.join(format!("{number:03}.txt")), format!("file {number:03}\n"))?;
+        }
+        let line = "a line of a long file, which is as long as lines of files are\n";
+        std::fs::write(work.join("large.txt"), line.repeat(LARGE_BYTES / line.len() + 1))?;
+        Ok(Self { bench, model, folder, work })
+    }
+
+    /// An agent with a state of that name.
+    fn agent(&self, state: &str) -> Result<Conversation> {
+        let mut command = Command::new(&self.bench.zero);
+        command
+            .arg("acp")
+            .current_dir(&self.work)
+            .env("XDG_CONFIG_HOME", self.folder.join("config"))
+            .env("XDG_STATE_HOME", self.folder.join("states").join(state))
+            .env_remove("ZERO_LOG")
+            .env_remove("ZERO_MODEL");
+        Conversation::begin(command)
+    }
+
+    fn is_full(&self) -> bool {
+        self.bench.runs.search == FULL.search
+    }
+}
+
+fn start(place: &Place<'_>, table: &mut Table) -> Result<()> {
+    let mut samples = (Vec::new(), Vec::new());
+    let mut held = Vec::new();
+    for run in 0..place.bench.runs.start {
+        let start = Instant::now();
+        let mut talk = place.agent(&format!("start-{run}"))?;
+        samples.0.push(start.elapsed());
+        let start = Instant::now();
+        talk.open(&place.work)?;
+        samples.1.push(start.elapsed());
+        held.push(peak::held_now(talk.pid())?);
+        talk.end()?;
+    }
+    let (hello, opened) = (median(samples.0), median(samples.1));
+    table.add(timed("acp, start to `initialize` answered", hello, HELLO_MAX));
+    table.add(timed("acp, the first `session/new`", opened, OPENED_MAX));
+    let held = held.into_iter().max().unwrap_or_default();
+    table.add(alone(
+        "acp, memory with a session open",
+        mb(held),
+        at_most(mb(IDLE_BYTES_MAX)),
+        held <= IDLE_BYTES_MAX,
+    ));
+    Ok(())
+}
+
+fn first_word(place: &Place<'_>, table: &mut Table) -> Result<()> {
+    let mut talk = place.agent("first-word")?;
+    let session = talk.open(&place.work)?;
+    let mut samples = Vec::new();
+    for run in 0..WARM_UP_PROMPTS + place.bench.runs.start {
+        place.model.own_time();
+        let start = Instant::now();
+        let asked = talk.prompt(&session, "hi")?;
+        let mut first = None;
+        loop {
+            match talk.hear()? {
+                Heard::News { line } if first.is_none() && line.contains(HELLO) => {
+                    first = Some(start.elapsed().saturating_sub(place.model.own_time()));
+                }
+                Heard::News { .. } => {}
+                Heard::Answer { id, line } => {
+                    ensure!(id == asked, "an answer to nothing: {line:.500}");
+                    ended_well(line)?;
+                    break;
+                }
+            }
+        }
+        let first = first.context("the answer was not told")?;
+        if run >= WARM_UP_PROMPTS {
+            samples.push(first);
+        }
+    }
+    talk.end()?;
+    table.add(timed("acp, prompt to the first word", median(samples), FIRST_WORD_MAX));
+    Ok(())
+}
+
+/// What a call costs in a turn of many, and what a large result costs.
+fn calls(place: &Place<'_>, table: &mut Table) -> Result<()> {
+    let mut talk = place.agent("calls")?;
+    confined(place, &mut talk)?;
+    let read = script("Read", json!({"file_path": "{n}.txt"}), CALLS, "file {n}");
+    let change = json!({"file_path": "edited.txt", "old_string": "line {n}\n", "new_string": "changed {n}\n"});
+    let edit = script("Edit", change, CALLS, "");
+    // The number tells the calls apart: the same one over and over would be stopped.
+    let command = script("Bash", json!({"command": "true {n}"}), CALLS, "");
+    for (what, script, budget) in [
+        ("acp, a Read, in a turn of 50", read, READ_MAX),
+        ("acp, an Edit, in a turn of 50", edit, EDIT_MAX),
+        ("acp, `true` behind all walls, in a turn of 50", command, COMMAND_MAX),
+    ] {
+        let (took, own) = turns(place, &mut talk, &script)?;
+        let calls = script.times as u32;
+        table.add(Row { peer: of_model(own / calls), ..timed(what, took / calls, budget) });
+    }
+    let large = script("Bash", json!({"command": "cat large.txt"}), 1, "as long as lines of files");
+    let (took, own) = turns(place, &mut talk, &large)?;
+    talk.end()?;
+    table.add(Row { peer: of_model(own), ..timed("acp, a result of 1 MB", took, LARGE_MAX) });
+    Ok(())
+}
+
+/// That commands run behind walls; otherwise what is measured of them is worth nothing.
+fn confined(place: &Place<'_>, talk: &mut Conversation) -> Result<()> {
+    // In a script: a command that names a file of `/proc` would be asked about.
+    std::fs::write(
+        place.work.join("look.sh"),
+        "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status",
+    )?;
+    let look = json!({"command": "sh look.sh"});
+    let session = talk.open(&place.work)?;
+    place.model.told();
+    talk.turn(&session, &script("Bash", look, 1, "Seccomp:\t2").prompt()?)?;
+    all_right(place, 1).context("commands do not run behind all walls here")
+}
+
+/// How long a turn takes without the model, and what the model took; the middle one of some. Each has
+/// a session of its own, so that none has more to tell the model than another.
+fn turns(
+    place: &Place<'_>,
+    talk: &mut Conversation,
+    script: &Script,
+) -> Result<(Duration, Duration)> {
+    let runs = place.bench.runs.search;
+    let prompt = script.prompt()?;
+    let mut samples = (Vec::with_capacity(runs), Vec::with_capacity(runs));
+    for _ in 0..runs {
+        let lines: String = (0..CALLS).map(|number| format!("line {number:03}\n")).collect();
+        std::fs::write(place.work.join("edited.txt"), lines)?;
+        let session = talk.open(&place.work)?;
+        place.model.own_time();
+        place.model.told();
+        let start = Instant::now();
+        talk.turn(&session, &prompt)?;
+        let took = start.elapsed();
+        let own = place.model.own_time();
+        all_right(place, script.times)?;
+        talk.ask("session/close", &json!({ "sessionId": session }))?;
+        samples.0.push(took.saturating_sub(own));
+        samples.1.push(own);
+    }
+    if script.tool == "Edit" {
+        let edited = std::fs::read_to_string(place.work.join("edited.txt"))?;
+        ensure!(
+            edited.matches("changed").count() == CALLS,
+            "not all edits were made: {edited:.500}"
+        );
+    }
+    Ok((median(samples.0), median(samples.1)))
+}
+
+/// That the model was told so many results, all of them right.
+fn all_right(place: &Place<'_>, calls: usize) -> Result<()> {
+    let told = place.model.told();
+    ensure!(
+        told.right == calls && told.wrong == 0,
+        "of {calls} results {} were right and {} wrong: {}",
+        told.right,
+        told.wrong,
+        told.first_wrong.as_deref().unwrap_or("some are missing")
+    );
+    Ok(())
+}
+
+/// Many sessions in one process: how many turns they take, and whether any answer is lost.
+fn many(place: &Place<'_>, table: &mut Table) -> Result<()> {
+    let mut talk = place.agent("many")?;
+    let mut sessions = Vec::with_capacity(SESSIONS);
+    for _ in 0..SESSIONS {
+        sessions.push(talk.open(&place.work)?);
+    }
+    let start = Instant::now();
+    side_by_side(&mut talk, &sessions, TURNS, |_| Ok("hi".to_owned()))?;
+    let per_second = (SESSIONS * TURNS) as f64 / start.elapsed().as_secs_f64();
+    table.add(alone(
+        "acp, turns of 20 sessions at once",
+        format!("{per_second:.0}/s"),
+        format!("≥ {TURNS_PER_SECOND_MIN:.0}/s"),
+        per_second >= TURNS_PER_SECOND_MIN,
+    ));
+
+    let rounds = if place.is_full() { 10 } else { 1 };
+    let answers = SESSIONS * rounds * CALLS;
+    place.model.told();
+    let start = Instant::now();
+    side_by_side(&mut talk, &sessions, rounds, |turn| {
+        let said = format!("session {} round {} call {{n}}", turn.session, turn.round);
+        let input = json!({"command": format!("echo {said}")});
+        script("Bash", input, CALLS, &said).prompt()
+    })?;
+    let took = start.elapsed();
+    let told = place.model.told();
+    if let Some(wrong) = &told.first_wrong {
+        eprintln!("   a wrong answer: {wrong}");
+    }
+    table.add(Row {
+        peer: format!("{:.0}/s", answers as f64 / took.as_secs_f64()),
+        ..alone(
+            &format!("acp, `echo` {answers} times by 20 sessions, right answers"),
+            told.right.to_string(),
+            answers.to_string(),
+            told.right == answers && told.wrong == 0,
+        )
+    });
+    let held = peak::of_process(talk.pid())?;
+    talk.end()?;
+    table.add(alone(
+        "acp, the same, memory",
+        format!("{} peak", mb(held)),
+        at_most(mb(PEAK_BYTES_MAX)),
+        held <= PEAK_BYTES_MAX,
+    ));
+    Ok(())
+}
+
+/// A turn of one of many sessions.
+#[derive(Clone, Copy)]
+struct Turn {
+    session: usize,
+    round: usize,
+}
+
+/// Has all sessions take so many turns each, as fast as each can.
+fn side_by_side(
+    talk: &mut Conversation,
+    sessions: &[String],
+    rounds: usize,
+    prompt: impl Fn(Turn) -> Result<String>,
+) -> Result<()> {
+    let mut at_work = HashMap::new();
+    for (number, session) in sessions.iter().enumerate() {
+        let turn = Turn { session: number, round: 0 };
+        at_work.insert(talk.prompt(session, &prompt(turn)?)?, turn);
+    }
+    while !at_work.is_empty() {
+        let Heard::Answer { id, line } = talk.hear()? else {
+            continue;
+        };
+        ended_well(line)?;
+        let Turn { session, round } = at_work.remove(&id).context("an answer to nothing")?;
+        let turn = Turn { session, round: round + 1 };
+        if let Some(key) = sessions.get(session).filter(|_| turn.round < rounds) {
+            at_work.insert(talk.prompt(key, &prompt(turn)?)?, turn);
+        }
+    }
+    Ok(())
+}
+
+fn script(tool: &str, input: Value, times: usize, expected: &str) -> Script {
+    Script { tool: tool.to_owned(), input, times, expected: expected.to_owned() }
+}
+
+fn timed(what: &str, took: Duration, budget: Duration) -> Row {
+    alone(what, ms(took), at_most(ms(budget)), took <= budget)
+}
+
+fn of_model(own: Duration) -> String {
+    format!("and {} of the model", ms(own))
+}
+
+fn at_most(budget: String) -> String {
+    format!("≤ {budget}")
+}
+
+/// A row that is compared with nothing.
+fn alone(what: &str, ours: String, budget: String, met: bool) -> Row {
+    let none = || "–".to_owned();
+    Row { what: what.to_owned(), ours, peer: none(), ratio: none(), budget, met }
+}
