@@ -2,6 +2,7 @@
 //!
 //! Only the form is here. What each command does is in `commands`, one file each.
 
+pub mod acp;
 pub mod config;
 pub mod gateway;
 pub mod mcp;
@@ -25,6 +26,7 @@ use zero_runtime::audit::Pin;
 
 use crate::limit_range;
 
+pub use self::acp::AcpArgs;
 pub use self::config::{ConfigCommand, LayerArgs};
 pub use self::gateway::{GatewayArgs, GatewayCommand, GatewayServeArgs, RemoteArgs};
 pub use self::mcp::{
@@ -38,6 +40,9 @@ pub use self::policy::{
 pub use self::run::RunArgs;
 pub use self::sessions::SessionsCommand;
 pub use self::trust::TrustArgs;
+
+/// What `--verbose` logs: what goes on between editor, gateway and tools, and nobody else's words.
+const VERBOSE: &str = "warn,zero=info,zero_acp=debug,zero_client=debug";
 
 /// Gives any coding agent hands, safely.
 ///
@@ -68,6 +73,14 @@ impl Cli {
     pub(crate) fn serves(&self) -> bool {
         matches!(&self.command, Some(Command::Gateway(args)) if args.command.is_none())
     }
+
+    /// What is logged: what the environment says, or what a flag asks for.
+    pub(crate) fn log<'a>(&self, said: Option<&'a str>) -> Option<&'a str> {
+        match &self.command {
+            Some(Command::Acp(args)) if args.verbose => said.or(Some(VERBOSE)),
+            _ => said,
+        }
+    }
 }
 
 /// The commands.
@@ -75,6 +88,8 @@ impl Cli {
 pub enum Command {
     /// Say something to an agent, and see what it does
     Run(RunArgs),
+    /// Be the agent in an editor: the Agent Client Protocol on stdin and stdout
+    Acp(AcpArgs),
     /// Look after conversations
     Sessions {
         /// What to do with them.
@@ -144,6 +159,8 @@ pub enum ToolsCommand {
     Show(ShowArgs),
     /// Call a tool
     Call(CallArgs),
+    /// Serve the tools on stdin and stdout, for programs in any language
+    Serve(ToolsServeArgs),
     /// Find the tools anew that a command of yours brings
     Refresh(RefreshArgs),
     /// Check this build against the levels of the tool specification
@@ -295,6 +312,35 @@ fn set_limits(args: &[LimitArg], limits: &mut Limits) {
             let _ = limits.set(&format!("{tool}.{name}"), value);
         }
     }
+}
+
+/// `zero tools serve`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "One JSON-RPC message a line: tools/list, tools/use, tools/cancel, tools/close.
+
+Example:
+  zero tools serve --workspace ~/project
+  {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/use\",\"params\":{\"sessionId\":\"s1\",\"toolCallId\":\"c1\",\"toolName\":\"read_file\",\"input\":{\"path\":\"README.md\"}}}
+
+A call that needs a permission is asked about by the request session/request_permission, which the
+caller answers; one that does not know it is denied. The whole protocol: docs/tools-serve.md.
+
+Exit codes: 0 the caller went away, 1 error, 2 wrong usage."
+)]
+pub struct ToolsServeArgs {
+    /// Folder to work in; may be given several times, relative paths start in the first [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Vec<PathBuf>,
+    /// Names and shapes of the tools, unless a message names others
+    #[arg(long, value_name = "DIALECT", default_value = "acp", value_parser = dialect())]
+    pub dialect: DialectName,
+    /// Answer yes where the caller would be asked; what is denied stays denied
+    #[arg(long)]
+    pub yes: bool,
+    /// Settings file to use instead of yours and the folder's; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub settings: Vec<PathBuf>,
 }
 
 /// `zero tools refresh`

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod acp;
 mod audit_rows;
 mod audit_show;
 mod audit_tail;
@@ -22,6 +23,7 @@ mod stats;
 mod tools_call;
 mod tools_list;
 mod tools_refresh;
+mod tools_serve;
 mod tools_show;
 mod trust;
 mod undo;
@@ -43,6 +45,8 @@ pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Tools { command: ToolsCommand::Refresh(args) }) => {
             tools_refresh::run(app, &args)
         }
+        Some(Command::Tools { command: ToolsCommand::Serve(args) }) => tools_serve::run(app, &args),
+        Some(Command::Acp(args)) => acp::run(app, &args),
         Some(Command::Run(args)) => run::run(app, &args),
         Some(Command::Sessions { command }) => sessions::run(app, &command),
         Some(Command::Gateway(args)) => gateway::run(app, &args),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use zero_client::dial::{ToUrl, near_side};
 use zero_gateway::{AuthConfig, Gateway, Principal};
 use zero_sandbox::ConfigFile;
 use zero_wire::client::{
@@ -23,7 +24,7 @@ use crate::settings::gateway::RemoteSetting;
 use crate::token_holder::THIS_MACHINE;
 
 /// How long runs may go on when the program ends.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// File of the token that `zero gateway` makes, in zero's own folder.
 pub(crate) const TOKEN_FILE: &str = "gateway.token";
 
@@ -78,6 +79,28 @@ impl App {
         let connected = Client::connect(target, options(Credentials::default())).await;
         let (client, events) = connected.context("could not start the gateway in this process")?;
         Ok(Connection { client, events, embedded: Some(gateway) })
+    }
+
+    /// How the gateway elsewhere is dialled that was named, if one was.
+    pub(crate) fn dial(
+        &self,
+        args: &RemoteArgs,
+        settings: &Settings,
+    ) -> anyhow::Result<Option<ToUrl>> {
+        let Some(remote) = self.remote(args, settings)? else { return Ok(None) };
+        let url: GatewayUrl =
+            remote.url.parse().map_err(|error: BadUrl| UsageError(error.to_string()))?;
+        let mut options = self.near_side(remote.credentials);
+        options.allow_plaintext = remote.allow_plaintext;
+        let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
+        options.tls_fingerprint =
+            pin.map_err(|error: BadFingerprint| UsageError(error.to_string()))?;
+        Ok(Some(ToUrl::new(url, options)))
+    }
+
+    /// How a gateway is greeted by what stands between it and an editor.
+    pub(crate) fn near_side(&self, auth: Credentials) -> ConnectOptions {
+        near_side(ConnectOptions { auth, ..ConnectOptions::new(client_info()) })
     }
 
     /// The gateway elsewhere that was named. Credentials of the settings go to the address of the

@@ -8,6 +8,8 @@ pub mod cli;
 mod commands;
 mod config;
 mod connection;
+mod dialling;
+mod editor_bench;
 mod engine;
 pub mod exit;
 mod hosting;
@@ -24,7 +26,6 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod token_holder;
-mod tool_service;
 mod trust;
 mod unique_json;
 mod workshop;
@@ -76,7 +77,7 @@ fn parse_and_run(app: &App, args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => {
             // A gateway first has to know from its settings where else its log goes.
             if !cli.serves() {
-                logging::start(app.config.log.as_deref(), &app.terminal, None);
+                logging::start(cli.log(app.config.log.as_deref()), &app.terminal, None);
             }
             commands::run(app, cli).unwrap_or_else(|error| report(app, &error))
         }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use zero_acp::SessionServer;
 use zero_core::{Reason, ToolError};
 use zero_mcp::client::credentials::{CredentialVault, DesktopKeyring};
 use zero_mcp::client::http::NetworkGuard;
@@ -37,7 +38,18 @@ impl App {
         settings: &Settings,
         elicitor: Option<Arc<dyn Elicitor>>,
     ) -> Outside {
-        let known = settings.mcp_servers(&self.config, host.workspace().cwd());
+        self.outside_and(host, settings, &[], elicitor)
+    }
+
+    /// The same with servers that an editor names for one session.
+    pub(crate) fn outside_and(
+        &self,
+        host: &Arc<ToolHost>,
+        settings: &Settings,
+        named: &[SessionServer],
+        elicitor: Option<Arc<dyn Elicitor>>,
+    ) -> Outside {
+        let known = settings.mcp_servers_and(&self.config, host.workspace().cwd(), named);
         for one in &known.problems {
             self.terminal.note(&format!(
                 "MCP server `{}` ({}) is not used: {}",

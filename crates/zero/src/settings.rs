@@ -8,6 +8,7 @@
 //!
 //! Not here: what a rule means (`zero_policy`), what trust is (`trust`).
 
+pub(crate) mod acp;
 pub(crate) mod command_line;
 pub(crate) mod document;
 pub(crate) mod edit;

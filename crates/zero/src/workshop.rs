@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use zero_acp::SessionServer;
 use zero_core::SessionId;
 use zero_core::event::ApprovalRequest;
 use zero_gateway::MetricsSource;
 use zero_policy::Mode;
 use zero_runtime::metrics::{Metrics, ToolStats};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Answer, Approver, Elicitor, HostConfig, Question, ToolHost};
+use zero_runtime::{Answer, Approver, Editor, Elicitor, HostConfig, Question, ToolHost};
 use zero_sandbox::Workspace;
 use zero_session::hands::host::{Dialects, HostHands, HostHandsConfig};
 use zero_session::hands::{CallApprover, Hands, HandsError, HandsFactory, HandsOrder};
@@ -22,6 +23,7 @@ use zero_wire::zero_sessions::SessionInfo;
 
 use crate::App;
 use crate::approval::{AlwaysYes, Nobody, Person, elicitation};
+use crate::exit::UsageError;
 use crate::outside::Outside;
 use crate::settings::Settings;
 use crate::terminal::{Answers, Counter, escape_line};
@@ -43,20 +45,38 @@ pub(crate) struct Workshop {
     metrics: Arc<Metrics>,
 }
 
+/// What an editor adds to an order.
+#[derive(Default)]
+pub(crate) struct Extras {
+    /// Further folders of the project.
+    pub(crate) additional: Vec<PathBuf>,
+    /// Its buffers, where it shares them.
+    pub(crate) editor: Option<Arc<dyn Editor>>,
+    /// The servers that it names for the session.
+    pub(crate) servers: Vec<SessionServer>,
+}
+
+/// Hands, and how much the settings there let be done without asking.
+pub(crate) struct OpenHands {
+    pub(crate) hands: HostHands,
+    pub(crate) own_mode: Mode,
+}
+
 /// The hosts that somebody works with.
 #[derive(Default)]
 struct Hosts {
-    shared: HashMap<PathBuf, Weak<Fitted>>,
+    /// By the folders they work in.
+    shared: HashMap<Vec<PathBuf>, Weak<Fitted>>,
     own: Vec<Weak<Fitted>>,
 }
 
 impl Hosts {
-    fn add(&mut self, cwd: PathBuf, fitted: &Arc<Fitted>, brings_tools: bool) {
+    fn add(&mut self, folders: Vec<PathBuf>, fitted: &Arc<Fitted>, brings_tools: bool) {
         self.shared.retain(|_, host| host.strong_count() > 0);
         self.own.retain(|host| host.strong_count() > 0);
         match brings_tools {
             true => self.own.push(Arc::downgrade(fitted)),
-            false => drop(self.shared.insert(cwd, Arc::downgrade(fitted))),
+            false => drop(self.shared.insert(folders, Arc::downgrade(fitted))),
         }
     }
 }
@@ -64,9 +84,19 @@ impl Hosts {
 /// A host, and what brings tools to it.
 struct Fitted {
     host: Arc<ToolHost>,
-    _outside: Outside,
+    outside: Outside,
     /// The settings it was made by.
     settings: String,
+}
+
+impl Drop for Fitted {
+    fn drop(&mut self) {
+        // Nobody works with it any more: its servers end. Without a runtime they never began.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let servers = Arc::clone(&self.outside.servers);
+            runtime.spawn(async move { servers.stop().await });
+        }
+    }
 }
 
 impl Workshop {
@@ -88,39 +118,67 @@ impl Workshop {
     }
 
     /// Hands for a session, without anything that goes over a wire.
-    fn hands(&self, order: HandsOrder) -> anyhow::Result<Result<HostHands, HandsError>> {
-        let workspace = self.app.config.workspace(std::slice::from_ref(&order.cwd))?;
+    pub(crate) fn hands(
+        &self,
+        order: HandsOrder,
+        extras: Extras,
+    ) -> anyhow::Result<Result<OpenHands, HandsError>> {
+        let Extras { additional, editor, servers } = extras;
+        let workspace = self.folders(&order.cwd, &additional)?;
         if let Err(error) = order.reach.check(workspace.cwd()) {
             return Ok(Err(error.into()));
         }
         let settings = self.app.settings(&workspace, &self.settings_files)?;
-        let fitted = self.fitted(workspace, &settings, order.elicitor)?;
+        let fitted = self.fitted(workspace, &settings, &servers, order.elicitor)?;
         let own_folder = self.app.config.settings_file().ok();
-        Ok(HostHands::new(HostHandsConfig {
+        let hands = HostHands::new(HostHandsConfig {
             host: Arc::clone(&fitted.host),
             session: order.session,
             dialects: Arc::clone(&self.dialects),
             approver: order.approver,
             mode: order.mode,
             standing: order.standing,
+            editor,
             own_folder: own_folder.and_then(|file| file.parent().map(Path::to_owned)),
             keep: Box::new(fitted) as Box<dyn Any + Send + Sync>,
-        }))
+        });
+        Ok(hands.map(|hands| OpenHands { hands, own_mode: settings.mode() }))
+    }
+
+    /// Opens a folder and further ones; those that lie in one that is there already add nothing.
+    pub(crate) fn folders(
+        &self,
+        cwd: &Path,
+        additional: &[PathBuf],
+    ) -> Result<Workspace, UsageError> {
+        let cwd_only = self.app.config.workspace(&[cwd.to_owned()])?;
+        if additional.is_empty() {
+            return Ok(cwd_only);
+        }
+        let mut folders = vec![cwd_only.cwd().to_owned()];
+        for folder in additional {
+            let opened = self.app.config.workspace(std::slice::from_ref(folder))?;
+            if !folders.iter().any(|known| opened.cwd().starts_with(known)) {
+                folders.push(opened.cwd().to_owned());
+            }
+        }
+        self.app.config.workspace(&folders)
     }
 
     fn fitted(
         &self,
         workspace: Workspace,
         settings: &Settings,
+        servers: &[SessionServer],
         elicitor: Arc<dyn Elicitor>,
     ) -> anyhow::Result<Arc<Fitted>> {
-        let brings_tools = settings.brings_tools();
-        let cwd = workspace.cwd().to_owned();
+        let brings_tools = settings.brings_tools() || !servers.is_empty();
+        let folders: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
         // A key may be another file tomorrow, without another word in the settings.
         let secret_files = self.app.secret_files(settings);
         let made_by = serde_json::to_string(&(settings.entries(), secret_files))?;
         if !brings_tools
-            && let Some(fitted) = self.lock().shared.get(&cwd).and_then(Weak::upgrade)
+            && let Some(fitted) = self.lock().shared.get(&folders).and_then(Weak::upgrade)
             && fitted.settings == made_by
         {
             return Ok(fitted);
@@ -134,11 +192,11 @@ impl Workshop {
         config.how_to_allow = HOW_TO_ALLOW.to_owned();
         config.metrics = Arc::clone(&self.metrics);
         let host = Arc::new(self.app.host(config)?);
-        let outside = self.app.outside(&host, settings, Some(elicitor));
+        let outside = self.app.outside_and(&host, settings, servers, Some(elicitor));
         outside.register_known();
         outside.start_unknown();
-        let fitted = Arc::new(Fitted { host, _outside: outside, settings: made_by });
-        self.lock().add(cwd, &fitted, brings_tools);
+        let fitted = Arc::new(Fitted { host, outside, settings: made_by });
+        self.lock().add(folders, &fitted, brings_tools);
         Ok(fitted)
     }
 
@@ -149,10 +207,11 @@ impl Workshop {
 
 impl HandsFactory for Workshop {
     fn open(&self, order: HandsOrder) -> BoxFuture<'_, Result<Arc<dyn Hands>, HandsError>> {
-        let opened = self.hands(order);
+        let opened = self.hands(order, Extras::default());
         let opened =
             opened.unwrap_or_else(|error| Err(HandsError::Workspace(format!("{error:#}"))));
-        Box::pin(std::future::ready(opened.map(|hands| Arc::new(hands) as Arc<dyn Hands>)))
+        let hands = opened.map(|opened| Arc::new(opened.hands) as Arc<dyn Hands>);
+        Box::pin(std::future::ready(hands))
     }
 }
 
@@ -226,7 +285,7 @@ impl App {
     ) -> anyhow::Result<Arc<dyn Hands>> {
         let workshop = Workshop::new(self.clone(), settings_files.to_vec());
         let approver = self.approver_here(asking.yes, asking.answers(self));
-        let hands = workshop.hands(HandsOrder {
+        let order = HandsOrder {
             session: SessionId::new(session.session_id.clone())?,
             cwd: cwd.to_owned(),
             reach: Reach::Anywhere,
@@ -238,8 +297,8 @@ impl App {
             }),
             elicitor: asking.elicitor(self),
             standing: Vec::new(),
-        })??;
-        Ok(Arc::new(hands))
+        };
+        Ok(Arc::new(workshop.hands(order, Extras::default())??.hands))
     }
 
     fn approver_here(&self, yes: bool, answers: Option<Answers>) -> Arc<dyn Approver> {

@@ -4,6 +4,7 @@
 //! check that cannot be made is a line of its own.
 
 mod checks;
+mod editor;
 mod findings;
 mod gateway;
 mod sandbox;

@@ -12,6 +12,7 @@ use anyhow::Context;
 use base64::Engine as _;
 use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
+use zero_client::tool_service::ToolService;
 use zero_core::event::{ApprovalRequest, Event, PersonQuestion, What};
 use zero_policy::Mode;
 use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
@@ -34,7 +35,6 @@ use crate::connection::Connection;
 use crate::exit::{Exit, UsageError};
 use crate::hosting::runtime;
 use crate::terminal::Counter;
-use crate::tool_service::ToolService;
 use crate::workshop::Asking;
 
 /// Most bytes of a prompt that comes from stdin.
@@ -112,6 +112,7 @@ async fn converse(
         session_key: session.session_key.clone(),
         host: format!("zero run on {}", std::env::consts::OS),
         take_over: args.take_over,
+        return_ms: None,
     };
     let tools = ToolService::attach(&client, wish, hands, own_mode).await?;
     // Only now: it is a folder of this machine, and the gateway need not have it.

@@ -173,6 +173,8 @@ impl Observer for Watcher {
             CallEvent::Described { title, .. } => self.title().clone_from(title),
             CallEvent::Started { .. } => self.counter.begin(&self.title()),
             CallEvent::Progress { message, .. } => self.counter.progress(message),
+            // The result has it all, and comes to the same terminal.
+            CallEvent::Output { .. } => {}
             CallEvent::Ended { .. } => self.counter.end(),
         }
     }

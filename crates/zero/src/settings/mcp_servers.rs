@@ -7,6 +7,7 @@
 
 mod define;
 mod expand;
+mod named;
 mod setting;
 
 use serde_json::{Map, Value};

@@ -44,10 +44,9 @@ impl Merge {
                 EntryState::Active
             }
             "bash.on-timeout" => EntryState::SetAside,
-            // Where prompts go, and who may send some, is never for a project to say.
-            key if key.starts_with("gateway.") && entry.layer.is_of_workspace() => {
-                EntryState::OnlyYours
-            }
+            // Where prompts go, who may send some, and what becomes of them is never for a project
+            // to say.
+            key if is_only_yours(key) && entry.layer.is_of_workspace() => EntryState::OnlyYours,
             key if trusted && is_one_thing(key) => {
                 self.override_earlier(&entry.key);
                 EntryState::Active
@@ -85,10 +84,15 @@ impl Merge {
     }
 }
 
+/// Whether a key counts in the person's own settings only.
+fn is_only_yours(key: &str) -> bool {
+    ["gateway.", "acp."].iter().any(|section| key.starts_with(section))
+}
+
 /// Whether a key holds one thing, of which that of the last file counts as a whole: a server, a
 /// command, a model, an agent, something of the gateway.
 fn is_one_thing(key: &str) -> bool {
-    let sections = ["mcpServers.", "mcp.", "tools.", "models.", "agents.", "gateway."];
+    let sections = ["mcpServers.", "mcp.", "tools.", "models.", "agents.", "gateway.", "acp."];
     matches!(key, "model" | "agent") || sections.iter().any(|section| key.starts_with(section))
 }
 

@@ -13,6 +13,7 @@ use zero_core::{CommandLimit, CommandLimitChange, Limits, Violation};
 use zero_policy::Mode;
 use zero_runtime::schema::{self, InputSchema};
 
+use super::acp::{self, AcpSettings};
 use super::document::{Document, join};
 use super::gateway::{self, GatewaySettings};
 use super::mcp_servers::{self, McpSettings};
@@ -58,6 +59,8 @@ pub(crate) struct SettingsFile {
     agent: Option<String>,
     /// The gateway that you run, and the one elsewhere that you use.
     gateway: GatewaySettings,
+    /// How editors are served.
+    acp: AcpSettings,
     /// What commands may reach, get and touch.
     sandbox: SandboxSettings,
     /// How the Bash tool works.
@@ -201,7 +204,7 @@ pub(crate) fn known_keys() -> Vec<KnownKey> {
     let closed = permissions.into_iter().chain(LIMITS.iter().map(String::as_str));
     let closed = closed.chain(sandbox::LISTS).chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
-    let closed = closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS);
+    let closed = closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -301,6 +304,7 @@ fn nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/agents"))
         .chain(fields("/gateway"))
         .chain(fields("/gateway/remote"))
+        .chain(fields("/acp"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -384,7 +388,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `sandbox`, `bash`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `bash`",
             ],
         );
         problems(

@@ -61,7 +61,7 @@ fn wrong_usage_ends_with_two_and_says_what_is_right() {
     insta::assert_snapshot!(zero.run(&["man", "tools", "cal"]), @"
     exit 2
     --- stderr
-    error: there is no command `cal`; there are list, show, call, refresh, conformance
+    error: there is no command `cal`; there are list, show, call, serve, refresh, conformance
     ");
 }
 

@@ -51,6 +51,7 @@ fn where_all_is_well_it_says_so() {
     ok      mode     ask (the usual one)
     ok      models   no model is attached; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_HOST for models on this machine, or describe one under `models` in settings; ZERO_MODEL chooses among several
     ok      gateway  only this machine can reach it; named tokens: 0
+    ok      editor   `zero acp`, which editors start, uses a gateway in its own process
     ok      network  commands reach nobody
     ok      audit    the log can be written
     ok      audit    it has no rows yet

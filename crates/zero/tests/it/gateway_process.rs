@@ -33,6 +33,11 @@ impl GatewayProcess {
         Self::started(zero.command(&args))
     }
 
+    /// The same at a port where there was one before.
+    pub(crate) fn start_at(zero: &Program, port: &str) -> Self {
+        Self::started(zero.command(&ARGS.map(|arg| if arg == "0" { port } else { arg })))
+    }
+
     /// The same below a shell that first does something, such as lowering a limit.
     pub(crate) fn start_below(zero: &Program, first: &str) -> Self {
         let mut shell = zero.other_program("/bin/sh");

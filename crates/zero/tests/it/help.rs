@@ -39,6 +39,7 @@ fn help_lists_the_commands() {
 
     Commands:
       run          Say something to an agent, and see what it does
+      acp          Be the agent in an editor: the Agent Client Protocol on stdin and stdout
       sessions     Look after conversations
       gateway      Run the gateway: it keeps sessions and runs agents for clients
       tools        List, explain, call and check tools

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod acp;
+mod acp_wire;
 mod audit;
 mod commands;
 mod config;
@@ -26,6 +28,8 @@ mod sandbox_settings;
 mod secret_files;
 mod sessions;
 mod simulate;
+mod stdio_process;
 mod telemetry;
 mod terminal;
 mod tool_host;
+mod tools_serve;

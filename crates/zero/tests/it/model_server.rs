@@ -1,4 +1,6 @@
 //! A model on loopback that says what the prompt asks it to, in chat completions.
+//!
+//! A prompt can hold a whole script, see [`script`].
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -47,6 +49,10 @@ impl ModelServer {
         settings.to_string()
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// What it was asked so far.
     pub(crate) fn requests(&self) -> Vec<Value> {
         self.requests.lock().unwrap().clone()
@@ -81,10 +87,17 @@ fn serve(
     let request: Value = serde_json::from_slice(&body)?;
     heard.lock().unwrap().push(request.clone());
     let mut writer = stream;
+    let steps = script(&request);
+    if let Some(refusal) = steps.iter().flatten().find_map(|step| step.strip_prefix("fail ")) {
+        return refuse(refusal, &mut writer);
+    }
     writer.write_all(
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
     )?;
-    let never_ends = answer(&request, &mut writer)?;
+    let never_ends = match steps {
+        Some(steps) => play(&request, &steps, &mut writer)?,
+        None => answer(&request, &mut writer)?,
+    };
     if never_ends {
         // Nothing more is asked on this connection: a read ends when the other side is gone.
         let _ = reader.read(&mut [0]);
@@ -92,6 +105,56 @@ fn serve(
         return Ok(());
     }
     writer.write_all(b"data: [DONE]\n\n")
+}
+
+/// What a prompt with `script:` wants of this answer. Each of the following lines is a step:
+/// `say WORDS`, `think WORDS`, `call TOOL JSON`, `stop REASON`, `hang`, or `fail STATUS JSON`; a line
+/// `turn` begins what is said after the tools have answered.
+fn script(request: &Value) -> Option<Vec<String>> {
+    let messages = request["messages"].as_array()?;
+    let at = messages.iter().rposition(|message| message["role"] == "user")?;
+    let (text, _) = said(&messages[at]["content"]);
+    let (_, script) = text.split_once("script:\n")?;
+    let round = messages.iter().skip(at).filter(|message| message["role"] == "assistant").count();
+    let steps = script.split("\nturn\n").nth(round).unwrap_or("say Done.");
+    Some(steps.lines().map(str::to_owned).collect())
+}
+
+/// Plays the steps; says whether the answer never ends.
+fn play(request: &Value, steps: &[String], to: &mut TcpStream) -> std::io::Result<bool> {
+    let round = request["messages"].as_array().map_or(0, Vec::len);
+    let (mut calls, mut reason) = (0, "stop");
+    for step in steps {
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        match verb {
+            "say" => words(rest, to)?,
+            "think" => piece(&json!({"reasoning_content": rest}), None, to)?,
+            "call" => {
+                let (name, input) = rest.split_once(' ').unwrap_or((rest, "{}"));
+                let function = json!({"name": name, "arguments": input});
+                let id = format!("call_{round}_{calls}");
+                let call =
+                    json!({"index": calls, "id": id, "type": "function", "function": function});
+                piece(&json!({"tool_calls": [call]}), None, to)?;
+                (calls, reason) = (calls + 1, "tool_calls");
+            }
+            "stop" => reason = rest,
+            "hang" => return Ok(true),
+            _ => panic!("a script cannot have `{step}`"),
+        }
+    }
+    end(reason, to)
+}
+
+/// Answers with a status and a text instead, and says that asking again is of no use.
+fn refuse(refusal: &str, to: &mut TcpStream) -> std::io::Result<()> {
+    let (status, body) = refusal.split_once(' ').unwrap_or((refusal, "{}"));
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status} No\r\ncontent-type: application/json\r\nx-should-retry: false\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+    );
+    to.write_all(head.as_bytes())?;
+    to.write_all(body.as_bytes())
 }
 
 /// Answers; says whether the answer never ends.

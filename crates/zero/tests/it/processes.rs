@@ -14,13 +14,13 @@ const GONE_MAX: Duration = Duration::from_secs(1);
 
 /// Whether a process is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(crate) enum State {
     Stopped,
     Other,
 }
 
 /// Processes that sleep for this many seconds, which no others do.
-fn sleepers(seconds: u32) -> Vec<State> {
+pub(crate) fn sleepers(seconds: u32) -> Vec<State> {
     let seconds = seconds.to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let sleeping = processes.filter(|entry| {
@@ -55,7 +55,7 @@ impl Drop for Killed {
 }
 
 /// A number of seconds that nobody else sleeps for, in this run of the tests or another.
-fn seconds(number: usize) -> u32 {
+pub(crate) fn seconds(number: usize) -> u32 {
     std::process::id() * 100 + u32::try_from(number).unwrap()
 }
 

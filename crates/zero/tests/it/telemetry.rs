@@ -1,7 +1,5 @@
 //! What a gateway sends to a collector, and that it is never more, nor in anybody's way.
 
-#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use zero_acp::SessionServer;
 use zero_mcp::definition::{
     Alias, CALL_TIMEOUT, CALL_TIMEOUT_MAX, Endpoint, Launch, Login, Reach, STARTUP_TIMEOUT,
     ServerDefinition,
@@ -10,6 +11,7 @@ use zero_policy::{Engine, EngineConfig, HostPattern, Verdict};
 
 use super::super::command_line;
 use super::expand::{expand, is_variable};
+use super::named::{EDITOR, NAME_CHARS_MAX, Names};
 use super::setting::{CommandSetting, OauthSetting, ServerSetting, Transport};
 use super::{COMMAND_ALIAS, McpServers, ServerProblem, TOOL_SCHEMA_BUDGET};
 use crate::config::Config;
@@ -18,8 +20,18 @@ use crate::settings::{Entry, LayerKind, Settings};
 impl Settings {
     /// The MCP servers that count in the workspace whose first folder is `root`.
     pub(crate) fn mcp_servers(&self, config: &Config, root: &Path) -> McpServers {
+        self.mcp_servers_and(config, root, &[])
+    }
+
+    /// The same with those that an editor names for one session.
+    pub(crate) fn mcp_servers_and(
+        &self,
+        config: &Config,
+        root: &Path,
+        named: &[SessionServer],
+    ) -> McpServers {
         let mut servers = McpServers::default();
-        let maker = Maker { settings: self, config, root };
+        let maker = Maker { settings: self, config, root, values: Values::Expanded };
         for entry in self.active() {
             if let Some(alias) = entry.key.strip_prefix("mcpServers.") {
                 maker.add(alias, entry, &mut servers);
@@ -27,6 +39,7 @@ impl Settings {
                 maker.add_command(entry, &mut servers);
             }
         }
+        Maker { values: Values::Literal, ..maker }.add_named(named, &mut servers);
         self.set_denied_aside(&mut servers);
         servers
     }
@@ -63,6 +76,16 @@ struct Maker<'a> {
     settings: &'a Settings,
     config: &'a Config,
     root: &'a Path,
+    values: Values,
+}
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// With variables of the environment in them.
+    Expanded,
+    /// As they are meant: they come from a program, and may be secrets.
+    Literal,
 }
 
 impl Maker<'_> {
@@ -86,9 +109,50 @@ impl Maker<'_> {
                 "`{key}` allows nothing; write a rule such as `{alias}__*` in `permissions.allow`"
             )));
         }
-        match self.definition(alias, &setting, entry) {
+        match self.definition(alias, &setting, entry.layer, entry.place()) {
             Ok(definition) => servers.definitions.push(definition),
             Err(why) => servers.problems.push(told(why)),
+        }
+    }
+
+    /// Adds what an editor names. That is the person's own, and so needs no trust; it is confined
+    /// and judged as all servers are.
+    fn add_named(&self, named: &[SessionServer], servers: &mut McpServers) {
+        if named.is_empty() {
+            return;
+        }
+        let rules = self.settings.policy_rules();
+        let engine = Engine::new(EngineConfig { rules, ..EngineConfig::default() });
+        let written = self.settings.active().filter_map(|entry| {
+            let is_command = entry.key == "mcp.mcpServerCommand";
+            entry.key.strip_prefix("mcpServers.").or(is_command.then_some(COMMAND_ALIAS))
+        });
+        let mut names = Names::new(written);
+        for server in named {
+            let told = |why: String| ServerProblem {
+                alias: server
+                    .name
+                    .chars()
+                    .flat_map(char::escape_debug)
+                    .take(NAME_CHARS_MAX)
+                    .collect(),
+                why,
+                written_at: EDITOR.to_owned(),
+            };
+            let (alias, meant) = names.take(&server.name);
+            // A rule for a name is meant for whoever says to be called so.
+            if let Some(rule) = engine.rules().mcp(Verdict::Deny, &meant, "*") {
+                let why = format!("denied by rule `{}` in {}", rule.text, rule.source);
+                servers.denied.push(told(why));
+                continue;
+            }
+            let definition = ServerSetting::named(server).and_then(|setting| {
+                self.definition(&alias, &setting, LayerKind::User, EDITOR.to_owned())
+            });
+            match definition {
+                Ok(definition) => servers.definitions.push(definition),
+                Err(why) => servers.problems.push(told(why)),
+            }
         }
     }
 
@@ -120,14 +184,16 @@ impl Maker<'_> {
             writable: Vec::new(),
         };
         let Ok(alias) = Alias::new(COMMAND_ALIAS) else { return };
-        servers.definitions.push(define(alias, Reach::Command(launch), &setting, entry));
+        let reach = Reach::Command(launch);
+        servers.definitions.push(define(alias, reach, &setting, entry.place()));
     }
 
     fn definition(
         &self,
         alias: &str,
         setting: &ServerSetting,
-        entry: &Entry,
+        layer: LayerKind,
+        written_at: String,
     ) -> Result<ServerDefinition, String> {
         let alias = Alias::new(alias).map_err(|error| error.to_string())?;
         let url = setting.url.as_ref().or(setting.http_url.as_ref());
@@ -145,12 +211,10 @@ impl Maker<'_> {
             (Some(Transport::Stdio), None, Some(_)) => Err(
                 "its `type` is `stdio` and it has a `url`; write `command`, or leave `type` out",
             ),
-            (_, Some(command), None) => {
-                Ok(Reach::Command(self.launch(command, setting, entry.layer)?))
-            }
+            (_, Some(command), None) => Ok(Reach::Command(self.launch(command, setting, layer)?)),
             (_, None, Some(url)) => Ok(Reach::Http(self.endpoint(url, setting)?)),
         };
-        Ok(define(alias, reach.map_err(str::to_owned)?, setting, entry))
+        Ok(define(alias, reach.map_err(str::to_owned)?, setting, written_at))
     }
 
     fn launch(
@@ -253,9 +317,13 @@ impl Maker<'_> {
             return Err(format!("`{name}` is for a `command`, and it has a `url`; leave it out"));
         }
         let text = self.expanded("url", url)?;
+        let url = match self.values {
+            Values::Expanded => format!(" `{url}`"),
+            Values::Literal => String::new(),
+        };
         // The address may hold a secret that a variable brought; it is told as it is written.
         let endpoint = Endpoint {
-            url: text.parse().map_err(|error| format!("its `url` `{url}` is none: {error}"))?,
+            url: text.parse().map_err(|error| format!("its `url`{url} is none: {error}"))?,
             headers: self.headers(setting)?,
             login: self.login(&setting.oauth)?,
         };
@@ -265,7 +333,7 @@ impl Maker<'_> {
             "http" if is_local => {}
             "http" => {
                 return Err(format!(
-                    "its `url` `{url}` is `http`, which everybody on the way can read and change; write `https`"
+                    "its `url`{url} is `http`, which everybody on the way can read and change; write `https`"
                 ));
             }
             other => return Err(format!("its `url` starts with `{other}:`; write `https://…`")),
@@ -312,8 +380,11 @@ impl Maker<'_> {
 
     /// A text with its variables, taken from zero's own environment.
     fn expanded(&self, name: &str, text: &str) -> Result<String, String> {
-        let expanded = expand(text, &|variable| self.config.variable(variable))
-            .map_err(|why| format!("`{name}`: {why}"))?;
+        let expanded = match self.values {
+            Values::Literal => text.to_owned(),
+            Values::Expanded => expand(text, &|variable| self.config.variable(variable))
+                .map_err(|why| format!("`{name}`: {why}"))?,
+        };
         if expanded.contains('\0') {
             return Err(format!("`{name}` holds a zero byte; take it out"));
         }
@@ -321,7 +392,12 @@ impl Maker<'_> {
     }
 }
 
-fn define(alias: Alias, reach: Reach, setting: &ServerSetting, entry: &Entry) -> ServerDefinition {
+fn define(
+    alias: Alias,
+    reach: Reach,
+    setting: &ServerSetting,
+    written_at: String,
+) -> ServerDefinition {
     let call_timeout = setting.timeout().unwrap_or(CALL_TIMEOUT);
     let longest = setting.timeouts().max().unwrap_or_default();
     ServerDefinition {
@@ -334,7 +410,7 @@ fn define(alias: Alias, reach: Reach, setting: &ServerSetting, entry: &Entry) ->
         tool_timeouts: setting.tool_timeouts(),
         tools_allowed: setting.tools_allowed(),
         tools_denied: setting.tools_denied(),
-        written_at: entry.place(),
+        written_at,
     }
 }
 

@@ -395,3 +395,46 @@ fn a_later_file_replaces_a_server_as_a_whole_once_it_is_trusted() {
         }
     }
 }
+
+#[test]
+fn what_an_editor_names_stands_beside_what_settings_name() {
+    use std::collections::BTreeMap;
+    use zero_acp::{ServerReach, SessionServer};
+
+    let pair = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+    let command = |name: &str, env: BTreeMap<String, String>| SessionServer {
+        name: name.to_owned(),
+        how: ServerReach::Command { command: "/bin/x".into(), args: vec!["$TOKEN".into()], env },
+    };
+    let http = |name: &str, url: &str, headers: BTreeMap<String, String>| SessionServer {
+        name: name.to_owned(),
+        how: ServerReach::Http { url: url.to_owned(), headers },
+    };
+    let settings = of(&json!({
+        "mcpServers": {"a": {"command": "x"}, "off": {"command": "x"}},
+        "permissions": {"deny": ["off__*"]},
+    })
+    .to_string());
+    let named = [
+        command("a", pair("KEY", "${TOKEN}")),
+        http("web", "https://h.example/mcp", pair("Authorization", "${TOKEN}")),
+        command("off", BTreeMap::new()),
+        command("odd", pair("1KEY", "s3cret")),
+        http("plain", "http://h.example/?key=s3cret", BTreeMap::new()),
+        http("torn", "https://h.example/", pair("X-Key", "s3cret\r\nX: y")),
+    ];
+    let found = settings.mcp_servers_and(&config(), Path::new(ROOT), &named);
+    let expected = [
+        "a-2: \"/bin/x\" [\"$TOKEN\"] [(\"KEY\", \"${TOKEN}\")] in / net [] writes []",
+        "web: https://h.example/mcp [(\"Authorization\", \"${TOKEN}\")] None None [] None",
+    ];
+    let shown: Vec<String> = found.definitions.iter().skip(1).map(shown).collect();
+    assert_eq!(shown, expected);
+    assert!(found.definitions.iter().skip(1).all(|server| server.written_at == "your editor"));
+    let names = |problems: &[ServerProblem]| -> Vec<String> {
+        problems.iter().map(|problem| problem.alias.clone()).collect()
+    };
+    assert_eq!(names(&found.denied), ["off", "off"], "by whichever name it goes");
+    assert_eq!(names(&found.problems), ["odd", "plain", "torn"]);
+    assert!(!format!("{:?}", found.problems).contains("s3cret"), "{:?}", found.problems);
+}

@@ -1,0 +1,46 @@
+//! `zero tools serve`: the tools for programs that speak JSON-RPC and bring their own head.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+use zero_acp::{Permissions, ToolsConfig, serve_tools};
+use zero_runtime::stdio::stdio_over;
+use zero_sandbox::stdio_guard;
+
+use crate::App;
+use crate::cli::ToolsServeArgs;
+use crate::commands::tools_call::signals;
+use crate::editor_bench::EditorBench;
+use crate::exit::Exit;
+use crate::hosting::busy_runtime;
+
+pub(super) fn run(app: &App, args: &ToolsServeArgs) -> anyhow::Result<Exit> {
+    // What is wrong with the command line or the settings is better told now than with every call.
+    let workspace = app.config.workspace(&args.workspace)?;
+    let settings = app.settings(&workspace, &args.settings)?;
+    for line in settings.note().into_iter().chain(settings.warning()) {
+        app.terminal.note(&line);
+    }
+    let mut folders = workspace.roots().map(Into::into);
+    let cwd = folders.next().unwrap_or_else(|| workspace.cwd().to_owned());
+    let config = ToolsConfig {
+        bench: Arc::new(EditorBench::new(app.clone(), args.settings.clone())),
+        cwd,
+        additional: folders.collect(),
+        dialect: args.dialect,
+        permissions: if args.yes { Permissions::Yes } else { Permissions::Ask },
+    };
+    let output = stdio_guard::take_stdout().context("could not keep stdout for the caller")?;
+    let runtime = busy_runtime()?;
+    let served = runtime.block_on(async {
+        let stop = CancellationToken::new();
+        signals::cancel_on_interrupt(&stop);
+        let (input, output) =
+            stdio_over(output, stop).context("stdin and stdout cannot be used")?;
+        serve_tools(config, input, output).await.context("could not serve the caller")
+    });
+    // A read of stdin that nobody waits for must not hold up the end.
+    runtime.shutdown_background();
+    served.map(|()| Exit::Ok)
+}

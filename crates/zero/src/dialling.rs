@@ -1,0 +1,99 @@
+//! The gateway behind an editor: found when it is first needed, and again when it was lost.
+//!
+//! Settings are read only here, so that an editor that starts zero hears from it at once, and one
+//! whose person made a mistake in them is told of it instead of finding zero gone.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Mutex;
+use zero_acp::Habits;
+use zero_client::{Dial, Dialled, LinkError};
+use zero_gateway::{AuthConfig, Gateway};
+use zero_runtime::tool::BoxFuture;
+use zero_wire::client::{Client, Credentials, Target};
+
+use crate::App;
+use crate::cli::RemoteArgs;
+use crate::connection::{GRACE, this_person};
+use crate::settings::Settings;
+
+/// Dials the gateway that was named, or the one in this process.
+pub(crate) struct Dialling {
+    app: App,
+    args: RemoteArgs,
+    settings_files: Vec<PathBuf>,
+    /// What settings say of editors, once they are read.
+    habits: Arc<OnceLock<Habits>>,
+    /// The one in this process, once it was needed.
+    embedded: Mutex<Option<Gateway>>,
+}
+
+impl Dialling {
+    pub(crate) fn new(
+        app: App,
+        args: RemoteArgs,
+        settings_files: Vec<PathBuf>,
+        habits: Arc<OnceLock<Habits>>,
+    ) -> Self {
+        Self { app, args, settings_files, habits, embedded: Mutex::default() }
+    }
+
+    /// Ends the gateway in this process; what runs in it is given a moment.
+    pub(crate) async fn end(&self) {
+        if let Some(gateway) = self.embedded.lock().await.take() {
+            gateway.shut_down(GRACE).await;
+        }
+    }
+
+    async fn connect(&self) -> anyhow::Result<Result<Dialled, LinkError>> {
+        let mut embedded = self.embedded.lock().await;
+        let gateway = match &*embedded {
+            Some(gateway) => gateway.clone(),
+            None => {
+                let workspace = self.app.config.workspace(&[])?;
+                let settings = self.app.settings(&workspace, &self.settings_files)?;
+                let _ = self.habits.set(settings.acp());
+                self.warn(&settings);
+                if let Some(dial) = self.app.dial(&self.args, &settings)? {
+                    tracing::info!(gateway = dial.whereabouts(), "connecting");
+                    drop(embedded);
+                    return Ok(dial.dial().await);
+                }
+                tracing::info!("starting the gateway in this process");
+                let cwd = workspace.cwd().to_owned();
+                let nobody = AuthConfig::nobody();
+                let config = self.app.gateway(&settings, &self.settings_files, cwd, nobody).await?;
+                embedded.insert(Gateway::new(config)).clone()
+            }
+        };
+        drop(embedded);
+        let (near, far) = zero_wire::pipe::pipe();
+        gateway.attach(far, this_person());
+        let options = self.app.near_side(Credentials::default());
+        let connected = Client::connect(Target::Pipe(near), options).await;
+        Ok(connected.map(|(client, events)| Dialled { client, events }).map_err(LinkError::from))
+    }
+
+    fn warn(&self, settings: &Settings) {
+        for line in settings.note().into_iter().chain(settings.warning()) {
+            tracing::info!("{line}");
+        }
+    }
+}
+
+impl Dial for Dialling {
+    fn dial(&self) -> BoxFuture<'_, Result<Dialled, LinkError>> {
+        Box::pin(async {
+            self.connect().await.unwrap_or_else(|error| {
+                // A file that is wrong stays wrong until somebody mends it.
+                let message = format!("{error:#}");
+                Err(LinkError::Unreachable { message, is_passing: false })
+            })
+        })
+    }
+
+    fn whereabouts(&self) -> String {
+        self.args.url.clone().unwrap_or_else(|| "this process".to_owned())
+    }
+}

@@ -1,0 +1,104 @@
+//! What does the work of sessions in an editor: the workshop's hosts, with the folders, buffers and
+//! servers that the editor brings.
+//!
+//! An editor belongs to the person who started it and us, so what it names needs no trust. Rules,
+//! walls and the audit log are the same as for everybody else.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zero_acp::{BenchOrder, OpenBench, Workbench};
+use zero_runtime::tool::BoxFuture;
+use zero_session::hands::{HandsError, HandsOrder};
+use zero_session::reach::Reach;
+
+use crate::App;
+use crate::workshop::{Extras, OpenHands, Workshop};
+
+/// Most folders of one session, besides the one it works in.
+const FOLDERS_MAX: usize = 64;
+/// Most servers that an editor names for one session.
+const SERVERS_MAX: usize = 64;
+
+/// Makes the tools of an editor's sessions.
+#[derive(Clone)]
+pub(crate) struct EditorBench {
+    workshop: Arc<Workshop>,
+}
+
+impl EditorBench {
+    /// A bench by the settings that hold in each folder, or by those of the files named instead.
+    pub(crate) fn new(app: App, settings_files: Vec<PathBuf>) -> Self {
+        Self { workshop: Arc::new(Workshop::new(app, settings_files)) }
+    }
+
+    fn check_now(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), HandsError> {
+        let refused = |message: String| Err(HandsError::Workspace(message));
+        if additional.len() > FOLDERS_MAX {
+            return refused(format!("more than {FOLDERS_MAX} further folders; name fewer"));
+        }
+        for folder in std::iter::once(cwd).chain(additional.iter().map(PathBuf::as_path)) {
+            if !folder.is_absolute() {
+                let shown = folder.display();
+                return refused(format!("`{shown}` is not absolute; name the folder from `/` on"));
+            }
+        }
+        let workspace = self.workshop.folders(cwd, additional);
+        let workspace = workspace.map_err(|error| HandsError::Workspace(error.to_string()))?;
+        if workspace.roots().any(|root| root == Path::new("/")) {
+            return refused("`/` is the whole machine; name the folder of a project".to_owned());
+        }
+        Ok(())
+    }
+
+    fn open_now(&self, order: BenchOrder) -> Result<OpenBench, HandsError> {
+        let BenchOrder { session, cwd, additional, mode, approver, elicitor, editor, servers } =
+            order;
+        self.check_now(&cwd, &additional)?;
+        if servers.len() > SERVERS_MAX {
+            let message = format!("more than {SERVERS_MAX} MCP servers; name fewer");
+            return Err(HandsError::Workspace(message));
+        }
+        let order = HandsOrder {
+            session,
+            cwd,
+            reach: Reach::Anywhere,
+            mode,
+            approver,
+            elicitor,
+            standing: Vec::new(),
+        };
+        let opened = self.workshop.hands(order, Extras { additional, editor, servers });
+        let OpenHands { hands, own_mode } =
+            opened.unwrap_or_else(|error| Err(HandsError::Workspace(format!("{error:#}"))))?;
+        Ok(OpenBench { hands: Arc::new(hands), own_mode })
+    }
+
+    /// Does what may wait for a disk where nobody else waits.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, HandsError> + Send + 'static,
+    ) -> Result<T, HandsError> {
+        let bench = self.clone();
+        let over = || HandsError::Workspace("zero is shutting down".to_owned());
+        tokio::task::spawn_blocking(move || work(&bench)).await.unwrap_or_else(|_| Err(over()))
+    }
+}
+
+impl Workbench for EditorBench {
+    fn check<'a>(
+        &'a self,
+        cwd: &'a Path,
+        additional: &'a [PathBuf],
+    ) -> BoxFuture<'a, Result<(), HandsError>> {
+        let (cwd, additional) = (cwd.to_owned(), additional.to_vec());
+        Box::pin(self.aside(move |bench| bench.check_now(&cwd, &additional)))
+    }
+
+    fn open(&self, order: BenchOrder) -> BoxFuture<'_, Result<OpenBench, HandsError>> {
+        Box::pin(self.aside(move |bench| bench.open_now(order)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! `zero acp` as an editor meets it: the real program on a pipe, a model that follows a script, and
+//! a client that speaks the wire itself.
+//!
+//! Tests with a number in their name are those of the protocol's own kit for testing agents, each
+//! under the name it has there.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+mod bad_input;
+mod bad_lines;
+mod buffers;
+mod cancel;
+mod choices;
+mod client;
+mod ends;
+mod far;
+mod handshake;
+mod hang_ups;
+mod loads;
+mod mcp;
+mod permissions;
+mod prompts;
+mod rules;
+mod schema;
+mod secrets;
+mod sessions;
+mod terminals;
+mod tools_use;
+mod transport;
+mod turns;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::client::{Acp, PATIENCE};
+use crate::config::{USER, write};
+use crate::model_server::ModelServer;
+use crate::program::Program;
+
+/// A person's machine: a home, a project and a model.
+pub(crate) struct Desk {
+    zero: Program,
+    model: ModelServer,
+    project: PathBuf,
+}
+
+impl Desk {
+    /// With a project that holds `hello.txt`.
+    fn new() -> Self {
+        Self::with(json!({}))
+    }
+
+    /// The same with more settings.
+    fn with(settings: Value) -> Self {
+        let (zero, model) = (Program::outside_tmp(), ModelServer::start());
+        write(&zero, USER, model.settings(settings));
+        write(&zero, "project/hello.txt", "hello\n");
+        let project = zero.folder().join("project").canonicalize().unwrap();
+        Self { zero, model, project }
+    }
+
+    /// Without any model: prompts are commands.
+    fn direct() -> Self {
+        let desk = Self::new();
+        write(&desk.zero, USER, "{}");
+        desk
+    }
+
+    /// An agent that was shaken hands with, by a client that can nothing.
+    fn acp(&self) -> Acp {
+        self.acp_with(&[], json!({}))
+    }
+
+    fn acp_with(&self, args: &[&str], can: Value) -> Acp {
+        Acp::start(&self.zero, args, can)
+    }
+
+    /// What opens a session in the project.
+    fn wanted(&self) -> Value {
+        json!({"cwd": self.project, "mcpServers": []})
+    }
+
+    /// The same with more fields.
+    fn wanted_with(&self, more: Value) -> Value {
+        merged(self.wanted(), more)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.project.join(name)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.file(name)).ok()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        write(&self.zero, &format!("project/{name}"), text);
+    }
+}
+
+impl Acp {
+    /// A new session in the project.
+    #[track_caller]
+    fn open(&mut self, desk: &Desk) -> String {
+        let made = self.ok("session/new", desk.wanted());
+        made["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    /// The same where what stood in the way is gone; that is tried again only now and then.
+    #[track_caller]
+    fn open_soon(&mut self, desk: &Desk) -> String {
+        let by = Instant::now() + PATIENCE;
+        loop {
+            match self.call("session/new", desk.wanted()) {
+                Ok(made) => return made["sessionId"].as_str().unwrap().to_owned(),
+                Err(error) => assert!(Instant::now() < by, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Begins a turn.
+    fn begin(&mut self, session: &str, text: &str) -> Value {
+        self.request("session/prompt", said(session, text))
+    }
+
+    /// A turn, to its end.
+    fn prompt(&mut self, session: &str, text: &str) -> Result<Value, Value> {
+        self.call("session/prompt", said(session, text))
+    }
+
+    /// A turn that ends with this stop reason.
+    #[track_caller]
+    fn turn(&mut self, session: &str, text: &str, reason: &str) {
+        let id = self.begin(session, text);
+        self.ends(&id, reason);
+    }
+
+    /// Waits for the end of a turn.
+    #[track_caller]
+    fn ends(&mut self, prompt: &Value, reason: &str) {
+        match self.wait(prompt) {
+            Ok(end) => assert_eq!(end["stopReason"], reason, "{end}"),
+            Err(error) => panic!("it ends with an error: {error}"),
+        }
+    }
+
+    /// What the agent said in a session since a mark.
+    fn words(&self, from: usize, session: &str) -> String {
+        chunks(&self.updates(from, session), "agent_message_chunk")
+    }
+}
+
+/// A prompt of words.
+fn said(session: &str, text: &str) -> Value {
+    json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
+}
+
+/// A prompt that the model takes as a script.
+fn script(steps: &[&str]) -> String {
+    format!("script:\n{}", steps.join("\n"))
+}
+
+/// A step of a script that calls a tool.
+fn call(tool: &str, input: Value) -> String {
+    format!("call {tool} {input}")
+}
+
+/// The words of all chunks of a kind.
+fn chunks(updates: &[Value], kind: &str) -> String {
+    let of_kind = updates.iter().filter(|update| update["sessionUpdate"] == kind);
+    of_kind.filter_map(|update| update["content"]["text"].as_str()).collect()
+}
+
+/// The call of a turn that had one: all that was told of it, as a client has it at the end.
+#[track_caller]
+fn only_call(updates: &[Value]) -> Value {
+    let calls = calls(updates);
+    let [call] = &calls[..] else { panic!("not one call: {updates:#?}") };
+    call.clone()
+}
+
+/// The calls in the order in which they were announced, each with all that was told of it.
+fn calls(updates: &[Value]) -> Vec<Value> {
+    let mut calls: Vec<Value> = Vec::new();
+    for update in updates {
+        match update["sessionUpdate"].as_str() {
+            Some("tool_call") => calls.push(update.clone()),
+            Some("tool_call_update") => {
+                let call = calls.iter_mut().find(|call| call["toolCallId"] == update["toolCallId"]);
+                let call = call.expect("a call that was announced");
+                *call = merged(call.take(), update.clone());
+            }
+            _ => {}
+        }
+    }
+    calls
+}
+
+/// The statuses that were told of a call, in order.
+fn statuses(updates: &[Value], call: &Value) -> Vec<String> {
+    let of_call = updates.iter().filter(|update| update["toolCallId"] == *call);
+    let status = |update: &Value| match update["status"].as_str() {
+        Some(status) => Some(status.to_owned()),
+        // That is what it is when nothing is said.
+        None => (update["sessionUpdate"] == "tool_call").then(|| "pending".to_owned()),
+    };
+    let mut statuses: Vec<String> = of_call.filter_map(status).collect();
+    statuses.dedup();
+    statuses
+}
+
+/// All texts in the content of a call.
+fn shown(call: &Value) -> String {
+    let content = call["content"].as_array().into_iter().flatten();
+    content.filter_map(|content| content["content"]["text"].as_str()).collect()
+}
+
+fn merged(mut one: Value, other: Value) -> Value {
+    for (name, value) in other.as_object().unwrap() {
+        one[name] = value.clone();
+    }
+    one
+}

@@ -1,0 +1,155 @@
+//! Gateways elsewhere: there, wrong, slow or gone.
+
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use super::client::Acp;
+use super::{Desk, call, only_call, script};
+use crate::config::{USER, write};
+use crate::gateway_process::GatewayProcess;
+
+fn token(desk: &Desk) -> String {
+    let file = desk.zero.folder().join("home/.local/state/zero/gateway.token");
+    std::fs::read_to_string(file).unwrap().trim().to_owned()
+}
+
+#[test]
+fn tools_run_here_and_the_rest_there() {
+    let (there, here) = (Desk::new(), Desk::direct());
+    let gateway = GatewayProcess::start(&there.zero);
+    write(&here.zero, "token", token(&there));
+    let args = ["--url", &gateway.url, "--token-file", "token"];
+    let mut acp = here.acp_with(&args, json!({}));
+    let session = acp.open(&here);
+    let from = acp.mark();
+    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.turn(&session, &script(&["say I write.", &made, "turn", "say Ok."]), "end_turn");
+    assert_eq!(acp.words(from, &session), "I write.Ok.");
+    assert_eq!(only_call(&acp.updates(from, &session))["status"], "completed");
+    assert_eq!(acp.asked(from, "session/request_permission").len(), 1);
+    assert!(here.file("new.txt").exists() && !there.file("new.txt").exists());
+    acp.leave();
+    let mut acp = here.acp_with(&args, json!({}));
+    acp.ok("session/load", here.wanted_with(json!({"sessionId": session})));
+    assert_eq!(acp.words(0, &session), "I write.Ok.");
+    assert_eq!(only_call(&acp.updates(0, &session))["content"][0]["type"], "diff");
+    acp.leave();
+}
+
+#[test]
+fn settings_name_the_gateway_too() {
+    let (there, here) = (Desk::new(), Desk::direct());
+    let gateway = GatewayProcess::start(&there.zero);
+    let remote = json!({"url": gateway.url, "token": token(&there)});
+    write(&here.zero, USER, json!({"gateway": {"remote": remote}}).to_string());
+    let mut acp = here.acp();
+    let session = acp.open(&here);
+    acp.turn(&session, "hi", "end_turn");
+    assert!(there.zero.stdout(&["sessions", "list"]).contains(&session));
+    acp.leave();
+}
+
+/// Where nobody answers, and where somebody answers that is no gateway.
+#[test]
+fn a_gateway_that_is_not_there_is_a_clear_error() {
+    let desk = Desk::direct();
+    write(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
+    let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let silent_url = format!("ws://{}", silent.local_addr().unwrap());
+    let asked = [
+        ("session/new", desk.wanted()),
+        ("session/list", json!({})),
+        ("session/load", desk.wanted_with(json!({"sessionId": "agent:main:a"}))),
+    ];
+    for (url, asked) in [
+        (format!("ws://{closed}"), &asked[..]),
+        (format!("ws://127.0.0.1:{}", desk.model.port()), &asked),
+        // That takes as long as a gateway may take.
+        (silent_url, &asked[..1]),
+    ] {
+        let mut acp = desk.acp_with(&["--url", &url, "--token-file", "token"], json!({}));
+        for (method, params) in asked.iter().cloned() {
+            let error = acp.error(method, params, -32603);
+            let kind = error["data"]["kind"].as_str().unwrap();
+            assert!(kind.starts_with("gateway"), "{url}: {error}");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains("; "), "what to do: {error}");
+        }
+        acp.leave();
+    }
+    drop(silent);
+}
+
+#[test]
+fn a_wrong_token_is_a_clear_error_and_never_shown() {
+    let desk = Desk::new();
+    let gateway = GatewayProcess::start(&desk.zero);
+    let wrong = "wrong-token-0123456789abcdef0123456789";
+    let args = ["--verbose", "--url", &gateway.url, "--token", wrong];
+    let mut acp = desk.acp_with(&args, json!({}));
+    let error = acp.error("session/new", desk.wanted(), -32603);
+    assert!(error["message"].as_str().unwrap().contains("token"), "{error}");
+    assert_eq!(error["data"]["retryable"], false, "{error}");
+    let said = acp.heard().map(ToString::to_string).collect::<String>();
+    let stderr = acp.leave();
+    assert!(!said.contains(wrong) && !stderr.contains(wrong), "{stderr}");
+}
+
+#[test]
+fn a_gateway_that_comes_later_is_found() {
+    let desk = Desk::new();
+    // Its token has to be there, and its port free.
+    let mut gateway = GatewayProcess::start(&desk.zero);
+    let url = gateway.url.clone();
+    gateway.kill();
+    let mut acp = desk.acp_with(&["--url", &url], json!({}));
+    acp.error("session/new", desk.wanted(), -32603);
+    let port = url.rsplit_once(':').unwrap().1;
+    let _gateway = GatewayProcess::start_at(&desk.zero, port);
+    let session = acp.open_soon(&desk);
+    acp.turn(&session, "hi", "end_turn");
+    acp.leave();
+}
+
+#[test]
+fn a_gateway_that_dies_in_mid_turn_leaves_no_prompt_unanswered() {
+    let desk = Desk::new();
+    let mut gateway = GatewayProcess::start(&desk.zero);
+    let mut acp: Acp = desk.acp_with(&["--url", &gateway.url], json!({}));
+    let session = acp.open(&desk);
+    let from = acp.mark();
+    let turn = acp.begin(&session, &script(&["say one two", "hang"]));
+    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    gateway.kill();
+    // Whoever does not want to wait for it stops the turn.
+    acp.notify("session/cancel", json!({"sessionId": session}));
+    match acp.wait(&turn) {
+        Ok(end) => assert_eq!(end["stopReason"], "cancelled"),
+        Err(error) => assert_eq!(error["code"], -32603, "{error}"),
+    }
+    acp.error("session/new", desk.wanted(), -32603);
+    acp.leave();
+}
+
+#[test]
+fn a_run_goes_on_when_its_gateway_is_back_or_says_that_nobody_knows() {
+    let desk = Desk::new();
+    let mut gateway = GatewayProcess::start(&desk.zero);
+    let url = gateway.url.clone();
+    let mut acp: Acp = desk.acp_with(&["--url", &url], json!({}));
+    let session = acp.open(&desk);
+    let from = acp.mark();
+    let turn = acp.begin(&session, &script(&["say one two", "hang"]));
+    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    gateway.kill();
+    let port = url.rsplit_once(':').unwrap().1;
+    let _gateway = GatewayProcess::start_at(&desk.zero, port);
+    // The gateway that was killed took the run with it; the new one knows that.
+    let error = acp.wait(&turn).expect_err("it was interrupted");
+    assert_eq!(error["code"], -32603, "{error}");
+    assert!(error["data"]["kind"].is_string(), "{error}");
+    acp.turn(&session, "hi", "end_turn");
+    acp.leave();
+}

@@ -1,0 +1,95 @@
+//! The official schema of the protocol, and what it says of a message.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../fixtures/acp/schema.json")).unwrap());
+
+static VALIDATORS: LazyLock<Mutex<HashMap<String, Validator>>> = LazyLock::new(Mutex::default);
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Request,
+    Response,
+    Notification,
+}
+
+/// What is wrong with the parameters or the result of a method; nothing for one that the protocol
+/// leaves to those who speak it.
+pub(crate) fn faults(method: &str, part: Part, value: &Value) -> Vec<String> {
+    match definition(method, part) {
+        Some(name) => faults_of(&name, value),
+        None if is_extension(method) => Vec::new(),
+        None => vec![format!("the protocol has no {part:?} `{method}`")],
+    }
+}
+
+/// What is wrong with something that the schema calls by that name.
+pub(crate) fn faults_of(name: &str, value: &Value) -> Vec<String> {
+    let mut validators = VALIDATORS.lock().unwrap();
+    let validator = validators.entry(name.to_owned()).or_insert_with(|| validator(name));
+    validator.iter_errors(value).map(|error| format!("{name}: {error}")).collect()
+}
+
+/// Names that are not the protocol's own: its extensions, and the calls of tools that zero also takes
+/// by their older names.
+fn is_extension(method: &str) -> bool {
+    method.starts_with('_') || method.starts_with("tools/")
+}
+
+fn definition(method: &str, part: Part) -> Option<String> {
+    let definitions = SCHEMA["$defs"].as_object().unwrap();
+    let fits = |(name, about): &(&String, &Value)| {
+        about["x-method"] == method && name.ends_with(&format!("{part:?}"))
+    };
+    definitions.iter().find(fits).map(|(name, _)| name.clone())
+}
+
+/// The schema leaves room for later versions; the protocol says that what is one's own stands under
+/// `_meta` and nowhere else. So what the schema does not name is a fault, too.
+fn validator(name: &str) -> Validator {
+    let mut schema = json!({
+        "$schema": SCHEMA["$schema"],
+        "$ref": format!("#/$defs/{name}"),
+        "unevaluatedProperties": false,
+        "$defs": SCHEMA["$defs"],
+    });
+    if name == "SessionNotification" {
+        schema["properties"] =
+            json!({"update": {"$ref": "#/$defs/SessionUpdate", "unevaluatedProperties": false}});
+    }
+    jsonschema::draft202012::new(&schema).unwrap()
+}
+
+#[test]
+fn the_schema_sees_faults() {
+    let update = |update: Value| json!({"sessionId": "s", "update": update});
+    let chunk =
+        json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "a"}});
+    let mut own = chunk.clone();
+    own["progress"] = json!(1);
+    let mut meta = chunk.clone();
+    meta["_meta"] = json!({"progress": 1});
+    let bare = json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "t",
+        "content": [{"type": "text", "text": "a"}]});
+    for (method, part, value, is_good) in [
+        ("session/update", Part::Notification, update(chunk), true),
+        ("session/update", Part::Notification, update(meta), true),
+        ("session/update", Part::Notification, update(own), false),
+        ("session/update", Part::Notification, update(bare), false),
+        ("session/update", Part::Notification, update(json!({"sessionUpdate": "x"})), false),
+        ("session/prompt", Part::Response, json!({"stopReason": "end_turn"}), true),
+        ("session/prompt", Part::Response, json!({"stopReason": "stop"}), false),
+        ("session/prompt", Part::Response, json!({"stopReason": "end_turn", "usage": 1}), false),
+        ("session/promptly", Part::Response, json!({}), false),
+        ("_zero/tools/use", Part::Response, json!({"any": "thing"}), true),
+    ] {
+        let faults = faults(method, part, &value);
+        assert_eq!(faults.is_empty(), is_good, "{method} {value}: {faults:?}");
+    }
+}

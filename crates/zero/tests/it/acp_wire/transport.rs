@@ -1,0 +1,182 @@
+//! The wire: what stands on stdout, and how requests and answers belong together.
+
+use serde_json::json;
+
+use super::{Desk, call, script};
+use crate::acp_wire::client::{Acp, By};
+
+#[test]
+fn transport_001_only_json_on_stdout() {
+    let desk = Desk::new();
+    let mut acp = desk.acp_with(&["--verbose"], json!({}));
+    let session = acp.open(&desk);
+    // What commands print goes to the model and the client, as text in messages.
+    let noisy = call("Bash", json!({"command": "echo out; echo err >&2; printf 'no end'"}));
+    acp.turn(&session, &script(&[&noisy]), "end_turn");
+    let said = acp.log().iter().filter(|said| said.by == By::Agent).count();
+    assert!(said > 5);
+    acp.leave();
+}
+
+#[test]
+fn transport_002_text_is_utf_8() {
+    let desk = Desk::new();
+    let mut acp = desk.acp();
+    let session = acp.open(&desk);
+    let from = acp.mark();
+    acp.turn(&session, &script(&["say Grüße 日本語 🦀 \u{1f469}\u{200d}\u{1f4bb}"]), "end_turn");
+    assert_eq!(acp.words(from, &session), "Grüße 日本語 🦀 \u{1f469}\u{200d}\u{1f4bb}");
+    // The same where the client spells it with escapes.
+    let from = acp.mark();
+    let line = format!(
+        r#"{{"jsonrpc":"2.0","id":"esc","method":"session/prompt","params":{{"sessionId":"{session}","prompt":[{{"type":"text","text":"script:\nsay \ud83e\udd80"}}]}}}}"#
+    );
+    acp.spelled(&line);
+    acp.ends(&json!("esc"), "end_turn");
+    assert_eq!(acp.words(from, &session), "🦀");
+    acp.leave();
+}
+
+#[test]
+fn jsonrpc_001_ids_come_back_as_they_are() {
+    let desk = Desk::direct();
+    let mut acp = desk.acp();
+    for id in [json!(7), json!(0), json!("a"), json!("1"), json!(9_007_199_254_740_991_u64)] {
+        acp.request_as(&id, "session/list", json!({}));
+        assert!(acp.wait(&id).is_ok(), "{id}");
+    }
+    acp.leave();
+}
+
+#[test]
+fn jsonrpc_002_an_answer_is_a_result_or_an_error() {
+    let desk = Desk::direct();
+    let mut acp = desk.acp();
+    acp.ok("session/list", json!({}));
+    acp.error("session/nothing", json!({}), -32601);
+    for message in acp.heard().filter(|message| message.get("method").is_none()) {
+        assert_ne!(message.get("result").is_some(), message.get("error").is_some(), "{message}");
+    }
+    acp.leave();
+}
+
+#[test]
+fn jsonrpc_003_notifications_get_no_answer() {
+    let desk = Desk::direct();
+    let mut acp = desk.acp();
+    let from = acp.mark();
+    acp.notify("session/cancel", json!({"sessionId": "nobody"}));
+    acp.notify("session/cancel", json!({}));
+    acp.notify("$/cancel_request", json!({"requestId": 4711}));
+    acp.notify("session/nothing", json!({"a": 1}));
+    acp.notify("_zero/nothing", json!({}));
+    acp.notify("initialized", json!({}));
+    acp.ok("session/list", json!({}));
+    let answers = acp.log().iter().skip(from).filter(|said| said.by == By::Agent).count();
+    assert_eq!(answers, 1);
+    acp.leave();
+}
+
+#[test]
+fn jsonrpc_004_an_unknown_method_is_not_found() {
+    let desk = Desk::direct();
+    let mut acp = desk.acp();
+    for method in
+        ["session/nothing", "Initialize", "", "fs/read_text_file", "session/update", "logout"]
+    {
+        acp.error(method, json!({}), -32601);
+    }
+    acp.leave();
+}
+
+#[test]
+fn jsonrpc_005_parameters_that_do_not_fit_are_refused() {
+    let desk = Desk::direct();
+    let mut acp = desk.acp();
+    for (method, params) in [
+        ("session/new", json!({"cwd": desk.project})),
+        ("session/new", json!({"mcpServers": []})),
+        ("session/new", json!({"cwd": 1, "mcpServers": []})),
+        ("session/new", json!([])),
+        ("session/new", desk.wanted_with(json!({"mcpServers": [{"name": "a", "command": "/a"}]}))),
+        ("session/prompt", json!({})),
+        ("session/prompt", json!({"sessionId": 1, "prompt": []})),
+        ("session/load", json!({"sessionId": "a"})),
+        ("session/list", json!({"cwd": 1})),
+        ("session/list", json!({"cwd": "relative"})),
+        ("session/list", json!({"cursor": "made up"})),
+        ("session/set_mode", json!({"sessionId": "a"})),
+        ("session/close", json!({})),
+        ("session/delete", json!({"sessionId": null})),
+        ("authenticate", json!({})),
+    ] {
+        acp.error(method, params, -32602);
+    }
+    acp.leave();
+}
+
+#[test]
+fn error_001_errors_say_what_to_do() {
+    let desk = Desk::direct();
+    let mut acp = desk.acp();
+    let error = acp.error("session/prompt", super::said("nobody", "hi"), -32002);
+    assert_eq!(error["data"]["sessionId"], "nobody");
+    assert!(error["message"].as_str().unwrap().contains("`session/load`"), "{error}");
+    let error = acp.error("session/new", json!({"cwd": "here", "mcpServers": []}), -32602);
+    assert!(error["message"].as_str().unwrap().contains("absolute"), "{error}");
+    acp.leave();
+}
+
+#[test]
+fn ext_001_an_unknown_extension_gets_an_answer() {
+    let desk = Desk::direct();
+    let mut acp = desk.acp();
+    acp.error("_example.com/ping", json!({"a": [1, 2]}), -32601);
+    acp.error("_zero/nothing", json!({}), -32601);
+    acp.leave();
+}
+
+#[test]
+fn meta_001_meta_is_taken_everywhere() {
+    let desk = Desk::new();
+    let mut acp = Acp::spawn(&desk.zero, &[]);
+    let meta = json!({"example.com/a": {"b": [1]}, "traceparent": "00-0-0-00"});
+    let first = json!({"protocolVersion": 1, "_meta": meta,
+        "clientCapabilities": {"_meta": meta, "fs": {"_meta": meta}}});
+    acp.ok("initialize", first);
+    let made = acp.ok("session/new", desk.wanted_with(json!({"_meta": meta})));
+    let session = made["sessionId"].as_str().unwrap();
+    let mut prompt = super::said(session, "hi");
+    prompt["_meta"] = meta.clone();
+    prompt["prompt"][0]["_meta"] = meta;
+    assert_eq!(acp.ok("session/prompt", prompt)["stopReason"], "end_turn");
+    acp.leave();
+}
+
+#[test]
+fn schema_001_every_message_of_a_turn_fits_the_schema() {
+    let desk = Desk::new();
+    let can = json!({"session": {"notices": {}, "compaction": {}}});
+    let mut acp = desk.acp_with(&[], can);
+    let session = acp.open(&desk);
+    let (read, write, run) = (
+        call("Read", json!({"file_path": "hello.txt"})),
+        call("Write", json!({"file_path": "new.txt", "content": "new\n"})),
+        call("Bash", json!({"command": "echo hi; false"})),
+    );
+    let steps = ["think Hm.", "say First.", &read, &write, "turn", &run, "turn", "say Last."];
+    acp.turn(&session, &script(&steps), "end_turn");
+    acp.leave();
+}
+
+#[test]
+fn schema_002_what_is_zeros_own_stands_under_meta() {
+    let desk = Desk::new();
+    let mut acp = desk.acp();
+    let session = acp.open(&desk);
+    let end = acp.prompt(&session, "hi").unwrap();
+    assert_eq!(end["_meta"]["zero"]["state"], "complete", "{end}");
+    assert!(end["_meta"]["zero"]["runId"].is_string(), "{end}");
+    // That nothing of the kind stands elsewhere is checked of every talk.
+    acp.leave();
+}

@@ -1,0 +1,144 @@
+//! What is told in the course of a turn, and what a client without capabilities is never asked.
+
+use serde_json::{Value, json};
+
+use super::client::{Acp, By};
+use super::{Desk, call, calls, only_call, script, shown};
+
+fn opened(desk: &Desk) -> (Acp, String) {
+    let mut acp = desk.acp();
+    let session = acp.open(desk);
+    (acp, session)
+}
+
+/// A turn that uses tools of every kind, with a client that said nothing of what it can.
+fn asked_of_a_bare_client(names: &[&str]) {
+    let desk = Desk::new();
+    let (mut acp, session) = opened(&desk);
+    let steps = [
+        &*call("Read", json!({"file_path": "hello.txt"})),
+        "turn",
+        &call(
+            "Edit",
+            json!({"file_path": "hello.txt", "old_string": "hello", "new_string": "bye"}),
+        ),
+        "turn",
+        &call("Write", json!({"file_path": "new.txt", "content": "new\n"})),
+        "turn",
+        &call("Bash", json!({"command": "echo hi; touch made"})),
+        "turn",
+        &call("Grep", json!({"pattern": "new"})),
+    ];
+    acp.turn(&session, &script(&steps), "end_turn");
+    assert!(desk.file("made").exists() && desk.text("hello.txt").as_deref() == Some("bye\n"));
+    let asked = acp.log().iter().filter(|said| said.by == By::Agent);
+    let mut asked = asked.filter_map(|said| said.message["method"].as_str());
+    assert!(asked.all(|method| names.iter().all(|name| !method.starts_with(name))));
+    acp.leave();
+}
+
+#[test]
+fn clientcap_001_no_files_of_a_client_that_has_none() {
+    asked_of_a_bare_client(&["fs/"]);
+}
+
+#[test]
+fn clientcap_002_no_terminals_of_a_client_that_has_none() {
+    asked_of_a_bare_client(&["terminal/"]);
+}
+
+#[test]
+fn clientcap_003_no_questions_of_a_client_that_shows_none() {
+    asked_of_a_bare_client(&["elicitation/"]);
+}
+
+#[test]
+fn commands_run_in_our_walls_even_where_the_client_has_terminals() {
+    let desk = Desk::new();
+    let mut acp = desk.acp_with(&[], json!({"terminal": true}));
+    let session = acp.open(&desk);
+    let from = acp.mark();
+    acp.turn(&session, &script(&[&call("Bash", json!({"command": "echo hi"}))]), "end_turn");
+    assert!(shown(&only_call(&acp.updates(from, &session))).contains("hi"));
+    let methods = acp.heard().filter_map(|said| said["method"].as_str());
+    assert_eq!(methods.filter(|method| method.starts_with("terminal/")).count(), 0);
+    acp.leave();
+}
+
+#[test]
+fn calls_have_titles_kinds_and_places() {
+    let desk = Desk::new();
+    let (mut acp, session) = opened(&desk);
+    for (step, kind, place) in [
+        (call("Read", json!({"file_path": "hello.txt"})), "read", Some("hello.txt")),
+        (call("Write", json!({"file_path": "a.txt", "content": "a"})), "edit", Some("a.txt")),
+        (call("Bash", json!({"command": "echo hi"})), "execute", None),
+        (call("Grep", json!({"pattern": "hello"})), "search", None),
+        (call("Glob", json!({"pattern": "*.txt"})), "search", None),
+        (call("Delete", json!({"file_path": "a.txt"})), "delete", Some("a.txt")),
+    ] {
+        let from = acp.mark();
+        acp.turn(&session, &script(&[&step]), "end_turn");
+        let call = only_call(&acp.updates(from, &session));
+        assert_eq!(call["kind"], kind, "{call}");
+        assert_eq!(call["status"], "completed", "{call}");
+        assert!(call["rawInput"].is_object(), "{call}");
+        let title = call["title"].as_str().unwrap();
+        assert!(title.len() > 4 && title != "Tool call", "{call}");
+        if let Some(place) = place {
+            assert_eq!(call["locations"][0]["path"], json!(desk.file(place)), "{call}");
+        }
+    }
+    acp.leave();
+}
+
+#[test]
+fn thoughts_and_words_are_apart() {
+    let desk = Desk::new();
+    let (mut acp, session) = opened(&desk);
+    let from = acp.mark();
+    let read = call("Read", json!({"file_path": "hello.txt"}));
+    let steps = ["think Deep.", "say One.", &read, "turn", "think Deeper.", "say Two."];
+    acp.turn(&session, &script(&steps), "end_turn");
+    let updates = acp.updates(from, &session);
+    assert_eq!(super::chunks(&updates, "agent_thought_chunk"), "Deep.Deeper.");
+    assert_eq!(super::chunks(&updates, "agent_message_chunk"), "One.Two.");
+    assert_eq!(super::chunks(&updates, "user_message_chunk"), "", "the client said that itself");
+    let ids = |kind: &str| -> Vec<Value> {
+        let of_kind = updates.iter().filter(|update| update["sessionUpdate"] == kind);
+        let mut ids: Vec<Value> = of_kind.map(|update| update["messageId"].clone()).collect();
+        ids.dedup();
+        ids
+    };
+    assert_eq!(ids("agent_message_chunk").len(), 2, "a call lies between: two messages");
+    acp.leave();
+}
+
+#[test]
+fn a_tool_that_is_not_there_fails_and_the_turn_goes_on() {
+    let desk = Desk::new();
+    let (mut acp, session) = opened(&desk);
+    for step in
+        [call("Nothing", json!({})), call("Read", json!({"wrong": 1})), "call Read {".to_owned()]
+    {
+        let from = acp.mark();
+        acp.turn(&session, &script(&[&step, "turn", "say Ok."]), "end_turn");
+        let failed = calls(&acp.updates(from, &session));
+        assert!(failed.iter().all(|call| call["status"] == "failed"), "{step}: {failed:#?}");
+        assert_eq!(acp.words(from, &session), "Ok.");
+    }
+    acp.leave();
+}
+
+#[test]
+fn long_output_comes_whole_enough_and_in_order() {
+    let desk = Desk::new();
+    let (mut acp, session) = opened(&desk);
+    let from = acp.mark();
+    acp.turn(&session, &script(&[&call("Bash", json!({"command": "seq 1 50000"}))]), "end_turn");
+    let call = only_call(&acp.updates(from, &session));
+    assert!(shown(&call).contains("50000"), "the end of it is shown");
+    let largest = acp.heard().map(|said| said.to_string().len()).max().unwrap();
+    assert!(largest < 4 * 1024 * 1024, "{largest}");
+    acp.leave();
+}
