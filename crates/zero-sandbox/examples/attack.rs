@@ -108,34 +108,40 @@ fn confine(plan: &str) -> ExitCode {
     }
 }
 
-/// Runs something harmless, and waits until walls like those it had stand ready.
+/// Runs something harmless, and waits until walls like those it had stand ready. Putting them up ahead
+/// may come to nothing; the next command brings the next try.
 fn stand_ready(warden: &Warden, harmless: Order) {
-    let running = warden.spawn(harmless).unwrap();
-    running.wait(Duration::from_secs(15)).unwrap();
-    drop(running);
+    const TRIES: usize = 4;
+    let ready = (0..TRIES).any(|_| {
+        let running = warden.spawn(harmless.clone()).unwrap();
+        running.wait(Duration::from_secs(15)).unwrap();
+        drop(running);
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        while !stands(warden) && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        stands(warden)
+    });
+    assert!(ready, "no walls stand ready");
+    // It is looked at once more before it is relied on.
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+/// Whether there are a keeper, bubblewrap, and our last step, one below the other.
+fn stands(warden: &Warden) -> bool {
     let children = |pid: u32| -> Vec<u32> {
         let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         let list = list.unwrap_or_default();
         list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
     };
-    // A keeper, bubblewrap, and our last step.
-    let stands = || {
-        let mut at = warden.pid().unwrap();
-        (0..3).all(|_| match children(at).as_slice() {
-            [only] => {
-                at = *only;
-                true
-            }
-            _ => false,
-        })
-    };
-    let until = std::time::Instant::now() + Duration::from_secs(15);
-    while !stands() {
-        assert!(std::time::Instant::now() < until, "no walls stand ready");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    // It is looked at once more before it is relied on.
-    std::thread::sleep(Duration::from_millis(50));
+    let mut at = warden.pid().unwrap();
+    (0..3).all(|_| match children(at).as_slice() {
+        [only] => {
+            at = *only;
+            true
+        }
+        _ => false,
+    })
 }
 
 /// Something happens on the host: a program runs, or a socket is made.
