@@ -53,9 +53,13 @@ pub async fn serve(
             },
             on_receive_dispatch!(),
         )
-        .connect_to(lines(input, output, gauge))
+        .connect_to(lines(input, output, gauge.clone()))
         .await;
     agent.end().await;
+    if gauge.is_gone() {
+        // The client went away, by whichever end we noticed it.
+        return Ok(());
+    }
     served.map_err(ServeError::from)
 }
 
@@ -83,12 +87,14 @@ pub(crate) struct Agent {
     sessions: Mutex<HashMap<String, Arc<Active>>>,
     /// Calls that the client makes itself.
     pub(crate) own_calls: Arc<Book>,
+    /// Held while a session is opened: two of one key get two ids.
+    pub(crate) opening: tokio::sync::Mutex<()>,
 }
 
 impl Agent {
     fn new(config: Config, gauge: Gauge) -> Self {
-        let (to_client, caps, sessions, own_calls) = Default::default();
-        Self { config, gauge, to_client, caps, sessions, own_calls }
+        let (to_client, caps, sessions, own_calls, opening) = Default::default();
+        Self { config, gauge, to_client, caps, sessions, own_calls, opening }
     }
 
     pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Active>>> {

@@ -42,6 +42,7 @@ pub(crate) async fn new_session(agent: Arc<Agent>, params: Value) -> Result<Done
         servers: asked.mcp_servers,
         meta: asked.meta,
     };
+    let _alone = agent.opening.lock().await;
     let opened = agent.open(wanted).await?;
     let response = {
         let choices = opened.active.choices();
@@ -61,6 +62,7 @@ pub(crate) async fn load_session(agent: Arc<Agent>, params: Value) -> Result<Don
         servers: asked.mcp_servers,
         meta: asked.meta,
     };
+    let _alone = agent.opening.lock().await;
     let mut opened = reopen(&agent, wanted).await?;
     if let Err(error) = opened.replay().await {
         opened.active.near.leave().await;
@@ -82,6 +84,7 @@ pub(crate) async fn resume_session(agent: Arc<Agent>, params: Value) -> Result<D
         servers: asked.mcp_servers,
         meta: asked.meta,
     };
+    let _alone = agent.opening.lock().await;
     let opened = reopen(&agent, wanted).await?;
     let response = {
         let choices = opened.active.choices();
@@ -93,6 +96,8 @@ pub(crate) async fn resume_session(agent: Arc<Agent>, params: Value) -> Result<D
 /// Opens a session that was there before, under the very id that the client knows. One that is open
 /// on this connection is let go first: its client starts over with it.
 async fn reopen(agent: &Arc<Agent>, wanted: Wanted) -> Result<Opened, Error> {
+    // What cannot be opened costs nobody the session that they have.
+    agent.check(&wanted).await?;
     let known = wanted.id.as_ref().and_then(|id| agent.sessions().remove(id));
     if let Some(known) = known {
         close(&known, OnEof::Abort).await;

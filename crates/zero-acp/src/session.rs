@@ -397,7 +397,7 @@ impl Desk {
         let mut updates = self.presenter.entry(event, Moment::Live);
         {
             let mut choices = self.active.choices();
-            let mut info = self.active.near.info();
+            let mut info = choices.info.clone();
             if let What::Changed { field, value } = &event.what {
                 match field.as_str() {
                     "mode" => info.mode.clone_from(value),

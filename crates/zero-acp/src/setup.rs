@@ -56,12 +56,20 @@ pub(crate) struct Opened {
 }
 
 impl Agent {
+    /// Whether what a client wants can be, as far as that is known before anything is opened.
+    pub(crate) async fn check(&self, wanted: &Wanted) -> Result<(), Error> {
+        let Wanted { cwd, additional, servers, .. } = wanted;
+        session_servers(servers.clone())?;
+        check_folders(cwd, additional)?;
+        let checked = self.config.bench.check(cwd, additional).await;
+        checked.map_err(|error| rpc::of_hands(&error))
+    }
+
     /// Opens a session.
     pub(crate) async fn open(&self, wanted: Wanted) -> Result<Opened, Error> {
+        self.check(&wanted).await?;
         let Wanted { id, cwd, additional, servers, meta } = wanted;
         let servers = session_servers(servers)?;
-        check_folders(&cwd, &additional)?;
-        self.config.bench.check(&cwd, &additional).await.map_err(|error| rpc::of_hands(&error))?;
         let chosen = chosen(&self.config.defaults, id.as_deref(), meta.as_ref())?;
         let opening = Opening { cwd: Some(cwd.display().to_string()), ..chosen.opening };
         if self.sessions().len() >= SESSIONS_MAX {
@@ -103,7 +111,8 @@ impl Agent {
             session,
             cwd: cwd.clone(),
             additional,
-            mode: info.mode.as_deref().and_then(|mode| mode.parse().ok()),
+            // What the gateway wants comes with its terms, bounded by what the person here allows.
+            mode: None,
             approver: Arc::clone(&asker) as _,
             elicitor: asker,
             editor: editor.map(|editor| Arc::new(editor) as _),

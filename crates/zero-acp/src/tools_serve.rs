@@ -90,9 +90,13 @@ pub async fn serve_tools(
             },
             on_receive_dispatch!(),
         )
-        .connect_to(lines(input, output, gauge))
+        .connect_to(lines(input, output, gauge.clone()))
         .await;
     service.end().await;
+    if gauge.is_gone() {
+        // The client went away, by whichever end we noticed it.
+        return Ok(());
+    }
     served.map_err(ServeError::from)
 }
 

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use agent_client_protocol::Lines;
+use futures_util::task::AtomicWaker;
 use futures_util::{Sink, Stream, stream};
 use serde::de::IgnoredAny;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,6 +23,8 @@ use zero_runtime::lines::{Line, LineReader};
 
 /// Bytes of a line. A prompt with a few pictures fits.
 pub(crate) const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How long a client that says nothing more may take to read the last words.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 /// Updates that wait to be written. Whoever has more to tell waits.
 const UPDATES_WAITING_MAX: usize = 64;
 /// Messages that are taken while nothing that was said is read.
@@ -49,7 +52,11 @@ struct Shared {
     taken: AtomicUsize,
     /// Whether a write waits for the client.
     is_stuck: AtomicBool,
+    /// Whether nobody reads any more: nothing waits for being written then.
+    is_gone: AtomicBool,
     written: Notify,
+    /// The write that waits.
+    writer: AtomicWaker,
 }
 
 impl Gauge {
@@ -57,12 +64,25 @@ impl Gauge {
     pub(crate) async fn admit_update(&self) {
         loop {
             let written = self.shared.written.notified();
-            if self.shared.updates.load(Ordering::Acquire) < UPDATES_WAITING_MAX {
+            let waiting = self.shared.updates.load(Ordering::Acquire);
+            if waiting < UPDATES_WAITING_MAX || self.is_gone() {
                 break;
             }
             written.await;
         }
         self.shared.updates.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether the client reads no more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.shared.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Nobody reads any more.
+    fn give_up(&self) {
+        self.shared.is_gone.store(true, Ordering::Release);
+        self.shared.written.notify_waiters();
+        self.shared.writer.wake();
     }
 
     fn wrote(&self, is_update: bool) {
@@ -107,7 +127,14 @@ pub(crate) fn lines(
     let reader = LineReader::new(input, LINE_BYTES_MAX);
     let incoming = stream::unfold((reader, gauge.clone()), async |(mut reader, gauge)| {
         gauge.admit_message().await;
-        let line = next(&mut reader).await?;
+        let Some(line) = next(&mut reader).await else {
+            // Who went away may have left a pipe behind that nobody reads.
+            tokio::spawn(async move {
+                sleep(LAST_WORDS_MAX).await;
+                gauge.give_up();
+            });
+            return None;
+        };
         Some((line, (reader, gauge)))
     });
     let outgoing =
@@ -155,13 +182,21 @@ struct LineSink<W> {
 impl<W: AsyncWrite> LineSink<W> {
     fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.at < self.bytes.len() {
+            self.gauge.shared.writer.register(cx.waker());
+            if self.gauge.is_gone() {
+                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            }
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             let written = match self.output.as_mut().poll_write(cx, rest) {
                 Poll::Pending => {
                     self.gauge.shared.is_stuck.store(true, Ordering::Release);
                     return Poll::Pending;
                 }
-                Poll::Ready(written) => written?,
+                Poll::Ready(Ok(written)) => written,
+                Poll::Ready(Err(error)) => {
+                    self.gauge.give_up();
+                    return Poll::Ready(Err(error));
+                }
             };
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
@@ -248,5 +283,29 @@ mod tests {
         assert!(!waiting.is_finished());
         gauge.wrote(true);
         waiting.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_client_that_is_gone() {
+        use futures_util::SinkExt as _;
+        let gauge = Gauge::default();
+        for _ in 0..UPDATES_WAITING_MAX {
+            gauge.admit_update().await;
+        }
+        // It reads nothing, and a line does not fit into its pipe.
+        let (_unread, output) = tokio::io::duplex(8);
+        let mut sink = LineSink {
+            output: Box::pin(output),
+            bytes: Vec::new(),
+            at: 0,
+            gauge: gauge.clone(),
+            is_update: false,
+        };
+        let writing = tokio::spawn(async move { sink.send("a long line".to_owned()).await });
+        tokio::task::yield_now().await;
+        assert!(!writing.is_finished());
+        gauge.give_up();
+        assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        gauge.admit_update().await;
     }
 }
