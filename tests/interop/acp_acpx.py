@@ -165,6 +165,10 @@ def validate(schema, log):
         elif "result" in message:
             # Both sides count for themselves; what an agent asks is answered before its prompt is.
             method, role = asked[message["id"]].pop(), "result"
+        elif message["error"]["code"] == -32002 and asked[message["id"]][-1] == "fs/read_text_file":
+            # A client has no buffer of a file that is new.
+            asked[message["id"]].pop()
+            continue
         else:
             raise AssertionError(f"an error: {message}")
         name = of_method[(method, role)]
