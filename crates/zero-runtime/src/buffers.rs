@@ -17,6 +17,7 @@ use zero_sandbox::{Change, FileFacts, Landed, LastLink, Located, Snapshot};
 
 use crate::context::CallContext;
 use crate::editor::Editor;
+use crate::seen_files::SeenFiles;
 
 /// Largest file that an editor is asked about, in bytes.
 pub const BUFFER_BYTES_MAX: usize = 8_000_000;
@@ -88,6 +89,17 @@ pub struct Changed {
     pub facts: Option<FileFacts>,
     /// What has become of what was asked for.
     pub landed: Landed,
+}
+
+impl Changed {
+    /// Has the session remember the file as it is now.
+    pub fn remember(&self, path: &Path, seen: &SeenFiles) {
+        match (self.facts, &self.landed) {
+            (None, _) => {}
+            (Some(facts), Landed::NotYet) => seen.saw_unsaved(path, facts, &self.bytes),
+            (Some(facts), _) => seen.saw(path, facts, Some(&self.bytes)),
+        }
+    }
 }
 
 impl CallContext {
@@ -194,7 +206,11 @@ impl CallContext {
             false => (text, Endings::AsOnDisk),
         };
         let bytes = text.into_bytes();
-        is_plain_text(&bytes).then_some(Buffer { bytes, endings })
+        // A text that was saved, and is not what is on disk now: a command changed the file, and
+        // the editor has yet to load it again.
+        let is_outdated =
+            bytes != on_disk && self.seen().is_some_and(|seen| seen.was_on_disk(path, &bytes));
+        (is_plain_text(&bytes) && !is_outdated).then_some(Buffer { bytes, endings })
     }
 
     /// What stands at a path as the person sees it, and how it is changed.

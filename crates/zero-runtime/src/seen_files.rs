@@ -29,6 +29,8 @@ struct Sight {
     facts: FileFacts,
     /// Known when all of it was read; then a mere touch does not make the file stale.
     sha256: Option<String>,
+    /// Whether that was on disk, and not only in an editor.
+    on_disk: bool,
     at: u64,
 }
 
@@ -46,9 +48,25 @@ pub enum Freshness {
 impl SeenFiles {
     /// Remembers a file as it is now. `bytes` is all of it, where all of it was seen.
     pub fn saw(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>) {
+        self.remember(path, facts, bytes, true);
+    }
+
+    /// The same of a file whose bytes are in an editor and not on disk.
+    pub fn saw_unsaved(&self, path: &Path, facts: FileFacts, bytes: &[u8]) {
+        self.remember(path, facts, Some(bytes), false);
+    }
+
+    /// Whether these bytes were on disk when the file was last seen.
+    pub(crate) fn was_on_disk(&self, path: &Path, bytes: &[u8]) -> bool {
+        let seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let sight = seen.by_path.get(path).filter(|sight| sight.on_disk);
+        sight.and_then(|sight| sight.sha256.as_ref()).is_some_and(|hash| *hash == sha256(bytes))
+    }
+
+    fn remember(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>, on_disk: bool) {
         let mut seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clock += 1;
-        let sight = Sight { facts, sha256: bytes.map(sha256), at: seen.clock };
+        let sight = Sight { facts, sha256: bytes.map(sha256), on_disk, at: seen.clock };
         seen.by_path.insert(path.to_owned(), sight);
         if seen.by_path.len() > FILES_MAX {
             // Dropping a tenth at once keeps the cost of this scan away from every call.

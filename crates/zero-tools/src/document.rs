@@ -162,7 +162,10 @@ impl Document {
         let saw_all = page.lines == page.total_lines && page.cut_lines == 0;
         // What an editor has can change without the file: only its bytes tell.
         let is_known = self.is_whole && (saw_all || cx.has_editor());
-        self.remember(path, is_known.then_some(&self.head), cx);
+        match cx.seen() {
+            Some(seen) if is_unsaved => seen.saw_unsaved(path, self.facts, &self.head),
+            _ => self.remember(path, is_known.then_some(&self.head), cx),
+        }
         Ok(page)
     }
 

@@ -278,9 +278,8 @@ fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, Tool
     }
     let diff = text.diff(plan, &edited);
     // A file of which only the replaced text was known is still one that was never read.
-    if let (Some(seen), Some(facts), Some(Freshness::Fresh)) = (cx.seen(), changed.facts, freshness)
-    {
-        seen.saw(plan.file.path(), facts, Some(&changed.bytes));
+    if let (Some(seen), Some(Freshness::Fresh)) = (cx.seen(), freshness) {
+        changed.remember(plan.file.path(), seen);
     }
     let places = if edited.replacements == 1 { "place" } else { "places" };
     let note = edited.tolerance.note().map(|note| format!("; {note}")).unwrap_or_default();

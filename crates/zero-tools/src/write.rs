@@ -138,8 +138,8 @@ fn write(plan: &WritePlan, cx: &CallContext) -> Result<ToolReply<WriteOutput>, T
     })?;
     let mut written =
         written.ok_or_else(|| ToolError::failed(Reason::Io, "nothing was written"))?;
-    if let (Some(seen), Some(facts)) = (cx.seen(), changed.facts) {
-        seen.saw(plan.file.path(), facts, Some(&changed.bytes));
+    if let Some(seen) = cx.seen() {
+        changed.remember(plan.file.path(), seen);
     }
     let said = landed::note(&changed, &written.text, shown);
     if said.is_some() {

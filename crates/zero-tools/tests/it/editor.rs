@@ -250,6 +250,21 @@ async fn a_buffer_that_changed_since_it_was_read_is_not_overwritten() {
 }
 
 #[tokio::test]
+async fn what_an_editor_has_yet_to_load_again_is_read_from_disk() {
+    let editor = Scripted::new(Manner::Saves);
+    let f = with(&editor);
+    f.put("a", "one\n");
+    editor.open(&f.path("a"), "one\n");
+    f.call("Read", read("a")).await.unwrap();
+    f.put("a", "changed by a command\n");
+    let refused = f.fail("Edit", edit("a", "one", "1")).await;
+    assert!(refused.starts_with("stale_file:"), "{refused}");
+    let told = said(&f.call("Read", read("a")).await.unwrap());
+    assert!(told.contains("changed by a command") && !told.contains("not saved"), "{told}");
+    assert_eq!(f.text("a"), "changed by a command\n");
+}
+
+#[tokio::test]
 async fn an_editor_that_takes_nothing_is_done_without() {
     let editor = Scripted::new(Manner::Refuses);
     let f = with(&editor);
