@@ -16,12 +16,13 @@ use crate::hostile_fixture::{Arena, peak_memory};
 type Row = (&'static str, &'static str);
 
 /// How long it may take to notice that a timeout has passed, on a machine that is busy.
-const GRACE: Duration = Duration::from_millis(1_500);
+const GRACE: Duration = Duration::from_secs(5);
 /// How long the server that behaves may take to answer at worst, and how long half of the time.
-const NEIGHBOUR_MAX: Duration = Duration::from_secs(3);
-const NEIGHBOUR_USUAL: Duration = Duration::from_millis(300);
-/// The most memory this program may take, whatever its servers send.
-const MEMORY_MAX: u64 = 60 << 20;
+const NEIGHBOUR_MAX: Duration = Duration::from_secs(5);
+const NEIGHBOUR_USUAL: Duration = Duration::from_secs(1);
+/// The most memory this program may take beyond what it does with a server that behaves: a few of the
+/// longest lines that are read.
+const GROWTH_MAX: u64 = 40 << 20;
 
 /// How much time servers have.
 #[derive(Clone, Copy)]
@@ -337,9 +338,11 @@ async fn floods_pass() {
 /// Visits one server, and sees that this program stays small. Each has a test of its own, and so a
 /// process of its own: what one leaves to the allocator is none of the next one's business.
 async fn check_memory(patience: Patience, mode: &'static str, expected: &'static str) {
+    check_all(&[], patience, 1).await;
+    let before = peak_memory();
     check_all(&[(mode, expected)], patience, 1).await;
-    let peak = peak_memory();
-    assert!(peak < MEMORY_MAX, "{mode}: {peak} bytes");
+    let grown = peak_memory() - before;
+    assert!(grown < GROWTH_MAX, "{mode}: {grown} bytes over {before}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
