@@ -2,7 +2,8 @@
 //! and what is on disk otherwise.
 //!
 //! This is the one place where an editor is asked. Only files of the workspace are, that may be read
-//! and are UTF-8 text of a reasonable size: what was judged is asked about, by its canonical path.
+//! and are UTF-8 text of a reasonable size: what was judged is asked about, by its canonical path. An
+//! editor opens files by name, so it is looked before and after whether that still leads there.
 //! Whatever an editor says or fails to say, a call ends: each answer is waited for so long, and one
 //! that did not come keeps the editor from being asked for a while.
 
@@ -244,11 +245,22 @@ impl CallContext {
         Err(ToolError::invalid(Reason::StaleFile, message).with("file", shown))
     }
 
-    /// The text that the editor has, if it says so in time and before the call is stopped.
+    /// Whether a canonical path still leads where it did when it was judged. An editor opens it by
+    /// name, without our walls: a folder on the way that became a link would lead it elsewhere.
+    fn leads_there(&self, path: &Path) -> bool {
+        let found = self.workspace().locate_path(path, LastLink::Follow);
+        found.is_ok_and(|found| found.path() == path)
+    }
+
+    /// The text that the editor has, if it says so in time and before the call is stopped, and if it
+    /// was asked about what was judged, before and after.
     fn ask(&self, path: &Path) -> Option<String> {
         let buffers = self.buffers()?;
         let runtime = tokio::runtime::Handle::try_current().ok()?;
-        runtime.block_on(async {
+        if !self.leads_there(path) {
+            return None;
+        }
+        let text = runtime.block_on(async {
             tokio::select! {
                 biased;
                 answer = tokio::time::timeout(READ_MAX, buffers.editor.read(path)) => {
@@ -259,13 +271,14 @@ impl CallContext {
                 }
                 () = self.cancelled() => None,
             }
-        })
+        });
+        text.filter(|_| self.leads_there(path))
     }
 
     /// Lets the editor write. True when it says that it did.
     fn write_by(&self, way: Way, path: &Path, bytes: &[u8]) -> bool {
         let (Way::Editor(endings), Some(buffers)) = (way, self.buffers()) else { return false };
-        if !is_plain_text(bytes) || !buffers.answers() {
+        if !is_plain_text(bytes) || !buffers.answers() || !self.leads_there(path) {
             return false;
         }
         let (Ok(text), Ok(runtime)) =
@@ -281,10 +294,12 @@ impl CallContext {
         // what became of it.
         let writing =
             async { tokio::time::timeout(WRITE_MAX, buffers.editor.write(path, &text)).await };
-        runtime.block_on(writing).unwrap_or_else(|_| {
+        let written = runtime.block_on(writing).unwrap_or_else(|_| {
             buffers.was_silent();
             false
-        })
+        });
+        // What it wrote elsewhere is not taken for the file that was meant, which is written on disk.
+        written && self.leads_there(path)
     }
 }
 

@@ -28,6 +28,8 @@ enum Manner {
     Refuses,
     /// Never answers.
     Hangs,
+    /// While it is asked, the folder of the file becomes a link to the one of a secret.
+    IsLedAstray,
 }
 
 /// An editor with these buffers.
@@ -83,12 +85,25 @@ impl Editor for Scripted {
         if matches!(*self.manner.lock().unwrap(), Manner::Hangs) {
             return Box::pin(std::future::pending());
         }
+        if matches!(*self.manner.lock().unwrap(), Manner::IsLedAstray) {
+            lead_astray(path);
+            return Box::pin(std::future::ready(std::fs::read_to_string(path).ok()));
+        }
         Box::pin(std::future::ready(self.buffers.lock().unwrap().get(path).cloned()))
     }
 
     fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, bool> {
         self.note("write", path);
         Box::pin(std::future::ready(self.take(path, text)))
+    }
+}
+
+/// What a command in the background could do to a folder of the workspace.
+fn lead_astray(path: &Path) {
+    let folder = path.parent().unwrap();
+    if !folder.is_symlink() {
+        std::fs::rename(folder, folder.with_extension("aside")).unwrap();
+        std::os::unix::fs::symlink(folder.with_file_name("elsewhere"), folder).unwrap();
     }
 }
 
@@ -334,4 +349,26 @@ async fn line_endings_stay_what_they_are_on_disk() {
     assert!(!told.contains("not saved"), "{told}");
     f.call("Edit", edit("a", "one", "1")).await.unwrap();
     assert_eq!(editor.buffer(&f.path("a")), "1\ntwo\n", "in the editor's own way");
+}
+
+#[tokio::test]
+async fn an_editor_that_is_led_astray_tells_and_changes_nothing() {
+    for (tool, input) in [
+        ("Read", read("d/a")),
+        ("Edit", edit("d/a", "mine", "changed")),
+        ("Write", write("d/a", "changed\n")),
+    ] {
+        let editor = Scripted::new(Manner::Saves);
+        let f = with(&editor);
+        f.put("d/a", "mine\n").put("elsewhere/a", "secret mine\n");
+        f.call("Read", read("d/a")).await.unwrap();
+        *editor.manner.lock().unwrap() = Manner::IsLedAstray;
+        let told = match f.call(tool, input).await {
+            Ok(outcome) => said(&outcome),
+            Err(error) => error.message,
+        };
+        assert!(f.path("d").is_symlink(), "{tool}: the editor was not asked");
+        assert!(!told.contains("secret"), "{tool}: {told}");
+        assert_eq!(f.text("elsewhere/a"), "secret mine\n", "{tool}");
+    }
 }
