@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{CancelNotification, InitializeRequest, PromptRequest};
 use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
-use agent_client_protocol::{Client, Error, UntypedMessage, on_receive_dispatch};
+use agent_client_protocol::{Client, Error, UntypedMessage};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,11 +25,12 @@ use crate::methods;
 use crate::own_calls::{Book, Method};
 use crate::prompt;
 use crate::rpc;
+use crate::serving::{self, ServeError};
 use crate::session::{Active, Letter, Prompted};
 use crate::setup::Opened;
 use crate::to_client::ToClient;
 use crate::tools_use;
-use crate::transport::{Gauge, lines};
+use crate::transport::Gauge;
 
 /// How long a session may take to let go of what it has.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
@@ -43,38 +44,8 @@ pub async fn serve(
     let gauge = Gauge::default();
     let agent = Arc::new(Agent::new(config, gauge.clone()));
     let taking = Arc::clone(&agent);
-    let served = agent_client_protocol::Agent
-        .v1()
-        .name("zero")
-        .on_receive_dispatch(
-            async move |message: Dispatch<UntypedMessage, UntypedMessage>,
-                        connection: ConnectionTo<Client>| {
-                taking.take(message, connection)
-            },
-            on_receive_dispatch!(),
-        )
-        .connect_to(lines(input, output, gauge.clone()))
-        .await;
-    agent.end().await;
-    if gauge.is_gone() {
-        // The client went away, by whichever end we noticed it.
-        return Ok(());
-    }
-    served.map_err(ServeError::from)
-}
-
-/// Why serving ended before the client went away.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the connection to the client broke ({code}): {message}")]
-pub struct ServeError {
-    code: i32,
-    message: String,
-}
-
-impl From<Error> for ServeError {
-    fn from(error: Error) -> Self {
-        Self { code: error.code.value(), message: error.message }
-    }
+    let take = move |message, connection| taking.take(message, connection);
+    serving::until_gone("zero", gauge, take, agent.end(), input, output).await
 }
 
 /// The agent.

@@ -20,10 +20,6 @@ pub(crate) struct Caps {
     pub(crate) shows_forms: bool,
     /// Opens pages.
     pub(crate) opens_pages: bool,
-    /// Takes options that are on or off.
-    pub(crate) takes_switches: bool,
-    /// Runs us again in a terminal to log in.
-    pub(crate) logs_in: bool,
 }
 
 impl Caps {
@@ -43,10 +39,6 @@ impl Caps {
             takes_compaction: session.is_some_and(|session| session.compaction.is_some()),
             shows_forms: elicitation.is_some_and(|elicitation| elicitation.form.is_some()),
             opens_pages: elicitation.is_some_and(|elicitation| elicitation.url.is_some()),
-            takes_switches: session
-                .and_then(|session| session.config_options.as_ref())
-                .is_some_and(|options| options.boolean.is_some()),
-            logs_in: said.auth.terminal,
         }
     }
 }
@@ -81,10 +73,5 @@ mod tests {
         check(json!({"session": {"compaction": {}}}), Caps { takes_compaction: true, ..none() });
         check(json!({"elicitation": {"form": {}}}), Caps { shows_forms: true, ..none() });
         check(json!({"elicitation": {"url": {}}}), Caps { opens_pages: true, ..none() });
-        check(
-            json!({"session": {"configOptions": {"boolean": {}}}}),
-            Caps { takes_switches: true, ..none() },
-        );
-        check(json!({"auth": {"terminal": true}}), Caps { logs_in: true, ..none() });
     }
 }

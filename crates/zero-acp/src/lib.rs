@@ -22,6 +22,7 @@ mod prompt;
 mod questions;
 mod rpc;
 mod sending;
+mod serving;
 mod session;
 mod setup;
 mod tap;
@@ -31,7 +32,8 @@ mod tools_use;
 mod transport;
 mod wording;
 
-pub use agent::{ServeError, serve};
+pub use agent::serve;
 pub use bench::{BenchOrder, OpenBench, ServerReach, SessionServer, Workbench};
 pub use config::{Config, Defaults, Habits, OnEof};
+pub use serving::ServeError;
 pub use tools_serve::{Permissions, ToolsConfig, serve_tools};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{self, ClientCapabilities};
 use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
-use agent_client_protocol::{Client, Error, UntypedMessage, on_receive_dispatch};
+use agent_client_protocol::{Client, Error, UntypedMessage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -23,7 +23,6 @@ use zero_runtime::{Answer, DialectName, Question};
 use zero_session::hands::CallApprover;
 use zero_session::store::StandingGrant;
 
-use crate::agent::ServeError;
 use crate::asker::Asker;
 use crate::bench::{BenchOrder, Workbench};
 use crate::caps::Caps;
@@ -33,9 +32,10 @@ use crate::own_calls::{
 use crate::present::Presenter;
 use crate::questions::Questions;
 use crate::rpc;
+use crate::serving::{self, ServeError};
 use crate::session::{Letter, Mailbox};
 use crate::to_client::ToClient;
-use crate::transport::{Gauge, lines};
+use crate::transport::Gauge;
 
 /// Sessions at a time.
 const SESSIONS_MAX: usize = 64;
@@ -80,24 +80,8 @@ pub async fn serve_tools(
     let gauge = Gauge::default();
     let service = Arc::new(Service::new(config, gauge.clone()));
     let taking = Arc::clone(&service);
-    let served = agent_client_protocol::Agent
-        .v1()
-        .name("zero tools")
-        .on_receive_dispatch(
-            async move |message: Dispatch<UntypedMessage, UntypedMessage>,
-                        connection: ConnectionTo<Client>| {
-                taking.take(message, connection)
-            },
-            on_receive_dispatch!(),
-        )
-        .connect_to(lines(input, output, gauge.clone()))
-        .await;
-    service.end().await;
-    if gauge.is_gone() {
-        // The client went away, by whichever end we noticed it.
-        return Ok(());
-    }
-    served.map_err(ServeError::from)
+    let take = move |message, connection| taking.take(message, connection);
+    serving::until_gone("zero tools", gauge, take, service.end(), input, output).await
 }
 
 struct Service {
