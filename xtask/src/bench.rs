@@ -38,14 +38,8 @@ const QUICK: Runs = Runs { search: 5, start: 21 };
 /// What the measurements work on.
 struct Bench {
     zero: PathBuf,
-    noop: PathBuf,
-    decide: PathBuf,
-    spawn_cost: PathBuf,
-    call_cost: PathBuf,
-    /// An MCP server that does as it is told.
-    other_server: PathBuf,
-    /// A gateway's model and its clients.
-    gateway_load: PathBuf,
+    /// Where the examples lie that the parts name.
+    examples: PathBuf,
     tree: PathBuf,
     large_file: PathBuf,
     /// zero's own state during the measurements, so that nobody's audit log is touched.
@@ -56,20 +50,45 @@ struct Bench {
 /// Measures one part, and adds its rows.
 type Measure = fn(&Bench, &mut Table) -> Result<()>;
 
-/// What is measured, in this order, by the names that `--only` takes.
-const PARTS: [(&str, Measure); 6] = [
-    ("files", rows::measure),
-    ("policy", policy::measure),
-    ("sandbox", sandbox::measure),
-    ("mcp", mcp::measure),
-    ("gateway", gateway::measure),
-    ("acp", acp::measure),
+/// A part of what is measured.
+struct Part {
+    /// The name that `--only` takes.
+    name: &'static str,
+    measure: Measure,
+    /// The examples it runs: their package, and their names.
+    examples: Option<(&'static str, &'static [&'static str])>,
+}
+
+/// What is measured, in this order.
+const PARTS: [Part; 6] = [
+    Part {
+        name: "files",
+        measure: rows::measure,
+        examples: Some(("zero-runtime", &["noop_path"])),
+    },
+    Part { name: "policy", measure: policy::measure, examples: Some(("zero-policy", &["decide"])) },
+    Part {
+        name: "sandbox",
+        measure: sandbox::measure,
+        examples: Some(("zero-sandbox", &["spawn_cost"])),
+    },
+    Part {
+        name: "mcp",
+        measure: mcp::measure,
+        examples: Some(("zero-mcp", &["call_cost", "hostile_server"])),
+    },
+    Part {
+        name: "gateway",
+        measure: gateway::measure,
+        examples: Some(("zero-gateway", &["gateway_load"])),
+    },
+    Part { name: "acp", measure: acp::measure, examples: None },
 ];
 
 /// Measures, prints the table, and says by its exit code whether every budget was met.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     let Some(Asked { runs, write, only }) = asked(args) else {
-        let parts = PARTS.map(|(name, _)| name).join(", ");
+        let parts = PARTS.map(|part| part.name).join(", ");
         eprintln!(
             "bench takes --quick, --write, and --only with one of: {parts}; not the last two"
         );
@@ -81,15 +100,15 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
         );
         return Ok(ExitCode::from(2));
     }
-    let bench = Bench::prepare(runs)?;
+    let parts: Vec<Part> =
+        PARTS.into_iter().filter(|part| only.is_none_or(|only| only == part.name)).collect();
+    let bench = Bench::prepare(runs, &parts)?;
     if only.is_none() {
         same_results::check(&bench)?;
     }
     let mut table = Table::default();
-    for (name, measure) in PARTS {
-        if only.is_none_or(|only| only == name) {
-            measure(&bench, &mut table)?;
-        }
+    for part in parts {
+        (part.measure)(&bench, &mut table)?;
     }
     print!("{}", table.for_terminal());
     if write {
@@ -115,7 +134,7 @@ fn asked(args: &[String]) -> Option<Asked> {
             "--write" => asked.write = true,
             "--only" => {
                 let name = args.next()?;
-                asked.only = Some(PARTS.into_iter().find(|(known, _)| known == name)?.0);
+                asked.only = Some(PARTS.into_iter().find(|part| part.name == name)?.name);
             }
             _ => return None,
         }
@@ -126,14 +145,21 @@ fn asked(args: &[String]) -> Option<Asked> {
 
 impl Bench {
     /// Builds what is measured and what it is measured on.
-    fn prepare(runs: Runs) -> Result<Self> {
+    fn prepare(runs: Runs, parts: &[Part]) -> Result<Self> {
         build(&["build", "--release", "--package", "zero"])?;
-        build(&["build", "--release", "--package", "zero-runtime", "--example", "noop_path"])?;
-        build(&["build", "--release", "--package", "zero-policy", "--example", "decide"])?;
-        build(&["build", "--release", "--package", "zero-sandbox", "--example", "spawn_cost"])?;
-        let mcp_examples = ["--example", "call_cost", "--example", "hostile_server"];
-        build(&[&["build", "--release", "--package", "zero-mcp"][..], &mcp_examples].concat())?;
-        build(&["build", "--release", "--package", "zero-gateway", "--example", "gateway_load"])?;
+        // All examples at once, so that what they share is built once; apart from the program, which
+        // has to be the one that people get.
+        let examples: Vec<&str> = parts
+            .iter()
+            .filter_map(|part| part.examples)
+            .flat_map(|(package, names)| {
+                let names = names.iter().flat_map(|name| ["--example", *name]);
+                ["--package", package].into_iter().chain(names)
+            })
+            .collect();
+        if !examples.is_empty() {
+            build(&[&["build", "--release"][..], &examples].concat())?;
+        }
         let target = Metadata::load()?.target_directory;
         let tree = target.join("bench-tree");
         let large_file = target.join("bench-large").join("lines.txt");
@@ -145,25 +171,13 @@ impl Bench {
             std::fs::remove_dir_all(&state)?;
         }
         let release = target.join("release");
-        let (zero, noop) = (release.join("zero"), release.join("examples/noop_path"));
-        let decide = release.join("examples/decide");
-        let spawn_cost = release.join("examples/spawn_cost");
-        let call_cost = release.join("examples/call_cost");
-        let other_server = release.join("examples/hostile_server");
-        let gateway_load = release.join("examples/gateway_load");
-        Ok(Self {
-            zero,
-            noop,
-            decide,
-            spawn_cost,
-            call_cost,
-            other_server,
-            gateway_load,
-            tree,
-            large_file,
-            state,
-            runs,
-        })
+        let (zero, examples) = (release.join("zero"), release.join("examples"));
+        Ok(Self { zero, examples, tree, large_file, state, runs })
+    }
+
+    /// An example that a part has named.
+    fn example(&self, name: &str) -> PathBuf {
+        self.examples.join(name)
     }
 
     /// A call of one of zero's tools on the tree.

@@ -23,6 +23,14 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(args).current_dir(root());
+    // What cargo says to us about ourselves is none of the inner cargo's business: build scripts of
+    // dependencies look at some of it, and all that needs them would be built again each time.
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|about| name_text.starts_with(about)) {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

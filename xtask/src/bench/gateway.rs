@@ -173,7 +173,7 @@ fn example<T: DeserializeOwned>(bench: &Bench, what: &str, numbers: &[usize]) ->
          {{ echo \"a process may open $(ulimit -n) files here and {FILES_NEEDED} are needed\" >&2; exit 2; }}; \
          exec \"$@\""
     );
-    command.args(["-c", &script, "bash"]).arg(&bench.gateway_load).arg(what);
+    command.args(["-c", &script, "bash"]).arg(bench.example("gateway_load")).arg(what);
     command.arg(&bench.zero).arg(folder).args(numbers.iter().map(usize::to_string));
     serde_json::from_slice(&output_of(command)?).context("could not read what the example printed")
 }

@@ -78,7 +78,10 @@ impl<'a> Place<'a> {
             let server = |(number, mode): (usize, &&str)| {
                 // The number tells them apart: servers that are started alike are one.
                 let args = json!([mode, number.to_string()]);
-                (format!("s{number}"), json!({"command": bench.other_server, "args": args}))
+                (
+                    format!("s{number}"),
+                    json!({"command": bench.example("hostile_server"), "args": args}),
+                )
             };
             let servers: serde_json::Map<String, Value> =
                 modes.iter().enumerate().map(server).collect();
@@ -139,8 +142,11 @@ struct CallFigures {
 fn calls(place: &Place<'_>, table: &mut Table) -> Result<()> {
     let bench = place.bench;
     let count = bench.runs.search * 100;
-    let mut example = Command::new(&bench.call_cost);
-    example.arg(place.folder.join("calls")).arg(&bench.other_server).arg(count.to_string());
+    let mut example = Command::new(bench.example("call_cost"));
+    example
+        .arg(place.folder.join("calls"))
+        .arg(bench.example("hostile_server"))
+        .arg(count.to_string());
     let figures: CallFigures = serde_json::from_slice(&output_of(example)?)
         .context("could not read what the example printed")?;
     let inside = Duration::from_nanos(figures.inside_ns);

@@ -31,8 +31,9 @@ struct Figures {
 
 /// Measures decisions.
 pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
-    let figures: Figures = serde_json::from_slice(&output_of(Command::new(&bench.decide))?)
-        .context("could not read what the example printed")?;
+    let figures: Figures =
+        serde_json::from_slice(&output_of(Command::new(bench.example("decide")))?)
+            .context("could not read what the example printed")?;
     let rows = [
         ("policy, a line that looks, 100 rules", figures.looks_ns, DECISION_MAX),
         ("policy, a line that changes files, 100 rules", figures.touches_ns, CHANGES_MAX),

@@ -116,7 +116,7 @@ struct NoopFigures {
 }
 
 fn noop(bench: &Bench, table: &mut Table) -> Result<()> {
-    let mut command = Command::new(&bench.noop);
+    let mut command = Command::new(bench.example("noop_path"));
     command.arg(bench.state.join("noop"));
     let figures: NoopFigures = serde_json::from_slice(&output_of(command)?)
         .context("could not read what the example printed")?;

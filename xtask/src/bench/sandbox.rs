@@ -37,7 +37,7 @@ struct Figures {
 
 /// Measures commands behind walls.
 pub(super) fn measure(bench: &Bench, table: &mut Table) -> Result<()> {
-    let mut example = Command::new(&bench.spawn_cost);
+    let mut example = Command::new(bench.example("spawn_cost"));
     example.arg(bench.runs.start.to_string());
     let figures: Figures = serde_json::from_slice(&output_of(example)?)
         .context("could not read what the example printed")?;
