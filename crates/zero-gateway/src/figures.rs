@@ -145,7 +145,7 @@ pub(crate) fn families(facts: &Facts<'_>) -> Vec<Family> {
             "Sessions that hold something in memory.",
             stats.active_sessions,
         ),
-        count("zero_runs_running", Gauge, "Runs at work.", stats.running),
+        count("zero_runs_running", Gauge, "Runs that have begun and not ended.", stats.running),
         count("zero_runs_queued", Gauge, "Prompts that wait for their turn.", stats.queued),
         count("zero_runs_ended_total", Counter, "Runs that ended, however.", stats.ended),
         count("zero_runs_failed_total", Counter, "Runs that failed.", stats.failed),
