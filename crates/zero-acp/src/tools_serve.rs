@@ -44,7 +44,7 @@ const ID_BYTES_MAX: usize = 256;
 /// The session that is meant where none is named.
 const UNNAMED: &str = "default";
 /// How long calls may take to end when the caller is gone.
-const END_MAX: Duration = Duration::from_secs(3);
+const END_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked whether they have.
 const END_STEP: Duration = Duration::from_millis(10);
 

@@ -36,7 +36,7 @@ use crate::upgrade::{self, NoUpgrade};
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// How long the store may take to say that it is there.
-const STORE_TIME: Duration = Duration::from_secs(2);
+const STORE_TIME: Duration = Duration::from_secs(5);
 
 /// What carries a connection.
 pub(crate) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;

@@ -46,7 +46,7 @@ use self::sessions::{HttpSessions, LazySession, Sessions};
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// How long calls that were stopped may take to end.
-const CALLS_END: Duration = Duration::from_secs(1);
+const CALLS_END: Duration = Duration::from_secs(10);
 
 /// What a server is made of.
 pub struct ServerConfig {

@@ -4,6 +4,8 @@
 //! [`Engine::decide`] is the way in. [`rule`] and [`rules`] hold what people write, [`shell`] reads
 //! command lines, [`program`] knows what programs do, [`protected`] what no rule may open.
 
+#[cfg(test)]
+mod cpu_time;
 pub mod decision;
 pub mod engine;
 pub mod host;

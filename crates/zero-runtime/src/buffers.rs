@@ -23,7 +23,7 @@ use crate::seen_files::SeenFiles;
 /// Largest file that an editor is asked about, in bytes.
 pub const BUFFER_BYTES_MAX: usize = 8_000_000;
 /// How long an editor may take to say what it has.
-const READ_MAX: Duration = Duration::from_secs(3);
+const READ_MAX: Duration = Duration::from_secs(10);
 /// How long it may take to write, formatting included.
 const WRITE_MAX: Duration = Duration::from_secs(10);
 /// How long one that did not answer is left alone.

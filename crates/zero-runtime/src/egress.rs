@@ -46,7 +46,7 @@ use crate::audit::Audit;
 /// Threads that look names up and write audit rows.
 const HELPER_THREADS_MAX: usize = 16;
 /// How long a proxy that ends waits for its connections to be written down.
-const FAREWELL_MAX: Duration = Duration::from_secs(5);
+const FAREWELL_MAX: Duration = Duration::from_secs(20);
 
 /// What a proxy is made of.
 pub struct EgressConfig {

@@ -37,7 +37,7 @@ use crate::host::ToolHost;
 use crate::policy::{Policy, PolicyRequest};
 
 /// How long the end of a service that is dropped is waited for.
-const END_MAX: Duration = Duration::from_secs(2);
+const END_MAX: Duration = Duration::from_secs(10);
 
 /// A program to run beside calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -112,11 +112,12 @@ fn confine(plan: &str) -> ExitCode {
 /// may come to nothing; the next command brings the next try.
 fn stand_ready(warden: &Warden, harmless: Order) {
     const TRIES: usize = 4;
+    const PATIENCE: Duration = Duration::from_secs(30);
     let ready = (0..TRIES).any(|_| {
         let running = warden.spawn(harmless.clone()).unwrap();
-        running.wait(Duration::from_secs(15)).unwrap();
+        running.wait(PATIENCE).unwrap();
         drop(running);
-        let until = std::time::Instant::now() + Duration::from_secs(5);
+        let until = std::time::Instant::now() + PATIENCE;
         while !stands(warden) && std::time::Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -225,7 +226,7 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
         }
         ("tcp", [address]) => {
             let address = address.parse().map_err(io::Error::other)?;
-            TcpStream::connect_timeout(&address, Duration::from_secs(2)).map(drop).map(ok)
+            TcpStream::connect_timeout(&address, Duration::from_secs(30)).map(drop).map(ok)
         }
         ("tcp-says", [address]) => {
             let mut stream = TcpStream::connect(address)?;
@@ -334,7 +335,7 @@ fn attempt(name: &str, args: &[&str]) -> io::Result<String> {
         }
         ("wait", []) => {
             println!("waiting");
-            std::thread::sleep(Duration::from_secs(60));
+            std::thread::sleep(Duration::from_secs(600));
             Ok("ok".to_owned())
         }
         _ => Ok(format!("no such attempt: {name} {args:?}")),

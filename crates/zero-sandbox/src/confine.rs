@@ -34,7 +34,6 @@ use std::ffi::{CStr, CString, NulError};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -191,11 +190,19 @@ impl Prepared {
         Ok(Some(Self { way, confinement: intent.confinement }))
     }
 
-    /// After walls were put up [ahead](Self::ahead): waits until they stand. False when they will
-    /// not, or not in time.
-    pub(crate) fn wait_until_up(&mut self, limit: Duration) -> bool {
+    /// After walls were put up [ahead](Self::ahead): where there is news once they [stand](Self::is_up),
+    /// or will not.
+    pub(crate) fn door(&self) -> Option<&OwnedFd> {
+        match &self.way {
+            Way::Bubblewrap(inside) => inside.door(),
+            Way::Direct(..) => None,
+        }
+    }
+
+    /// Whether they stand, when there is news at their [door](Self::door).
+    pub(crate) fn is_up(&mut self) -> bool {
         match &mut self.way {
-            Way::Bubblewrap(inside) => inside.wait_until_up(limit),
+            Way::Bubblewrap(inside) => inside.is_up(),
             Way::Direct(..) => false,
         }
     }

@@ -19,6 +19,9 @@ pub use kept::{Kept, Mixed, Run, Stream};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 256 * 1024;
+/// Bytes read when output has been waited for long enough: as much as a pipe can hold, which a
+/// command may have written and a busy machine not yet read. What comes after that is not its own.
+const LATE_BYTES_MAX: usize = 1 << 20;
 
 /// How much of what a command writes is kept, and where the rest goes.
 #[derive(Debug)]
@@ -103,20 +106,30 @@ impl Collector {
         let mut buffer = vec![0; READ_BYTES];
         let mut end: Option<(Ended, Instant)> = None;
         let mut is_killed = false;
+        let mut late_bytes = 0;
         loop {
             let is_open = streams.iter().any(|(_, fd)| fd.is_some());
-            if let Some((ended, until)) = &end
-                && (!is_open || Instant::now() >= *until)
+            let is_late = end.as_ref().is_some_and(|(_, until)| Instant::now() >= *until);
+            if let Some((ended, _)) = &end
+                && (!is_open || late_bytes >= LATE_BYTES_MAX)
             {
                 return Ok((collected, ended.clone()));
             }
             let ready = wait(&streams, end.is_none().then(|| running.ended_fd()), end.as_ref())?;
+            // What the command wrote is there, however late we come to read it.
+            if let Some((ended, _)) = &end
+                && is_late
+                && !ready.streams.contains(&true)
+            {
+                return Ok((collected, ended.clone()));
+            }
             for ((stream, fd), is_ready) in streams.iter_mut().zip(ready.streams) {
                 let Some(open) = fd.as_ref().filter(|_| is_ready) else { continue };
                 let Some(bytes) = read(open, &mut buffer)? else {
                     *fd = None;
                     continue;
                 };
+                late_bytes += if is_late { bytes.len() } else { 0 };
                 collected.add(*stream, bytes, &mut spill);
                 let total_bytes = collected.mixed.total_bytes();
                 let news = Progress { stream: *stream, bytes, total_bytes };

@@ -12,7 +12,7 @@ use crate::StateDir;
 use crate::state_dir::NO_LINK;
 
 /// How long the lock is waited for: its holders need microseconds, so somebody stopped in between.
-const WAIT_MAX: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(15);
 /// First pause between two tries; each is longer than the one before.
 const PAUSE_FIRST: Duration = Duration::from_micros(20);
 /// Longest pause.

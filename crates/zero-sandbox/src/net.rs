@@ -44,7 +44,7 @@ pub(crate) const ARGV0: &str = "zero-net";
 /// Where bubblewrap finds the helper.
 const DOOR: &str = "/dev/zero-net";
 /// How long the helper may take.
-const HELP_MAX: Duration = Duration::from_secs(10);
+const HELP_MAX: Duration = Duration::from_secs(30);
 /// How much of what is said about a failure is read.
 const WORDS_BYTES_MAX: u64 = 4096;
 

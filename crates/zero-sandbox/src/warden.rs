@@ -46,11 +46,11 @@ pub(crate) const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 /// How long walls stand ready after a command: as long as an agent thinks as a rule.
 const READY_FOR: Duration = Duration::from_secs(20);
 /// How long the end of walls that stand ready is waited for.
-const REST_MAX: Duration = Duration::from_secs(2);
+const REST_MAX: Duration = Duration::from_secs(10);
 /// How long a command may take to start.
-const START_MAX: Duration = Duration::from_secs(30);
-/// How long the end of a warden is waited for.
-const WARDEN_END_MAX: Duration = Duration::from_secs(2);
+const START_MAX: Duration = Duration::from_secs(60);
+/// How long the end of a warden is waited for: longer than it waits itself for what it ends.
+const WARDEN_END_MAX: Duration = Duration::from_secs(10);
 
 /// The warden of this process.
 static SHARED: OnceLock<Warden> = OnceLock::new();

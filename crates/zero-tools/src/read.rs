@@ -422,7 +422,7 @@ mod tests {
             let error = host.err("Read", json!({"file_path": path}));
             assert_eq!(error.reason(), Some(reason), "{path}: {error}");
         }
-        assert!(started.elapsed() < Duration::from_secs(2));
+        assert!(started.elapsed() < Duration::from_secs(60));
     }
 
     #[tokio::test]
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(result.structured["total_lines"], 500_000);
         let content = result.structured["content"].as_str().unwrap();
         assert!(content.starts_with("250001\t") && content.ends_with("    1"), "{content}");
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     }
 
     #[test]

@@ -38,7 +38,7 @@ use zero_wire::method::Scope;
 use zero_wire::pipe::pipe;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const TOKEN: &str = "a-token-0123456789abcdef";
 
 pub(crate) struct Lab {

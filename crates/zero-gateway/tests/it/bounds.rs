@@ -78,11 +78,8 @@ async fn what_came_with_the_connect_waits_for_its_answer() {
 
 #[tokio::test]
 async fn who_says_nothing_is_not_waited_for() {
-    let rig = Rig::with(|config| {
-        config.limits.handshake_time = Duration::from_millis(100);
-        config.limits.head_time = Duration::from_millis(100);
-    })
-    .await;
+    let short = Duration::from_millis(100);
+    let rig = Rig::with(|config| config.limits.handshake_time = short).await;
     let mut silent = rig.client().await;
     let (code, reason) = silent.closed().await;
     assert_eq!((code, reason.starts_with("handshake timeout")), (1008, true), "{reason}");
@@ -97,6 +94,7 @@ async fn who_says_nothing_is_not_waited_for() {
     };
     assert!([1008, 1006].contains(&closed), "{closed}");
     // One that does not even ask for anything.
+    let rig = Rig::with(|config| config.limits.head_time = short).await;
     let mut answer = Vec::new();
     let mut mute = rig.tcp().await;
     tokio::time::timeout(PATIENCE, mute.read_to_end(&mut answer)).await.unwrap().unwrap();
@@ -185,13 +183,13 @@ async fn there_are_only_so_many_connections() {
 async fn strangers_wait_while_there_are_too_many_and_none_is_lost() {
     let rig = Rig::with(|config| {
         config.limits.strangers_max = 2;
-        config.limits.handshake_time = Duration::from_millis(300);
+        config.limits.handshake_time = Duration::from_secs(8);
     })
     .await;
     let idlers = [rig.client().await, rig.client().await];
     let waited = tokio::time::Instant::now();
     rig.greeted(ADMIN).await.health().await;
-    assert!(waited.elapsed() > Duration::from_millis(100), "it came before they were gone");
+    assert!(waited.elapsed() > Duration::from_secs(1), "it came before they were gone");
     drop(idlers);
     let many = (0..40).map(|_| async { rig.greeted(ADMIN).await.health().await });
     futures_util::future::join_all(many).await;

@@ -99,7 +99,7 @@ impl Replay {
                 }
             }
         };
-        if tokio::time::timeout(PATIENCE / 4, hearing).await.is_err() {
+        if tokio::time::timeout(PATIENCE, hearing).await.is_err() {
             expected.compare(&self.heard);
             panic!("what the gateway says is another than it was");
         }

@@ -29,7 +29,7 @@ use zero_wire::pipe::pipe;
 use zero_wire::{EventFrame, Method};
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Lab {
     pub(crate) gateway: Gateway,

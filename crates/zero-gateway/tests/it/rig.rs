@@ -27,7 +27,7 @@ pub(crate) const ADMIN: &str = "admin-token-0123456789abcdef";
 pub(crate) const READER: &str = "reader-token-0123456789abcdef";
 pub(crate) const PASSWORD: &str = "correct horse battery";
 /// Longer than anything here takes, so that a test fails instead of hanging.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn someone(name: &str, scopes: &[Scope]) -> Principal {
     Principal::new(name, scopes.to_vec())
@@ -123,12 +123,28 @@ impl Rig {
         let mut stream = self.tcp().await;
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        let reading = stream.read_to_end(&mut answer);
-        // A connection that becomes a WebSocket goes on.
-        let _ = tokio::time::timeout(Duration::from_millis(500), reading).await;
+        let reading = async {
+            while !is_whole(&answer) && matches!(stream.read_buf(&mut answer).await, Ok(1..)) {}
+        };
+        tokio::time::timeout(PATIENCE, reading).await.expect("no answer");
         let answer = String::from_utf8_lossy(&answer).into_owned();
         let status = answer.get(9..12).and_then(|status| status.parse().ok());
         (status.unwrap_or_default(), answer)
+    }
+}
+
+/// Whether all of an answer is there: its head, and as much as that says. What becomes a WebSocket goes
+/// on after its head.
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer).to_lowercase();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    match length {
+        Some(length) => body.len() >= length.trim().parse().unwrap_or(0),
+        None => {
+            head.starts_with("http/1.1 101 ")
+                || head.contains("transfer-encoding: chunked") && body.ends_with("0\r\n\r\n")
+        }
     }
 }
 

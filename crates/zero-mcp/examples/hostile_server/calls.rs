@@ -134,7 +134,7 @@ impl Server {
             "replies-late" if self.calls == 1 => {
                 let id = id.clone();
                 std::thread::spawn(move || {
-                    sleep(Duration::from_millis(1_500));
+                    sleep(Duration::from_secs(8));
                     say(&reply(&id, json!({"content": [{"type": "text", "text": "late"}]})));
                 });
             }

@@ -36,7 +36,7 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often that is tried after it ended.
 const SUBSCRIBE_ATTEMPTS_MAX: u32 = 5;
 /// How long the end of a process is waited for, to tell how it ended.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long a connection that is closed may take to say goodbye.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 

@@ -31,7 +31,7 @@ const KILLED_MAX: Duration = Duration::from_secs(5);
 /// Most notes on a server that failed.
 const NOTES_MAX: usize = 8;
 /// How long the last words of a server that seems to have died are waited for.
-const LAST_WORDS_MAX: Duration = Duration::from_millis(200);
+const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
 
 /// A server that runs here. Dropping it ends every process of it at once.
 pub struct Process {

@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rmcp::model::JsonRpcMessage;
 use rmcp::service::{
@@ -20,15 +20,16 @@ use super::handler::Handler;
 use super::{ServeError, Server, ServerConfig};
 use crate::wire::{Closed, Limits, Lines, Troubles};
 
-/// How long calls may still run when the client is gone: a script that pipes its requests in and
-/// closes the pipe wants to read the results.
-const GRACE: Duration = Duration::from_millis(100);
-/// How often it is looked whether all is answered.
+/// How often it is looked whether all is answered when the client is gone: a script that pipes its
+/// requests in and closes the pipe wants to read the results. Looks are counted instead of time: on a
+/// busy machine calls get no further either.
+const LOOKS_MAX: u32 = 150;
+/// Time between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long calls that were stopped may take to say so.
 const FAREWELL: Duration = Duration::from_millis(50);
 /// How long the last results may take to be written.
-const WRITE_OUT: Duration = Duration::from_secs(1);
+const WRITE_OUT: Duration = Duration::from_secs(5);
 /// How long a client may not read what it is sent. A client whose person is away, or that is looked
 /// at in a debugger, is no broken one.
 const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
@@ -96,8 +97,10 @@ where
 async fn farewell(server: &Server, gone: &CancellationToken, open: &AtomicUsize) {
     let answered = async {
         gone.cancelled().await;
-        let last = Instant::now() + GRACE;
-        while open.load(Ordering::Relaxed) > 0 && Instant::now() < last {
+        for _ in 0..LOOKS_MAX {
+            if open.load(Ordering::Relaxed) == 0 {
+                break;
+            }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     };

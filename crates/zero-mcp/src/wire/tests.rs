@@ -14,6 +14,9 @@ use tokio::io::{
 
 use super::{Closed, Limits, Lines, Role, Troubles};
 
+/// Longer than anything here takes, on a machine with a lot to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A connection whose other end is in the hands of a test.
 struct Bench<R: Role> {
     lines: Lines<R>,
@@ -49,7 +52,7 @@ async fn told(server_says: &[u8]) -> (Vec<String>, Troubles) {
             shown.push(show(&message));
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), receiving).await.expect("it hangs");
+    tokio::time::timeout(PATIENCE, receiving).await.expect("it hangs");
     server.await.unwrap();
     assert_eq!(bench.lines.closed_because(), Some(Closed::ByPeer));
     let _ = unread.read(&mut [0; 16]).await;
@@ -182,13 +185,13 @@ async fn an_endless_line_is_an_error_before_it_ends() {
         writing.write_all(head).await.unwrap();
         while writing.write_all(&[b'x'; 4096]).await.is_ok() {}
     });
-    let told = tokio::time::timeout(Duration::from_secs(10), bench.lines.receive()).await.unwrap();
+    let told = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
     assert_eq!(
         show(&told.unwrap()),
         "2: error the answer was refused: it is longer than 1048576 bytes"
     );
     drop(bench.lines);
-    tokio::time::timeout(Duration::from_secs(10), server).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, server).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -360,7 +363,7 @@ async fn noise_before_the_first_answer_cannot_block_us() {
     let long = "x".repeat(300_000);
     let request = json!({"method": "tools/call", "params": {"name": long}});
     bench.lines.send(request_of(1, request)).await.unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(20), bench.lines.receive()).await.unwrap();
+    let told = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
     assert_eq!(show(&told.unwrap()), "1: call ");
     assert_eq!(bench.lines.troubles().report().noise, 20_000);
     drop(server.await.unwrap());
@@ -557,8 +560,7 @@ async fn a_client_gets_every_answer_of_a_burst() {
     let client = rmcp::ServiceExt::serve((), bench.lines).await.unwrap();
     let calls = (0..CALLS).map(|_| client.call_tool(CallToolRequestParams::new("t")));
     let answers = futures_util::future::join_all(calls);
-    let answers =
-        tokio::time::timeout(Duration::from_secs(20), answers).await.expect("one is lost");
+    let answers = tokio::time::timeout(PATIENCE, answers).await.expect("one is lost");
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    tokio::time::timeout(Duration::from_secs(20), server).await.expect("a ping is lost").unwrap();
+    tokio::time::timeout(PATIENCE, server).await.expect("a ping is lost").unwrap();
 }

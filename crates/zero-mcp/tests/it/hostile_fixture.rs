@@ -45,7 +45,7 @@ pub(crate) struct Arena {
 impl Arena {
     /// A host with a server of each of these modes, known by the name that [`alias`] gives it, and
     /// one that behaves.
-    pub(crate) fn new(modes: &[&str], change: impl Fn(&mut ServerDefinition)) -> Self {
+    pub(crate) fn new(modes: &[&str], change: impl Fn(&str, &mut ServerDefinition)) -> Self {
         // Not in `/tmp`, where a server would see its own.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         let work = temp.path().join("work");
@@ -60,7 +60,7 @@ impl Arena {
         let definitions = modes.iter().chain([&GOOD]).map(|mode| {
             let mut definition = definition(mode, &work, &mark);
             if *mode != GOOD {
-                change(&mut definition);
+                change(mode, &mut definition);
             }
             definition
         });
@@ -167,7 +167,7 @@ impl Arena {
         self.servers.stop().await;
         // What was killed is gone in a moment.
         let left = self.mark.ends().await;
-        assert!(left < Duration::from_secs(1), "processes were left for {left:?}");
+        assert!(left < Duration::from_secs(30), "processes were left for {left:?}");
     }
 }
 
@@ -198,9 +198,9 @@ fn definition(mode: &str, work: &Path, mark: &Sleep) -> ServerDefinition {
             network: Vec::new(),
             writable: Vec::new(),
         }),
-        startup_timeout: Duration::from_secs(20),
-        call_timeout: Duration::from_secs(10),
-        call_timeout_max: Duration::from_secs(10),
+        startup_timeout: Duration::from_secs(60),
+        call_timeout: Duration::from_secs(60),
+        call_timeout_max: Duration::from_secs(60),
         tool_timeouts: Default::default(),
         tools_allowed: None,
         tools_denied: Vec::new(),

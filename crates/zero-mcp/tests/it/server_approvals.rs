@@ -166,13 +166,18 @@ async fn an_answer_counts_once_and_only_for_what_was_asked() {
 async fn what_nobody_answers_is_given_up() {
     let fixture = Fixture::new(Asked::Client);
     let mut config = fixture.config();
-    config.limits.pending_age_max = Duration::from_millis(200);
     config.limits.pending_max = 2;
     let mut client = fixture.connect_to(config);
-    let state = ask_alone(&mut client, write("a")).await;
+    ask_alone(&mut client, write("a")).await;
     ask_alone(&mut client, write("b")).await;
     let refused = client.ask("tools/call", alone(write("c"), forms())).await;
     assert_eq!(refused["result"]["isError"], true, "{refused}");
+    client.hang_up().await;
+    let mut config = fixture.config();
+    config.limits.pending_age_max = Duration::from_millis(200);
+    config.limits.pending_max = 1;
+    let mut client = fixture.connect_to(config);
+    let state = ask_alone(&mut client, write("a")).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let answer = answer_alone(&mut client, write("a"), &state, Some(accept("allow_once"))).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");

@@ -19,7 +19,7 @@ use zero_runtime::{Answer, Approver, HostConfig, Question, ToolHost};
 use zero_sandbox::{StateDir, Workspace};
 
 /// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Yes;
 

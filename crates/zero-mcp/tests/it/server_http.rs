@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zero_mcp::server::{HttpConfig, ServeError, ServerConfig, serve_http};
 
-use crate::server_fixture::{Asked, Fixture, Sleep, alone};
+use crate::server_fixture::{Asked, Fixture, PATIENCE, Sleep, alone};
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -77,7 +77,7 @@ impl HttpServer {
         let mut stream = self.open(head, first, body).await;
         let mut bytes = Vec::new();
         let read = stream.read_to_end(&mut bytes);
-        let _ = tokio::time::timeout(Duration::from_secs(20), read).await.expect("no reply");
+        let _ = tokio::time::timeout(PATIENCE, read).await.expect("no reply");
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -150,12 +150,7 @@ async fn nobody_gets_in_who_should_not() {
 #[tokio::test]
 async fn what_is_too_large_or_too_slow_is_refused() {
     let fixture = Fixture::new(Asked::Nobody);
-    let server = HttpServer::start(&fixture, |http| {
-        http.limits.body_bytes_max = 1_000;
-        http.limits.body_time = Duration::from_millis(100);
-        http.limits.head_time = Duration::from_millis(100);
-    })
-    .await;
+    let server = HttpServer::start(&fixture, |http| http.limits.body_bytes_max = 1_000).await;
     let long = request("tools/list", json!({"x": "y".repeat(2_000)}));
     assert_eq!(server.post(&[], &long).await.status, 413);
     let mut deep = json!(0);
@@ -163,6 +158,9 @@ async fn what_is_too_large_or_too_slow_is_refused() {
         deep = json!([deep]);
     }
     assert_eq!(server.post(&[], &request("tools/list", json!({"x": deep}))).await.status, 400);
+    server.end().await;
+    let short = Duration::from_millis(100);
+    let server = HttpServer::start(&fixture, |http| http.limits.body_time = short).await;
     let bearer = format!("Bearer {TOKEN}");
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
@@ -172,9 +170,11 @@ async fn what_is_too_large_or_too_slow_is_refused() {
     let mut text = String::new();
     slow.read_to_string(&mut text).await.unwrap();
     assert!(text.starts_with("HTTP/1.1 408"), "{text}");
+    server.end().await;
+    let server = HttpServer::start(&fixture, |http| http.limits.head_time = short).await;
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let mut bytes = Vec::new();
-    let read = tokio::time::timeout(Duration::from_secs(10), silent.read_to_end(&mut bytes)).await;
+    let read = tokio::time::timeout(PATIENCE, silent.read_to_end(&mut bytes)).await;
     assert!(read.is_ok(), "whoever says nothing is sent away");
     server.end().await;
 }
@@ -260,12 +260,12 @@ async fn a_client_that_hangs_up_stops_its_call_and_the_end_stops_all() {
     sleep.begins().await;
     drop(stream);
     let took = sleep.ends().await;
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(took < PATIENCE, "{took:?}");
     let sleep = Sleep::new();
     let _stream = server.open(&head, "POST /mcp", &call(&sleep)).await;
     sleep.begins().await;
     let took = server.end().await;
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < PATIENCE, "{took:?}");
     assert!(!sleep.runs());
 }
 
@@ -317,7 +317,7 @@ async fn a_session_that_is_deleted_ends_its_calls_at_once() {
     let reply = server.exchange(&head, "DELETE /mcp", "").await;
     assert!((200..300).contains(&reply.status), "{reply:?}");
     let took = sleep.ends().await;
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < PATIENCE, "{took:?}");
     server.end().await;
 }
 
@@ -381,13 +381,14 @@ async fn pages_of_an_origin_that_was_named_can_use_it() {
 #[tokio::test]
 async fn silent_connections_do_not_keep_others_out() {
     let fixture = Fixture::new(Asked::Nobody);
-    let server = HttpServer::start(&fixture, |_| {}).await;
+    // They stay for longer than anybody would wait for them.
+    let server = HttpServer::start(&fixture, |http| http.limits.head_time = 10 * PATIENCE).await;
     let mut silent = Vec::new();
     for _ in 0..100 {
         silent.push(TcpStream::connect(server.address).await.unwrap());
     }
     let begun = Instant::now();
     assert_eq!(server.post(&[], &initialize()).await.status, 200);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
     server.end().await;
 }

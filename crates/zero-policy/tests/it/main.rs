@@ -8,6 +8,8 @@ mod attacks_shell;
 mod bash;
 mod closed;
 mod command_hosts;
+#[path = "../../src/cpu_time.rs"]
+mod cpu_time;
 mod differential;
 mod everyday;
 mod grants;

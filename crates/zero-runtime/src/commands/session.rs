@@ -15,7 +15,7 @@ use crate::jobs::{Jobs, Watched};
 /// Shelf of what commands keep for the length of a session, one folder a session.
 pub(crate) const TMP: &str = "tmp";
 /// How long the end of all commands is waited for.
-const END_MAX: Duration = Duration::from_secs(2);
+const END_MAX: Duration = Duration::from_secs(10);
 
 /// What the commands of a session have in common.
 pub(crate) struct SessionCommands {

@@ -23,7 +23,7 @@ use super::{HELPER_THREADS_MAX, pin};
 /// How long nothing is taken after taking failed, as for want of file descriptors.
 const TAKE_AGAIN: Duration = Duration::from_millis(100);
 /// How long a client that was turned away is listened to, so that it hears why.
-const LISTEN_ON: Duration = Duration::from_secs(2);
+const LISTEN_ON: Duration = Duration::from_secs(10);
 
 /// Serves until the proxy ends, and then waits so long for connections to be written down.
 pub(super) async fn serve(shared: &Arc<Shared>, listener: TcpListener, farewell: Duration) {

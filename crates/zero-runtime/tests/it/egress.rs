@@ -14,7 +14,7 @@ use zero_runtime::egress::{Egress, EgressConfig, EgressLimits, Gatekeeper};
 use zero_runtime::host::new_call_id;
 use zero_sandbox::Workspace;
 
-use crate::egress_fixture::{Echo, Hello, Setup, World, exactly, rest};
+use crate::egress_fixture::{Echo, Hello, PATIENCE, Setup, World, exactly, rest};
 
 /// A SOCKS5 greeting and a request to connect to a name.
 fn socks_name(host: &str, port: u16) -> Vec<u8> {
@@ -352,19 +352,15 @@ fn other_commands_and_versions_of_socks_are_refused_in_their_own_words() {
 
 #[test]
 fn who_takes_too_long_or_says_too_much_is_let_go() {
-    let limits = EgressLimits {
-        head_time: Duration::from_millis(700),
-        idle_time: Duration::from_millis(700),
-        ..EgressLimits::default()
-    };
     let port = Echo::default().serve();
-    let mut world = Setup { limits, ..Setup::reaching(&["a.test"], port) }.start();
+    let limits = EgressLimits { head_time: Duration::from_millis(700), ..EgressLimits::default() };
+    let mut hasty = Setup { limits, ..Setup::reaching(&["a.test"], port) }.start();
     // A byte now and then does not buy more time.
     let began = Instant::now();
-    let mut slow = world.connect();
+    let mut slow = hasty.connect();
     let mut trickle = slow.try_clone().unwrap();
     let writer = std::thread::spawn(move || {
-        for byte in b"GET http://a.test/ HTTP/1.1\r\nX: 1".iter().cycle().take(200) {
+        for byte in b"GET http://a.test/ HTTP/1.1\r\nX: 1".iter().cycle().take(2_000) {
             if trickle.write_all(&[*byte]).is_err() {
                 return;
             }
@@ -372,9 +368,12 @@ fn who_takes_too_long_or_says_too_much_is_let_go() {
         }
     });
     assert!(rest(&mut slow).starts_with("HTTP/1.1 408 "), "slow");
-    assert!(began.elapsed() < Duration::from_secs(8));
+    assert!(began.elapsed() < PATIENCE);
     drop(slow);
     writer.join().unwrap();
+    let rows = hasty.end();
+    assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), 1, "{rows:?}");
+    let world = Setup::reaching(&["a.test"], port).start();
     for giant in ["a".repeat(100_000), format!("GET http://a.test/{}", "a".repeat(100_000))] {
         let mut stream = world.connect();
         // It is let go before it has said all of it.
@@ -382,17 +381,29 @@ fn who_takes_too_long_or_says_too_much_is_let_go() {
         let answer = rest(&mut stream);
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     }
-    let mut idle = world.connect();
-    idle.write_all(&socks_name("a.test", port)).unwrap();
-    exactly(&mut idle, 12);
-    for _ in 0..5 {
-        std::thread::sleep(Duration::from_millis(300));
-        idle.write_all(b"x").unwrap();
-        exactly(&mut idle, 1);
-    }
-    assert_eq!(rest(&mut idle), "", "it ends when nothing is said any more");
+    drop(world);
+    let limits = EgressLimits { idle_time: Duration::from_millis(700), ..EgressLimits::default() };
+    let mut world = Setup { limits, ..Setup::reaching(&["a.test"], port) }.start();
+    // On a busy machine a pause may be longer than it was meant to be, but not every time.
+    let mut tries = 0;
+    let talks = || -> std::io::Result<()> {
+        let mut idle = world.connect();
+        idle.write_all(&socks_name("a.test", port))?;
+        idle.read_exact(&mut [0; 12])?;
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(300));
+            idle.write_all(b"x")?;
+            idle.read_exact(&mut [0; 1])?;
+        }
+        assert_eq!(rest(&mut idle), "", "it ends when nothing is said any more");
+        Ok(())
+    };
+    assert!((0..20).any(|_| {
+        tries += 1;
+        talks().is_ok()
+    }));
     let rows = world.end();
-    assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), 2, "{rows:?}");
+    assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), tries, "{rows:?}");
 }
 
 #[test]
@@ -453,7 +464,7 @@ fn the_end_of_the_proxy_is_the_end_of_its_connections() {
     let mut silent = world.connect();
     let began = Instant::now();
     let rows = world.end();
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     assert_eq!(rest(&mut tunnel), "");
     rest(&mut half);
     rest(&mut silent);

@@ -18,7 +18,7 @@ use zero_runtime::{Policy, RulePolicy};
 use zero_sandbox::{StateDir, Workspace};
 
 /// Longest wait for an answer in a test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answers for names: each lookup takes the next one, the last stays.
 #[derive(Default)]
@@ -241,15 +241,16 @@ impl Hello {
     pub(crate) fn serve(&self) -> u16 {
         let heard = self.heard.clone();
         serve(move |mut stream| {
-            stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
             let mut part = [0; 4096];
             let mut answered = false;
-            // It goes on listening, as servers do that hope for a second request.
             while let Ok(count @ 1..) = stream.read(&mut part) {
                 let mut heard = heard.lock().unwrap();
                 heard.push_str(&String::from_utf8_lossy(&part[..count]));
                 if heard.contains("\r\n\r\n") && !answered {
                     answered = true;
+                    // It goes on listening, as servers do that hope for a second request.
+                    stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
                     let _ = stream.write_all(
                         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
                     );

@@ -178,11 +178,11 @@ async fn a_stand_in_is_tried_when_the_tool_is_unwell() {
     assert_eq!(fixture.rows()[1].fallback.as_deref(), Some("Spare"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_tool_that_keeps_failing_rests() {
     let limits = Limits {
         breaker_failures_max: 3,
-        breaker_pause: Duration::from_millis(100),
+        breaker_pause: Duration::from_secs(100),
         ..Limits::default()
     };
     let fixture = Fixture::with(limits, None, vec![erase(Puppet::<'p'>::new())]);
@@ -195,11 +195,12 @@ async fn a_tool_that_keeps_failing_rests() {
     }
     let report = fixture.call("Puppet", json!({"act": "work"})).await;
     assert_eq!(reason(&report), Some(Reason::CircuitOpen));
-    tokio::time::sleep(Duration::from_millis(120)).await;
+    tokio::time::sleep(Duration::from_secs(101)).await;
     assert!(fixture.call("Puppet", json!({"act": "work"})).await.outcome.is_ok());
 }
 
-#[tokio::test]
+/// Time goes on when nobody has anything left to do.
+#[tokio::test(start_paused = true)]
 async fn places_and_the_queue_are_bounded() {
     let limits = Limits { session_calls_max: 2, queue_calls_max: 3, ..Limits::default() };
     let fixture = Fixture::with(limits, None, vec![erase(Puppet::<'p'>::new())]);

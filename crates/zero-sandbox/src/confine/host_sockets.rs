@@ -26,9 +26,10 @@ const LIST: &str = "/proc/net/unix";
 /// Columns before the name.
 const COLUMNS: usize = 7;
 
-/// Processes that are asked where they are, and the time that may take.
+/// Processes that are asked where they are, and the time that may take: a few milliseconds, unless the
+/// machine is busy, and a socket is not to be reached because it is.
 const PROCESSES_MAX: usize = 2_000;
-const SEARCH_MAX: Duration = Duration::from_millis(20);
+const SEARCH_MAX: Duration = Duration::from_secs(2);
 /// Relative names that are looked for.
 const RELATIVE_MAX: usize = 64;
 

@@ -197,15 +197,15 @@ impl Inside {
         Ok(())
     }
 
-    /// Waits until the last step is there and waits for its plan, behind every mount that was
-    /// asked for. False when it will not be, or not in time.
-    pub(super) fn wait_until_up(&mut self, limit: Duration) -> bool {
+    /// Where there is news when the last step is there, or will not be.
+    pub(super) fn door(&self) -> Option<&OwnedFd> {
+        self.door.as_ref()
+    }
+
+    /// Whether the last step is there and waits for its plan, behind every mount that was asked for.
+    /// To be asked when there is news.
+    pub(super) fn is_up(&mut self) -> bool {
         let Some(door) = &self.door else { return false };
-        let mut fds = [PollFd::new(door, PollFlags::IN)];
-        match rustix::event::poll(&mut fds, Timespec::try_from(limit).ok().as_ref()) {
-            Ok(1) => {}
-            _ => return false,
-        }
         let Ok(Some(((), handles))) = message::receive::<()>(door) else { return false };
         let Some(mut table) = handles.into_iter().next().map(File::from) else { return false };
         let Ok(mounted) = read_again(&mut table) else { return false };

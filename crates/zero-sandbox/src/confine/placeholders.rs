@@ -31,8 +31,9 @@ use crate::profile::wire;
 
 const SUFFIX: &str = "placeholders";
 
-/// How often something that another process takes away meanwhile is tried again.
-const TRIES_MAX: u32 = 64;
+/// How often something that another process takes away meanwhile is tried again. Some seconds: it may
+/// be kept from it in the middle.
+const TRIES_MAX: u32 = 4096;
 
 /// How long to wait between tries.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -201,7 +202,10 @@ impl Placeholders {
         for Held { path, spot, there } in std::mem::take(&mut self.held).into_iter().rev() {
             // Somebody who relies on it wrote it down as well, and takes it away in the end. Ours
             // would be one more record to read for every command as long as that one runs.
-            settled &= spot.take_away(&there) || self.is_on_record(&path, Whose::Others);
+            // It may also have gone right after we tried.
+            settled &= spot.take_away(&there)
+                || self.is_on_record(&path, Whose::Others)
+                || spot.take_away(&there);
         }
         if settled && let Some((path, _locked)) = self.record.take() {
             // Without its record nothing could be found again, so it goes last.

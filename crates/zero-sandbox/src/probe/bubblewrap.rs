@@ -19,7 +19,7 @@ const PLACES: &[&str] = &[
 ];
 
 /// How long one try may take.
-const TRY_MAX: Duration = Duration::from_secs(5);
+const TRY_MAX: Duration = Duration::from_secs(30);
 
 /// How much of what it says about a failure is read.
 const WORDS_BYTES_MAX: u64 = 4096;

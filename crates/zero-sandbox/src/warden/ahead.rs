@@ -22,8 +22,9 @@ use crate::cgroup::Groups;
 use crate::confine::Prepared;
 use crate::probe::Layers;
 
-/// How long walls may take to stand. Nobody waits for them, but an order may come.
-const UP_MAX: Duration = Duration::from_secs(2);
+/// How long walls may take to stand. Nobody waits for them, but an order may come, which would take as
+/// long to have its own.
+const UP_MAX: Duration = Duration::from_secs(10);
 
 /// Walls that stand, and nothing behind them but our last step.
 pub(super) struct Ahead {
@@ -33,6 +34,9 @@ pub(super) struct Ahead {
     walls: Option<(i32, Prepared)>,
     until: Instant,
 }
+
+/// The keeper is to end.
+struct NobodyIsLeft;
 
 /// Waits for an order, putting up walls meanwhile as often as that is asked for. Nothing when there
 /// will be no order.
@@ -65,7 +69,10 @@ pub(super) fn wait_for_order(
             Ok(Some((Task::PutUp, _))) => {
                 ahead = ahead.and_then(|ahead| ahead.renewed(spare.layers));
                 if let (None, Some(like)) = (&ahead, &like) {
-                    ahead = Ahead::put_up(like, groups, spare);
+                    ahead = match Ahead::put_up(like, groups, spare, signals) {
+                        Ok(ahead) => ahead,
+                        Err(NobodyIsLeft) => return None,
+                    };
                 }
             }
             Ok(Some((Task::TakeDown, handles))) => {
@@ -78,9 +85,37 @@ pub(super) fn wait_for_order(
 }
 
 impl Ahead {
-    /// Puts up the walls of an order like the one in this file. None where there is nothing to put
-    /// up or it does not work: then the next command finds out why.
-    fn put_up(like: &OwnedFd, groups: &mut Groups, spare: &serve::Spare<'_>) -> Option<Self> {
+    /// Puts up the walls of an order like the one in this file, and waits until they stand. None
+    /// where there is nothing to put up or it does not work: then the next command finds out why.
+    fn put_up(
+        like: &OwnedFd,
+        groups: &mut Groups,
+        spare: &serve::Spare<'_>,
+        signals: &OwnedFd,
+    ) -> Result<Option<Self>, NobodyIsLeft> {
+        let Some(mut ahead) = Self::begin(like, groups, spare) else { return Ok(None) };
+        let Some((_, prepared)) = &mut ahead.walls else { return Ok(None) };
+        let until = Instant::now() + UP_MAX;
+        while let Some(door) = prepared.door() {
+            let left = until.saturating_duration_since(Instant::now());
+            let mut fds = [door, signals].map(|fd| PollFd::new(fd, PollFlags::IN));
+            let _ = rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref());
+            let [is_news, signal] = fds.map(|fd| !fd.revents().is_empty());
+            if signal && raw::signals_that_came(signals).contains(&libc::SIGTERM) {
+                return Err(NobodyIsLeft);
+            }
+            if is_news {
+                return Ok(prepared.is_up().then_some(ahead));
+            }
+            if left.is_zero() {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Begins to put them up.
+    fn begin(like: &OwnedFd, groups: &mut Groups, spare: &serve::Spare<'_>) -> Option<Self> {
         let like = OrderText::from_memory(like).ok()?;
         // A network that several share is one of the order's handles.
         if like.joins || like.ready_for.is_zero() {
@@ -98,7 +133,7 @@ impl Ahead {
         let mut ahead = Self { like, walls: Some((main, prepared)), until };
         let (_, prepared) = ahead.walls.as_mut()?;
         prepared.launched();
-        prepared.wait_until_up(UP_MAX).then_some(ahead)
+        Some(ahead)
     }
 
     /// The same, for as long again; none when they would be others by now.

@@ -16,8 +16,9 @@ use super::{ahead, keeper};
 use crate::cgroup::{self, Groups, Places};
 use crate::probe::Layers;
 
-/// How long keepers may take to end their trees before the warden does it itself.
-const KEEPERS_MAX: Duration = Duration::from_millis(700);
+/// How long keepers may take to end their trees before the warden does it itself. One that is killed
+/// leaves what stands in for missing files, so it is longer than a busy machine makes them wait.
+const KEEPERS_MAX: Duration = Duration::from_secs(5);
 /// How long there has to be nothing to do before a keeper is made ready for the next command: who
 /// joins a group holds up whoever starts or ends a process meanwhile, the last command among them.
 /// So it is longer than a command takes to start.

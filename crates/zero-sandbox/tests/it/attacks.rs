@@ -133,8 +133,8 @@ fn limits_hold() {
 fn memory_is_not_flooded() {
     const IN_HANDLES: &str = "python3 -c \"import os, time\n\
         fds = [os.memfd_create('x') for _ in range(12)]\n\
-        for fd in fds: os.write(fd, bytes(10 << 20))\ntime.sleep(5)\"; sleep 5; echo survived";
-    const IN_FOLDER: &str = "for i in 1 2 3 4 5 6; do head -c 15M /dev/zero > /dev/shm/$i; done; sleep 5; echo survived";
+        for fd in fds: os.write(fd, bytes(10 << 20))\ntime.sleep(600)\"; sleep 600; echo survived";
+    const IN_FOLDER: &str = "for i in 1 2 3 4 5 6; do head -c 15M /dev/zero > /dev/shm/$i; done; sleep 600; echo survived";
     const WITHIN: &str = "head -c 15M /dev/zero > /dev/shm/x; sleep 0.3; echo survived";
     let rows = [
         (Walls::Full, IN_HANDLES, "exit Some(137)"),

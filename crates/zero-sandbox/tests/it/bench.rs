@@ -10,9 +10,12 @@ use zero_sandbox::warden::{LimitsBy, Order, Settings, Stdio, Use, Warden};
 use zero_sandbox::{CommandSpec, Network, ProcessLimits, Profile, Property};
 
 /// Longer than anything here takes, on a machine with a lot to do.
-pub(crate) const LONG: Duration = Duration::from_secs(15);
-/// How soon everything has to be gone.
-pub(crate) const GONE_MAX: Duration = Duration::from_secs(1);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// How soon everything has to be gone. Nothing goes by itself here before ten minutes are over, so that
+/// a busy machine has all the time it needs, and whatever stays is still found.
+pub(crate) const GONE_MAX: Duration = Duration::from_secs(30);
+/// How long walls stand ready that are not to stand for long.
+pub(crate) const SHORT: Duration = Duration::from_millis(250);
 
 /// A shell command with room to run.
 pub(crate) fn sh(script: &str) -> Order {
@@ -92,7 +95,8 @@ pub(crate) fn all() -> Vec<Warden> {
 /// Waits for the end of a command that ends.
 #[track_caller]
 pub(crate) fn ended(running: &Running) -> Ended {
-    running.wait(LONG).expect("it ends")
+    // A command's own time is over before.
+    running.wait(LONG + GONE_MAX).expect("it ends")
 }
 
 /// All that comes from a descriptor.

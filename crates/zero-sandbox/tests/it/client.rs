@@ -24,7 +24,7 @@ pub(crate) fn main() -> i32 {
         order.net = Some(Arc::new(SessionNet::alone(&warden).unwrap()));
     }
     let running = warden.spawn(order).unwrap();
-    running.wait(std::time::Duration::from_secs(60));
+    running.wait(std::time::Duration::from_secs(600));
     0
 }
 

@@ -5,7 +5,6 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use zero_sandbox::net::{PROXY_PORT, SessionNet};
@@ -80,7 +79,7 @@ fn sessions_do_not_reach_each_other() {
     check(&warden, None, &["tcp-says", SERVER], "ECONNREFUSED");
     // Nor does the host reach in.
     let address: SocketAddr = SERVER.parse().unwrap();
-    let refused = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(2));
+    let refused = std::net::TcpStream::connect_timeout(&address, LONG);
     assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
     // Both can have a server of the same address.
     let _server = serve(&warden, &other);
@@ -161,7 +160,7 @@ fn the_network_is_used_and_not_changed() {
 fn its_users_are_beneath_those_whose_the_network_is() {
     let warden = warden();
     let net = alone(&warden);
-    let mut order = program("sleep", &["60"]);
+    let mut order = program("sleep", &["600"]);
     order.profile.network = Network::Loopback;
     order.net = Some(Arc::clone(&net));
     let running = warden.spawn(order).unwrap();
@@ -297,7 +296,7 @@ fn it_outlives_the_warden() {
 fn nothing_in_it_survives_the_death_of_zero_or_of_a_keeper() {
     let name = mark("net");
     let script =
-        format!("(exec -a {name} sleep 60) & (setsid bash -c 'exec -a {name} sleep 60') & wait");
+        format!("(exec -a {name} sleep 600) & (setsid bash -c 'exec -a {name} sleep 600') & wait");
     let mut client = client::start_in_net(&script);
     wait_for_marked(&name, 2, LONG);
     client.kill().unwrap();
@@ -333,8 +332,10 @@ fn a_hundred_sessions_leave_nothing() {
         }
     }
     wait_until(GONE_MAX, || children(warden_pid).len() == 1, || "a keeper stays".into());
-    // A network is held by handles and by processes, and by nothing else.
-    assert_eq!((fds(own), fds(warden_pid)), before);
+    // A network is held by handles and by processes, and by nothing else. The keeper that is ready, or
+    // about to be, has some.
+    let now = (fds(own), fds(warden_pid));
+    assert!(now.0 < before.0 + 10 && now.1 < before.1 + 10, "{now:?}, before {before:?}");
     assert_eq!(processes_of(own), [warden_pid], "no helper stays");
 }
 

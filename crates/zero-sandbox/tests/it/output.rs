@@ -1,13 +1,14 @@
 //! Output of any amount is read, and a bounded part kept.
 
+use std::io::Write as _;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use zero_sandbox::drain::{Collected, Collector, Spill, Stream};
 use zero_sandbox::running::{Ended, KillReason, Why};
 use zero_sandbox::warden::{Order, Stdio};
 
-use crate::bench::{program, sh, warden};
+use crate::bench::{GONE_MAX, LONG, mark, marked, program, sh, wait_for_marked, warden};
 
 fn collect(order: Order, collector: Collector) -> (Collected, Ended) {
     let warden = warden();
@@ -17,8 +18,18 @@ fn collect(order: Order, collector: Collector) -> (Collected, Ended) {
 
 #[test]
 fn both_streams_come_in_their_order() {
-    let script = "echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three; exit 4";
-    let (collected, how) = collect(sh(script), Collector::default());
+    // Each part is written when the one before was read: what waits in two streams has no order.
+    let script = "echo one; read x; echo two >&2; read x; echo three; exit 4";
+    let warden = warden();
+    let mut running = warden.spawn(sh(script)).unwrap();
+    let mut stdin = std::fs::File::from(running.stdin.take().unwrap());
+    let (collected, how) = Collector::default()
+        .collect(&mut running, |_| {
+            // The last time there is nobody left to read it.
+            let _ = stdin.write_all(b"go\n");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
     assert_eq!(how.exit_code, Some(4));
     let runs: Vec<_> = collected.mixed.head().map(|run| (run.stream, run.bytes)).collect();
     assert_eq!(
@@ -93,23 +104,26 @@ fn everything_goes_to_the_file_up_to_its_size() {
 #[test]
 fn somebody_outside_who_holds_the_stream_is_not_waited_for() {
     let warden = warden();
-    let mut running = warden.spawn(sh("echo said; sleep 0.3")).unwrap();
+    let name = mark("holds");
+    let mut running = warden.spawn(program("sh", &["-c", "echo said; read x", &name])).unwrap();
+    wait_for_marked(&name, 1, LONG);
     // As a process would that is not below the keeper: it has the writing end.
-    let path = format!("/proc/{}/fd/1", running.pid);
+    let path = format!("/proc/{}/fd/1", marked(&name)[0]);
     let held = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    drop(running.stdin.take());
     let start = Instant::now();
     let (collected, how) =
         Collector::default().collect(&mut running, |_| ControlFlow::Continue(())).unwrap();
-    assert_eq!((collected.stdout.head(), how.exit_code), (b"said\n".as_slice(), Some(0)));
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert_eq!((collected.stdout.head(), how.exit_code), (b"said\n".as_slice(), Some(1)));
+    assert!(start.elapsed() < GONE_MAX, "{:?}", start.elapsed());
     drop(held);
     // One below ends with the command.
-    let mut running = warden.spawn(sh("echo said; sleep 60 & exit 0")).unwrap();
+    let mut running = warden.spawn(sh("echo said; sleep 600 & exit 0")).unwrap();
     let start = Instant::now();
     let (collected, how) =
         Collector::default().collect(&mut running, |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((collected.stdout.head(), how.leftover_processes), (b"said\n".as_slice(), 1));
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < GONE_MAX, "{:?}", start.elapsed());
 }
 
 #[test]

@@ -1,19 +1,25 @@
 //! Walls that stand ready for a command: used while everything is as it was, and only then.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use zero_sandbox::running::{LimitsReport, WallsWere, Why};
 use zero_sandbox::warden::{Order, Settings, Warden};
 use zero_sandbox::{ProcessLimits, Profile};
 
 use crate::bench::{
-    GONE_MAX, LONG, children, ended, kill, need_bubblewrap, parent, program, run, sh, wait_until,
+    GONE_MAX, LONG, children, ended, kill, need_bubblewrap, program, run, sh, wait_until,
 };
 use crate::lab::{Lab, Walls, Who, is_root};
 
 /// How often walls are tried for that the host's changes may take away: other tests make sockets.
 const TRIES_MAX: u32 = 100;
+
+/// How long walls are looked for before another command has them put up again.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long walls stand that are to be seen, and then to go.
+const A_WHILE: Duration = Duration::from_secs(1);
 
 /// The lab's profile, with more that may come into being or change.
 fn profile(lab: &Lab) -> Profile {
@@ -175,25 +181,49 @@ impl Place {
     }
 
     /// Runs a command, and waits until walls stand ready for the next.
-    fn stand_ready(&self, warden: &Warden) {
+    fn stand_ready(&self, warden: &Warden) -> Standing {
         run(warden, self.order("true"));
-        self.wait_until_ready(warden);
+        self.wait_until_ready(warden)
     }
 
-    fn wait_until_ready(&self, warden: &Warden) {
-        wait_until(LONG, || stage(warden).is_some() && self.stands(), || "none stand".to_owned());
-        std::thread::sleep(Duration::from_millis(50));
+    /// Walls that stand for a moment may be missed when this process has to wait.
+    #[track_caller]
+    fn wait_until_ready(&self, warden: &Warden) -> Standing {
+        for _ in 0..TRIES_MAX {
+            let until = Instant::now() + SEEN_WITHIN;
+            while Instant::now() < until {
+                if let (Some(standing), true) = (standing(warden), self.stands()) {
+                    std::thread::sleep(Duration::from_millis(50));
+                    return standing;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            run(warden, self.order("true"));
+        }
+        panic!("none stand");
     }
 }
 
-/// The last step behind walls that stand ready, when nothing else is below the warden.
-fn stage(warden: &Warden) -> Option<i32> {
-    let mut at = warden.pid().unwrap();
-    for _ in 0..3 {
-        let [only] = <[String; 1]>::try_from(children(at)).ok()?;
-        at = only.parse().unwrap();
-    }
-    i32::try_from(at).ok()
+/// The processes of walls that stand ready.
+struct Standing {
+    keeper: i32,
+    /// The last step behind them.
+    stage: i32,
+}
+
+/// Those that are there, when nothing else is below the warden.
+fn standing(warden: &Warden) -> Option<Standing> {
+    let only = |pid: u32| -> Option<u32> {
+        let [only] = <[String; 1]>::try_from(children(pid)).ok()?;
+        only.parse().ok()
+    };
+    let keeper = only(warden.pid().unwrap())?;
+    let stage = only(only(keeper)?)?;
+    Some(Standing { keeper: i32::try_from(keeper).ok()?, stage: i32::try_from(stage).ok()? })
+}
+
+fn kill_if_there(pid: i32) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
 fn warden(ready_for: Duration) -> Warden {
@@ -292,7 +322,8 @@ fn nothing_stands_in_for_what_was_taken_away() {
 fn limits_are_those_of_the_command() {
     let (warden, place) = (warden(LONG), Place::new());
     for megabytes in [64, 512, 64] {
-        let mut order = place.order("head -c 200000000 /dev/zero | tail | wc -c");
+        // Held for as long as somebody may take who only looks now and then.
+        let mut order = place.order("head -c 200000000 /dev/zero | tail | (sleep 2; wc -c)");
         order.profile.limits.memory_bytes = megabytes << 20;
         let mut running = warden.spawn(order).unwrap();
         assert_eq!((running.limits, running.walls), (limits(&warden), WallsWere::PutUp));
@@ -309,48 +340,45 @@ fn limits(warden: &Warden) -> LimitsReport {
 
 #[test]
 fn they_go_after_a_while_and_leave_nothing() {
-    let (warden, place) = (warden(GONE_MAX / 2), Place::new());
+    let (warden, place) = (warden(A_WHILE), Place::new());
     place.stand_ready(&warden);
     wait_until(LONG, || !place.stands() && place.records() == 0, || "it stays".to_owned());
-    assert_eq!(stage(&warden), None);
+    assert!(standing(&warden).is_none());
     // At once when asked to, though the next command has them stand again.
     let warden = self::warden(LONG);
     for _ in 0..2 {
         place.stand_ready(&warden);
         warden.rest();
-        assert!(!place.stands() && place.records() == 0 && stage(&warden).is_none());
+        assert!(!place.stands() && place.records() == 0 && standing(&warden).is_none());
     }
     // None at all where none are wanted.
     let warden = self::warden(Duration::ZERO);
     run(&warden, place.order("true"));
     std::thread::sleep(Duration::from_millis(100));
-    assert!(stage(&warden).is_none() && !place.stands());
+    assert!(standing(&warden).is_none() && !place.stands());
 }
 
 #[test]
 fn they_go_with_the_warden_however_it_goes() {
     let place = Place::new();
     let warden = warden(LONG);
-    place.stand_ready(&warden);
-    let inside = stage(&warden).unwrap();
+    let inside = place.stand_ready(&warden).stage;
     drop(warden);
     assert!(!place.stands() && place.records() == 0);
     assert!(!std::path::Path::new(&format!("/proc/{inside}")).exists());
 
     let gone = |pid: i32| move || !std::path::Path::new(&format!("/proc/{pid}")).exists();
     let warden = self::warden(LONG);
-    place.stand_ready(&warden);
-    let inside = stage(&warden).unwrap();
+    let inside = place.stand_ready(&warden).stage;
     kill(i32::try_from(warden.pid().unwrap()).unwrap(), Signal::KILL);
     wait_until(GONE_MAX, gone(inside), || "it lives on".to_owned());
     wait_until(GONE_MAX, || !place.stands(), || "it stands".to_owned());
 
     // A keeper that is killed takes them along; what it left on the host goes with the next.
     let warden = self::warden(LONG);
-    place.stand_ready(&warden);
-    let inside = stage(&warden).unwrap();
-    kill(parent(parent(inside)), Signal::KILL);
-    wait_until(GONE_MAX, gone(inside), || "it lives on".to_owned());
+    let Standing { keeper, stage } = place.stand_ready(&warden);
+    kill(keeper, Signal::KILL);
+    wait_until(GONE_MAX, gone(stage), || "it lives on".to_owned());
     assert_eq!(run(&warden, place.order("mkdir .zero/x 2>&- || echo held")).0, "held\n");
     drop(warden);
     assert!(!place.stands() && place.records() == 0);
@@ -359,17 +387,21 @@ fn they_go_with_the_warden_however_it_goes() {
 #[test]
 fn walls_that_somebody_ended_are_put_up_again() {
     let (warden, place) = (warden(LONG), Place::new());
-    place.stand_ready(&warden);
-    kill(stage(&warden).unwrap(), Signal::KILL);
-    let mut running = warden.spawn(place.order("mkdir .zero/x 2>&- || echo held")).unwrap();
-    assert_eq!(crate::bench::text(running.stdout.take().unwrap()), "held\n");
-    assert_eq!((running.walls, ended(&running).exit_code), (WallsWere::PutUp, Some(0)));
+    // They may be looked at again, and others be put up, before there is a command.
+    let mut walls = (0..TRIES_MAX).map(|_| {
+        kill_if_there(place.stand_ready(&warden).stage);
+        let mut running = warden.spawn(place.order("mkdir .zero/x 2>&- || echo held")).unwrap();
+        assert_eq!(crate::bench::text(running.stdout.take().unwrap()), "held\n");
+        assert_eq!(ended(&running).exit_code, Some(0));
+        running.walls
+    });
+    assert!(walls.any(|walls| walls == WallsWere::PutUp));
 }
 
 /// One that runs, one that stands ready, and one that comes do not take away what the others need.
 #[test]
 fn those_that_run_and_those_that_stand_ready_share_what_stands_in() {
-    let (warden, place) = (warden(GONE_MAX / 2), Place::new());
+    let (warden, place) = (warden(A_WHILE), Place::new());
     let script = "while ! test -e go; do sleep 0.01; done; mkdir .zero/x 2>&- || echo held";
     let mut first = warden.spawn(place.order(script)).unwrap();
     std::thread::sleep(Duration::from_millis(150));

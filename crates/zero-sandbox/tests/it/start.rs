@@ -140,7 +140,7 @@ fn a_terminal_is_one() {
         assert!(output.lines().any(|seen| seen == line), "{line} in {output}");
     }
     // The interrupt key reaches the command.
-    let mut order = program("sleep", &["60"]);
+    let mut order = program("sleep", &["600"]);
     order.stdio = Stdio::Pty { rows: 24, cols: 80 };
     let mut running = warden.spawn(order).unwrap();
     let mut terminal = std::fs::File::from(running.stdout.take().unwrap());
@@ -152,7 +152,7 @@ fn a_terminal_is_one() {
 fn a_terminal_has_a_name_and_controls_jobs() {
     for warden in both_walls() {
         let script = "tty >/dev/null && echo named; bash --norc --noprofile -ic \
-            'sleep 30 & jobs; kill %1; wait; echo inner' && echo controlled";
+            'sleep 600 & jobs; kill %1; wait; echo inner' && echo controlled";
         let mut order = sh(script);
         order.stdio = Stdio::Pty { rows: 24, cols: 80 };
         let mut running = warden.spawn(order).unwrap();

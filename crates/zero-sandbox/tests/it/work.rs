@@ -1,8 +1,9 @@
 //! What people do all day still works.
 
+use rustix::process::Signal;
 use zero_sandbox::Network;
 
-use crate::bench::{both_walls, run, sh};
+use crate::bench::{both_walls, children, kill, run, sh};
 use crate::lab::{Lab, Walls, Who};
 
 #[track_caller]
@@ -159,15 +160,22 @@ fn an_empty_folder_that_stands_in_is_shared_and_goes_with_the_last() {
 fn what_a_killed_process_left_is_taken_away() {
     let lab = Lab::new(Who::Me);
     let profile = lab.profile(Walls::Full);
-    let mut child = lab.start(Walls::Full, &profile, "sleep", &["60"]);
+    let mut child = lab.start(Walls::Full, &profile, "sleep", &["600"]);
     while !(lab.path("ws/.vscode").exists() && lab.path("ws/.npmrc").exists()) {
         std::thread::yield_now();
+    }
+    // All at once, and nobody who could tidy up: the warden sleeps before its keepers go.
+    let below = |pid: u32| children(pid).into_iter().map(|pid| pid.parse().unwrap());
+    for warden in below(child.id()).collect::<Vec<i32>>() {
+        kill(warden, Signal::STOP);
+        below(u32::try_from(warden).unwrap()).for_each(|keeper| kill(keeper, Signal::KILL));
+        kill(warden, Signal::KILL);
     }
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(lab.path("ws/.vscode").exists(), "nobody was left to take it away");
     // The command dies with its parent, and only then are the locks free.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let deadline = std::time::Instant::now() + crate::bench::LONG;
     while lab.path("ws/.vscode").exists() || lab.path("ws/.npmrc").exists() {
         assert!(std::time::Instant::now() < deadline, "it stays");
         zero_sandbox::confine::sweep(&profile.tmp);

@@ -14,9 +14,9 @@ use super::schema;
 use crate::store::StoreError;
 
 /// How long SQLite waits for another process before it gives up once.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the switch to a write-ahead log is tried: SQLite does not always wait for others there.
-const WAL_WAIT_MAX: Duration = Duration::from_secs(10);
+const WAL_WAIT_MAX: Duration = Duration::from_secs(30);
 const WAL_PAUSE: Duration = Duration::from_millis(50);
 /// What the log shrinks to once it was larger.
 const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;

@@ -18,7 +18,7 @@ use zero_session::model::{
 pub(crate) const KEY: &str = "sk-test-0123456789";
 
 /// How long a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What it does with one connection, after it has read the request.
 #[derive(Clone)]

@@ -2,10 +2,10 @@
 #![expect(clippy::print_stdout, reason = "the one that is killed tells what it was told")]
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -19,6 +19,8 @@ use crate::store::{says, session};
 
 const KILLS: u32 = 100;
 const TASKS: u32 = 4;
+/// Lines that a writer says before it is killed.
+const TOLD_MIN: usize = 12;
 /// Set in the process that writes until it is killed: the file to write to.
 const WRITE_TO: &str = "ZERO_TEST_STORE";
 
@@ -37,6 +39,7 @@ async fn kill_dash_nine_loses_nothing_that_was_acknowledged() {
         // Every second one dies while somebody else has the file open.
         let beside = (kill % 2 == 0).then(|| SqliteStore::open(&path).unwrap());
         let mut writer = Writer::start(&path);
+        writer.wait_until_told(TOLD_MIN);
         std::thread::sleep(Duration::from_micros(random.u64(..30_000)));
         if let Some(beside) = &beside {
             beside.ready().await.unwrap();
@@ -117,6 +120,8 @@ fn check_file(path: &Path) {
 /// The process that writes, and what it says.
 struct Writer {
     child: Child,
+    /// How many lines it has said.
+    told: mpsc::Receiver<()>,
     said: Option<std::thread::JoinHandle<Vec<String>>>,
 }
 
@@ -140,14 +145,25 @@ impl Writer {
             line.clear();
             assert!(said.read_line(&mut line).unwrap() > 0, "the writer did not start");
         }
+        let (tell, told) = mpsc::sync_channel(TOLD_MIN);
         let said = std::thread::spawn(move || {
-            let mut text = String::new();
-            said.read_to_string(&mut text).unwrap();
-            // The last line may be torn.
-            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-            whole.lines().map(str::to_owned).collect()
+            let mut lines = Vec::new();
+            loop {
+                let mut line = String::new();
+                said.read_line(&mut line).unwrap();
+                // The last line may be torn.
+                let Some(whole) = line.strip_suffix('\n') else { return lines };
+                lines.push(whole.to_owned());
+                // Nobody wants to know of more.
+                let _ = tell.try_send(());
+            }
         });
-        Self { child, said: Some(said) }
+        Self { child, told, said: Some(said) }
+    }
+
+    /// Waits until so much was acknowledged to it, however long that takes here.
+    fn wait_until_told(&self, lines: usize) {
+        assert_eq!(self.told.iter().take(lines).count(), lines, "the writer writes no more");
     }
 
     /// Kills it and gives what was acknowledged to it: numbers and texts.

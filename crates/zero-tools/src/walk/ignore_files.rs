@@ -159,7 +159,7 @@ mod tests {
     fn call(host: &TestHost, tool: &str, input: Value) -> (Value, String) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let call =
-            async { tokio::time::timeout(Duration::from_secs(20), host.call(tool, input)).await };
+            async { tokio::time::timeout(Duration::from_secs(60), host.call(tool, input)).await };
         let report = runtime.block_on(call);
         // A thread that waits on a pipe must not keep the test waiting too.
         runtime.shutdown_background();

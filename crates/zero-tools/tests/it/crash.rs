@@ -1,9 +1,9 @@
 //! Processes killed in the middle of a change.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use zero_core::ToolCall;
@@ -17,6 +17,13 @@ use crate::fixture::host_in;
 const KILLS: u32 = 1_000;
 /// Set in the process that writes until it is killed: the folder to write in.
 const WRITE_IN: &str = "ZERO_TEST_WRITE_IN";
+/// What it says.
+const WRITING: &str = "writing";
+const WROTE: &str = "wrote";
+/// It is killed after fewer than so many writes more than one.
+const WRITES_MAX: u64 = 4;
+/// What a write counts as at most: a machine that stood still does not tell how long the next takes.
+const WRITE_TIME_MAX: Duration = Duration::from_millis(100);
 const FILES: [(&str, usize); 3] =
     [("small.txt", 1), ("middle.txt", 400), ("deep/large.txt", 8_000)];
 
@@ -47,10 +54,12 @@ async fn kill_dash_nine_leaves_old_or_new_and_a_way_back() {
     let mut random = generator(7);
     let (mut undone, mut recovered) = (0, 0);
     for kill in 0..KILLS {
-        let mut child = writer(folder);
-        std::thread::sleep(Duration::from_micros(random() % 40_000));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let mut writer = Writer::start(folder);
+        writer.wait_for_writes(random() % WRITES_MAX);
+        // Somewhere in the next one, however long that takes here.
+        let one = u64::try_from(writer.one_took.as_micros()).unwrap();
+        std::thread::sleep(Duration::from_micros(random() % (one + 1)));
+        writer.end();
 
         let host = host_in(folder);
         let versions: Vec<u64> = FILES.iter().map(|file| version(folder, *file)).collect();
@@ -72,28 +81,57 @@ async fn kill_dash_nine_leaves_old_or_new_and_a_way_back() {
     assert!(recovered > 10, "some kills hit a change under way: {recovered}");
 }
 
-/// Starts the process that writes, and waits until it does.
-fn writer(folder: &Path) -> Child {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::kill_dash_nine_leaves_old_or_new_and_a_way_back", "--nocapture"])
-        .env(WRITE_IN, folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut said = BufReader::new(child.stdout.take().unwrap().take(10_000));
-    while !line.contains("writing") {
-        line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0, "the writer did not start");
+/// The process that writes.
+struct Writer {
+    child: Child,
+    said: BufReader<ChildStdout>,
+    /// How long the last write took that was waited for.
+    one_took: Duration,
+}
+
+impl Writer {
+    /// Starts it, and waits until it writes.
+    fn start(folder: &Path) -> Self {
+        let test = "crash::kill_dash_nine_leaves_old_or_new_and_a_way_back";
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(WRITE_IN, folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut writer = Self { child, said, one_took: Duration::ZERO };
+        writer.wait_for(WRITING);
+        writer
     }
-    child
+
+    fn wait_for(&mut self, word: &str) {
+        let (begun, mut line) = (Instant::now(), String::new());
+        while !line.contains(word) {
+            line.clear();
+            assert!(self.said.read_line(&mut line).unwrap() > 0, "the writer did not say {word}");
+        }
+        self.one_took = begun.elapsed().min(WRITE_TIME_MAX);
+    }
+
+    /// Waits until it has written once, and so often again.
+    fn wait_for_writes(&mut self, count: u64) {
+        for _ in 0..=count {
+            self.wait_for(WROTE);
+        }
+    }
+
+    fn end(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
 }
 
 async fn write_until_killed(host: &ToolHost, folder: &Path) {
     let session = host.one_shot().unwrap();
     let dialect = Dialect::new(DialectName::Canonical);
-    println!("\nwriting");
+    println!("\n{WRITING}");
     // Bounded, should nobody come to kill it.
     for round in 0..10_000 {
         let (name, lines) = FILES[round % FILES.len()];
@@ -107,6 +145,7 @@ async fn write_until_killed(host: &ToolHost, folder: &Path) {
             timeout: None,
         };
         host.call(&session, &dialect, call, &Default::default()).await.outcome.unwrap();
+        println!("{WROTE}");
     }
 }
 

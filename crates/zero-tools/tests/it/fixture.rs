@@ -77,7 +77,9 @@ impl Fixture {
         commands: CommandSettings,
         open: impl FnOnce(&ToolHost) -> Result<Session, ToolError>,
     ) -> Self {
-        Self::build_with(commands, Limits::default(), open)
+        // A large change takes a program without optimization a while on a busy machine.
+        let file_timeout = std::time::Duration::from_secs(10 * 60);
+        Self::build_with(commands, Limits { file_timeout, ..Limits::default() }, open)
     }
 
     fn build_with(

@@ -89,7 +89,7 @@ async fn check(f: &Fixture, words: &[&str], bytes: Option<usize>, expected: (i64
     let seen = (came["exit_code"].as_i64(), came["written"].as_u64(), came["begin"].as_str());
     let (code, written, begin) = expected;
     assert_eq!(seen, (Some(code), Some(written), Some(begin)), "{words:?} {bytes:?}");
-    assert!(begun.elapsed() < Duration::from_secs(15), "{words:?}: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{words:?}: {:?}", begun.elapsed());
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn one_that_does_not_read_is_no_trouble() {
     let closes = ["sh", "-c", "exec <&-; echo closed"];
     check(&f, &closes, Some(1_000_000), (0, 7, "closed")).await;
     // One that leaves somebody behind who holds the input ends all the same.
-    let leaves = ["sh", "-c", "sleep 60 & echo left"];
+    let leaves = ["sh", "-c", "sleep 600 & echo left"];
     check(&f, &leaves, Some(1_000_000), (0, 5, "left")).await;
 }
 

@@ -126,7 +126,7 @@ async fn script(f: &Fixture, text: &str) -> String {
 
 /// Waits for something that is about to happen.
 async fn until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     while !happened().await {
         assert!(Instant::now() < until, "{what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -301,11 +301,18 @@ async fn a_job_says_what_was_refused_and_keeps_what_was_judged_open() {
 #[tokio::test]
 async fn an_error_says_what_was_refused_too() {
     let f = session(&["a.test"]);
-    f.put("script", "curl -s b.test; sleep 60");
-    let input = json!({"command": "bash script", "timeout": 3000});
-    let error = f.call("Bash", input).await.unwrap_err();
-    let notes = error.details["network"].as_array().unwrap();
-    assert!(notes[0].as_str().unwrap().starts_with("network: b.test:80 was refused"), "{error:?}");
+    f.put("script", "curl -s b.test; sleep 600");
+    // A busy machine may need more time to get as far as that.
+    let mut noted = String::new();
+    for timeout in [3_000, 15_000, 60_000] {
+        let input = json!({"command": "bash script", "timeout": timeout});
+        let error = f.call("Bash", input).await.unwrap_err();
+        noted = error.details["network"][0].as_str().unwrap_or_default().to_owned();
+        if !noted.is_empty() {
+            break;
+        }
+    }
+    assert!(noted.starts_with("network: b.test:80 was refused"), "{noted:?}");
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ async fn run(f: &Fixture, request: &ServiceRequest) -> (String, Ended) {
     for stream in [service.stdout.take(), service.stderr.take()] {
         File::from(stream.unwrap()).read_to_string(&mut text).unwrap();
     }
-    (text, tokio::time::timeout(Duration::from_secs(20), service.ended()).await.unwrap())
+    (text, tokio::time::timeout(Duration::from_secs(60), service.ended()).await.unwrap())
 }
 
 #[track_caller]
@@ -192,8 +192,8 @@ async fn nothing_of_it_is_left_when_it_is_dropped() {
     let f = Fixture::one_shot();
     let mark = format!("zero-service-{}", std::process::id());
     let script = format!(
-        "trap '' TERM; (setsid bash -c '(exec -a {mark} sleep 60) & (exec -a {mark} sleep 60) &' &); \
-         until pgrep -f '^{mark}' >/dev/null; do :; done; echo up; sleep 60"
+        "trap '' TERM; (setsid bash -c '(exec -a {mark} sleep 600) & (exec -a {mark} sleep 600) &' &); \
+         until pgrep -f '^{mark}' >/dev/null; do :; done; echo up; sleep 600"
     );
     let mut service = start(&f, &sh(&script));
     assert_eq!(read_line(&mut service), "up");

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::terminal::Terminal;
 
 /// How long anything may take that has to happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Rig {
     _temp: tempfile::TempDir,

@@ -12,7 +12,7 @@ use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 use crate::program::Program;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const ARGS: [&str; 6] = ["gateway", "--port", "0", "--json", "--grace", "1s"];
 

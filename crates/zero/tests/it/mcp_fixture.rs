@@ -14,7 +14,7 @@ use crate::config::{USER, write};
 use crate::program::Program;
 
 /// How long anything may take that has to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A workspace with the script of a server.
 pub(crate) fn workspace() -> Program {

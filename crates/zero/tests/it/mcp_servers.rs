@@ -14,6 +14,8 @@ use crate::mcp_fixture::{
 };
 use crate::program::Program;
 
+/// How soon an end is, on a machine with a lot to do. A server that does not start has longer than that.
+const SOON: Duration = Duration::from_secs(20);
 const ECHO: [&str; 4] = ["tools", "call", "a__echo", r#"{"text": "hi"}"#];
 
 /// A run with what it is to say, all of it.
@@ -205,10 +207,10 @@ fn servers_that_hang_hold_up_nothing_and_leave_nothing() {
             (0..3).all(|number| starts(&zero, &format!("s{number}")) == round)
         });
         let took = if round == 1 { client.end() } else { client.terminate(&zero) };
-        assert!(took < Duration::from_secs(1), "round {round}: {took:?}");
+        assert!(took < SOON, "round {round}: {took:?}");
         let begun = Instant::now();
         wait_for("nothing is left", || processes(&zero) == 0);
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     }
     // Nor does who calls one of them have to wait for it.
     let mut call = zero.command(&["tools", "call", "s0__echo", "{}"]);
@@ -217,7 +219,7 @@ fn servers_that_hang_hold_up_nothing_and_leave_nothing() {
     let begun = Instant::now();
     interrupt(&zero, "INT", call.id());
     assert_eq!(call.wait().unwrap().code(), Some(1));
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     wait_for("nothing is left", || processes(&zero) == 0);
 }
 
@@ -364,7 +366,7 @@ fn a_server_is_started_anew_when_it_crashed_or_somebody_says_so() {
     }
     let third = client.call("a__who", json!({}));
     assert_ne!(third, second);
-    assert!(client.end() < Duration::from_secs(1));
+    assert!(client.end() < SOON);
     wait_for("nothing is left", || processes(&zero) == 0);
     assert_eq!(starts(&zero, "a"), 4, "one of them was the other zero's");
     let log = zero.stdout(&["audit", "tail", "--json", "-n", "100"]);

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use crate::program::Program;
 
-/// How long anything may be left after zero is gone.
-const GONE_MAX: Duration = Duration::from_secs(1);
+/// How long anything may be left after zero is gone, on a machine with a lot to do. By itself it would
+/// stay for days.
+const GONE_MAX: Duration = Duration::from_secs(30);
 
 /// Whether a process is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ fn start(zero: &Program, command: &str, seconds: u32, state: State) -> Killed {
     let input = json!({"command": command.replace("SLEEP", &format!("sleep {seconds}"))});
     let mut child = zero.command(&["tools", "call", "Bash", &input.to_string(), "--yes"]);
     let child = Killed(child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    wait_for(Duration::from_secs(20), command, || sleepers(seconds) == [state; 2]);
+    wait_for(Duration::from_secs(60), command, || sleepers(seconds) == [state; 2]);
     child
 }
 
@@ -76,7 +77,11 @@ fn nothing_survives_a_zero_that_is_killed() {
         ("setsid SLEEP & setsid SLEEP & wait", State::Other),
         ("(setsid sh -c 'SLEEP & SLEEP &' &); read x </dev/zero", State::Other),
         ("trap '' TERM INT HUP QUIT; SLEEP & SLEEP & wait", State::Other),
-        ("SLEEP & a=$!; SLEEP & sleep 0.5; kill -STOP $a $!; kill -STOP $$; wait", State::Stopped),
+        (
+            "SLEEP & a=$!; SLEEP & for it in $a $!; do until grep -q sleep /proc/$it/comm; do :; done; \
+             done; kill -STOP $a $!; kill -STOP $$; wait",
+            State::Stopped,
+        ),
     ];
     for (number, (command, state)) in commands.into_iter().enumerate() {
         let seconds = seconds(number);
@@ -105,7 +110,7 @@ fn a_pipe_that_is_held_open_holds_up_nobody() {
         let begun = Instant::now();
         let said = zero.stdout(&["tools", "call", "Bash", &input.to_string(), "--yes"]);
         assert_eq!((said.as_str(), sleepers(seconds).len()), ("done\n", 0), "{command}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     }
 }
 

@@ -82,7 +82,7 @@ fn threads_and_programs_are_pinned_and_slowed_down() {
     for walls in [Walls::Full, Walls::Direct] {
         assert_eq!(lab.run(walls, &lab.profile(walls), "bash", &["-c", own]), "ok", "{walls:?}");
     }
-    let children = "sleep 9 & renice -n 5 $! >/dev/null && taskset -pc 0 $! >/dev/null && echo ok; \
+    let children = "sleep 600 & renice -n 5 $! >/dev/null && taskset -pc 0 $! >/dev/null && echo ok; \
         kill $!";
     assert_eq!(lab.shell(&lab.profile(Walls::Full), children), "ok");
 }

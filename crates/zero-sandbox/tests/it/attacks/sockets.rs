@@ -61,7 +61,7 @@ fn a_service_with_a_relative_name_is_not_reached() {
 fn service_in(folder: &Path, who: Who) -> Child {
     const SCRIPT: &str = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; \
         bind(S, sockaddr_un('relative')) or die; chmod 0777, 'relative'; listen(S, 9) or die; \
-        $| = 1; print \"listening\\n\"; sleep 60";
+        $| = 1; print \"listening\\n\"; sleep 600";
     let mut perl = match who {
         Who::Me => Command::new("perl"),
         Who::Nobody => {

@@ -22,7 +22,7 @@ use crate::gateway_process::ended;
 use crate::program::Program;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Who said something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

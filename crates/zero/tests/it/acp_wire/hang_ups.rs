@@ -23,7 +23,7 @@ fn a_client_that_goes_away_in_mid_turn_leaves_nothing_behind() {
     let begun = Instant::now();
     let (status, stderr) = acp.hang_up();
     assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     wait_for("no sleepers", || sleepers(seconds).is_empty());
     // The next one finds the session in order.
     let mut acp = desk.acp();
