@@ -53,6 +53,10 @@ pub struct AcpArgs {
     /// The agent of new conversations [default: that of the settings, or main; direct where there is no model]
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
+    /// Ask at this terminal for the key of the model that answers, keep it where settings look for
+    /// it, and end
+    #[arg(long)]
+    pub login: bool,
     /// Say on stderr what goes on
     #[arg(short, long)]
     pub verbose: bool,

@@ -40,6 +40,22 @@ fn cancel_001_a_turn_that_is_stopped_says_so() {
 }
 
 #[test]
+fn a_new_prompt_stops_the_one_at_work_where_settings_say_so() {
+    let desk = Desk::with(json!({"acp": {"overlap": "replace"}}));
+    let (mut acp, session) = opened(&desk);
+    let first = hanging(&mut acp, &session);
+    let second = hanging(&mut acp, &session);
+    acp.ends(&first, "cancelled");
+    desk.model.until_hung_up();
+    let from = acp.mark();
+    let third = acp.begin(&session, &script(&["say Here I am."]));
+    acp.ends(&second, "cancelled");
+    acp.ends(&third, "end_turn");
+    assert_eq!(acp.words(from, &session), "Here I am.");
+    acp.leave();
+}
+
+#[test]
 fn cancel_002_nothing_is_told_after_the_answer() {
     let desk = Desk::new();
     let (mut acp, session) = opened(&desk);

@@ -9,7 +9,7 @@ use super::{Desk, call, only_call, script};
 use crate::config::{USER, write};
 use crate::gateway_process::GatewayProcess;
 
-fn token(desk: &Desk) -> String {
+pub(super) fn token(desk: &Desk) -> String {
     let file = desk.zero.folder().join("home/.local/state/zero/gateway.token");
     std::fs::read_to_string(file).unwrap().trim().to_owned()
 }
@@ -34,6 +34,30 @@ fn tools_run_here_and_the_rest_there() {
     acp.ok("session/load", here.wanted_with(json!({"sessionId": session})));
     assert_eq!(acp.words(0, &session), "I write.Ok.");
     assert_eq!(only_call(&acp.updates(0, &session))["content"][0]["type"], "diff");
+    acp.leave();
+}
+
+/// A token that may not use the folder at the gateway uses it beside the tools, which are here.
+#[test]
+fn a_folder_out_of_reach_there_is_worked_in_here() {
+    let (there, here) = (Desk::new(), Desk::direct());
+    let secret = "token-0123456789abcdef0123456789abcdef";
+    write(&here.zero, "token", secret);
+    write(&there.zero, "home/editor.token", secret);
+    let token = json!({"secret": {"file": there.zero.folder().join("home/editor.token")},
+        "scopes": ["read", "write", "approvals", "questions"], "folders": [there.project]});
+    let settings = there.model.settings(json!({"gateway": {"tokens": {"editor": token}}}));
+    write(&there.zero, USER, settings);
+    let gateway = GatewayProcess::start(&there.zero);
+    let args = ["--url", &gateway.url, "--token-file", "token"];
+    let mut acp = here.acp_with(&args, json!({}));
+    let session = acp.open(&here);
+    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
+    assert!(here.file("new.txt").exists() && !there.file("new.txt").exists());
+    let listed = acp.ok("session/list", json!({"cwd": here.project}));
+    assert_eq!(listed["sessions"][0]["sessionId"], session, "{listed}");
+    assert_eq!(listed["sessions"][0]["cwd"], json!(here.project), "{listed}");
     acp.leave();
 }
 
