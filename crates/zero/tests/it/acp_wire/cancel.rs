@@ -51,7 +51,9 @@ fn a_new_prompt_stops_the_one_at_work_where_settings_say_so() {
     let third = acp.begin(&session, &script(&["say Here I am."]));
     acp.ends(&second, "cancelled");
     acp.ends(&third, "end_turn");
-    assert_eq!(acp.words(from, &session), "Here I am.");
+    // What the others said last may have come after it began.
+    let words = acp.words(from, &session);
+    assert!(words.ends_with("Here I am."), "{words}");
     acp.leave();
 }
 
