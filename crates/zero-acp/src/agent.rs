@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use crate::caps::Caps;
 use crate::config::{Config, OnEof};
 use crate::handshake;
+use crate::login;
 use crate::methods;
 use crate::own_calls::{Book, Method};
 use crate::prompt;
@@ -120,7 +121,7 @@ impl Agent {
         match method {
             "initialize" => answer(responder, self.initialize(params)),
             "session/prompt" => self.prompt(params, responder),
-            "authenticate" => answer(responder, methods::authenticate(params)),
+            "authenticate" => beside(responder, login::authenticate(agent, params)),
             "session/new" => beside(responder, methods::new_session(agent, params)),
             "session/load" => beside(responder, methods::load_session(agent, params)),
             "session/resume" => beside(responder, methods::resume_session(agent, params)),
@@ -160,8 +161,9 @@ impl Agent {
     fn initialize(&self, params: Value) -> Result<Done, Error> {
         let said: InitializeRequest = rpc::params("initialize", params)?;
         let caps = Caps::of(&said.client_capabilities);
+        let ways = login::ways(self.config.login.as_ref(), &caps);
         *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = Some(caps);
-        Done::new(handshake::greeting())
+        Done::new(handshake::greeting().auth_methods(ways))
     }
 
     fn prompt(&self, params: Value, responder: Responder<Value>) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use zero_core::SessionId;
 use zero_policy::Mode;
@@ -21,7 +22,34 @@ pub trait Workbench: Send + Sync {
 
     /// Tools for a session in a folder, by this machine's settings. Nothing slow happens here that
     /// can wait for a first call.
-    fn open(&self, order: BenchOrder) -> BoxFuture<'_, Result<OpenBench, HandsError>>;
+    fn open(&self, order: BenchOrder) -> BoxFuture<'_, Result<OpenBench, BenchError>>;
+}
+
+/// Why there is nothing to work with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BenchError {
+    /// The folder cannot be worked in.
+    #[error(transparent)]
+    Hands(#[from] HandsError),
+    /// The settings that hold there cannot be used; this says where they stand and what to do.
+    #[error("{0}")]
+    Settings(String),
+}
+
+/// Servers that bring tools to a bench, and take a while to start.
+pub trait Arrivals: Send + Sync {
+    /// Waits for those whose tools nobody knows yet, but no longer than this; gives those that are
+    /// not there then.
+    fn wait(&self, most: Duration) -> BoxFuture<'_, Vec<Absent>>;
+}
+
+/// A server that has brought nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// What it is called.
+    pub name: String,
+    /// Why it did not start; none while it is still starting.
+    pub why: Option<String>,
 }
 
 /// What is wanted.
@@ -50,6 +78,8 @@ pub struct OpenBench {
     pub hands: Arc<dyn Hands>,
     /// How much the settings here let be done without asking.
     pub own_mode: Mode,
+    /// The servers that bring further tools.
+    pub arrivals: Arc<dyn Arrivals>,
 }
 
 /// An MCP server that an editor names. It has no `Debug`: values may be secrets.

@@ -20,6 +20,10 @@ pub(crate) struct Caps {
     pub(crate) shows_forms: bool,
     /// Opens pages.
     pub(crate) opens_pages: bool,
+    /// Runs us in a terminal where somebody has to log in.
+    pub(crate) logs_in_at_terminal: bool,
+    /// The same in an older way (`_meta.terminal-auth`).
+    pub(crate) starts_terminals: bool,
 }
 
 impl Caps {
@@ -39,6 +43,8 @@ impl Caps {
             takes_compaction: session.is_some_and(|session| session.compaction.is_some()),
             shows_forms: elicitation.is_some_and(|elicitation| elicitation.form.is_some()),
             opens_pages: elicitation.is_some_and(|elicitation| elicitation.url.is_some()),
+            logs_in_at_terminal: said.auth.terminal,
+            starts_terminals: meta("terminal-auth"),
         }
     }
 }
@@ -73,5 +79,7 @@ mod tests {
         check(json!({"session": {"compaction": {}}}), Caps { takes_compaction: true, ..none() });
         check(json!({"elicitation": {"form": {}}}), Caps { shows_forms: true, ..none() });
         check(json!({"elicitation": {"url": {}}}), Caps { opens_pages: true, ..none() });
+        check(json!({"auth": {"terminal": true}}), Caps { logs_in_at_terminal: true, ..none() });
+        check(json!({"_meta": {"terminal-auth": true}}), Caps { starts_terminals: true, ..none() });
     }
 }

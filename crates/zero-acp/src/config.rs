@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use zero_client::{Link, Overlap};
 
 use crate::bench::Workbench;
+use crate::login::Login;
 
 /// How the agent is set up.
 pub struct Config {
@@ -19,6 +20,8 @@ pub struct Config {
     pub cwd: PathBuf,
     /// The person's home, which folders are shown relative to.
     pub home: Option<PathBuf>,
+    /// How the key of a model is given; none where a gateway elsewhere was named.
+    pub login: Option<Login>,
     /// What the person's settings say, once they are read: nothing waits for them.
     pub habits: Arc<OnceLock<Habits>>,
 }

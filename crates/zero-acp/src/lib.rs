@@ -6,6 +6,7 @@
 
 mod agent;
 mod asker;
+mod awaited;
 pub mod bench;
 mod caps;
 mod choices;
@@ -13,6 +14,7 @@ pub mod config;
 mod editor;
 mod elicit;
 mod handshake;
+mod login;
 mod methods;
 mod own_calls;
 mod own_mode;
@@ -33,7 +35,10 @@ mod transport;
 mod wording;
 
 pub use agent::serve;
-pub use bench::{BenchOrder, OpenBench, ServerReach, SessionServer, Workbench};
+pub use bench::{
+    Absent, Arrivals, BenchError, BenchOrder, OpenBench, ServerReach, SessionServer, Workbench,
+};
 pub use config::{Config, Defaults, Habits, OnEof};
+pub use login::{Login, ModelKeys, NoKey};
 pub use serving::ServeError;
 pub use tools_serve::{Permissions, ToolsConfig, serve_tools};

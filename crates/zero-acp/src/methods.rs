@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
-    AuthenticateRequest, CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest,
-    DeleteSessionResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
-    LoadSessionResponse, NewSessionRequest, NewSessionResponse, ResumeSessionRequest,
-    ResumeSessionResponse, SessionConfigOptionValue, SessionInfo, SetSessionConfigOptionRequest,
+    CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
+    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
+    NewSessionRequest, NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse,
+    SessionConfigOptionValue, SessionInfo, SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
 };
 use jiff::Timestamp;
 use serde_json::Value;
 use zero_client::{Change, Listing};
-use zero_policy::Mode;
 
 use crate::agent::{Agent, Done, close};
 use crate::config::OnEof;
@@ -26,12 +25,6 @@ use crate::setup::{Opened, Wanted};
 const PAGE: u64 = 50;
 /// Most of a page.
 const PAGE_MAX: u64 = 200;
-
-/// There is nothing to log in to: keys of models are in settings.
-pub(crate) fn authenticate(params: Value) -> Result<Done, Error> {
-    let _: AuthenticateRequest = rpc::params("authenticate", params)?;
-    Err(rpc::invalid("there is no such way to log in; `initialize` names those there are"))
-}
 
 pub(crate) async fn new_session(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
     let asked: NewSessionRequest = rpc::params("session/new", params)?;
@@ -196,28 +189,24 @@ pub(crate) async fn set_option(agent: Arc<Agent>, params: Value) -> Result<Done,
 
 /// Changes what the person chose. A mode holds here as well, whatever the gateway makes of it.
 async fn change(active: &Active, change: Change) -> Result<(), Error> {
-    let mode = change.mode;
-    let before = mode.map(|mode| own(active, mode));
-    let changed = active.near.change(change).await.map_err(|error| rpc::of_link(&error));
-    match changed {
-        Err(error) => {
-            before.map(|before| own(active, before));
-            Err(error)
-        }
-        Ok(info) => {
-            active.choices().info = info;
-            match mode {
-                None => Ok(()),
-                Some(mode) => {
-                    active.hands.set_mode(mode).await.map_err(|error| rpc::of_hands(&error))
-                }
-            }
+    let own_mode = &active.own_mode;
+    let before = change.mode.map(|mode| own_mode.choose(mode));
+    let changed = active.near.change(change).await;
+    match (&changed, before) {
+        (_, None) => {}
+        (Err(_), Some(before)) => own_mode.take_back(before),
+        (Ok(info), Some(_)) => own_mode.is_kept(info.last_seq),
+    }
+    {
+        let mut choices = active.choices();
+        choices.own_mode = own_mode.own();
+        if let Ok(info) = &changed {
+            choices.info = info.clone();
         }
     }
-}
-
-/// The person here lets so much be done from now on; gives back how much it was.
-fn own(active: &Active, mode: Mode) -> Mode {
-    active.choices().own_mode = mode;
-    active.own_mode.choose(mode)
+    changed.map_err(|error| rpc::of_link(&error))?;
+    match before {
+        None => Ok(()),
+        Some(_) => own_mode.tell(&*active.hands).await.map_err(|error| rpc::of_hands(&error)),
+    }
 }

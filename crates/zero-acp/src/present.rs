@@ -97,6 +97,25 @@ impl Presenter {
         updates
     }
 
+    /// Words of zero's own, apart from what the agent says.
+    pub(crate) fn announced(&self, text: &str) -> SessionUpdate {
+        let text = one_line(text, LINE_CHARS_MAX);
+        match self.caps.takes_notices {
+            true => SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text)),
+            false => {
+                let chunk = ContentChunk::new(ContentBlock::from(format!("[zero] {text}\n")));
+                SessionUpdate::AgentThoughtChunk(chunk)
+            }
+        }
+    }
+
+    /// Words of zero's own in answer to a prompt, after all that its run said.
+    pub(crate) fn remark(&mut self, run: Option<&RunId>, text: &str) -> SessionUpdate {
+        let text = format!("\n\n[zero] {}\n", one_line(text, LINE_CHARS_MAX));
+        let message = self.talks.message(run, Voice::Says);
+        SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()).message_id(message))
+    }
+
     /// An entry of the ledger. How a run ended is the answer to its prompt and no update; a question
     /// is [asked](Self::asked).
     pub(crate) fn entry(&mut self, event: &Event, moment: Moment) -> Vec<SessionUpdate> {

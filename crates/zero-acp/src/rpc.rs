@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use zero_client::LinkError;
 use zero_session::hands::HandsError;
 
+use crate::bench::BenchError;
 use crate::wording;
 
 /// Longest message of an error.
@@ -44,6 +45,11 @@ pub(crate) fn failed(kind: &str, message: impl Into<String>, is_retryable: bool)
         .data(json!({"kind": kind, "retryable": is_retryable}))
 }
 
+/// What is wrong stands in a settings file, or on the command line.
+pub(crate) fn wrong_settings(message: &str) -> Error {
+    failed("settings", message, false)
+}
+
 /// What a gateway's refusal is to the client.
 pub(crate) fn of_link(error: &LinkError) -> Error {
     match error {
@@ -55,8 +61,17 @@ pub(crate) fn of_link(error: &LinkError) -> Error {
         LinkError::Unreachable { message, is_passing } => {
             failed("gateway_unreachable", message, *is_passing)
         }
+        LinkError::Settings { message } => wrong_settings(message),
         LinkError::Lost { .. } => failed("gateway_lost", error.to_string(), true),
         LinkError::Unsupported { .. } => failed("unsupported", error.to_string(), false),
+    }
+}
+
+/// What a bench that is not there is to the client.
+pub(crate) fn of_bench(error: &BenchError) -> Error {
+    match error {
+        BenchError::Hands(error) => of_hands(error),
+        BenchError::Settings(message) => wrong_settings(message),
     }
 }
 

@@ -1,10 +1,14 @@
 //! Carries a prompt to the gateway, and the wish to stop it.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use agent_client_protocol::Error;
+use futures_util::future::{MaybeDone, maybe_done};
 use serde_json::json;
+use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use zero_client::Sending;
 use zero_core::Kind;
@@ -24,10 +28,33 @@ pub(crate) enum Carried {
     Failed(Error),
 }
 
+/// The place of a prompt among those of its session that are to be sent.
+pub(crate) struct Turn(Pin<Box<MaybeDone<Lock>>>);
+
+type Lock = Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>;
+
+impl Turn {
+    /// The place behind all that were asked for before.
+    pub(crate) fn next(active: &Active) -> Self {
+        let lock: Lock = Box::pin(Arc::clone(&active.sending).lock_owned());
+        let mut turn = Box::pin(maybe_done(lock));
+        // Who is in line is known by who asked first, not by whose task runs first.
+        let _ = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        Self(turn)
+    }
+
+    /// Waits for its turn, which lasts until what is given back is dropped.
+    async fn come(mut self) -> Option<OwnedMutexGuard<()>> {
+        self.0.as_mut().await;
+        self.0.as_mut().take_output()
+    }
+}
+
 /// Carries a prompt to the gateway; after that, waits for the wish to stop it. Lasts until the
 /// prompt is answered.
 pub(crate) async fn carry(
     active: Arc<Active>,
+    turn: Turn,
     run: String,
     said: Said,
     thinking: Option<String>,
@@ -41,7 +68,7 @@ pub(crate) async fn carry(
         std::future::pending::<()>().await;
     };
     let carried = async {
-        let sent = send(&active, &run, said, thinking, &cancel).await;
+        let sent = send(&active, turn, &run, said, thinking, &cancel).await;
         if sent.is_none() {
             cancel.cancelled().await;
         }
@@ -63,6 +90,7 @@ pub(crate) async fn carry(
 /// Sends; says what became of it if it was not sent.
 async fn send(
     active: &Active,
+    turn: Turn,
     run: &str,
     said: Said,
     thinking: Option<String>,
@@ -82,9 +110,14 @@ async fn send(
             }
         }
     }
-    if cancel.is_cancelled() {
+    let ready = async {
+        let turn = turn.come().await;
+        active.awaited.wait(&active.mailbox).await;
+        turn
+    };
+    let Some(_turn) = cancel.run_until_cancelled(ready).await else {
         return Some(Carried::Cancelled);
-    }
+    };
     // What a server brings that came up since is for this prompt already.
     if let Err(error) = active.near.offer_tools_anew().await {
         tracing::warn!(%error, "the tools could not be offered anew");

@@ -22,6 +22,7 @@ use zero_core::event::{ApprovalRequest, Event, PersonQuestion, Place, RunEnd, Wh
 use zero_runtime::Answer;
 use zero_session::hands::{CallEnd, Hands};
 
+use crate::awaited::Awaited;
 use crate::choices::Choices;
 use crate::config::OnEof;
 use crate::own_calls::Book;
@@ -69,6 +70,8 @@ pub(crate) enum Letter {
     Elicit(Box<questions::Elicited>),
     /// Something to tell that nothing else brings.
     Tell(Vec<SessionUpdate>),
+    /// Words of zero's own for the person.
+    Announce(String),
     /// The client makes a call itself.
     OwnCall { call: String, tool: String, input: Value },
     /// Such a call is over; whoever waits hears when that was told.
@@ -127,6 +130,10 @@ pub(crate) struct Active {
     /// What can be chosen, and what is.
     pub(crate) choices: Mutex<Choices>,
     pub(crate) own_mode: Arc<OwnMode>,
+    /// What the first prompt waits for.
+    pub(crate) awaited: Awaited,
+    /// Held by the prompt that is being sent: they reach the gateway in the order they came in.
+    pub(crate) sending: Arc<tokio::sync::Mutex<()>>,
     /// Whether a prompt has to say the folder.
     pub(crate) says_folder: Option<std::path::PathBuf>,
     pub(crate) overlap: Overlap,
@@ -157,6 +164,8 @@ pub(crate) struct Desk {
     /// Entries up to this number were told by a replay.
     pub(crate) told_until: u64,
     waiting: HashMap<String, Waiting>,
+    /// What is said at the end of the run that chose a mode which does not hold.
+    unheeded: Option<String>,
 }
 
 impl Desk {
@@ -167,8 +176,8 @@ impl Desk {
         questions: Questions,
         told_until: u64,
     ) -> Self {
-        let waiting = HashMap::new();
-        Self { active, to_client, presenter, questions, told_until, waiting }
+        let (waiting, unheeded) = (HashMap::new(), None);
+        Self { active, to_client, presenter, questions, told_until, waiting, unheeded }
     }
 
     /// Works on letters until the session is closed, or nobody can write to it any more.
@@ -213,6 +222,10 @@ impl Desk {
                 Letter::Ask(asked) => self.ask_here(*asked).await,
                 Letter::Elicit(elicited) => self.questions.elicit(*elicited),
                 Letter::Tell(updates) => self.tell(updates).await,
+                Letter::Announce(text) => {
+                    let update = self.presenter.announced(&text);
+                    self.tell(vec![update]).await;
+                }
                 Letter::OwnCall { call, tool, input } => {
                     let updates = self.presenter.started(&call, &tool, &input);
                     self.tell(updates).await;
@@ -249,6 +262,7 @@ impl Desk {
         let stopped = responder.cancellation();
         let task = tokio::spawn(sending::carry(
             Arc::clone(&self.active),
+            sending::Turn::next(&self.active),
             run.clone(),
             said,
             thinking,
@@ -364,7 +378,10 @@ impl Desk {
             What::QuestionAsked(question) => self.question(question),
             What::QuestionAnswered { id, .. } => self.questions.withdraw(id),
             What::RunEnded { end, .. } => {
-                let updates = self.presenter.entry(&event, Moment::Live);
+                let remark = self.unheeded.take();
+                let remark = remark.map(|text| self.presenter.remark(event.run.as_ref(), &text));
+                let mut updates: Vec<SessionUpdate> = remark.into_iter().collect();
+                updates.extend(self.presenter.entry(&event, Moment::Live));
                 self.tell(updates).await;
                 if let Some(run) = &event.run {
                     self.run_ended(run.as_str(), end);
@@ -378,7 +395,7 @@ impl Desk {
     }
 
     fn run_ended(&mut self, run: &str, end: &RunEnd) {
-        let answer = present::answer(end, run);
+        let answer = present::answer(end, run, self.active.near.place());
         self.answer(run, answer);
     }
 
@@ -395,8 +412,14 @@ impl Desk {
     /// Mode, model or title changed, whoever changed it.
     async fn changed(&mut self, event: &Event) {
         let mut updates = self.presenter.entry(event, Moment::Live);
+        if let What::Changed { field, value } = &event.what
+            && field == "mode"
+        {
+            self.mode_changed(value.as_deref(), event.seq).await;
+        }
         {
             let mut choices = self.active.choices();
+            choices.own_mode = self.active.own_mode.own();
             let mut info = choices.info.clone();
             if let What::Changed { field, value } = &event.what {
                 match field.as_str() {
@@ -417,6 +440,17 @@ impl Desk {
             )));
         }
         self.tell(updates).await;
+    }
+
+    /// The tools follow what the person chose; where they do not, that is said.
+    async fn mode_changed(&mut self, mode: Option<&str>, seq: u64) {
+        let (own_mode, hands) = (&self.active.own_mode, &self.active.hands);
+        let chosen = mode.and_then(|mode| mode.parse().ok());
+        own_mode.heard(chosen, seq);
+        if let Err(error) = own_mode.tell(&**hands).await {
+            tracing::warn!(%error, "the mode could not be changed");
+        }
+        self.unheeded = own_mode.unheeded(chosen).filter(|_| !self.waiting.is_empty());
     }
 
     /// Stops everything, and lets go of the session.

@@ -16,6 +16,7 @@ use zero_policy::Mode;
 
 use crate::agent::Agent;
 use crate::asker::Asker;
+use crate::awaited::Awaited;
 use crate::bench::{BenchOrder, ServerReach, SessionServer};
 use crate::choices::Choices;
 use crate::config::Defaults;
@@ -118,8 +119,8 @@ impl Agent {
             editor: editor.map(|editor| Arc::new(editor) as _),
             servers,
         };
-        let bench = self.config.bench.open(order).await.map_err(|error| rpc::of_hands(&error))?;
-        let own_mode = Arc::new(OwnMode::new(bench.own_mode));
+        let bench = self.config.bench.open(order).await.map_err(|error| rpc::of_bench(&error))?;
+        let own_mode = Arc::new(OwnMode::new(near.place(), bench.own_mode, &info));
         let tapped = Tapped {
             hands: Arc::clone(&bench.hands),
             mailbox: mailbox.clone(),
@@ -130,7 +131,7 @@ impl Agent {
             .await
             .map_err(|error| rpc::of_link(&error))?;
         let offered = near.choices().await.map_err(|error| rpc::of_link(&error))?;
-        let choices = Choices { info: near.info(), offered, own_mode: bench.own_mode };
+        let choices = Choices { info: near.info(), offered, own_mode: own_mode.own() };
         let says_folder = (prefix_cwd && !near.knows_cwd())
             .then(|| prompt::said_as(&cwd, self.config.home.as_deref()));
         let active = Arc::new(Active {
@@ -140,6 +141,8 @@ impl Agent {
             mailbox: mailbox.clone(),
             choices: Mutex::new(choices),
             own_mode,
+            awaited: Awaited::new(bench.arrivals),
+            sending: Arc::default(),
             says_folder,
             overlap: self.config.habits().overlap,
             own_calls: Arc::clone(&self.own_calls),

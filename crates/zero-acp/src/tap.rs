@@ -44,7 +44,8 @@ impl Hands for Tapped {
     }
 
     fn set_mode(&self, mode: Mode) -> BoxFuture<'_, Result<(), HandsError>> {
-        self.hands.set_mode(self.own_mode.bounded(mode))
+        self.own_mode.wish(mode);
+        Box::pin(self.own_mode.tell(&*self.hands))
     }
 
     fn folder(&self) -> Option<PathBuf> {

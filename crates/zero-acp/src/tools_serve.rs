@@ -291,7 +291,7 @@ impl Service {
             editor: None,
             servers: Vec::new(),
         };
-        let opened = bench.open(order).await.map_err(|error| rpc::of_hands(&error))?;
+        let opened = bench.open(order).await.map_err(|error| rpc::of_bench(&error))?;
         let caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let session = schema::SessionId::new(id.to_owned());
         let questions = Questions::new(session, None, to_client, caps.clone(), mailbox);

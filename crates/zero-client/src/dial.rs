@@ -10,7 +10,7 @@ use zero_wire::method::Scope;
 use zero_wire::zero_sessions::CAP_EVENTS;
 
 use crate::error::LinkError;
-use crate::link::{Dial, Dialled};
+use crate::link::{Dial, Dialled, Place};
 
 /// What the near side of a gateway can do: hear a ledger where there is one, and where there is none
 /// what tools do and whether they may.
@@ -46,7 +46,7 @@ impl ToUrl {
     async fn connect(&self, device: Option<Arc<DeviceKey>>) -> Result<Dialled, ClientError> {
         let options = ConnectOptions { device, ..self.options.clone() };
         let (client, events) = Client::connect(Target::Url(self.url.clone()), options).await?;
-        Ok(Dialled { client, events })
+        Ok(Dialled { client, events, place: Place::Elsewhere })
     }
 }
 

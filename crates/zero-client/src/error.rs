@@ -14,6 +14,12 @@ pub enum LinkError {
         /// Whether the same may work later.
         is_passing: bool,
     },
+    /// What is written here about it cannot be used: a settings file or the command line.
+    #[error("{message}")]
+    Settings {
+        /// What is wrong, where it stands and what to do next.
+        message: String,
+    },
     /// It said no.
     #[error("{message}")]
     Refused {
@@ -51,7 +57,7 @@ impl LinkError {
             Self::Unreachable { is_passing, .. } => *is_passing,
             Self::Refused { code, .. } => *code == ErrorCode::Unavailable,
             Self::Lost { .. } => true,
-            Self::NoSession { .. } | Self::Unsupported { .. } => false,
+            Self::Settings { .. } | Self::NoSession { .. } | Self::Unsupported { .. } => false,
         }
     }
 

@@ -17,7 +17,7 @@ mod slot;
 pub mod tool_service;
 
 pub use error::LinkError;
-pub use link::{Dial, Dialled, Link};
+pub use link::{Dial, Dialled, Link, Place};
 pub use near::{Change, Heard, Listed, Listing, Near, News, Opening, Overlap, Page, Sending};
 /// What is known of sessions, in the words of the wire.
 pub mod wire {

@@ -41,6 +41,19 @@ pub struct Dialled {
     pub client: Client,
     /// What happens there.
     pub events: Events,
+    /// Where it leads.
+    pub place: Place,
+}
+
+/// Where a gateway is, as far as it is to be believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Somewhere else, also where that is another process of this machine: what it wants is a wish.
+    #[default]
+    Elsewhere,
+    /// In this very process, over this person's own store: what it keeps is what they chose. A dial
+    /// that led here once always does.
+    Here,
 }
 
 /// A gateway, connected or not. Clones share the connection.

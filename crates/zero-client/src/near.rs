@@ -19,7 +19,7 @@ use zero_wire::zero_sessions::{
 
 use crate::error::LinkError;
 pub use crate::heard::Heard;
-use crate::link::{Again, Patience, Shared};
+use crate::link::{Again, Patience, Place, Shared};
 use crate::slot::{Hosted, Slot};
 use crate::{family, own};
 
@@ -153,6 +153,11 @@ impl Near {
     /// What is known of it, as of the last answer.
     pub fn info(&self) -> SessionInfo {
         self.slot().info()
+    }
+
+    /// Where the gateway is that has it.
+    pub fn place(&self) -> Place {
+        self.slot().place
     }
 
     /// Whether the gateway knows the folder of a session. Without, a prompt has to say it.

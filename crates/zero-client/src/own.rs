@@ -48,6 +48,7 @@ pub(crate) async fn open(
     let next = opened.result.last_seq + 1;
     let mut slot = Slot::new(shared.number(), opened.result, None);
     slot.folder = folder;
+    slot.place = opened.up.place;
     let slot = Arc::new(slot);
     shared.add(&slot);
     let near = Near::new(Arc::clone(shared), Arc::clone(&slot));

@@ -12,6 +12,7 @@ use zero_wire::zero_sessions::SessionInfo;
 
 use crate::family::Voice;
 use crate::inbox::Inbox;
+use crate::link::Place;
 use crate::tool_service::ToolService;
 
 /// How long a run should wait for its tools when the connection is lost.
@@ -30,6 +31,8 @@ pub(crate) struct Slot {
     /// The folder that was asked for, where the gateway does not let us use it there: with the tools
     /// hosted here, it is one of this machine.
     pub(crate) folder: Option<String>,
+    /// Where the gateway is that opened it.
+    pub(crate) place: Place,
     info: Mutex<SessionInfo>,
     tools: Mutex<Tools>,
     /// One attaches at a time.
@@ -61,6 +64,7 @@ impl Slot {
             inbox: Inbox::default(),
             voice,
             folder: None,
+            place: Place::Elsewhere,
             info: Mutex::new(info),
             tools: Mutex::default(),
             attaching: tokio::sync::Mutex::default(),

@@ -42,6 +42,7 @@ mod tool;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde_json::json;
@@ -213,6 +214,25 @@ impl Servers {
             })
             .await;
         self.status()
+    }
+
+    /// Waits for the servers whose tools nobody knows yet, each as long as it may take to start and
+    /// none longer than this; then how those stand that have listed nothing. One that failed is not
+    /// started again for it.
+    pub async fn settle(&self, most: Duration) -> Vec<ServerStatus> {
+        let unlisted = |member: &&Arc<Member>| member.server().listing().is_none();
+        futures_util::stream::iter(self.members.values().filter(unlisted))
+            .for_each_concurrent(None, |member| async move {
+                let server = member.server();
+                if matches!(server.glance().phase, ServerState::Unknown | ServerState::Starting) {
+                    let most = most.min(member.startup_timeout());
+                    // Its start goes on without us; how it went is in its status.
+                    let _ = tokio::time::timeout(most, server.connection()).await;
+                }
+                self.take_in(member);
+            })
+            .await;
+        self.members.values().filter(unlisted).map(|member| member.status()).collect()
     }
 
     /// Starts a server anew, here and in every zero that uses it, however often it failed.

@@ -13,7 +13,9 @@ use self::line::Wish;
 use crate::agent::DIRECT;
 use crate::event::{ResultContent, Usage};
 use crate::message::{Block, Message, ToolInput};
-use crate::model::{Model, ModelEvent, ModelInfo, ModelRequest, ModelStream, Reply, Stop};
+use crate::model::{
+    Model, ModelEvent, ModelInfo, ModelRequest, ModelStream, Reply, Stop, UNBOUNDED,
+};
 
 /// How a model is attached, for people.
 pub const HOW_TO_ATTACH: &str = "to attach one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY \
@@ -51,8 +53,8 @@ impl DirectModel {
             id: DIRECT.to_owned(),
             family: DIRECT.to_owned(),
             // It reads only the last message, so that nothing is ever too long for it.
-            context_window: u64::from(u32::MAX),
-            output_tokens_max: u64::from(u32::MAX),
+            context_window: UNBOUNDED,
+            output_tokens_max: UNBOUNDED,
             takes_images: false,
             prices: None,
         };

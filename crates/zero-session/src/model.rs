@@ -58,7 +58,7 @@ pub struct ModelInfo {
     pub id: String,
     /// Which family it is of, for the dialect of its tools: `gpt`, `claude`, `gemini`, `qwen`, …
     pub family: String,
-    /// Tokens it can take.
+    /// Tokens it can take; [`UNBOUNDED`] where nothing is too long for it.
     pub context_window: u64,
     /// Most tokens it may write at a time.
     pub output_tokens_max: u64,
@@ -66,6 +66,16 @@ pub struct ModelInfo {
     pub takes_images: bool,
     /// US dollars for a million tokens, where known.
     pub prices: Option<Prices>,
+}
+
+/// The window of what needs none.
+pub const UNBOUNDED: u64 = u32::MAX as u64;
+
+impl ModelInfo {
+    /// Tokens it can take, where there is a bound to speak of.
+    pub fn window(&self) -> Option<u64> {
+        Some(self.context_window).filter(|window| *window < UNBOUNDED)
+    }
 }
 
 /// US dollars for a million tokens.

@@ -22,7 +22,7 @@ use crate::event::{RunEnd, Usage, What};
 use crate::hands::{BenchTool, CallEnd, HandsError};
 use crate::message::{Block, Message};
 use crate::model::{
-    ModelError, ModelErrorKind, ModelEvent, ModelRequest, Reply, Stop, ToolDefinition,
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, Reply, Stop, ToolDefinition, UNBOUNDED,
 };
 
 /// What to do when a conversation cannot be made to fit.
@@ -510,7 +510,11 @@ impl Turn {
         actions.push(Action::Show(What::UsageReported {
             run_usage: self.usage,
             context_tokens: self.context_tokens(),
-            context_window: self.config.context_window,
+            // A bound that nothing reaches is none.
+            context_window: match self.config.context_window {
+                UNBOUNDED.. => 0,
+                window => window,
+            },
         }));
     }
 }

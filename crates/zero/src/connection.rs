@@ -2,6 +2,7 @@
 //! in the same words, so there is one way to do each thing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,6 +18,7 @@ use zero_wire::zero_sessions::CAP_EVENTS;
 
 use crate::App;
 use crate::cli::RemoteArgs;
+use crate::device::DeviceFile;
 use crate::exit::UsageError;
 use crate::secret;
 use crate::settings::Settings;
@@ -37,9 +39,8 @@ pub(crate) struct Connection {
 }
 
 /// Where a gateway is, and how to come in.
-#[derive(Default)]
 struct Remote {
-    url: String,
+    url: GatewayUrl,
     credentials: Credentials,
     fingerprint: Option<String>,
     allow_plaintext: bool,
@@ -60,14 +61,12 @@ impl App {
             ..ConnectOptions::new(client_info())
         };
         if let Some(remote) = self.remote(args, settings)? {
-            let url: GatewayUrl =
-                remote.url.parse().map_err(|error: BadUrl| UsageError(error.to_string()))?;
             let mut options = options(remote.credentials);
             options.allow_plaintext = remote.allow_plaintext;
             let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
             options.tls_fingerprint =
                 pin.map_err(|error: BadFingerprint| UsageError(error.to_string()))?;
-            let (client, events) = Client::connect(Target::Url(url), options).await?;
+            let (client, events) = Client::connect(Target::Url(remote.url), options).await?;
             return Ok(Connection { client, events, embedded: None });
         }
         let gateway =
@@ -88,14 +87,13 @@ impl App {
         settings: &Settings,
     ) -> anyhow::Result<Option<ToUrl>> {
         let Some(remote) = self.remote(args, settings)? else { return Ok(None) };
-        let url: GatewayUrl =
-            remote.url.parse().map_err(|error: BadUrl| UsageError(error.to_string()))?;
         let mut options = self.near_side(remote.credentials);
         options.allow_plaintext = remote.allow_plaintext;
         let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
         options.tls_fingerprint =
             pin.map_err(|error: BadFingerprint| UsageError(error.to_string()))?;
-        Ok(Some(ToUrl::new(url, options)))
+        let device = DeviceFile::new(self.config.state()?);
+        Ok(Some(ToUrl::new(remote.url, options).with_device(Arc::new(device))))
     }
 
     /// How a gateway is greeted by what stands between it and an editor.
@@ -115,9 +113,9 @@ impl App {
             tls_fingerprint: args.tls_fingerprint.clone(),
             allow_plaintext: args.allow_plaintext,
         };
-        let (url, from) = match (args.url.clone(), configured.url.clone()) {
-            (Some(url), _) => (url, named),
-            (None, Some(url)) => (url, named.or(configured)),
+        let (url, from) = match (&args.url, &configured.url) {
+            (Some(url), _) => (address(url, "--url")?, named),
+            (None, Some(url)) => (address(url, "gateway.remote.url")?, named.or(configured)),
             (None, None) => {
                 return args.are_for_nobody().map_or(Ok(None), |error| Err(error.into()));
             }
@@ -149,14 +147,18 @@ impl App {
     }
 
     /// The token that a gateway on this machine made for this person, if that is where it goes.
-    fn own_token(&self, url: &str) -> Credentials {
-        let is_here = url.parse().is_ok_and(|url: GatewayUrl| url.is_loopback());
-        let file = self.config.state().ok().filter(|_| is_here);
+    fn own_token(&self, url: &GatewayUrl) -> Credentials {
+        let file = self.config.state().ok().filter(|_| url.is_loopback());
         let file = file.map(|state| ConfigFile::Own(state.path().join(TOKEN_FILE)));
         let token = file.and_then(|file| file.read(secret::FILE_BYTES_MAX).ok().flatten());
         let token = token.and_then(|bytes| String::from_utf8(bytes).ok());
         token.map_or_else(Credentials::default, |token| Credentials::token(token.trim().to_owned()))
     }
+}
+
+/// The address that stands there. It is not repeated where it is none: it may hold a secret.
+fn address(written: &str, at: &str) -> Result<GatewayUrl, UsageError> {
+    written.parse().map_err(|error: BadUrl| UsageError(format!("`{at}`: {error}")))
 }
 
 impl Connection {

@@ -8,15 +8,15 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Mutex;
 use zero_acp::Habits;
-use zero_client::{Dial, Dialled, LinkError};
+use zero_client::{Dial, Dialled, LinkError, Place};
 use zero_gateway::{AuthConfig, Gateway};
 use zero_runtime::tool::BoxFuture;
-use zero_wire::client::{Client, Credentials, Target};
+use zero_wire::client::{Client, Credentials, GatewayUrl, Target};
 
 use crate::App;
 use crate::cli::RemoteArgs;
 use crate::connection::{GRACE, this_person};
-use crate::settings::Settings;
+use crate::settings::{Settings, is_about_settings};
 
 /// Dials the gateway that was named, or the one in this process.
 pub(crate) struct Dialling {
@@ -72,7 +72,9 @@ impl Dialling {
         gateway.attach(far, this_person());
         let options = self.app.near_side(Credentials::default());
         let connected = Client::connect(Target::Pipe(near), options).await;
-        Ok(connected.map(|(client, events)| Dialled { client, events }).map_err(LinkError::from))
+        Ok(connected
+            .map(|(client, events)| Dialled { client, events, place: Place::Here })
+            .map_err(LinkError::from))
     }
 
     fn warn(&self, settings: &Settings) {
@@ -86,14 +88,22 @@ impl Dial for Dialling {
     fn dial(&self) -> BoxFuture<'_, Result<Dialled, LinkError>> {
         Box::pin(async {
             self.connect().await.unwrap_or_else(|error| {
-                // A file that is wrong stays wrong until somebody mends it.
                 let message = format!("{error:#}");
-                Err(LinkError::Unreachable { message, is_passing: false })
+                Err(match is_about_settings(&error) {
+                    true => LinkError::Settings { message },
+                    // What is wrong stays wrong until somebody mends it.
+                    false => LinkError::Unreachable { message, is_passing: false },
+                })
             })
         })
     }
 
     fn whereabouts(&self) -> String {
-        self.args.url.clone().unwrap_or_else(|| "this process".to_owned())
+        match self.args.url.as_deref().map(str::parse::<GatewayUrl>) {
+            None => "this process, or where settings say".to_owned(),
+            Some(Ok(url)) => url.to_string(),
+            // It is not shown: it may hold a secret.
+            Some(Err(_)) => "an address that is none".to_owned(),
+        }
     }
 }

@@ -6,13 +6,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use zero_acp::{BenchOrder, OpenBench, Workbench};
+use zero_acp::{Absent, Arrivals, BenchError, BenchOrder, OpenBench, Workbench};
+use zero_mcp::client::{ServerState, ServerStatus, Servers};
 use zero_runtime::tool::BoxFuture;
 use zero_session::hands::{HandsError, HandsOrder};
 use zero_session::reach::Reach;
 
 use crate::App;
+use crate::settings::is_about_settings;
 use crate::workshop::{Extras, OpenHands, Workshop};
 
 /// Most folders of one session, besides the one it works in.
@@ -51,13 +54,13 @@ impl EditorBench {
         Ok(())
     }
 
-    fn open_now(&self, order: BenchOrder) -> Result<OpenBench, HandsError> {
+    fn open_now(&self, order: BenchOrder) -> Result<OpenBench, BenchError> {
         let BenchOrder { session, cwd, additional, mode, approver, elicitor, editor, servers } =
             order;
         self.check_now(&cwd, &additional)?;
         if servers.len() > SERVERS_MAX {
             let message = format!("more than {SERVERS_MAX} MCP servers; name fewer");
-            return Err(HandsError::Workspace(message));
+            return Err(HandsError::Workspace(message).into());
         }
         let order = HandsOrder {
             session,
@@ -69,18 +72,17 @@ impl EditorBench {
             standing: Vec::new(),
         };
         let opened = self.workshop.hands(order, Extras { additional, editor, servers });
-        let OpenHands { hands, own_mode } =
-            opened.unwrap_or_else(|error| Err(HandsError::Workspace(format!("{error:#}"))))?;
-        Ok(OpenBench { hands: Arc::new(hands), own_mode })
+        let OpenHands { hands, own_mode, servers } = opened.map_err(unusable)??;
+        Ok(OpenBench { hands: Arc::new(hands), own_mode, arrivals: Arc::new(Comers(servers)) })
     }
 
     /// Does what may wait for a disk where nobody else waits.
-    async fn aside<T: Send + 'static>(
+    async fn aside<T: Send + 'static, E: From<HandsError> + Send + 'static>(
         &self,
-        work: impl FnOnce(&Self) -> Result<T, HandsError> + Send + 'static,
-    ) -> Result<T, HandsError> {
+        work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
         let bench = self.clone();
-        let over = || HandsError::Workspace("zero is shutting down".to_owned());
+        let over = || HandsError::Workspace("zero is shutting down".to_owned()).into();
         tokio::task::spawn_blocking(move || work(&bench)).await.unwrap_or_else(|_| Err(over()))
     }
 }
@@ -95,8 +97,33 @@ impl Workbench for EditorBench {
         Box::pin(self.aside(move |bench| bench.check_now(&cwd, &additional)))
     }
 
-    fn open(&self, order: BenchOrder) -> BoxFuture<'_, Result<OpenBench, HandsError>> {
+    fn open(&self, order: BenchOrder) -> BoxFuture<'_, Result<OpenBench, BenchError>> {
         Box::pin(self.aside(move |bench| bench.open_now(order)))
+    }
+}
+
+/// What a bench that could not be made is to an editor.
+fn unusable(error: anyhow::Error) -> BenchError {
+    let message = format!("{error:#}");
+    match is_about_settings(&error) {
+        true => BenchError::Settings(message),
+        false => HandsError::Workspace(message).into(),
+    }
+}
+
+/// The servers of a bench.
+struct Comers(Arc<Servers>);
+
+impl Arrivals for Comers {
+    fn wait(&self, most: Duration) -> BoxFuture<'_, Vec<Absent>> {
+        let absent = |status: ServerStatus| Absent {
+            why: match status.state {
+                ServerState::Unknown | ServerState::Starting => None,
+                _ => Some(status.last_error.map_or_else(|| "it ended".to_owned(), |e| e.message)),
+            },
+            name: status.alias,
+        };
+        Box::pin(async move { self.0.settle(most).await.into_iter().map(absent).collect() })
     }
 }
 

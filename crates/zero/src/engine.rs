@@ -80,7 +80,7 @@ impl App {
         (configs, default)
     }
 
-    fn agents(&self, settings: &Settings) -> Result<Agents, UsageError> {
+    pub(crate) fn agents(&self, settings: &Settings) -> Result<Agents, UsageError> {
         let agents = Agents::new(settings.agents(), settings.default_agent());
         let default = agents.default_id();
         if agents.get(default).is_none() {

@@ -34,7 +34,7 @@ use zero_sandbox::ConfigFile;
 
 pub(crate) use self::layer::{Entry, EntryState, Layer, LayerKind};
 use self::merge::Merge;
-pub(crate) use self::problem::{Place, Problem, SettingsError};
+pub(crate) use self::problem::{Place, Problem, SettingsError, is_about_settings};
 use self::shape::{ExplainedRule, LimitValue, RuleSetting};
 use crate::config::Config;
 use crate::exit::UsageError;

@@ -10,6 +10,7 @@ use zero_acp::SessionServer;
 use zero_core::SessionId;
 use zero_core::event::ApprovalRequest;
 use zero_gateway::MetricsSource;
+use zero_mcp::client::Servers;
 use zero_policy::Mode;
 use zero_runtime::metrics::{Metrics, ToolStats};
 use zero_runtime::tool::BoxFuture;
@@ -60,6 +61,8 @@ pub(crate) struct Extras {
 pub(crate) struct OpenHands {
     pub(crate) hands: HostHands,
     pub(crate) own_mode: Mode,
+    /// What brings further tools to them.
+    pub(crate) servers: Arc<Servers>,
 }
 
 /// The hosts that somebody works with.
@@ -130,6 +133,7 @@ impl Workshop {
         }
         let settings = self.app.settings(&workspace, &self.settings_files)?;
         let fitted = self.fitted(workspace, &settings, &servers, order.elicitor)?;
+        let servers = Arc::clone(&fitted.outside.servers);
         let own_folder = self.app.config.settings_file().ok();
         let hands = HostHands::new(HostHandsConfig {
             host: Arc::clone(&fitted.host),
@@ -142,7 +146,7 @@ impl Workshop {
             own_folder: own_folder.and_then(|file| file.parent().map(Path::to_owned)),
             keep: Box::new(fitted) as Box<dyn Any + Send + Sync>,
         });
-        Ok(hands.map(|hands| OpenHands { hands, own_mode: settings.mode() }))
+        Ok(hands.map(|hands| OpenHands { hands, own_mode: settings.mode(), servers }))
     }
 
     /// Opens a folder and further ones; those that lie in one that is there already add nothing.

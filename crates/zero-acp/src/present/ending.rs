@@ -3,6 +3,7 @@
 use agent_client_protocol::v1::schema::{Meta, PromptResponse, StopReason};
 use agent_client_protocol::{Error, ErrorCode};
 use serde_json::{Value, json};
+use zero_client::Place;
 use zero_core::event::RunEnd;
 
 use crate::wording::one_line;
@@ -11,8 +12,9 @@ use crate::wording::one_line;
 const MESSAGE_CHARS_MAX: usize = 500;
 
 /// The answer to the prompt of a run. The gateway's own word for it is in `_meta.zero.state`:
-/// `complete`, `aborted` or `error`.
-pub(crate) fn answer(end: &RunEnd, run: &str) -> Result<PromptResponse, Error> {
+/// `complete`, `aborted` or `error`. A key that is missing or refused is a matter of logging in where
+/// the model is asked from here; that of a gateway elsewhere nobody here can give.
+pub(crate) fn answer(end: &RunEnd, run: &str, place: Place) -> Result<PromptResponse, Error> {
     match end {
         RunEnd::Completed => Ok(stopped(StopReason::EndTurn, "complete", run, None)),
         RunEnd::MaxTokens => Ok(stopped(StopReason::MaxTokens, "complete", run, None)),
@@ -30,6 +32,11 @@ pub(crate) fn answer(end: &RunEnd, run: &str) -> Result<PromptResponse, Error> {
         }
         RunEnd::Failed { kind, message } if kind == "context_length" => {
             Ok(stopped(StopReason::MaxTokens, "error", run, Some(message)))
+        }
+        RunEnd::Failed { kind, message } if kind == "auth" && place == Place::Here => {
+            let mut error = failed(kind, message, run);
+            error.code = ErrorCode::AUTH_REQUIRED;
+            Err(error)
         }
         RunEnd::Failed { kind, message } => Err(failed(kind, message, run)),
         RunEnd::Interrupted => Err(failed(
@@ -68,7 +75,12 @@ mod tests {
 
     #[track_caller]
     fn check(end: RunEnd, expected: Value) {
-        let told = match answer(&end, "r1") {
+        check_at(Place::Elsewhere, end, expected);
+    }
+
+    #[track_caller]
+    fn check_at(place: Place, end: RunEnd, expected: Value) {
+        let told = match answer(&end, "r1", place) {
             Ok(response) => serde_json::to_value(response),
             Err(error) => serde_json::to_value(error),
         };
@@ -102,6 +114,10 @@ mod tests {
         check(aborted, stop("cancelled", "aborted", Some("stopped by rpc")));
         check(failed("context_length", "long"), stop("max_tokens", "error", Some("long")));
         check(failed("auth", "the key\nis wrong"), error("auth", false, "the key is wrong"));
+        let mut required = error("auth", false, "no key; set one");
+        required["code"] = json!(-32000);
+        check_at(Place::Here, failed("auth", "no key; set one"), required);
+        check_at(Place::Here, failed("server", "x"), error("server", true, "x"));
         for passing in ["rate_limit", "network", "timeout", "server"] {
             check(failed(passing, "x"), error(passing, true, "x"));
         }

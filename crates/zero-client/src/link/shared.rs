@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zero_wire::client::{Backoff, Client, ClientError};
 
-use super::{Dial, Dialled, ear};
+use super::{Dial, Dialled, Place, ear};
 use crate::error::LinkError;
 use crate::near::News;
 use crate::slot::{Hosted, Slot};
@@ -58,6 +58,8 @@ pub(crate) struct Up {
     pub(crate) client: Client,
     /// What kind of gateway it is.
     pub(crate) side: Side,
+    /// Where it leads.
+    pub(crate) place: Place,
     over: CancellationToken,
 }
 
@@ -147,13 +149,14 @@ impl Shared {
 
     /// Dials, and opens every session anew.
     async fn establish(self: &Arc<Self>) -> Result<Arc<Up>, LinkError> {
-        let Dialled { client, events } = self.dial.dial().await?;
+        let Dialled { client, events, place } = self.dial.dial().await?;
         let is_own = client.has_capability("zero.sessions");
         let over = CancellationToken::new();
         let up = Arc::new(Up {
             number: self.number(),
             client,
             side: if is_own { Side::Own } else { Side::Family },
+            place,
             over: over.clone(),
         });
         ear::listen(Arc::downgrade(self), up.number, over.clone(), events);
@@ -340,6 +343,11 @@ impl Shared {
 
 impl Dialling {
     fn rest(&mut self, error: LinkError) {
+        // What a person wrote is read again at once: they may be mending it.
+        if let LinkError::Settings { .. } = error {
+            self.resting = None;
+            return;
+        }
         let until = Instant::now() + self.backoff.next_delay().min(REST_MAX);
         self.resting = Some((until, error));
     }

@@ -13,7 +13,9 @@ use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use zero_client::{Dial, Dialled, Heard, Link, LinkError, Near, News, Opening, Overlap, Sending};
+use zero_client::{
+    Dial, Dialled, Heard, Link, LinkError, Near, News, Opening, Overlap, Place, Sending,
+};
 use zero_core::event::{Event, RunEnd, ToolStatus, What};
 use zero_gateway::{
     AuthConfig, Gateway, GatewayConfig, GatewayLimits, MetricsSource, Plaintext, Principal,
@@ -96,7 +98,12 @@ impl Lab {
 
     /// A link by pipe.
     pub(crate) fn link(&self) -> Link {
-        Link::new(Arc::new(PipeDial(self.gateway.clone())))
+        self.link_of(Principal::new("me", vec![Scope::Admin]))
+    }
+
+    /// The same for somebody else.
+    pub(crate) fn link_of(&self, who: Principal) -> Link {
+        Link::new(Arc::new(PipeDial(self.gateway.clone(), who)))
     }
 
     /// Lets the model go on, so often.
@@ -105,16 +112,15 @@ impl Lab {
     }
 }
 
-struct PipeDial(Gateway);
+struct PipeDial(Gateway, Principal);
 
 impl Dial for PipeDial {
     fn dial(&self) -> BoxFuture<'_, Result<Dialled, LinkError>> {
         Box::pin(async {
             let (near, far) = pipe();
-            let who = Principal::new("me", vec![Scope::Admin]);
-            self.0.attach(far, who);
+            self.0.attach(far, self.1.clone());
             let (client, events) = Client::connect(Target::Pipe(near), options()).await?;
-            Ok(Dialled { client, events })
+            Ok(Dialled { client, events, place: Place::Here })
         })
     }
 
@@ -143,7 +149,7 @@ impl Dial for NetDial {
             let target = Target::Url(format!("ws://{}", self.address).parse().unwrap());
             let options = ConnectOptions { auth: Credentials::token(self.token), ..options() };
             let (client, events) = Client::connect(target, options).await?;
-            Ok(Dialled { client, events })
+            Ok(Dialled { client, events, place: Place::Elsewhere })
         })
     }
 

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use zero_client::{Change, LinkError, Listing, News, Opening};
+use zero_client::{Change, Link, LinkError, Listing, News, Opening, Place};
 use zero_core::event::{Event, RunEnd, ToolStatus, What};
+use zero_gateway::Principal;
 use zero_session::Mode;
+use zero_session::reach::Reach;
+use zero_wire::method::Scope;
 
 use crate::lab::{
-    Lab, Looking, check_numbers, end, is_end, is_text, keyed, news, open, said, sending, until,
+    Lab, Looking, NetDial, check_numbers, end, is_end, is_text, keyed, news, open, said, sending,
+    until,
 };
 
 #[tokio::test]
@@ -184,4 +188,36 @@ async fn a_run_is_stopped() {
     near.abort("run-1").await.unwrap();
     let (entries, _) = until(&mut heard, is_end).await;
     assert_eq!(end(&entries), RunEnd::Aborted { by: "rpc".to_owned() });
+}
+
+/// Whoever may not use a folder at the gateway can have it beside their own tools.
+#[tokio::test]
+async fn a_folder_out_of_reach_is_that_of_the_tools_here() {
+    let lab = Lab::start(&[]).await;
+    let scopes = vec![Scope::Read, Scope::Write];
+    let reach = Reach::In([lab.folder.path().to_owned()].into());
+    let link = lab.link_of(Principal { reach, ..Principal::new("guest", scopes) });
+    let outside = || Opening { cwd: Some("/usr".to_owned()), ..keyed("acp:1") };
+    let (near, _heard) = link.open(outside()).await.unwrap();
+    assert_eq!(near.info().cwd, None, "not there, as long as nobody works here");
+    assert!(near.host_tools("here", Arc::new(Looking::default()), Mode::Ask).await.unwrap());
+    assert_eq!(near.info().cwd.as_deref(), Some("/usr"));
+    // Once it is known to be here, it is asked for in one go.
+    near.leave().await;
+    let (near, _heard) = link.open(outside()).await.unwrap();
+    assert_eq!(near.info().cwd.as_deref(), Some("/usr"));
+    // Another refusal is one.
+    let mode = Opening { mode: Some(Mode::Auto), ..outside() };
+    let refused = link.open(Opening { key: Some("acp:2".to_owned()), ..mode }).await.err();
+    assert!(matches!(refused, Some(LinkError::Refused { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_session_knows_whether_its_gateway_is_in_this_process() {
+    let lab = Lab::start(&[]).await;
+    let (near, _heard) = open(&lab.link(), "acp:1").await;
+    assert_eq!(near.place(), Place::Here);
+    let address = lab.listen(([127, 0, 0, 1], 0).into()).await;
+    let (near, _heard) = open(&Link::new(NetDial::to(address)), "acp:1").await;
+    assert_eq!(near.place(), Place::Elsewhere);
 }

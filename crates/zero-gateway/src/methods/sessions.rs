@@ -107,7 +107,7 @@ fn defaults(sessions: &Sessions) -> SessionListDefaults {
 
 fn resolved(model: Option<ModelInfo>) -> SessionListDefaults {
     SessionListDefaults {
-        context_tokens: model.as_ref().map(|model| model.context_window),
+        context_tokens: model.as_ref().and_then(ModelInfo::window),
         model: model.map(|model| model.name),
     }
 }
@@ -126,7 +126,7 @@ fn row(session: &SessionRecord, model: Option<ModelInfo>, titles: bool) -> Sessi
         thinking_levels: Thinking::ALL.map(level).to_vec(),
         total_tokens: session.context_tokens,
         total_tokens_fresh: Some(session.context_tokens.is_some()),
-        context_tokens: model.as_ref().map(|model| model.context_window),
+        context_tokens: model.as_ref().and_then(ModelInfo::window),
         model: session.model.clone().or(model.map(|model| model.name)),
         spawned_cwd: session.cwd.as_ref().map(|cwd| cwd.display().to_string()),
         input_tokens: Some(session.usage.input_tokens),

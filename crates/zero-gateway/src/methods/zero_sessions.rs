@@ -9,6 +9,7 @@ use zero_session::agent::DIRECT;
 use zero_session::commands::built_in_commands;
 use zero_session::hands::{HandsError, PromptCommand};
 use zero_session::key::SessionKey;
+use zero_session::model::ModelInfo;
 use zero_session::sessions::{OpenSession, SessionError};
 use zero_session::store::{
     Most, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostPlace,
@@ -151,7 +152,7 @@ fn info(peer: &Peer, session: SessionRecord, last_seq: u64) -> SessionInfo {
         label: session.label,
         title: session.title,
         agent: session.agent,
-        context_window: model.as_ref().map(|model| model.context_window),
+        context_window: model.as_ref().and_then(ModelInfo::window),
         model: session.model.or(model.map(|model| model.name)).unwrap_or_else(|| DIRECT.to_owned()),
         mode: session.mode.map(|mode| mode.as_str().to_owned()),
         thinking: session.thinking,

@@ -2,6 +2,7 @@
 //! its tools in the host's registry.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use zero_core::ToolName;
 use zero_runtime::tool::AnyTool;
@@ -55,6 +56,11 @@ impl Member {
 
     pub(crate) fn server(&self) -> &Arc<Server> {
         &self.origin.server
+    }
+
+    /// How long it may take to start.
+    pub(crate) fn startup_timeout(&self) -> Duration {
+        self.origin.definition.startup_timeout
     }
 
     /// The source of its tools in the registry.

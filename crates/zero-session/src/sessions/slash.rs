@@ -216,8 +216,9 @@ impl Inner {
         let cost = usage.cost_usd.map_or_else(String::new, |cost| format!(", {cost:.4} USD"));
         let (read, written) = (usage.input_tokens, usage.output_tokens);
         line("tokens so far", format!("{read} read, {written} written{cost}"));
-        if let (Some(tokens), Some(model)) = (record.context_tokens, model) {
-            line("window", format!("{tokens} of {} tokens", model.info().context_window));
+        let window = model.and_then(|model| model.info().window());
+        if let (Some(tokens), Some(window)) = (record.context_tokens, window) {
+            line("window", format!("{tokens} of {window} tokens"));
         }
         line("transcript", record.transcript.to_string());
         text

@@ -32,7 +32,7 @@ Tools run here, beside the files, by this machine's rules, wherever the agent ru
 protocol is written to stdout. What goes wrong is told to the editor, which shows it; --verbose says
 more on stderr. JetBrains, Neovim, Emacs and all that can be set: docs/acp.md.
 
-Exit codes: 0 the editor went away, 1 error, 2 wrong usage."
+Exit codes: 0 the editor went away (with --login: the key is there), 1 error, 2 wrong usage."
 )]
 pub struct AcpArgs {
     /// The conversation of every session, by its key [default: a new one each, acp:UUID]
@@ -53,6 +53,10 @@ pub struct AcpArgs {
     /// The agent of new conversations [default: that of the settings, or main; direct where there is no model]
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
+    /// Ask at this terminal for the key of the model that answers, keep it where settings look for
+    /// it, and end
+    #[arg(long)]
+    pub login: bool,
     /// Say on stderr what goes on
     #[arg(short, long)]
     pub verbose: bool,

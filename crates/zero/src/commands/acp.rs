@@ -7,20 +7,26 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
-use zero_acp::{Config, Defaults};
+use zero_acp::{Config, Defaults, Login};
 use zero_client::Link;
 use zero_runtime::stdio::stdio_over;
 use zero_sandbox::stdio_guard;
 
 use crate::App;
 use crate::cli::AcpArgs;
+use crate::commands::config::keys;
 use crate::commands::tools_call::signals;
 use crate::dialling::Dialling;
 use crate::editor_bench::EditorBench;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::hosting::busy_runtime;
+use crate::model_key::{KeysHere, WantedKey};
+use crate::settings::models::SecretSetting;
 
 pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
+    if args.login {
+        return login(app, args);
+    }
     let output = stdio_guard::take_stdout().context("could not keep stdout for the editor")?;
     let app = app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
     let runtime = busy_runtime()?;
@@ -42,6 +48,7 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
             defaults: defaults(args),
             cwd: app.config.cwd()?.into(),
             home: app.config.home().map(Into::into),
+            login: login_of(&app, args),
             habits,
         };
         let served = zero_acp::serve(config, input, output).await;
@@ -51,6 +58,48 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     // A read of stdin that nobody waits for must not hold up the end.
     runtime.shutdown_background();
     served.map(|()| Exit::Ok)
+}
+
+/// Asks for the key of the model that answers. An editor runs this in a terminal, with the arguments
+/// that it starts us with.
+fn login(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
+    let wanted = match args.remote.url {
+        None => WantedKey::of(app, &args.settings, args.agent.as_deref())?,
+        Some(_) => None,
+    };
+    let out = &app.terminal.out;
+    match wanted {
+        None => out.write("no key is wanted here: the model that answers needs none, there is no model, or a gateway elsewhere asks it\n")?,
+        Some(WantedKey { secret: SecretSetting::Keyring(name), .. }) => {
+            return keys::ask_for(app, &name);
+        }
+        Some(wanted) => match wanted.missing(app) {
+            Some(why) => return Err(UsageError(why).into()),
+            None => out.write(&format!("the key of `{}` is there\n", wanted.model))?,
+        },
+    }
+    Ok(Exit::Ok)
+}
+
+/// How a person gives the key of a model, where models are asked from here.
+fn login_of(app: &App, args: &AcpArgs) -> Option<Login> {
+    if args.remote.url.is_some() {
+        return None;
+    }
+    let cwd = app.config.cwd().ok()?;
+    let mut started = vec!["acp".to_owned()];
+    for file in &args.settings {
+        started.extend(["--settings".to_owned(), cwd.join(file).display().to_string()]);
+    }
+    if let Some(agent) = &args.agent {
+        started.extend(["--agent".to_owned(), agent.clone()]);
+    }
+    Some(Login {
+        keys: Arc::new(KeysHere::new(app.clone(), args)),
+        program: app.config.program()?.to_owned(),
+        asks: "--login",
+        args: started,
+    })
 }
 
 fn defaults(args: &AcpArgs) -> Defaults {

@@ -1,7 +1,7 @@
 //! `zero config`: settings, shown with where they come from, and changed without harm.
 
 mod change;
-mod keys;
+pub(super) mod keys;
 mod show;
 
 use std::path::PathBuf;

@@ -181,7 +181,7 @@ async fn a_bench_has_the_folders_and_buffers_of_its_editor() {
         editor: Some(Arc::new(Yes)),
         ..rig.order("one")
     };
-    let OpenBench { hands, own_mode } = rig.bench.open(order).await.unwrap();
+    let OpenBench { hands, own_mode, .. } = rig.bench.open(order).await.unwrap();
     assert_eq!((own_mode, hands.folder()), (Mode::AcceptEdits, Some(rig.path("work"))));
     let (status, said) = call(&*hands, "Read", read.clone()).await;
     assert!(status == ToolStatus::Completed && said.contains("being typed"), "{said}");

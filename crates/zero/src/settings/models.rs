@@ -144,6 +144,12 @@ impl Settings {
         self.named("models.").filter_map(model).collect()
     }
 
+    /// Where the key of one of those is found, if it wants one.
+    pub(crate) fn key_of(&self, model: &str) -> Option<SecretSetting> {
+        let mut models = self.named("models.");
+        models.find(|(name, _)| name == model).and_then(|(_, it): (_, ModelSetting)| it.api_key)
+    }
+
     /// Where the keys of those are found.
     pub(crate) fn model_keys(&self) -> impl Iterator<Item = SecretSetting> {
         self.named("models.").filter_map(|(_, setting): (String, ModelSetting)| setting.api_key)

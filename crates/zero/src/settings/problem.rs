@@ -52,6 +52,12 @@ impl fmt::Display for SettingsError {
     }
 }
 
+/// Whether an error is about what a person wrote, in a settings file or on the command line: it stays
+/// until they change that.
+pub(crate) fn is_about_settings(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<SettingsError>() || cause.is::<UsageError>())
+}
+
 impl From<SettingsError> for UsageError {
     fn from(error: SettingsError) -> Self {
         Self(error.to_string())

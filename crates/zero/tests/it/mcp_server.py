@@ -44,10 +44,18 @@ def tools():
     return [echo] + [{"name": name, "inputSchema": schema} for name in names]
 
 
-def ask():
-    form = {"type": "object", "properties": {"name": {"type": "string"}}}
-    send({"id": "q", "method": "elicitation/create",
-          "params": {"mode": "form", "message": "Who are you?", "requestedSchema": form}})
+def ask(what):
+    if what == "visit":
+        question = {"mode": "url", "message": "Log in there", "elicitationId": "e1",
+                    "url": "https://example.org/login"}
+    elif what == "choose":
+        colours = {"type": "string", "enum": ["red", "green"]}
+        question = {"mode": "form", "message": "Which colour?",
+                    "requestedSchema": {"type": "object", "properties": {"colour": colours}}}
+    else:
+        form = {"type": "object", "properties": {"name": {"type": "string"}}}
+        question = {"mode": "form", "message": "Who are you?", "requestedSchema": form}
+    send({"id": "q", "method": "elicitation/create", "params": question})
     for line in sys.stdin:
         message = json.loads(line)
         if message.get("id") == "q" and "method" not in message:
@@ -61,7 +69,7 @@ def call(name, arguments):
     if name == "env":
         return json.dumps({key: len(value) for key, value in os.environ.items()})
     if name == "ask":
-        return ask()
+        return ask(arguments.get("text"))
     return {"who": who, "dotted.name": "dotted"}.get(name) or arguments.get("text", "")
 
 

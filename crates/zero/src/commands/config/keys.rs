@@ -25,8 +25,13 @@ const NAME_CHARS_MAX: usize = 64;
 const INSTEAD: &str = "see that it runs and is unlocked, or keep the key in a file that only you can read and name that: `\"apiKey\": {\"file\": \"~/…\"}`";
 
 pub(super) fn set(app: &App, args: &SetKeyArgs) -> anyhow::Result<Exit> {
+    ask_for(app, &args.name)
+}
+
+/// Asks for a key and keeps it under a name.
+pub(in crate::commands) fn ask_for(app: &App, name: &str) -> anyhow::Result<Exit> {
     // A name that is none is found before anybody types a key for it.
-    let name = checked_name(&args.name)?;
+    let name = checked_name(name)?;
     let key = read_key(app, name)?;
     keep(app, Arc::new(DesktopKeyring::KEYS), name, &key)
 }

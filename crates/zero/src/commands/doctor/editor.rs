@@ -1,11 +1,17 @@
 //! What `zero acp` would talk to when an editor starts it.
 
+use zero_wire::client::GatewayUrl;
+
 use super::findings::Findings;
 use crate::settings::Settings;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     let gateway = match settings.gateway().remote.and_then(|remote| remote.url) {
-        Some(url) => format!("the gateway at {url}"),
+        // What is no address is told elsewhere, and not shown: it may hold a secret.
+        Some(url) => match url.parse::<GatewayUrl>() {
+            Ok(url) => format!("the gateway at {url}"),
+            Err(_) => "the gateway of `gateway.remote.url`".to_owned(),
+        },
         None => "a gateway in its own process".to_owned(),
     };
     findings.well("editor", format!("`zero acp`, which editors start, uses {gateway}"));

@@ -40,6 +40,24 @@ fn cancel_001_a_turn_that_is_stopped_says_so() {
 }
 
 #[test]
+fn a_new_prompt_stops_the_one_at_work_where_settings_say_so() {
+    let desk = Desk::with(json!({"acp": {"overlap": "replace"}}));
+    let (mut acp, session) = opened(&desk);
+    let first = hanging(&mut acp, &session);
+    let second = hanging(&mut acp, &session);
+    acp.ends(&first, "cancelled");
+    desk.model.until_hung_up();
+    let from = acp.mark();
+    let third = acp.begin(&session, &script(&["say Here I am."]));
+    acp.ends(&second, "cancelled");
+    acp.ends(&third, "end_turn");
+    // What the others said last may have come after it began.
+    let words = acp.words(from, &session);
+    assert!(words.ends_with("Here I am."), "{words}");
+    acp.leave();
+}
+
+#[test]
 fn cancel_002_nothing_is_told_after_the_answer() {
     let desk = Desk::new();
     let (mut acp, session) = opened(&desk);

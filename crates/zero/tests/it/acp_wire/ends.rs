@@ -31,13 +31,13 @@ fn a_model_that_fails_is_an_error_that_says_whether_to_try_again() {
     let desk = Desk::new();
     let mut acp = desk.acp();
     let session = acp.open(&desk);
-    for (failure, kind, retryable) in [
-        (r#"fail 401 {"error": {"message": "bad key"}}"#, "auth", false),
-        (r#"fail 500 {"error": {"message": "oh no"}}"#, "server", true),
-        (r#"fail 429 {"error": {"message": "slow down"}}"#, "rate_limit", true),
+    for (failure, code, kind, retryable) in [
+        (r#"fail 401 {"error": {"message": "bad key"}}"#, -32000, "auth", false),
+        (r#"fail 500 {"error": {"message": "oh no"}}"#, -32603, "server", true),
+        (r#"fail 429 {"error": {"message": "slow down"}}"#, -32603, "rate_limit", true),
     ] {
         let error = acp.prompt(&session, &script(&[failure])).expect_err(failure);
-        assert_eq!(error["code"], -32603, "{error}");
+        assert_eq!(error["code"], code, "{error}");
         assert_eq!(error["data"]["kind"], kind, "{error}");
         assert_eq!(error["data"]["retryable"], retryable, "{error}");
         assert!(error["data"]["runId"].is_string(), "{error}");
@@ -77,6 +77,24 @@ fn what_a_turn_used_is_told_before_its_end() {
     let usage = usage.expect("usage is told");
     assert_eq!(usage["size"], 100_000, "{usage}");
     assert!(usage["used"].as_u64().unwrap() > 0, "{usage}");
+    acp.leave();
+}
+
+/// Where no model answers there is no window that could be full.
+#[test]
+fn no_window_is_told_where_there_is_none() {
+    let desk = Desk::direct();
+    let mut acp = desk.acp();
+    let session = acp.open(&desk);
+    let from = acp.mark();
+    acp.turn(&session, "/read hello.txt", "end_turn");
+    acp.turn(&session, "/status", "end_turn");
+    assert!(!acp.words(from, &session).contains("window"), "{}", acp.words(from, &session));
+    acp.ok("session/load", desk.wanted_with(json!({"sessionId": session})));
+    acp.turn(&session, "/read hello.txt", "end_turn");
+    let updates = acp.updates(0, &session);
+    let is_usage = |update: &Value| update["sessionUpdate"] == "usage_update";
+    assert!(!updates.iter().any(is_usage), "{updates:#?}");
     acp.leave();
 }
 

@@ -1,15 +1,18 @@
 //! Gateways elsewhere: there, wrong, slow or gone.
 
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::mpsc::{Receiver, channel};
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Message, accept};
 
-use super::client::Acp;
+use super::client::{Acp, PATIENCE};
 use super::{Desk, call, only_call, script};
 use crate::config::{USER, write};
 use crate::gateway_process::GatewayProcess;
 
-fn token(desk: &Desk) -> String {
+pub(super) fn token(desk: &Desk) -> String {
     let file = desk.zero.folder().join("home/.local/state/zero/gateway.token");
     std::fs::read_to_string(file).unwrap().trim().to_owned()
 }
@@ -34,6 +37,30 @@ fn tools_run_here_and_the_rest_there() {
     acp.ok("session/load", here.wanted_with(json!({"sessionId": session})));
     assert_eq!(acp.words(0, &session), "I write.Ok.");
     assert_eq!(only_call(&acp.updates(0, &session))["content"][0]["type"], "diff");
+    acp.leave();
+}
+
+/// A token that may not use the folder at the gateway uses it beside the tools, which are here.
+#[test]
+fn a_folder_out_of_reach_there_is_worked_in_here() {
+    let (there, here) = (Desk::new(), Desk::direct());
+    let secret = "token-0123456789abcdef0123456789abcdef";
+    write(&here.zero, "token", secret);
+    write(&there.zero, "home/editor.token", secret);
+    let token = json!({"secret": {"file": there.zero.folder().join("home/editor.token")},
+        "scopes": ["read", "write", "approvals", "questions"], "folders": [there.project]});
+    let settings = there.model.settings(json!({"gateway": {"tokens": {"editor": token}}}));
+    write(&there.zero, USER, settings);
+    let gateway = GatewayProcess::start(&there.zero);
+    let args = ["--url", &gateway.url, "--token-file", "token"];
+    let mut acp = here.acp_with(&args, json!({}));
+    let session = acp.open(&here);
+    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
+    assert!(here.file("new.txt").exists() && !there.file("new.txt").exists());
+    let listed = acp.ok("session/list", json!({"cwd": here.project}));
+    assert_eq!(listed["sessions"][0]["sessionId"], session, "{listed}");
+    assert_eq!(listed["sessions"][0]["cwd"], json!(here.project), "{listed}");
     acp.leave();
 }
 
@@ -152,4 +179,59 @@ fn a_run_goes_on_when_its_gateway_is_back_or_says_that_nobody_knows() {
     assert!(error["data"]["kind"].is_string(), "{error}");
     acp.turn(&session, "hi", "end_turn");
     acp.leave();
+}
+
+/// Where a gateway listens that lets in only devices, and none that it does not know; and what it is
+/// greeted with.
+fn for_known_devices() -> (String, Receiver<Value>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    let (tell, greeted) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let Ok(mut socket) = accept(stream) else { continue };
+            let payload = json!({"nonce": "a5981a70-f2ef-4293-a34b-457e38e52eb2", "ts": 1});
+            let hello = json!({"type": "event", "event": "connect.challenge", "payload": payload});
+            if socket.send(Message::text(hello.to_string())).is_err() {
+                continue;
+            }
+            let Ok(Message::Text(text)) = socket.read() else { continue };
+            let request: Value = serde_json::from_str(&text).unwrap();
+            let code = match &request["params"]["device"] {
+                Value::Null => "DEVICE_IDENTITY_REQUIRED",
+                _ => "PAIRING_REQUIRED",
+            };
+            let error = json!({"code": "NOT_PAIRED", "message": "no", "details": {"code": code}});
+            let no = json!({"type": "res", "id": request["id"], "ok": false, "error": error});
+            let _ = socket.send(Message::text(no.to_string()));
+            let _ = socket.close(None);
+            let _ = socket.flush();
+            if tell.send(request["params"].clone()).is_err() {
+                return;
+            }
+        }
+    });
+    (url, greeted)
+}
+
+#[test]
+fn a_gateway_that_wants_to_know_the_device_is_shown_the_same_one_each_time() {
+    let desk = Desk::direct();
+    write(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
+    let (url, greeted) = for_known_devices();
+    let file = desk.zero.folder().join("home/.local/state/zero/device.key");
+    let mut shown = Vec::new();
+    for _ in 0..2 {
+        let mut acp = desk.acp_with(&["--url", &url, "--token-file", "token"], json!({}));
+        let error = acp.error("session/new", desk.wanted(), -32603);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("approve this device at the gateway"), "{error}");
+        acp.leave();
+        let mut greeting = || greeted.recv_timeout(PATIENCE).unwrap()["device"].clone();
+        assert_eq!(greeting(), Value::Null, "nobody asked for it yet");
+        shown.push(greeting()["id"].as_str().unwrap().to_owned());
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    assert_eq!((shown[0].len(), &shown[0]), (64, &shown[1]));
 }

@@ -1,8 +1,23 @@
 //! A session that is loaded is told as it was: words, thoughts, calls and changes.
 
-use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_client::dial::ToUrl;
+use zero_client::{Link, News, Opening, Overlap, Sending};
+use zero_core::Kind;
+use zero_core::event::{PlanEntry, ToolStatus, What};
+use zero_policy::Mode;
+use zero_runtime::DialectName;
+use zero_runtime::tool::BoxFuture;
+use zero_session::hands::{Bench, BenchTool, CallEnd, Hands, HandsCall, HandsError, HandsWatch};
+use zero_wire::client::{ConnectOptions, Credentials};
+
+use super::far::token;
 use super::{Desk, call, calls, chunks, script};
+use crate::gateway_process::GatewayProcess;
 
 /// Everything of a call that a client keeps, but for what only a live one has.
 fn kept(call: &Value) -> Value {
@@ -144,5 +159,94 @@ fn what_was_denied_or_stopped_is_told_as_failed() {
     let told = calls(&acp.updates(0, &session));
     let ends: Vec<&Value> = told.iter().map(|call| &call["status"]).collect();
     assert_eq!(ends, ["failed", "failed"], "{told:#?}");
+    acp.leave();
+}
+
+/// Tools of somebody else: one that changes the plan.
+struct Planner;
+
+impl Hands for Planner {
+    fn bench(&self, _: DialectName) -> BoxFuture<'_, Result<Bench, HandsError>> {
+        let tool = BenchTool {
+            name: "Planning".to_owned(),
+            canonical: "Planning".to_owned(),
+            description: "Plans.".to_owned(),
+            input_schema: json!({"type": "object"}),
+            kind: Kind::Think,
+            read_only: true,
+        };
+        let cwd = PathBuf::from("/elsewhere");
+        let bench = Bench { cwd, tools: vec![tool], ..Bench::default() };
+        Box::pin(std::future::ready(Ok(bench)))
+    }
+
+    fn call(
+        &self,
+        call: HandsCall,
+        _: CancellationToken,
+        _: Arc<dyn HandsWatch>,
+    ) -> BoxFuture<'_, CallEnd> {
+        let entry = |content: &str, priority: &str, status: &str| PlanEntry {
+            content: content.to_owned(),
+            priority: priority.to_owned(),
+            status: status.to_owned(),
+        };
+        let first = if call.input["done"] == true { "completed" } else { "in_progress" };
+        let plan = vec![entry("Dig", "high", first), entry("Plant", "low", "pending")];
+        let end = CallEnd { plan: Some(plan), ..CallEnd::words(ToolStatus::Completed, "planned") };
+        Box::pin(std::future::ready(end))
+    }
+
+    fn set_mode(&self, _: Mode) -> BoxFuture<'_, Result<(), HandsError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn whereabouts(&self) -> String {
+        "elsewhere".to_owned()
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+#[test]
+fn plans_are_told_again() {
+    let desk = Desk::new();
+    let gateway = GatewayProcess::start(&desk.zero);
+    let (url, auth) = (gateway.url.parse().unwrap(), Credentials::token(token(&desk)));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (begun, done) = (call("Planning", json!({})), call("Planning", json!({"done": true})));
+    let text = script(&[&begun, "turn", &done, "turn", "say Dug."]);
+    runtime.block_on(async {
+        let options = ConnectOptions { auth, ..ConnectOptions::default() };
+        let link = Link::new(Arc::new(ToUrl::new(url, options)));
+        let key = Some("agent:main:garden".to_owned());
+        let (near, mut heard) = link.open(Opening { key, ..Opening::default() }).await.unwrap();
+        assert!(near.host_tools("planner", Arc::new(Planner), Mode::Auto).await.unwrap());
+        let (run, overlap) = ("run-1".to_owned(), Overlap::Queue);
+        let sending = Sending { run, text, attachments: Vec::new(), thinking: None, overlap };
+        near.send(sending).await.unwrap();
+        loop {
+            let news = tokio::time::timeout(super::PATIENCE, heard.next()).await;
+            match news.expect("it ends").expect("it ends in order") {
+                News::Entry(event) if matches!(event.what, What::RunEnded { .. }) => break,
+                _ => {}
+            }
+        }
+        link.close().await;
+    });
+    let mut acp = desk.acp_with(&["--url", &gateway.url], json!({}));
+    let wanted = desk.wanted_with(json!({"sessionId": "agent:main:garden"}));
+    acp.ok("session/load", wanted);
+    let updates = acp.updates(0, "agent:main:garden");
+    let plans: Vec<&Value> =
+        updates.iter().filter(|update| update["sessionUpdate"] == "plan").collect();
+    let plan = |first: &str| {
+        json!([{"content": "Dig", "priority": "high", "status": first},
+            {"content": "Plant", "priority": "low", "status": "pending"}])
+    };
+    let entries: Vec<&Value> = plans.iter().map(|plan| &plan["entries"]).collect();
+    assert_eq!(entries, [&plan("in_progress"), &plan("completed")], "{updates:#?}");
     acp.leave();
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::client::{Acp, PATIENCE, Reply, selected};
-use super::{Desk, call, only_call, script, shown};
-use crate::config::write;
+use super::{Desk, call, chunks, only_call, script, shown};
+use crate::config::{USER, write};
 use crate::mcp_fixture::{processes, starts, wait_for};
 
 fn desk() -> Desk {
@@ -18,24 +18,121 @@ fn desk() -> Desk {
 }
 
 fn server(desk: &Desk, alias: &str) -> Value {
+    server_that(desk, alias, "")
+}
+
+fn server_that(desk: &Desk, alias: &str, behaves: &str) -> Value {
     let script = desk.zero.folder().join("server.py");
-    json!({"name": alias, "command": "/usr/bin/python3", "args": [script, alias],
+    json!({"name": alias, "command": "/usr/bin/python3", "args": [script, alias, behaves],
         "env": [{"name": "EDITORS_OWN", "value": "12345"}]})
+}
+
+/// The names of the tools that the model was last offered.
+fn offered(desk: &Desk) -> Vec<String> {
+    let request = desk.model.requests().pop().unwrap();
+    let tools = request["tools"].as_array().unwrap().iter();
+    tools.map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn has_echo(desk: &Desk) -> bool {
+    offered(desk).iter().any(|name| name.contains("a__echo"))
 }
 
 /// A session with servers, once `a` among them is up.
 fn opened(desk: &Desk, acp: &mut Acp, servers: Value) -> String {
     let made = acp.ok("session/new", desk.wanted_with(json!({"mcpServers": servers})));
     let session = made["sessionId"].as_str().unwrap().to_owned();
+    until_up(acp, &session);
+    session
+}
+
+/// Waits until the tools of `a` are there.
+fn until_up(acp: &mut Acp, session: &str) {
     let by = Instant::now() + PATIENCE;
     loop {
         let listed = acp.ok("_zero/tools/list", json!({"sessionId": session}));
         if listed.to_string().contains("a__echo") {
-            return session;
+            return;
         }
         assert!(Instant::now() < by, "{listed}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn the_first_prompt_waits_for_a_server_that_starts() {
+    // The editor's, and that of the settings.
+    for is_editors in [true, false] {
+        let desk = desk();
+        let late = server_that(&desk, "a", "late");
+        if !is_editors {
+            let named = json!({"command": late["command"], "args": late["args"]});
+            let settings = desk.model.settings(json!({"mcpServers": {"a": named}}));
+            write(&desk.zero, USER, settings);
+        }
+        let mut acp = desk.acp();
+        let servers = if is_editors { json!([late]) } else { json!([]) };
+        // Opening a session does not wait: the server answers nobody yet.
+        let made = acp.ok("session/new", desk.wanted_with(json!({"mcpServers": servers})));
+        let session = made["sessionId"].as_str().unwrap().to_owned();
+        wait_for("the server", || starts(&desk.zero, "a") == 1);
+        let from = acp.mark();
+        let echo = call("a__echo", json!({"text": "just in time"}));
+        let turn = acp.begin(&session, &script(&[&echo, "turn", "say Ok."]));
+        let second = acp.begin(&session, "and then?");
+        write(&desk.zero, "go", "");
+        acp.ends(&turn, "end_turn");
+        let called = only_call(&acp.updates(from, &session));
+        assert!(shown(&called).contains("just in time"), "{called}");
+        acp.ends(&second, "end_turn");
+        // They were worked on in the order in which they came.
+        let prompts = desk.model.requests();
+        let has = |at: usize| prompts[at].to_string().contains("and then?");
+        assert!(!has(0) && has(prompts.len() - 1), "{prompts:#?}");
+        acp.leave();
+    }
+}
+
+#[test]
+fn a_server_that_is_late_is_told_and_comes_with_the_next_prompt() {
+    for can in [json!({}), json!({"session": {"notices": {}}})] {
+        let desk = desk();
+        let mut acp = desk.acp_with(&[], can.clone());
+        let servers = json!([server_that(&desk, "a", "late")]);
+        let made = acp.ok("session/new", desk.wanted_with(json!({"mcpServers": servers})));
+        let session = made["sessionId"].as_str().unwrap().to_owned();
+        let from = acp.mark();
+        acp.turn(&session, "hi", "end_turn");
+        assert!(!has_echo(&desk), "{:?}", offered(&desk));
+        let updates = acp.updates(from, &session);
+        let told = match can.get("session") {
+            None => chunks(&updates, "agent_thought_chunk"),
+            Some(_) => updates.iter().filter_map(|update| update["title"].as_str()).collect(),
+        };
+        assert!(told.contains("MCP server `a` is still starting"), "{updates:#?}");
+        write(&desk.zero, "go", "");
+        until_up(&mut acp, &session);
+        let from = acp.mark();
+        acp.turn(&session, "and now?", "end_turn");
+        assert!(has_echo(&desk), "{:?}", offered(&desk));
+        assert!(!format!("{:?}", acp.updates(from, &session)).contains("still starting"));
+        acp.leave();
+    }
+}
+
+#[test]
+fn a_prompt_that_waits_for_a_server_can_be_stopped() {
+    let desk = desk();
+    let mut acp = desk.acp();
+    let servers = json!([server_that(&desk, "a", "hang")]);
+    let made = acp.ok("session/new", desk.wanted_with(json!({"mcpServers": servers})));
+    let session = made["sessionId"].as_str().unwrap().to_owned();
+    let turn = acp.begin(&session, "hi");
+    acp.notify("session/cancel", json!({"sessionId": session}));
+    acp.ends(&turn, "cancelled");
+    assert_eq!(desk.model.requests().len(), 0);
+    acp.leave();
+    wait_for("no server", || processes(&desk.zero) == 0);
 }
 
 #[test]
@@ -86,7 +183,10 @@ fn a_server_that_does_not_start_holds_up_nothing() {
     let from = acp.mark();
     let echo = call("a__echo", json!({"text": "still here"}));
     acp.turn(&session, &script(&[&echo, "turn", "say Ok."]), "end_turn");
-    assert!(shown(&only_call(&acp.updates(from, &session))).contains("still here"));
+    let updates = acp.updates(from, &session);
+    assert!(shown(&only_call(&updates)).contains("still here"));
+    let thoughts = chunks(&updates, "agent_thought_chunk");
+    assert!(thoughts.contains("MCP server `broken` did not start"), "{updates:#?}");
     acp.leave();
 }
 
@@ -124,6 +224,85 @@ fn a_client_without_forms_is_not_asked() {
         let from = acp.mark();
         acp.turn(&session, &script(&[&call("a__ask", json!({})), "turn", "say Ok."]), "end_turn");
         assert_eq!(acp.asked(from, "elicitation/create").len(), 0);
+        acp.leave();
+    }
+}
+
+/// What `a__ask` comes to: what the server was answered.
+fn answered(acp: &mut Acp, session: &str, what: &str) -> String {
+    let from = acp.mark();
+    let ask = call("a__ask", json!({"text": what}));
+    acp.turn(session, &script(&[&ask, "turn", "say Ok."]), "end_turn");
+    let updates = acp.updates(from, session);
+    let of_server = |call: &&Value| call["rawInput"]["text"] == what;
+    super::calls(&updates).iter().find(of_server).map(shown).unwrap_or_default()
+}
+
+#[test]
+fn a_page_is_shown_where_the_client_opens_pages() {
+    let desk = desk();
+    for (action, expected) in [("accept", "accept"), ("decline", "decline"), ("cancel", "cancel")] {
+        let mut acp = desk.acp_with(&[], json!({"elicitation": {"url": {}}}));
+        acp.answers(move |method, params| match method {
+            "session/request_permission" => Reply::Result(selected("allow_once")),
+            "elicitation/create" => {
+                assert_eq!(params["mode"], "url", "{params}");
+                assert_eq!(params["url"], "https://example.org/login", "{params}");
+                assert!(params["elicitationId"].is_string(), "{params}");
+                assert!(params["message"].as_str().unwrap().contains("Log in there"), "{params}");
+                Reply::Result(json!({"action": action}))
+            }
+            _ => Reply::Error(-32601),
+        });
+        let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
+        let answer = answered(&mut acp, &session, "visit");
+        assert!(answer.contains(&format!("\"action\": \"{expected}\"")), "{answer}");
+        assert_eq!(acp.asked(0, "elicitation/create").len(), 1);
+        // It opens pages, and shows no forms.
+        let answer = answered(&mut acp, &session, "");
+        assert!(answer.contains("\"cancel\""), "{answer}");
+        assert_eq!(acp.asked(0, "elicitation/create").len(), 1);
+        acp.leave();
+    }
+}
+
+#[test]
+fn a_page_is_not_shown_to_a_client_that_opens_none() {
+    let desk = desk();
+    for can in [json!({}), json!({"elicitation": {"form": {}}})] {
+        let mut acp = desk.acp_with(&[], can);
+        let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
+        let answer = answered(&mut acp, &session, "visit");
+        assert!(answer.contains("\"cancel\""), "{answer}");
+        assert_eq!(acp.asked(0, "elicitation/create").len(), 0);
+        acp.leave();
+    }
+}
+
+/// A client without forms is asked as for a permission, where one of a few values is wanted.
+#[test]
+fn a_choice_is_made_among_the_options_of_a_permission() {
+    let desk = desk();
+    for (chosen, expected) in [("green", "\"colour\": \"green\""), ("None of these", "\"decline\"")]
+    {
+        let mut acp = desk.acp();
+        acp.answers(move |method, params| {
+            assert_eq!(method, "session/request_permission");
+            let options = params["options"].as_array().unwrap();
+            let option = options.iter().find(|option| option["name"] == chosen);
+            match option {
+                Some(option) => {
+                    let title = params["toolCall"]["title"].as_str().unwrap();
+                    assert!(title.contains("Which colour?"), "{params}");
+                    Reply::Result(selected(option["optionId"].as_str().unwrap()))
+                }
+                None => Reply::Result(selected("allow_once")),
+            }
+        });
+        let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
+        let answer = answered(&mut acp, &session, "choose");
+        assert!(answer.contains(expected), "{chosen}: {answer}");
+        assert_eq!(acp.asked(0, "elicitation/create").len(), 0);
         acp.leave();
     }
 }

@@ -1,0 +1,112 @@
+//! How a person comes to be let in, as the protocol calls it. zero has no accounts: what can be missing
+//! is the key of the model that answers, where that is asked from here. It is asked for at a terminal,
+//! by this program, and kept where settings look for it; no editor ever sees it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    AuthMethod, AuthMethodAgent, AuthMethodTerminal, AuthenticateRequest, AuthenticateResponse,
+    Meta,
+};
+use agent_client_protocol::{Error, ErrorCode};
+use serde_json::{Value, json};
+use zero_runtime::tool::BoxFuture;
+
+use crate::agent::{Agent, Done};
+use crate::caps::Caps;
+use crate::rpc;
+
+/// The way by a terminal of the editor.
+const BY_TERMINAL: &str = "model-key-terminal";
+/// The way by any terminal.
+const BY_HAND: &str = "model-key";
+
+/// How the key of a model is given.
+pub struct Login {
+    /// Whether it is there.
+    pub keys: Arc<dyn ModelKeys>,
+    /// This program.
+    pub program: PathBuf,
+    /// With which arguments it asks for the key, after those it was started with.
+    pub asks: &'static str,
+    /// The arguments it was started with.
+    pub args: Vec<String>,
+}
+
+/// Looks for the key of the model that answers in new sessions.
+pub trait ModelKeys: Send + Sync {
+    /// That it is there, or that none is needed.
+    fn check(&self) -> BoxFuture<'_, Result<(), NoKey>>;
+}
+
+/// Why there is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoKey {
+    /// It is missing; this says where it is looked for and what to do.
+    #[error("{0}")]
+    Missing(String),
+    /// The settings that name it cannot be used.
+    #[error("{0}")]
+    Settings(String),
+}
+
+/// The ways in. What needs a terminal is for clients that have one.
+pub(crate) fn ways(login: Option<&Login>, caps: &Caps) -> Vec<AuthMethod> {
+    let Some(login) = login else { return Vec::new() };
+    let by_hand = format!(
+        "Run `zero acp {}` in a terminal, or see `zero config set-key --help`; then choose this",
+        login.asks
+    );
+    let mut by_hand =
+        AuthMethodAgent::new(BY_HAND, "The model's key is there").description(by_hand);
+    if caps.starts_terminals {
+        by_hand = by_hand.meta(login.terminal());
+    }
+    let mut ways = Vec::new();
+    if caps.logs_in_at_terminal {
+        let by_terminal = AuthMethodTerminal::new(BY_TERMINAL, "Give the model's key")
+            .description(
+                "Asks for it in a terminal, and keeps it in the desktop's keyring".to_owned(),
+            )
+            .args(vec![login.asks.to_owned()]);
+        ways.push(AuthMethod::Terminal(by_terminal));
+    }
+    ways.push(AuthMethod::Agent(by_hand));
+    ways
+}
+
+/// Looks whether the key is there now.
+pub(crate) async fn authenticate(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
+    let asked: AuthenticateRequest = rpc::params("authenticate", params)?;
+    let login = agent.config.login.as_ref();
+    let known = login.filter(|_| matches!(&*asked.method_id.0, BY_TERMINAL | BY_HAND));
+    let Some(login) = known else {
+        let message = "there is no such way to log in; `initialize` names those there are";
+        return Err(rpc::invalid(message));
+    };
+    match login.keys.check().await {
+        Ok(()) => Done::new(AuthenticateResponse::new()),
+        Err(NoKey::Missing(message)) => Err(required(&message)),
+        Err(NoKey::Settings(message)) => Err(rpc::wrong_settings(&message)),
+    }
+}
+
+/// The person has to do something first.
+fn required(message: &str) -> Error {
+    let mut error = rpc::failed("auth", message, false);
+    error.code = ErrorCode::AUTH_REQUIRED;
+    error
+}
+
+impl Login {
+    /// The same for clients that know only an older way to start a terminal.
+    fn terminal(&self) -> Meta {
+        let mut args = self.args.clone();
+        args.push(self.asks.to_owned());
+        let command = self.program.display().to_string();
+        let terminal =
+            json!({"label": "Give the model's key", "command": command, "args": args, "env": {}});
+        Meta::from_iter([("terminal-auth".to_owned(), terminal)])
+    }
+}

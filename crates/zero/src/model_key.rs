@@ -1,0 +1,102 @@
+//! The key of the model that answers in an editor: where it is looked for, and whether it is there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zero_acp::{ModelKeys, NoKey};
+use zero_runtime::tool::BoxFuture;
+use zero_session::agent::DIRECT;
+
+use crate::App;
+use crate::cli::AcpArgs;
+use crate::settings::is_about_settings;
+use crate::settings::models::SecretSetting;
+
+/// How long a keyring may take that is only looked into.
+const KEYRING_TIME: Duration = Duration::from_secs(20);
+
+/// The model of new sessions, and where its key is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WantedKey {
+    /// The model, by its name in settings.
+    pub(crate) model: String,
+    /// Where the key is looked for.
+    pub(crate) secret: SecretSetting,
+}
+
+impl WantedKey {
+    /// What the model of new sessions wants; nothing where there is none, where it wants no key, and
+    /// where a gateway elsewhere asks it.
+    pub(crate) fn of(
+        app: &App,
+        settings_files: &[PathBuf],
+        agent: Option<&str>,
+    ) -> anyhow::Result<Option<Self>> {
+        let workspace = app.config.workspace(&[])?;
+        let settings = app.settings(&workspace, settings_files)?;
+        if settings.gateway().remote.is_some_and(|remote| remote.url.is_some()) {
+            return Ok(None);
+        }
+        let agents = app.agents(&settings)?;
+        let agent = agents.get(agent.unwrap_or(agents.default_id()));
+        let (_, usual) = app.model_configs(&settings);
+        let model = agent.and_then(|agent| agent.model.clone()).or(usual);
+        let model = model.filter(|model| model != DIRECT);
+        let secret = model.as_deref().and_then(|model| settings.key_of(model));
+        Ok(model.zip(secret).map(|(model, secret)| Self { model, secret }))
+    }
+
+    /// Why it cannot be used, if it cannot.
+    pub(crate) fn missing(&self, app: &App) -> Option<String> {
+        let variable = match &self.secret {
+            SecretSetting::Env(name) => app.config.variable(name),
+            _ => None,
+        };
+        let home = app.config.home().map(PathBuf::from);
+        let why = self.secret.read(variable, home.as_ref()).err()?;
+        Some(format!("the model `{}` has no key: {why}", self.model))
+    }
+}
+
+/// Looks for it each time anew: a person may have given it meanwhile.
+#[derive(Clone)]
+pub(crate) struct KeysHere {
+    app: App,
+    settings_files: Vec<PathBuf>,
+    agent: Option<String>,
+}
+
+impl KeysHere {
+    pub(crate) fn new(app: App, args: &AcpArgs) -> Self {
+        Self { app, settings_files: args.settings.clone(), agent: args.agent.clone() }
+    }
+
+    fn check_now(&self) -> Result<(), NoKey> {
+        let wanted = WantedKey::of(&self.app, &self.settings_files, self.agent.as_deref());
+        match wanted {
+            Ok(wanted) => match wanted.and_then(|wanted| wanted.missing(&self.app)) {
+                None => Ok(()),
+                Some(why) => Err(NoKey::Missing(why)),
+            },
+            Err(error) if is_about_settings(&error) => Err(NoKey::Settings(format!("{error:#}"))),
+            Err(error) => Err(NoKey::Missing(format!("{error:#}"))),
+        }
+    }
+}
+
+impl ModelKeys for KeysHere {
+    fn check(&self) -> BoxFuture<'_, Result<(), NoKey>> {
+        let keys = self.clone();
+        Box::pin(async move {
+            let checked = tokio::task::spawn_blocking(move || keys.check_now());
+            match timeout(KEYRING_TIME, checked).await {
+                Ok(Ok(checked)) => checked,
+                _ => Err(NoKey::Missing(
+                    "the desktop's keyring does not answer; see that it runs and is unlocked"
+                        .to_owned(),
+                )),
+            }
+        })
+    }
+}
