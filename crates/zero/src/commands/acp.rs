@@ -40,7 +40,6 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
             link: Link::new(Arc::clone(&dialling) as _),
             bench: Arc::new(EditorBench::new(app.clone(), args.settings.clone())),
             defaults: defaults(args),
-            cwd: app.config.cwd()?.into(),
             home: app.config.home().map(Into::into),
             habits,
         };

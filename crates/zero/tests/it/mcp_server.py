@@ -44,8 +44,9 @@ def tools():
     return [echo] + [{"name": name, "inputSchema": schema} for name in names]
 
 
-def ask():
-    form = {"type": "object", "properties": {"name": {"type": "string"}}}
+def ask(about):
+    field = {"type": "string", "enum": ["red", "blue"]} if about == "colour" else {"type": "string"}
+    form = {"type": "object", "properties": {"name": field}}
     send({"id": "q", "method": "elicitation/create",
           "params": {"mode": "form", "message": "Who are you?", "requestedSchema": form}})
     for line in sys.stdin:
@@ -61,7 +62,7 @@ def call(name, arguments):
     if name == "env":
         return json.dumps({key: len(value) for key, value in os.environ.items()})
     if name == "ask":
-        return ask()
+        return ask(arguments.get("text"))
     return {"who": who, "dotted.name": "dotted"}.get(name) or arguments.get("text", "")
 
 

@@ -1,13 +1,15 @@
 //! Gateways elsewhere: there, wrong, slow or gone.
 
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::client::Acp;
+use super::wire::Wire;
 use super::{Desk, call, only_call, script};
 use crate::config::{USER, write};
-use crate::gateway_process::GatewayProcess;
+use crate::gateway_process::{GatewayProcess, signal};
 
 fn token(desk: &Desk) -> String {
     let file = desk.zero.folder().join("home/.local/state/zero/gateway.token");
@@ -151,5 +153,50 @@ fn a_run_goes_on_when_its_gateway_is_back_or_says_that_nobody_knows() {
     assert_eq!(error["code"], -32603, "{error}");
     assert!(error["data"]["kind"].is_string(), "{error}");
     acp.turn(&session, "hi", "end_turn");
+    acp.leave();
+}
+
+#[test]
+fn a_run_that_is_stopped_while_its_gateway_is_away_is_stopped_when_it_is_back() {
+    let desk = Desk::new();
+    let gateway = GatewayProcess::start(&desk.zero);
+    let wire = Wire::to(gateway.address());
+    let mut acp = desk.acp_with(&["--url", &wire.url], json!({}));
+    let session = acp.open(&desk);
+    let from = acp.mark();
+    let turn = acp.begin(&session, &script(&["say one two", "hang"]));
+    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    wire.cut();
+    acp.notify("session/cancel", json!({"sessionId": session}));
+    // Nobody is made to wait for it.
+    acp.ends(&turn, "cancelled");
+    wire.mend();
+    desk.model.until_hung_up();
+    acp.turn(&session, "hi", "end_turn");
+    acp.leave();
+}
+
+#[test]
+fn a_gateway_that_does_not_answer_is_told_of_all_runs_at_once() {
+    let desk = Desk::new();
+    let gateway = GatewayProcess::start(&desk.zero);
+    let mut acp = desk.acp_with(&["--url", &gateway.url], json!({}));
+    let session = acp.open(&desk);
+    let from = acp.mark();
+    let mut turns = vec![acp.begin(&session, &script(&["say one two", "hang"]))];
+    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    turns.extend((0..15).map(|_| acp.begin(&session, "hi")));
+    // They are all there before it stops to listen.
+    acp.ok("session/list", json!({}));
+    signal(&desk.zero, "STOP", gateway.id());
+    let begun = Instant::now();
+    acp.ok("session/close", json!({"sessionId": session}));
+    for turn in &turns {
+        acp.ends(turn, "cancelled");
+    }
+    // One after another would take 32 seconds.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    signal(&desk.zero, "CONT", gateway.id());
+    desk.model.until_hung_up();
     acp.leave();
 }
