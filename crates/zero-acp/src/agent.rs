@@ -258,3 +258,81 @@ fn beside(
 ) {
     tokio::spawn(async move { answer(responder, work.await) });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use serde_json::json;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex};
+    use zero_client::{Dial, Dialled, Link, LinkError};
+    use zero_runtime::tool::BoxFuture;
+    use zero_session::hands::HandsError;
+
+    use super::*;
+    use crate::bench::{BenchError, BenchOrder, OpenBench, Workbench};
+
+    /// Panics where sessions are opened.
+    struct Broken;
+
+    impl Workbench for Broken {
+        fn check<'a>(
+            &'a self,
+            _cwd: &'a Path,
+            _additional: &'a [PathBuf],
+        ) -> BoxFuture<'a, Result<(), HandsError>> {
+            Box::pin(async { panic!("a bug") })
+        }
+
+        fn leads_to<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
+            Box::pin(async { None })
+        }
+
+        fn open(&self, _order: BenchOrder) -> BoxFuture<'_, Result<OpenBench, BenchError>> {
+            Box::pin(async { panic!("a bug") })
+        }
+    }
+
+    impl Dial for Broken {
+        fn dial(&self) -> BoxFuture<'_, Result<Dialled, LinkError>> {
+            Box::pin(async { panic!("a bug") })
+        }
+
+        fn whereabouts(&self) -> String {
+            "nowhere".to_owned()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_of_the_request_and_nothing_else_is_said() {
+        let config = Config {
+            link: Link::new(Arc::new(Broken)),
+            bench: Arc::new(Broken),
+            defaults: crate::config::Defaults::default(),
+            home: None,
+            habits: Arc::default(),
+        };
+        let (mut to_agent, input) = duplex(64 * 1024);
+        let (output, from_agent) = duplex(64 * 1024);
+        let serving = tokio::spawn(serve(config, input, output));
+        let mut lines = BufReader::new(from_agent).lines();
+        let new = json!({"cwd": "/a", "mcpServers": []});
+        for (id, method, params, code) in [
+            (1, "initialize", json!({"protocolVersion": 1}), None),
+            (2, "session/new", new.clone(), Some(-32603)),
+            (3, "session/list", json!({}), Some(-32603)),
+            (4, "session/nothing", json!({}), Some(-32601)),
+            (5, "session/new", new, Some(-32603)),
+        ] {
+            let asked = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+            to_agent.write_all(format!("{asked}\n").as_bytes()).await.unwrap();
+            let line = lines.next_line().await.unwrap().expect(method);
+            let answer: Value = serde_json::from_str(&line).expect(&line);
+            assert_eq!(answer["id"], id, "{answer}");
+            assert_eq!(answer["error"]["code"].as_i64(), code, "{answer}");
+        }
+        drop(to_agent);
+        serving.await.unwrap().unwrap();
+        assert_eq!(lines.next_line().await.unwrap(), None);
+    }
+}

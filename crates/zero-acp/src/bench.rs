@@ -20,6 +20,10 @@ pub trait Workbench: Send + Sync {
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Result<(), HandsError>>;
 
+    /// Where a folder leads, as tools name it: links may be on the way to it. `None` when it cannot
+    /// be worked in.
+    fn leads_to<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>>;
+
     /// Tools for a session in a folder, by this machine's settings. Nothing slow happens here that
     /// can wait for a first call.
     fn open(&self, order: BenchOrder) -> BoxFuture<'_, Result<OpenBench, BenchError>>;

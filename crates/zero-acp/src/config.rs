@@ -16,8 +16,6 @@ pub struct Config {
     pub bench: Arc<dyn Workbench>,
     /// Which sessions are opened, unless the client says otherwise.
     pub defaults: Defaults,
-    /// The folder we were started in, for sessions whose folder nobody knows.
-    pub cwd: PathBuf,
     /// The person's home, which folders are shown relative to.
     pub home: Option<PathBuf>,
     /// How the key of a model is given; none where a gateway elsewhere was named.

@@ -5,14 +5,15 @@
 use agent_client_protocol::v1::schema::{
     CreateElicitationRequest, ElicitationAction, ElicitationFormMode, ElicitationSchema,
     ElicitationSessionScope, ElicitationUrlMode, PermissionOption, PermissionOptionKind,
-    RequestPermissionOutcome, RequestPermissionRequest, SessionId, SessionUpdate, ToolCall,
-    ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    RequestPermissionOutcome, RequestPermissionRequest, SessionId,
 };
 use serde_json::{Map, Value};
+use tokio::sync::oneshot;
 use zero_runtime::{Elicitation, ElicitationAnswer, Wanted};
 
 use crate::caps::Caps;
 use crate::questions::ANSWER_MAX;
+use crate::session::{Letter, Mailbox};
 use crate::to_client::ToClient;
 
 /// The option that chooses nothing.
@@ -20,35 +21,69 @@ const NONE: &str = "none";
 /// Options that a client can be expected to show.
 const OPTIONS_MAX: usize = 20;
 
-/// Asks.
-pub(crate) async fn ask(
-    to_client: &ToClient,
-    session: &SessionId,
-    caps: &Caps,
-    elicitation: &Elicitation,
-) -> ElicitationAnswer {
-    let message = format!("{} asks: {}", elicitation.origin, elicitation.message);
-    let scope = ElicitationSessionScope::new(session.clone());
-    match &elicitation.wanted {
-        Wanted::Visit(url) if caps.opens_pages => {
-            let id = format!("elicitation_{:032x}", fastrand::u128(..));
-            let mode = ElicitationUrlMode::new(scope, id, url.clone());
-            create(to_client, CreateElicitationRequest::new(mode, message)).await
-        }
-        Wanted::Form(schema) if caps.shows_forms => {
-            match serde_json::from_value::<ElicitationSchema>(schema.clone()) {
-                Ok(schema) => {
-                    let mode = ElicitationFormMode::new(scope, schema);
-                    create(to_client, CreateElicitationRequest::new(mode, message)).await
-                }
-                Err(_) => ElicitationAnswer::Cancel,
+/// Whom a question is put to, and how.
+pub(crate) struct Asking {
+    pub(crate) to_client: ToClient,
+    pub(crate) session: SessionId,
+    pub(crate) caps: Caps,
+    /// The task of the session: it alone tells of calls.
+    pub(crate) mailbox: Mailbox,
+    /// What the question is called there.
+    pub(crate) question: String,
+}
+
+impl Asking {
+    /// Asks.
+    pub(crate) async fn ask(&self, elicitation: &Elicitation) -> ElicitationAnswer {
+        let message = format!("{} asks: {}", elicitation.origin, elicitation.message);
+        let scope = ElicitationSessionScope::new(self.session.clone());
+        match &elicitation.wanted {
+            Wanted::Visit(url) if self.caps.opens_pages => {
+                let id = format!("elicitation_{:032x}", fastrand::u128(..));
+                let mode = ElicitationUrlMode::new(scope, id, url.clone());
+                create(&self.to_client, CreateElicitationRequest::new(mode, message)).await
             }
+            Wanted::Form(schema) if self.caps.shows_forms => {
+                match serde_json::from_value::<ElicitationSchema>(schema.clone()) {
+                    Ok(schema) => {
+                        let mode = ElicitationFormMode::new(scope, schema);
+                        let request = CreateElicitationRequest::new(mode, message);
+                        create(&self.to_client, request).await
+                    }
+                    Err(_) => ElicitationAnswer::Cancel,
+                }
+            }
+            Wanted::Form(schema) => match Choice::of(schema) {
+                Some(choice) => self.choose(message, choice).await,
+                None => ElicitationAnswer::Cancel,
+            },
+            Wanted::Visit(_) => ElicitationAnswer::Cancel,
         }
-        Wanted::Form(schema) => match Choice::of(schema) {
-            Some(choice) => choose(to_client, session, message, choice).await,
-            None => ElicitationAnswer::Cancel,
-        },
-        Wanted::Visit(_) => ElicitationAnswer::Cancel,
+    }
+
+    /// Shows the choice as the options of a permission for a call that does nothing else. Whoever
+    /// takes the question back settles that call.
+    async fn choose(&self, message: String, choice: Choice) -> ElicitationAnswer {
+        let (shown, call) = oneshot::channel();
+        let question = self.question.clone();
+        self.mailbox.put(Letter::Choose { question, message, shown }).await;
+        let Ok(call) = call.await else { return ElicitationAnswer::Cancel };
+        let asked = RequestPermissionRequest::new(self.session.clone(), call, choice.options());
+        let asked = self.to_client.ask(asked, ANSWER_MAX).await;
+        let answer = match asked.map(|response| response.outcome) {
+            Ok(RequestPermissionOutcome::Selected(selected)) => {
+                choice.chosen(&selected.option_id.0)
+            }
+            Ok(_) | Err(_) => ElicitationAnswer::Cancel,
+        };
+        let told = match answer {
+            ElicitationAnswer::Accept(_) => "allow_once",
+            ElicitationAnswer::Decline => "reject_once",
+            ElicitationAnswer::Cancel => "cancelled",
+        };
+        let question = self.question.clone();
+        self.mailbox.put(Letter::Chosen { question, answer: told }).await;
+        answer
     }
 }
 
@@ -96,48 +131,28 @@ impl Choice {
         let values = values.filter(|values| (1..=OPTIONS_MAX).contains(&values.len()))?;
         Some(Self { field: field.clone(), values })
     }
-}
 
-/// Shows the choice as the options of a permission for a call that does nothing else.
-async fn choose(
-    to_client: &ToClient,
-    session: &SessionId,
-    message: String,
-    choice: Choice,
-) -> ElicitationAnswer {
-    let call = format!("question_{:032x}", fastrand::u128(..));
-    to_client
-        .update(session, SessionUpdate::ToolCall(ToolCall::new(call.clone(), message.clone())))
-        .await;
-    let mut options: Vec<PermissionOption> = Vec::new();
-    for (at, (_, title)) in choice.values.iter().enumerate() {
-        let kind = PermissionOptionKind::AllowOnce;
-        options.push(PermissionOption::new(at.to_string(), title.clone(), kind));
+    fn options(&self) -> Vec<PermissionOption> {
+        let option = |(at, (_, title)): (usize, &(String, String))| {
+            PermissionOption::new(at.to_string(), title.clone(), PermissionOptionKind::AllowOnce)
+        };
+        let mut options: Vec<PermissionOption> =
+            self.values.iter().enumerate().map(option).collect();
+        let kind = PermissionOptionKind::RejectOnce;
+        options.push(PermissionOption::new(NONE, "None of these", kind));
+        options
     }
-    options.push(PermissionOption::new(NONE, "None of these", PermissionOptionKind::RejectOnce));
-    let shown = ToolCallUpdateFields::new().title(message).status(ToolCallStatus::Pending);
-    let shown = ToolCallUpdate::new(call.clone(), shown);
-    let asked = RequestPermissionRequest::new(session.clone(), shown, options);
-    let answer = match to_client.ask(asked, ANSWER_MAX).await.map(|response| response.outcome) {
-        Ok(RequestPermissionOutcome::Selected(selected)) => {
-            let at = selected.option_id.0.parse::<usize>().ok();
-            match at.and_then(|at| choice.values.get(at)) {
-                Some((value, _)) => {
-                    let value = Value::String(value.clone());
-                    ElicitationAnswer::Accept(Map::from_iter([(choice.field.clone(), value)]))
-                }
-                None => ElicitationAnswer::Decline,
+
+    fn chosen(&self, option: &str) -> ElicitationAnswer {
+        let at = option.parse::<usize>().ok();
+        match at.and_then(|at| self.values.get(at)) {
+            Some((value, _)) => {
+                let value = Value::String(value.clone());
+                ElicitationAnswer::Accept(Map::from_iter([(self.field.clone(), value)]))
             }
+            None => ElicitationAnswer::Decline,
         }
-        Ok(_) | Err(_) => ElicitationAnswer::Cancel,
-    };
-    let status = match answer {
-        ElicitationAnswer::Accept(_) => ToolCallStatus::Completed,
-        ElicitationAnswer::Decline | ElicitationAnswer::Cancel => ToolCallStatus::Failed,
-    };
-    let ended = ToolCallUpdate::new(call, ToolCallUpdateFields::new().status(status));
-    to_client.update(session, SessionUpdate::ToolCallUpdate(ended)).await;
-    answer
+    }
 }
 
 #[cfg(test)]

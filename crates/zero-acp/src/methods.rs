@@ -6,13 +6,13 @@ use std::sync::Arc;
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
-    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
+    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, Meta,
     NewSessionRequest, NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse,
     SessionConfigOptionValue, SessionInfo, SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
 };
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use zero_client::{Change, Listing};
 
 use crate::agent::{Agent, Done, close};
@@ -25,6 +25,9 @@ use crate::setup::{Opened, Wanted};
 const PAGE: u64 = 50;
 /// Most of a page.
 const PAGE_MAX: u64 = 200;
+/// Where a session works of which nobody knows it. The protocol wants a folder, and no session can work
+/// in this one.
+const NOWHERE: &str = "/";
 
 pub(crate) async fn new_session(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {
     let asked: NewSessionRequest = rpc::params("session/new", params)?;
@@ -125,19 +128,27 @@ pub(crate) async fn list_sessions(agent: Arc<Agent>, params: Value) -> Result<Do
             .filter(|limit| *limit > 0)
             .ok_or_else(|| rpc::invalid("`_meta.limit` has to be a number above 0"))?,
     };
-    // A gateway that has no folders lists sessions of all of them.
-    let unknown = asked.cwd.clone().unwrap_or_else(|| agent.config.cwd.clone());
+    let is_of_folder = asked.cwd.is_some();
     let cwd = asked.cwd.map(|cwd| cwd.display().to_string());
     let listing = Listing { cwd, offset, limit: limit.min(PAGE_MAX) };
     let listed = agent.config.link.list(listing).await.map_err(|error| rpc::of_link(&error))?;
-    let sessions = listed.sessions.into_iter().map(|info| {
+    let sessions = listed.sessions.into_iter().filter_map(|info| {
         let updated = Timestamp::from_millisecond(info.updated_ms).ok();
-        let cwd = info.cwd.map_or_else(|| unknown.clone(), PathBuf::from);
-        let session = SessionInfo::new(info.session_key, cwd);
-        session.title(info.title).updated_at(updated.map(|time| time.to_string()))
+        let session = match info.cwd {
+            Some(cwd) => SessionInfo::new(info.session_key, PathBuf::from(cwd)),
+            // Of one that nobody knows the folder of it cannot be said that it is of this one.
+            None if is_of_folder => return None,
+            None => SessionInfo::new(info.session_key, PathBuf::from(NOWHERE)).meta(unknown_cwd()),
+        };
+        Some(session.title(info.title).updated_at(updated.map(|time| time.to_string())))
     });
     let cursor = listed.next_offset.map(|offset| format!("after:{offset}"));
     Done::new(ListSessionsResponse::new(sessions.collect()).next_cursor(cursor))
+}
+
+/// Says that the folder is not known, whatever stands there.
+fn unknown_cwd() -> Meta {
+    Meta::from_iter([("zero".to_owned(), json!({"cwdUnknown": true}))])
 }
 
 pub(crate) async fn close_session(agent: Arc<Agent>, params: Value) -> Result<Done, Error> {

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use zero_core::event::ToolStatus;
 use zero_runtime::DialectName;
-use zero_session::hands::{BenchTool, Hands, HandsCall};
+use zero_session::hands::{BenchTool, CallEnd, Hands, HandsCall};
 
-pub(crate) use self::book::Book;
+pub(crate) use self::book::{Begun, Book};
 use self::told::{Watch, told_content};
 use crate::rpc;
 use crate::session::{Letter, Mailbox};
@@ -182,25 +182,37 @@ impl OwnCalls {
         Self { to_client, book }
     }
 
+    /// Notes a call. From now on it can be stopped, though nothing was done for it yet.
+    pub(crate) fn begin(&self, wanted: &UseParams) -> Result<Begun, Error> {
+        self.book.begin(&wanted.session_id, &wanted.tool_call_id)
+    }
+
     /// Makes a call, and gives its result as the client is told it. `unasked` ends when the client
     /// takes back that it asked.
     pub(crate) async fn make(
         &self,
-        place: &Workplace,
+        begun: Begun,
+        place: impl Future<Output = Result<Workplace, Error>>,
         spelling: Spelling,
         wanted: UseParams,
         unasked: impl Future<Output = ()> + Send,
     ) -> Result<Value, Error> {
-        let dialect = dialect(wanted.dialect.as_deref(), place.dialect)?;
+        let named = wanted.dialect.clone();
         let UseParams { session_id, tool_call_id, tool_name, input, .. } = wanted;
-        let begun = self.book.begin(&session_id, &tool_call_id)?;
+        let place = place.await?;
+        let dialect = dialect(named.as_deref(), place.dialect)?;
         if let Some(shown) = &place.shown {
             let (call, tool, input) = (tool_call_id.clone(), tool_name.clone(), input.clone());
             shown.put(Letter::OwnCall { call, tool, input }).await;
         }
         let call = HandsCall { id: tool_call_id.clone(), tool: tool_name, input, dialect };
         let (watch, mut heard) = Watch::new();
-        let mut calling = place.hands.call(call, begun.cancel.clone(), Arc::new(watch));
+        let mut calling = match begun.cancel.is_cancelled() {
+            false => place.hands.call(call, begun.cancel.clone(), Arc::new(watch)),
+            true => Box::pin(async {
+                CallEnd::words(ToolStatus::Cancelled, "stopped before it was begun")
+            }),
+        };
         let mut unasked = std::pin::pin!(unasked);
         let mut is_unasked = false;
         let end = loop {
@@ -237,19 +249,14 @@ impl OwnCalls {
         }))
     }
 
-    /// Makes a call that nobody waits for, and says what became of it by a request of our own. A
-    /// client need not know that request, nor answer it.
-    pub(crate) async fn make_and_tell(
+    /// Says what became of a call that nobody waits for, by a request of our own. A client need not know
+    /// that request, nor answer it.
+    pub(crate) async fn tell(
         &self,
-        place: Result<Workplace, Error>,
-        wanted: UseParams,
+        (session, call): (String, String),
         spelling: Spelling,
+        made: Result<Value, Error>,
     ) {
-        let (session, call) = (wanted.session_id.clone(), wanted.tool_call_id.clone());
-        let made = match place {
-            Ok(place) => self.make(&place, spelling, wanted, std::future::pending()).await,
-            Err(error) => Err(error),
-        };
         let result = made.unwrap_or_else(|error| {
             let content = json!([{"type": "text", "text": error.message, "isError": true}]);
             json!({"sessionId": session, "toolCallId": call, "content": content, "isError": true})

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use agent_client_protocol::v1::schema::{
     CompactionStatus, CompactionUpdate, ContentBlock, ContentChunk, Notice, NoticeSeverity,
-    SessionInfoUpdate, SessionUpdate, ToolCallUpdate,
+    SessionInfoUpdate, SessionUpdate, ToolCallContent, ToolCallUpdate,
 };
 use serde_json::Value;
 use zero_client::wire::SessionInfo;
@@ -55,6 +55,15 @@ pub(crate) enum Moment {
     Replay,
 }
 
+/// What a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    /// A call that waits for the answer.
+    Call,
+    /// Nothing else: a call is shown that stands for the question alone.
+    Itself,
+}
+
 /// What the client was told so far, as far as the next update depends on it.
 pub(crate) struct Presenter {
     caps: Caps,
@@ -65,6 +74,8 @@ pub(crate) struct Presenter {
     order: VecDeque<String>,
     /// What the runs that are over cost, in US dollars.
     spent: Option<f64>,
+    /// How often zero itself had something to say.
+    remarks: u32,
 }
 
 impl Presenter {
@@ -77,6 +88,7 @@ impl Presenter {
             calls: HashMap::new(),
             order: VecDeque::new(),
             spent: None,
+            remarks: 0,
         }
     }
 
@@ -110,7 +122,7 @@ impl Presenter {
     }
 
     /// Words of zero's own in answer to a prompt, after all that its run said.
-    pub(crate) fn remark(&mut self, run: Option<&RunId>, text: &str) -> SessionUpdate {
+    pub(crate) fn closing_remark(&mut self, run: Option<&RunId>, text: &str) -> SessionUpdate {
         let text = format!("\n\n[zero] {}\n", one_line(text, LINE_CHARS_MAX));
         let message = self.talks.message(run, Voice::Says);
         SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()).message_id(message))
@@ -240,8 +252,11 @@ impl Presenter {
         self.learn(call, None, facts).1
     }
 
-    /// A call is over that the ledger does not know of.
+    /// A call is over that the ledger does not know of. One that was never shown ends unseen.
     pub(crate) fn ended(&mut self, call: &str, end: &CallEnd) -> Vec<SessionUpdate> {
+        if !self.calls.contains_key(call) {
+            return Vec::new();
+        }
         let CallEnd { status, content, display, locations, plan: steps } = end;
         let outcome = Outcome { status: *status, content, display: display.as_ref() };
         let mut updates = self.over(call, None, &outcome, locations);
@@ -255,28 +270,53 @@ impl Presenter {
         &mut self,
         request: &ApprovalRequest,
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
-        let is_alone = request.call.is_empty();
-        let call = if is_alone { &request.id } else { &request.call };
+        let about = if request.call.is_empty() { About::Itself } else { About::Call };
+        let call = if about == About::Itself { &request.id } else { &request.call };
         let input = question::raw_input(request);
         let facts = Facts {
             title: Some(question::title(request, TITLE_CHARS_MAX)),
             kind: question::kind(request),
-            name: (!is_alone && !request.tool.is_empty()).then_some(&*request.tool),
+            name: (about == About::Call && !request.tool.is_empty()).then_some(&*request.tool),
             input: input.as_ref().map(content::raw_input),
             ..Facts::none(Rank::Asked)
         };
         let shown = question::shown(request, &self.cwd);
+        self.ask(call, about, &request.id, facts, shown)
+    }
+
+    /// A person is asked to choose something: the call that stands for the question, and the same as
+    /// the question shows it.
+    pub(crate) fn choice(
+        &mut self,
+        question: &str,
+        message: &str,
+    ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
+        let title = title_of(message);
+        let shown = (title != message).then(|| ToolCallContent::from(message)).into_iter();
+        let facts = Facts { title: Some(title), ..Facts::none(Rank::Asked) };
+        let call = format!("question_{question}");
+        self.ask(&call, About::Itself, question, facts, shown.collect())
+    }
+
+    fn ask(
+        &mut self,
+        call: &str,
+        about: About,
+        question: &str,
+        facts: Facts<'_>,
+        shown: Vec<ToolCallContent>,
+    ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
         let (known, updates) = self.learn(call, None, facts);
-        let question = match known {
+        let asked = match known {
             Some(call) => {
-                if is_alone {
+                if about == About::Itself {
                     call.is_question_only();
                 }
-                call.ask(&request.id, shown)
+                call.ask(question, shown)
             }
-            None => ToolCallUpdate::new(call.clone(), Default::default()),
+            None => ToolCallUpdate::new(call.to_owned(), Default::default()),
         };
-        (updates, question)
+        (updates, asked)
     }
 
     /// A question was answered: `allow_once`, `allow_always`, `reject_once`, `reject_always`,
@@ -284,6 +324,11 @@ impl Presenter {
     pub(crate) fn answered(&mut self, question: &str, answer: &str) -> Vec<SessionUpdate> {
         let told = self.calls.values_mut().find_map(|call| call.answered(question, answer));
         wrapped(told.unwrap_or_default())
+    }
+
+    /// No question is asked any more: the calls that stand for one alone are over.
+    pub(crate) fn withdrawn(&mut self) -> Vec<SessionUpdate> {
+        self.settle("nobody is asked any more", Call::is_lone_question)
     }
 
     /// Nothing more will be heard of the calls that are not over.
@@ -395,6 +440,21 @@ impl Presenter {
             _ => NoticeSeverity::Info,
         };
         vec![SessionUpdate::Notice(Notice::new(severity, text))]
+    }
+
+    /// Whether the client takes notices. Others are told with the words of a turn.
+    pub(crate) fn takes_notices(&self) -> bool {
+        self.caps.takes_notices
+    }
+
+    /// Something that zero itself has to say, and that no entry brings.
+    pub(crate) fn remark(&mut self, text: &str) -> Vec<SessionUpdate> {
+        let text = one_line(text, LINE_CHARS_MAX);
+        if self.caps.takes_notices {
+            return vec![SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text))];
+        }
+        self.remarks = self.remarks.saturating_add(1);
+        vec![telling::remark(self.remarks, &text)]
     }
 
     fn compacted(

@@ -14,14 +14,14 @@ use agent_client_protocol::v1::schema::{
     ToolCallUpdate,
 };
 use serde_json::Map;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use zero_client::Near;
 use zero_core::event::{ApprovalRequest, PersonQuestion};
 use zero_runtime::{Answer, Elicitation, ElicitationAnswer, Wanted};
 
 use crate::caps::Caps;
-use crate::elicit;
+use crate::elicit::Asking;
 use crate::present::options;
 use crate::session::{Asked, Letter, Mailbox};
 use crate::to_client::ToClient;
@@ -30,6 +30,8 @@ use crate::to_client::ToClient;
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30 * 60);
 /// Questions that wait. More are answered no.
 const WAITING_MAX: usize = 64;
+/// Questions of a gateway whose no is on its way.
+const REFUSED_MAX: usize = 1_024;
 
 /// Something that is asked on behalf of a tool here, and who waits for the answer.
 pub(crate) struct Elicited {
@@ -47,6 +49,21 @@ pub(crate) struct Questions {
     mailbox: Mailbox,
     turn: Arc<Mutex<()>>,
     waiting: HashMap<String, AbortHandle>,
+    /// Takes a no to the gateway, once there was one.
+    refusing: Option<mpsc::Sender<Refused>>,
+}
+
+/// A question of the gateway that nobody is asked.
+enum Refused {
+    Approval(String),
+    Question(String),
+}
+
+/// Whether there was room for a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Found,
+    None,
 }
 
 impl Questions {
@@ -57,8 +74,8 @@ impl Questions {
         caps: Caps,
         mailbox: Mailbox,
     ) -> Self {
-        let (turn, waiting) = (Arc::default(), HashMap::new());
-        Self { session, near, to_client, caps, mailbox, turn, waiting }
+        let (turn, waiting, refusing) = Default::default();
+        Self { session, near, to_client, caps, mailbox, turn, waiting, refusing }
     }
 
     /// Asks for the tools here.
@@ -85,12 +102,15 @@ impl Questions {
         let Some(near) = self.near.clone() else { return };
         let permission = self.permission(request, call);
         let id = request.id.clone();
-        self.ask(request.id.clone(), async move {
+        let room = self.ask(request.id.clone(), async move {
             let answer = permission.await;
             if let Err(error) = near.resolve_approval(&id, answer).await {
                 tracing::warn!(%error, "an answer did not reach the gateway");
             }
         });
+        if room == Room::None {
+            self.refuse(Refused::Approval(request.id.clone()));
+        }
     }
 
     /// Asks something else for the gateway.
@@ -103,9 +123,9 @@ impl Questions {
         let (origin, message) = (question.origin.clone(), question.message.clone());
         let elicitation = Elicitation { origin, call: None, message, wanted };
         let Some(near) = self.near.clone() else { return };
-        let asked = self.elicitation(elicitation);
+        let asked = self.elicitation(&question.id, elicitation);
         let id = question.id.clone();
-        self.ask(question.id.clone(), async move {
+        let room = self.ask(question.id.clone(), async move {
             let (action, content) = match asked.await {
                 ElicitationAnswer::Accept(content) => ("accept", content),
                 ElicitationAnswer::Decline => ("decline", Map::new()),
@@ -115,20 +135,32 @@ impl Questions {
                 tracing::warn!(%error, "an answer did not reach the gateway");
             }
         });
+        if room == Room::None {
+            self.refuse(Refused::Question(question.id.clone()));
+        }
     }
 
     /// Asks something for a tool here.
     pub(crate) fn elicit(&mut self, elicited: Elicited) {
         let Elicited { elicitation, mut reply } = elicited;
-        let asked = self.elicitation(elicitation);
         let id = format!("elicitation_{:032x}", fastrand::u128(..));
+        let asked = self.elicitation(&id, elicitation);
+        let (mailbox, question) = (self.mailbox.clone(), id.clone());
         self.ask(id, async move {
             let answer = tokio::select! {
                 answer = asked => answer,
-                () = reply.closed() => return,
+                () = reply.closed() => {
+                    mailbox.put(Letter::Chosen { question, answer: "cancelled" }).await;
+                    return;
+                }
             };
             let _ = reply.send(answer);
         });
+    }
+
+    /// Whether a question waits for its answer.
+    pub(crate) fn is_waiting(&self, id: &str) -> bool {
+        self.waiting.contains_key(id)
     }
 
     /// Takes a question back.
@@ -146,10 +178,25 @@ impl Questions {
     }
 
     /// Whoever asks too much at a time is told no: what waits for the answer is dropped.
-    fn ask(&mut self, id: String, question: impl Future<Output = ()> + Send + 'static) {
+    fn ask(&mut self, id: String, question: impl Future<Output = ()> + Send + 'static) -> Room {
         self.waiting.retain(|_, task| !task.is_finished());
-        if self.waiting.len() < WAITING_MAX {
-            self.waiting.insert(id, tokio::spawn(question).abort_handle());
+        if self.waiting.len() >= WAITING_MAX {
+            return Room::None;
+        }
+        self.waiting.insert(id, tokio::spawn(question).abort_handle());
+        Room::Found
+    }
+
+    /// Says no to the gateway, which would wait otherwise.
+    fn refuse(&mut self, refused: Refused) {
+        let Some(near) = &self.near else { return };
+        let refusing = self.refusing.get_or_insert_with(|| {
+            let (refusing, refused) = mpsc::channel(REFUSED_MAX);
+            tokio::spawn(carry_refusals(near.clone(), refused));
+            refusing
+        });
+        if refusing.try_send(refused).is_err() {
+            tracing::warn!("the gateway asks more than can even be refused");
         }
     }
 
@@ -179,13 +226,33 @@ impl Questions {
 
     fn elicitation(
         &self,
+        id: &str,
         elicitation: Elicitation,
     ) -> impl Future<Output = ElicitationAnswer> + Send + use<> {
-        let (to_client, caps) = (self.to_client.clone(), self.caps.clone());
-        let (session, turn) = (self.session.clone(), Arc::clone(&self.turn));
+        let turn = Arc::clone(&self.turn);
+        let asking = Asking {
+            to_client: self.to_client.clone(),
+            session: self.session.clone(),
+            caps: self.caps.clone(),
+            mailbox: self.mailbox.clone(),
+            question: id.to_owned(),
+        };
         async move {
             let _turn = turn.lock().await;
-            elicit::ask(&to_client, &session, &caps, &elicitation).await
+            asking.ask(&elicitation).await
+        }
+    }
+}
+
+/// Says no to questions that nobody is asked, one after another, as long as the session is open.
+async fn carry_refusals(near: Near, mut refused: mpsc::Receiver<Refused>) {
+    while let Some(refused) = refused.recv().await {
+        let told = match refused {
+            Refused::Approval(id) => near.resolve_approval(&id, Answer::RejectOnce).await,
+            Refused::Question(id) => near.resolve_question(&id, "decline", Map::new()).await,
+        };
+        if let Err(error) = told {
+            tracing::warn!(%error, "a no did not reach the gateway");
         }
     }
 }

@@ -8,17 +8,18 @@ use std::task::{Context, Waker};
 use agent_client_protocol::Error;
 use futures_util::future::{MaybeDone, maybe_done};
 use serde_json::json;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio_util::sync::CancellationToken;
 use zero_client::Sending;
 use zero_core::Kind;
 use zero_core::event::{Attachment, Place, ResultContent, ToolStatus};
 use zero_runtime::DialectName;
-use zero_session::hands::{HandsCall, HandsWatch};
+use zero_session::hands::{CallEnd, HandsCall, HandsWatch};
 
 use crate::prompt::Said;
 use crate::rpc;
 use crate::session::{Active, Letter};
+use crate::stopped;
 
 /// What became of a prompt that will never be a run.
 pub(crate) enum Carried {
@@ -50,8 +51,7 @@ impl Turn {
     }
 }
 
-/// Carries a prompt to the gateway; after that, waits for the wish to stop it. Lasts until the
-/// prompt is answered.
+/// Carries a prompt to the gateway; after that, waits for the wish to stop it, and carries that.
 pub(crate) async fn carry(
     active: Arc<Active>,
     turn: Turn,
@@ -78,12 +78,21 @@ pub(crate) async fn carry(
         sent = carried => sent,
         () = unasked => return,
     };
-    if let Some(how) = sent {
-        active.mailbox.put(Letter::Carried { run, how: Box::new(how) }).await;
-        return;
-    }
-    if let Err(error) = active.near.abort(&run).await {
-        tracing::warn!(%error, run, "a run could not be stopped");
+    let is_sent = match sent {
+        None => true,
+        Some(how) => {
+            // What could not be sent may have come there all the same.
+            let may_be = matches!(how, Carried::Failed(_)) && cancel.is_cancelled();
+            let letter = Letter::Carried { run: run.clone(), how: Box::new(how) };
+            active.mailbox.put(letter).await;
+            may_be
+        }
+    };
+    if is_sent {
+        // That may take long, and what else the session has is not needed for it.
+        let near = active.near.clone();
+        drop(active);
+        stopped::stop(&near, &run).await;
     }
 }
 
@@ -99,14 +108,12 @@ async fn send(
     let Said { text, mut attachments, pictures } = said;
     for picture in pictures {
         let shown = picture.display().to_string();
-        tokio::select! {
-            () = cancel.cancelled() => return Some(Carried::Cancelled),
-            read = read_picture(active, &shown) => match read {
-                Ok(picture) => attachments.push(picture),
-                Err(why) => {
-                    let message = format!("`{shown}` cannot be attached: {why}");
-                    return Some(Carried::Failed(rpc::invalid(message)));
-                }
+        match read_picture(active, &shown, cancel).await {
+            _ if cancel.is_cancelled() => return Some(Carried::Cancelled),
+            Ok(picture) => attachments.push(picture),
+            Err(why) => {
+                let message = format!("`{shown}` cannot be attached: {why}");
+                return Some(Carried::Failed(rpc::invalid(message)));
             }
         }
     }
@@ -129,26 +136,35 @@ async fn send(
 }
 
 /// Reads a picture that was only named, as the tools read: what policy denies stays closed.
-async fn read_picture(active: &Active, path: &str) -> Result<Attachment, String> {
+async fn read_picture(
+    active: &Active,
+    path: &str,
+    cancel: &CancellationToken,
+) -> Result<Attachment, String> {
+    let id = format!("picture_{:032x}", fastrand::u128(..));
     let call = HandsCall {
-        id: format!("picture_{:032x}", fastrand::u128(..)),
+        id: id.clone(),
         tool: "Read".to_owned(),
         input: json!({"file_path": path}),
         dialect: DialectName::Canonical,
     };
-    let end = active.hands.call(call, CancellationToken::new(), Arc::new(Unheard)).await;
-    let mut words = String::new();
+    let end = active.hands.call(call, cancel.clone(), Arc::new(Unheard)).await;
+    let (mut words, mut picture) = (String::new(), None);
     for piece in end.content {
         match piece {
             ResultContent::Image { mime, data } if end.status == ToolStatus::Completed => {
                 let name = path.rsplit('/').next().map(str::to_owned);
-                return Ok(Attachment { mime, data, name });
+                picture = Some(Attachment { mime, data, name });
             }
             ResultContent::Image { .. } => {}
             ResultContent::Text { text } => words.push_str(&text),
         }
     }
-    Err(match end.status {
+    // Where a person was asked about it, they see what became of it; the picture they have.
+    let (told, _) = oneshot::channel();
+    let seen = Arc::new(CallEnd::words(end.status, words.clone()));
+    active.mailbox.put(Letter::OwnEnded { call: id, end: seen, told }).await;
+    picture.ok_or_else(|| match end.status {
         ToolStatus::Completed => {
             "it is no picture that models take (PNG, JPEG, GIF, WebP)".to_owned()
         }
@@ -156,7 +172,7 @@ async fn read_picture(active: &Active, path: &str) -> Result<Attachment, String>
     })
 }
 
-/// Nobody hears of a picture being read: the client named it itself.
+/// Nobody hears of a picture being read, unless a person is asked: the client named it itself.
 struct Unheard;
 
 impl HandsWatch for Unheard {

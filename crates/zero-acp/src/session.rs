@@ -11,14 +11,18 @@ use std::time::{Duration, Instant};
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
-use agent_client_protocol::v1::schema::{self, PromptResponse, SessionUpdate, StopReason};
+use agent_client_protocol::v1::schema::{
+    self, PromptResponse, SessionUpdate, StopReason, ToolCallUpdate,
+};
+use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use zero_client::{Near, News, Overlap};
 use zero_core::Kind;
-use zero_core::event::{ApprovalRequest, Event, PersonQuestion, Place, RunEnd, What};
+use zero_core::event::{ApprovalRequest, Event, Place, What};
 use zero_runtime::Answer;
 use zero_session::hands::{CallEnd, Hands};
 
@@ -33,7 +37,9 @@ use crate::prompt::Said;
 use crate::questions::{self, Questions};
 use crate::rpc;
 use crate::sending::{self, Carried};
+use crate::stopped::Stopped;
 use crate::to_client::ToClient;
+use crate::wording;
 
 /// Letters that wait.
 const LETTERS_MAX: usize = 1_024;
@@ -41,8 +47,11 @@ const LETTERS_MAX: usize = 1_024;
 const PROMPTS_MAX: usize = 16;
 /// How long a run that was stopped may take to say so.
 const STOP_MAX: Duration = Duration::from_secs(10);
-/// How long a gateway may take to stop a run of a session that is closed.
+/// How long a gateway may take to stop the runs of a session that is closed.
 const ABORT_MAX: Duration = Duration::from_secs(2);
+
+/// How much is shown of the name of another host.
+const HOST_CHARS_MAX: usize = 128;
 
 /// What comes to the task of a session.
 pub(crate) enum Letter {
@@ -68,13 +77,17 @@ pub(crate) enum Letter {
     Ask(Box<Asked>),
     /// Something is asked on behalf of a tool here.
     Elicit(Box<questions::Elicited>),
+    /// A question is put as a choice; it is asked once the call is told that stands for it.
+    Choose { question: String, message: String, shown: oneshot::Sender<ToolCallUpdate> },
+    /// Such a question is over: `allow_once`, `reject_once` or `cancelled`.
+    Chosen { question: String, answer: &'static str },
     /// Something to tell that nothing else brings.
     Tell(Vec<SessionUpdate>),
     /// Words of zero's own for the person.
     Announce(String),
     /// The client makes a call itself.
     OwnCall { call: String, tool: String, input: Value },
-    /// Such a call is over; whoever waits hears when that was told.
+    /// A call is over that the ledger does not know of; whoever waits hears when that was told.
     OwnEnded { call: String, end: Arc<CallEnd>, told: oneshot::Sender<()> },
     /// It is over with this session.
     Close { done: oneshot::Sender<()>, runs: OnEof },
@@ -151,8 +164,17 @@ impl Active {
 struct Waiting {
     responder: Responder<Value>,
     cancel: CancellationToken,
-    /// What the gateway was last heard to say of it; nothing is told after the answer.
-    task: tokio::task::AbortHandle,
+    /// Carries it to the gateway, and the wish to stop it.
+    carrier: JoinHandle<()>,
+}
+
+/// What is known of a run when its prompt is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Nothing has to be done about it any more.
+    Settled,
+    /// It was stopped, and may not have heard of it.
+    Unheard,
 }
 
 /// The task of a session.
@@ -164,8 +186,11 @@ pub(crate) struct Desk {
     /// Entries up to this number were told by a replay.
     pub(crate) told_until: u64,
     waiting: HashMap<String, Waiting>,
+    stopped: Stopped,
     /// What is said at the end of the run that chose a mode which does not hold.
     unheeded: Option<String>,
+    /// Something to tell as soon as a prompt is at work.
+    untold: Option<String>,
 }
 
 impl Desk {
@@ -176,8 +201,18 @@ impl Desk {
         questions: Questions,
         told_until: u64,
     ) -> Self {
-        let (waiting, unheeded) = (HashMap::new(), None);
-        Self { active, to_client, presenter, questions, told_until, waiting, unheeded }
+        let (waiting, stopped, unheeded, untold) = Default::default();
+        Self {
+            active,
+            to_client,
+            presenter,
+            questions,
+            told_until,
+            waiting,
+            stopped,
+            unheeded,
+            untold,
+        }
     }
 
     /// Works on letters until the session is closed, or nobody can write to it any more.
@@ -201,9 +236,9 @@ impl Desk {
             };
             let Some(letter) = letter else { break };
             match letter {
-                Letter::Prompt(prompted) => self.begin(*prompted),
-                Letter::Cancel => self.cancel_all(),
-                Letter::CancelRun(run) => self.cancel(&run),
+                Letter::Prompt(prompted) => self.begin(*prompted).await,
+                Letter::Cancel => self.cancel_all().await,
+                Letter::CancelRun(run) => self.cancel(&run).await,
                 Letter::Carried { run, how } => self.carried(&run, *how),
                 Letter::Overdue(run) => self.overdue(&run).await,
                 Letter::News(news) => self.news(*news).await,
@@ -221,6 +256,10 @@ impl Desk {
                 }
                 Letter::Ask(asked) => self.ask_here(*asked).await,
                 Letter::Elicit(elicited) => self.questions.elicit(*elicited),
+                Letter::Choose { question, message, shown } => {
+                    self.choose(&question, &message, shown).await;
+                }
+                Letter::Chosen { question, answer } => self.answered(&question, answer).await,
                 Letter::Tell(updates) => self.tell(updates).await,
                 Letter::Announce(text) => {
                     let update = self.presenter.announced(&text);
@@ -249,7 +288,7 @@ impl Desk {
         self.to_client.updates(&self.active.id, updates).await;
     }
 
-    fn begin(&mut self, prompted: Prompted) {
+    async fn begin(&mut self, prompted: Prompted) {
         let Prompted { run, said, thinking, responder } = prompted;
         if self.waiting.len() >= PROMPTS_MAX {
             let error = rpc::bad_request(format!(
@@ -260,7 +299,7 @@ impl Desk {
         }
         let cancel = CancellationToken::new();
         let stopped = responder.cancellation();
-        let task = tokio::spawn(sending::carry(
+        let carrier = tokio::spawn(sending::carry(
             Arc::clone(&self.active),
             sending::Turn::next(&self.active),
             run.clone(),
@@ -269,25 +308,33 @@ impl Desk {
             cancel.clone(),
             async move { stopped.cancelled().await },
         ));
-        self.waiting.insert(run, Waiting { responder, cancel, task: task.abort_handle() });
+        self.waiting.insert(run, Waiting { responder, cancel, carrier });
+        if let Some(text) = self.untold.take() {
+            let updates = self.presenter.remark(&text);
+            self.tell(updates).await;
+        }
     }
 
-    fn cancel_all(&mut self) {
-        let runs: Vec<String> = self.waiting.keys().cloned().collect();
-        for run in runs {
-            self.cancel(&run);
+    /// The prompts that are not answered yet.
+    fn runs(&self) -> Vec<String> {
+        self.waiting.keys().cloned().collect()
+    }
+
+    async fn cancel_all(&mut self) {
+        for run in self.runs() {
+            self.cancel(&run).await;
         }
-        self.questions.withdraw_all();
+        self.withdraw_all().await;
     }
 
     /// Stops a run. Whoever stops it twice has stopped it once.
-    fn cancel(&mut self, run: &str) {
+    async fn cancel(&mut self, run: &str) {
         let Some(waiting) = self.waiting.get(run) else { return };
         if waiting.cancel.is_cancelled() {
             return;
         }
         waiting.cancel.cancel();
-        self.questions.withdraw_all();
+        self.withdraw_all().await;
         let (mailbox, run) = (self.active.mailbox.clone(), run.to_owned());
         tokio::spawn(async move {
             sleep(STOP_MAX).await;
@@ -297,13 +344,16 @@ impl Desk {
 
     fn carried(&mut self, run: &str, how: Carried) {
         match how {
-            Carried::Cancelled => self.answer(run, Ok(cancelled())),
-            Carried::Failed(error) => {
-                let was_cancelled =
-                    self.waiting.get(run).is_some_and(|waiting| waiting.cancel.is_cancelled());
-                let answer = if was_cancelled { Ok(cancelled()) } else { Err(error) };
-                self.answer(run, answer);
-            }
+            Carried::Cancelled => self.answer(run, Ok(cancelled()), Fate::Settled),
+            Carried::Failed(error) => self.fail(run, error),
+        }
+    }
+
+    /// Answers a prompt of whose run nothing more is known. Whoever has stopped it is told that.
+    fn fail(&mut self, run: &str, error: Error) {
+        match self.waiting.get(run).is_some_and(|waiting| waiting.cancel.is_cancelled()) {
+            true => self.answer(run, Ok(cancelled()), Fate::Unheard),
+            false => self.answer(run, Err(error), Fate::Settled),
         }
     }
 
@@ -312,14 +362,17 @@ impl Desk {
             tracing::warn!(run, "a run was stopped and did not say so; its prompt is answered");
             let updates = self.presenter.abandon("it was stopped; what became of it is not known");
             self.tell(updates).await;
-            self.answer(run, Ok(cancelled()));
+            self.answer(run, Ok(cancelled()), Fate::Unheard);
         }
     }
 
     /// Answers a prompt, once. Nothing of its run is told after that.
-    fn answer(&mut self, run: &str, answer: Result<PromptResponse, Error>) {
+    fn answer(&mut self, run: &str, answer: Result<PromptResponse, Error>, fate: Fate) {
         let Some(waiting) = self.waiting.remove(run) else { return };
-        waiting.task.abort();
+        match fate {
+            Fate::Settled => waiting.carrier.abort(),
+            Fate::Unheard => self.stopped.add(run.to_owned(), waiting.carrier),
+        }
         match &answer {
             Ok(response) => tracing::debug!(run, stop = ?response.stop_reason, "a prompt is over"),
             Err(error) => tracing::debug!(run, error = error.message, "a prompt failed"),
@@ -338,25 +391,50 @@ impl Desk {
                 tracing::warn!(session = %self.active.id, "the gateway is away; connecting again");
             }
             News::Back => tracing::info!(session = %self.active.id, "the gateway is back"),
+            News::Displaced { host } => {
+                tracing::warn!(session = %self.active.id, host, "the tools are hosted elsewhere");
+                self.displaced(&host).await;
+            }
             News::Gone(error) => {
-                self.questions.withdraw_all();
+                self.withdraw_all().await;
                 let updates =
                     self.presenter.abandon("the gateway is gone; what became of it is not known");
                 self.tell(updates).await;
-                let runs: Vec<String> = self.waiting.keys().cloned().collect();
-                for run in runs {
-                    self.answer(&run, Err(rpc::of_link(&error)));
+                for run in self.runs() {
+                    self.fail(&run, rpc::of_link(&error));
                 }
             }
         }
     }
 
-    async fn entry(&mut self, event: Event) {
-        if event.seq <= self.told_until {
+    /// Says that the tools of this session are not here any more. What is no notice belongs to a
+    /// turn, and waits for one.
+    async fn displaced(&mut self, host: &str) {
+        let text = format!(
+            "`{}` has opened this session, too, and has its tools now: what the agent does, it does \
+             there; open the session again to have them here",
+            wording::one_line(host, HOST_CHARS_MAX)
+        );
+        if self.waiting.is_empty() && !self.presenter.takes_notices() {
+            self.untold = Some(text);
             return;
         }
-        self.told_until = event.seq;
+        let updates = self.presenter.remark(&text);
+        self.tell(updates).await;
+    }
+
+    async fn entry(&mut self, event: Event) {
+        // A replay does not tell of changes: what was changed meanwhile is told now.
+        if event.seq <= self.told_until && !matches!(event.what, What::Changed { .. }) {
+            return;
+        }
+        self.told_until = self.told_until.max(event.seq);
         let ours = event.run.as_ref().is_some_and(|run| self.waiting.contains_key(run.as_str()));
+        match (&event.run, &event.what) {
+            (Some(run), What::RunEnded { .. }) => self.stopped.ended(run.as_str()),
+            (Some(run), _) => self.stopped.heard(run.as_str(), &self.active.near),
+            (None, _) => {}
+        }
         if let What::Changed { .. } = event.what {
             self.changed(&event).await;
             return;
@@ -372,19 +450,24 @@ impl Desk {
             }
             What::ApprovalResolved { id, answer, .. } => {
                 self.questions.withdraw(id);
-                let updates = self.presenter.answered(id, answer);
-                self.tell(updates).await;
+                self.answered(id, answer).await;
             }
-            What::QuestionAsked(question) => self.question(question),
-            What::QuestionAnswered { id, .. } => self.questions.withdraw(id),
+            What::QuestionAsked(question) => self.questions.question_for_gateway(question),
+            What::QuestionAnswered { id, .. } => {
+                self.questions.withdraw(id);
+                self.answered(id, "cancelled").await;
+            }
             What::RunEnded { end, .. } => {
                 let remark = self.unheeded.take();
-                let remark = remark.map(|text| self.presenter.remark(event.run.as_ref(), &text));
+                let remark =
+                    remark.map(|text| self.presenter.closing_remark(event.run.as_ref(), &text));
                 let mut updates: Vec<SessionUpdate> = remark.into_iter().collect();
                 updates.extend(self.presenter.entry(&event, Moment::Live));
                 self.tell(updates).await;
                 if let Some(run) = &event.run {
-                    self.run_ended(run.as_str(), end);
+                    let place = self.active.near.place();
+                    let answer = present::answer(end, run.as_str(), place);
+                    self.answer(run.as_str(), answer, Fate::Settled);
                 }
             }
             _ => {
@@ -394,13 +477,31 @@ impl Desk {
         }
     }
 
-    fn run_ended(&mut self, run: &str, end: &RunEnd) {
-        let answer = present::answer(end, run, self.active.near.place());
-        self.answer(run, answer);
+    /// Takes all questions back. A call that stood for one alone is settled.
+    async fn withdraw_all(&mut self) {
+        self.questions.withdraw_all();
+        let updates = self.presenter.withdrawn();
+        self.tell(updates).await;
     }
 
-    fn question(&mut self, question: &PersonQuestion) {
-        self.questions.question_for_gateway(question);
+    /// A question was answered, or is not asked any more.
+    async fn answered(&mut self, question: &str, answer: &str) {
+        let updates = self.presenter.answered(question, answer);
+        self.tell(updates).await;
+    }
+
+    async fn choose(
+        &mut self,
+        question: &str,
+        message: &str,
+        shown: oneshot::Sender<ToolCallUpdate>,
+    ) {
+        // One that was taken back meanwhile is not shown any more.
+        if self.questions.is_waiting(question) {
+            let (updates, call) = self.presenter.choice(question, message);
+            self.tell(updates).await;
+            let _ = shown.send(call);
+        }
     }
 
     async fn ask_here(&mut self, asked: Asked) {
@@ -455,16 +556,31 @@ impl Desk {
 
     /// Stops everything, and lets go of the session.
     async fn close(&mut self, on_eof: OnEof) {
-        let runs: Vec<String> = self.waiting.keys().cloned().collect();
-        for run in runs {
-            if on_eof == OnEof::Abort {
-                let _ = timeout(ABORT_MAX, self.active.near.abort(&run)).await;
-            }
-            self.answer(&run, Ok(cancelled()));
-        }
         self.questions.withdraw_all();
         self.active.own_calls.cancel_all(&self.active.id.0);
+        let fate = match on_eof {
+            OnEof::Abort => {
+                self.stop_all().await;
+                Fate::Unheard
+            }
+            OnEof::Detach => Fate::Settled,
+        };
+        let updates = self.presenter.abandon("the session was closed");
+        self.tell(updates).await;
+        for run in self.runs() {
+            self.answer(&run, Ok(cancelled()), fate);
+        }
         self.active.near.leave().await;
+    }
+
+    /// Stops all runs at once. A gateway that takes too long is not waited for, and hears it later.
+    async fn stop_all(&mut self) {
+        self.waiting.values().for_each(|waiting| waiting.cancel.cancel());
+        let waiting = self.waiting.values_mut().map(|waiting| &mut waiting.carrier);
+        let carriers = waiting.chain(self.stopped.carriers());
+        if timeout(ABORT_MAX, join_all(carriers)).await.is_err() {
+            tracing::warn!(session = %self.active.id, "runs were stopped and did not say so");
+        }
     }
 }
 

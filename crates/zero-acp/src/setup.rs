@@ -9,7 +9,7 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
-use zero_client::{Heard, Near, Opening};
+use zero_client::{Near, Opening};
 use zero_core::SessionId;
 use zero_core::event::What;
 use zero_policy::Mode;
@@ -20,6 +20,7 @@ use crate::awaited::Awaited;
 use crate::bench::{BenchOrder, ServerReach, SessionServer};
 use crate::choices::Choices;
 use crate::config::Defaults;
+use crate::early::Early;
 use crate::editor::Buffers;
 use crate::own_mode::OwnMode;
 use crate::present::{Moment, Presenter};
@@ -52,7 +53,7 @@ pub(crate) struct Opened {
     pub(crate) active: Arc<Active>,
     desk: Desk,
     letters: mpsc::Receiver<Letter>,
-    heard: Heard,
+    heard: Early,
     to_client: ToClient,
 }
 
@@ -82,19 +83,20 @@ impl Agent {
             (Some(id), error) if error.code == rpc::no_session(id).code => rpc::no_session(id),
             (_, error) => error,
         })?;
-        let set_up = self.set_up(
-            near.clone(),
-            heard,
-            Place { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd },
-        );
-        let set_up = set_up.await;
-        if set_up.is_err() {
-            near.leave().await;
+        let mut heard = Early::new(heard);
+        let place = Place { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
+        match heard.meanwhile(self.set_up(near.clone(), place)).await {
+            Ok(SetUp { active, desk, letters, to_client }) => {
+                Ok(Opened { active, desk, letters, heard, to_client })
+            }
+            Err(error) => {
+                near.leave().await;
+                Err(error)
+            }
         }
-        set_up
     }
 
-    async fn set_up(&self, near: Near, heard: Heard, place: Place) -> Result<Opened, Error> {
+    async fn set_up(&self, near: Near, place: Place) -> Result<SetUp, Error> {
         let Place { id: asked_id, cwd, additional, servers, prefix_cwd } = place;
         let info = near.info();
         let id = self.free_id(asked_id.as_deref().unwrap_or(&info.session_key));
@@ -104,8 +106,9 @@ impl Agent {
         let caps = self.caps();
         let (mailbox, letters) = Mailbox::new();
         let asker = Arc::new(Asker { mailbox: mailbox.clone() });
-        let folders = std::iter::once(cwd.clone()).chain(additional.iter().cloned()).collect();
-        let editor = Buffers::of(id.clone(), to_client.clone(), caps.clone(), folders);
+        let folders: Vec<PathBuf> = std::iter::once(&cwd).chain(&additional).cloned().collect();
+        let bench = Arc::clone(&self.config.bench);
+        let editor = Buffers::of(id.clone(), to_client.clone(), caps.clone(), bench, folders).await;
         let session = SessionId::new(info.session_id.clone())
             .map_err(|error| rpc::failed("gateway_refused", error.to_string(), false))?;
         let order = BenchOrder {
@@ -126,8 +129,10 @@ impl Agent {
             mailbox: mailbox.clone(),
             own_mode: Arc::clone(&own_mode),
         };
-        // What the person lets be done can change here; the hands themselves mind it.
-        near.host_tools("zero acp", Arc::new(tapped), Mode::Auto)
+        // Another process is told from this one by its name. What the person lets be done can change
+        // here; the hands themselves mind it.
+        let host = format!("zero acp (process {})", std::process::id());
+        near.host_tools(&host, Arc::new(tapped), Mode::Auto)
             .await
             .map_err(|error| rpc::of_link(&error))?;
         let offered = near.choices().await.map_err(|error| rpc::of_link(&error))?;
@@ -150,7 +155,7 @@ impl Agent {
         let presenter = Presenter::new(caps.clone(), cwd);
         let questions = Questions::new(id, Some(near), to_client.clone(), caps, mailbox);
         let desk = Desk::new(Arc::clone(&active), to_client.clone(), presenter, questions, 0);
-        Ok(Opened { active, desk, letters, heard, to_client })
+        Ok(SetUp { active, desk, letters, to_client })
     }
 
     /// What the client calls a session: as it asked for it, or its key, so that another process finds
@@ -170,25 +175,8 @@ impl Agent {
 impl Opened {
     /// Tells what happened in the session before.
     pub(crate) async fn replay(&mut self) -> Result<(), Error> {
-        let near = self.active.near.clone();
-        let from = match near.info().transcript {
-            0 | 1 => 0,
-            _ => last_reset(&near).await?,
-        };
-        let mut after = from;
-        loop {
-            let page = near.events(after).await.map_err(|error| rpc::of_link(&error))?;
-            for event in &page.events {
-                after = event.seq;
-                let updates = self.desk.presenter.entry(event, Moment::Replay);
-                self.to_client.updates(&self.active.id, updates).await;
-            }
-            if !page.has_more || page.events.is_empty() {
-                break;
-            }
-        }
-        self.desk.told_until = after;
-        Ok(())
+        let Self { active, desk, heard, to_client, .. } = self;
+        heard.meanwhile(replay(active, desk, to_client)).await
     }
 
     /// Begins to work, after the client knows that the session is open.
@@ -213,6 +201,28 @@ impl Opened {
     }
 }
 
+async fn replay(active: &Active, desk: &mut Desk, to_client: &ToClient) -> Result<(), Error> {
+    let near = &active.near;
+    let from = match near.info().transcript {
+        0 | 1 => 0,
+        _ => last_reset(near).await?,
+    };
+    let mut after = from;
+    loop {
+        let page = near.events(after).await.map_err(|error| rpc::of_link(&error))?;
+        for event in &page.events {
+            after = event.seq;
+            let updates = desk.presenter.entry(event, Moment::Replay);
+            to_client.updates(&active.id, updates).await;
+        }
+        if !page.has_more || page.events.is_empty() {
+            break;
+        }
+    }
+    desk.told_until = after;
+    Ok(())
+}
+
 /// Number of the entry that began the present transcript.
 async fn last_reset(near: &Near) -> Result<u64, Error> {
     let (mut after, mut reset) = (0, 0);
@@ -228,6 +238,14 @@ async fn last_reset(near: &Near) -> Result<u64, Error> {
             return Ok(reset);
         }
     }
+}
+
+/// A session that is set up.
+struct SetUp {
+    active: Arc<Active>,
+    desk: Desk,
+    letters: mpsc::Receiver<Letter>,
+    to_client: ToClient,
 }
 
 /// Where a session works, and what with.

@@ -27,7 +27,7 @@ use crate::asker::Asker;
 use crate::bench::{BenchOrder, Workbench};
 use crate::caps::Caps;
 use crate::own_calls::{
-    self, Book, CancelParams, ListParams, Method, OwnCalls, Spelling, UseParams, Workplace,
+    self, Begun, Book, CancelParams, ListParams, Method, OwnCalls, Spelling, UseParams, Workplace,
 };
 use crate::present::Presenter;
 use crate::questions::Questions;
@@ -89,9 +89,15 @@ struct Service {
     gauge: Gauge,
     to_client: OnceLock<ToClient>,
     caps: Mutex<Caps>,
-    sessions: Mutex<HashMap<String, Arc<OnceCell<ToolSession>>>>,
+    sessions: Mutex<HashMap<String, Cell>>,
     own_calls: Arc<Book>,
 }
+
+/// A session that is open, or is being opened.
+type Cell = Arc<OnceCell<ToolSession>>;
+
+/// A call that was noted, and its session.
+type Noted = (OwnCalls, Begun, Cell);
 
 /// Hands, and the task that asks for them.
 struct ToolSession {
@@ -119,7 +125,7 @@ impl Service {
         Self { config, gauge, to_client, caps, sessions, own_calls }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<ToolSession>>>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Cell>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,15 +164,19 @@ impl Service {
                 });
                 return;
             }
-            (_, Some((Method::Use, spelling))) => {
-                let taken_back = responder.cancellation();
-                tokio::spawn(async move {
-                    let unasked = async move { taken_back.cancelled().await };
-                    let made = service.make(spelling, params, unasked).await;
-                    let _ = responder.respond_with_result(made);
-                });
-                return;
-            }
+            (_, Some((Method::Use, spelling))) => match UseParams::of(params) {
+                Err(error) => Err(error),
+                Ok(wanted) => {
+                    let noted = self.begin(&wanted);
+                    let taken_back = responder.cancellation();
+                    tokio::spawn(async move {
+                        let unasked = async move { taken_back.cancelled().await };
+                        let made = service.make(noted, spelling, wanted, unasked).await;
+                        let _ = responder.respond_with_result(made);
+                    });
+                    return;
+                }
+            },
             (_, None) => Err(Error::method_not_found()),
         };
         let _ = responder.respond_with_result(answer);
@@ -181,10 +191,11 @@ impl Service {
                     tracing::warn!("a call that makes no sense, and of which nobody can be told");
                     return;
                 };
-                let service = Arc::clone(self);
+                let (service, noted) = (Arc::clone(self), self.begin(&wanted));
                 tokio::spawn(async move {
-                    let place = service.place(&wanted.session_id).await;
-                    calls.make_and_tell(place, wanted, spelling).await;
+                    let names = (wanted.session_id.clone(), wanted.tool_call_id.clone());
+                    let made = service.make(noted, spelling, wanted, std::future::pending()).await;
+                    calls.tell(names, spelling, made).await;
                 });
             }
             _ => {}
@@ -225,46 +236,57 @@ impl Service {
     async fn list(&self, params: Value) -> Result<Value, Error> {
         let asked = ListParams::of(params)?;
         let dialect = asked.dialect(self.config.dialect)?;
-        let place = self.place(asked.session_id.as_deref().unwrap_or(UNNAMED)).await?;
+        let id = asked.session_id.as_deref().unwrap_or(UNNAMED);
+        let place = self.opened(id, &self.cell(id)?).await?;
         own_calls::list(&place, dialect).await
+    }
+
+    /// Notes a call and its session before anything else is heard: whoever closes that after it stops
+    /// the call, though the session is not open yet.
+    fn begin(&self, wanted: &UseParams) -> Result<Noted, Error> {
+        let calls = self.calls().ok_or_else(|| rpc::bad_request("say something first"))?;
+        let begun = calls.begin(wanted)?;
+        let cell = self.cell(&wanted.session_id)?;
+        Ok((calls, begun, cell))
     }
 
     async fn make(
         &self,
+        noted: Result<Noted, Error>,
         spelling: Spelling,
-        params: Value,
+        wanted: UseParams,
         unasked: impl Future<Output = ()> + Send,
     ) -> Result<Value, Error> {
-        let wanted = UseParams::of(params)?;
-        let place = self.place(&wanted.session_id).await?;
-        let calls = self.calls().ok_or_else(|| rpc::bad_request("say something first"))?;
-        calls.make(&place, spelling, wanted, unasked).await
+        let (calls, begun, cell) = noted?;
+        let id = wanted.session_id.clone();
+        calls.make(begun, self.opened(&id, &cell), spelling, wanted, unasked).await
     }
 
     fn calls(&self) -> Option<OwnCalls> {
         Some(OwnCalls::new(self.to_client.get()?.clone(), Arc::clone(&self.own_calls)))
     }
 
-    /// The hands of a session, which are made when they are first wanted.
-    async fn place(&self, id: &str) -> Result<Workplace, Error> {
+    /// A session, which is opened when it is first wanted.
+    fn cell(&self, id: &str) -> Result<Cell, Error> {
         if id.is_empty() || id.len() > ID_BYTES_MAX {
             let message = format!("`sessionId` has to have between 1 and {ID_BYTES_MAX} bytes");
             return Err(rpc::invalid(message));
         }
-        let cell = {
-            let mut sessions = self.sessions();
-            if !sessions.contains_key(id) && sessions.len() >= SESSIONS_MAX {
-                let message =
-                    format!("{SESSIONS_MAX} sessions are open; close one by `tools/close`");
-                return Err(rpc::bad_request(message));
-            }
-            Arc::clone(sessions.entry(id.to_owned()).or_default())
-        };
+        let mut sessions = self.sessions();
+        if !sessions.contains_key(id) && sessions.len() >= SESSIONS_MAX {
+            let message = format!("{SESSIONS_MAX} sessions are open; close one by `tools/close`");
+            return Err(rpc::bad_request(message));
+        }
+        Ok(Arc::clone(sessions.entry(id.to_owned()).or_default()))
+    }
+
+    /// The hands of a session, which are made when they are first wanted.
+    async fn opened(&self, id: &str, cell: &Cell) -> Result<Workplace, Error> {
         let opened = cell.get_or_try_init(|| self.open(id)).await;
         opened.map(|session| session.place.clone()).inspect_err(|_| {
             // One that could not be opened takes nobody's place.
             let mut sessions = self.sessions();
-            if sessions.get(id).is_some_and(|now| Arc::ptr_eq(now, &cell) && !now.initialized()) {
+            if sessions.get(id).is_some_and(|now| Arc::ptr_eq(now, cell) && !now.initialized()) {
                 sessions.remove(id);
             }
         })
@@ -331,6 +353,10 @@ async fn ask_for(
                 questions.permission_here(*asked, call);
             }
             Letter::Elicit(elicited) => questions.elicit(*elicited),
+            Letter::Choose { question, message, shown } => {
+                let _ = shown.send(presenter.choice(&question, &message).1);
+            }
+            Letter::Chosen { question, answer } => drop(presenter.answered(&question, answer)),
             // Somebody gave up instead of answering.
             Letter::Cancel => book.cancel_all(&session),
             _ => {}

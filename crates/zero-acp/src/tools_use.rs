@@ -10,7 +10,7 @@ use zero_runtime::DialectName;
 
 use crate::agent::Agent;
 use crate::own_calls::{
-    self, CancelParams, ListParams, Method, OwnCalls, Spelling, UseParams, Workplace,
+    self, Begun, CancelParams, ListParams, Method, OwnCalls, Spelling, UseParams, Workplace,
 };
 use crate::rpc;
 use crate::session::Active;
@@ -31,14 +31,18 @@ pub(crate) fn request(
                 let _ = responder.respond_with_result(listed);
             });
         }
-        Method::Use => {
-            let taken_back = responder.cancellation();
-            tokio::spawn(async move {
-                let unasked = async move { taken_back.cancelled().await };
-                let made = make(&agent, spelling, params, unasked).await;
-                let _ = responder.respond_with_result(made);
-            });
-        }
+        Method::Use => match UseParams::of(params) {
+            Err(error) => drop(responder.respond_with_error(error)),
+            Ok(wanted) => {
+                let begun = begin(&agent, spelling, &wanted);
+                let taken_back = responder.cancellation();
+                tokio::spawn(async move {
+                    let unasked = async move { taken_back.cancelled().await };
+                    let made = make(begun, spelling, wanted, unasked).await;
+                    let _ = responder.respond_with_result(made);
+                });
+            }
+        },
         Method::Result => {
             let _ = responder.respond(json!({}));
         }
@@ -60,8 +64,12 @@ pub(crate) fn notification(agent: &Arc<Agent>, method: &str, params: Value) {
                 tracing::warn!("a call that makes no sense, and of which nobody can be told");
                 return;
             };
-            let place = agent.active(&wanted.session_id).map(|active| place(&active, spelling));
-            tokio::spawn(async move { calls.make_and_tell(place, wanted, spelling).await });
+            let begun = begin(agent, spelling, &wanted);
+            tokio::spawn(async move {
+                let names = (wanted.session_id.clone(), wanted.tool_call_id.clone());
+                let made = make(begun, spelling, wanted, std::future::pending()).await;
+                calls.tell(names, spelling, made).await;
+            });
         }
         Some((Method::Cancel, _)) => {
             if let Ok(said) = rpc::params::<CancelParams>("tools/cancel", params) {
@@ -92,16 +100,25 @@ fn the_only_one(agent: &Agent) -> Result<Arc<Active>, Error> {
     }
 }
 
-async fn make(
-    agent: &Agent,
-    spelling: Spelling,
-    params: Value,
-    unasked: impl Future<Output = ()> + Send,
-) -> Result<Value, Error> {
-    let wanted = UseParams::of(params)?;
+/// A call that was noted, and what makes it.
+type Noted = (OwnCalls, Begun, Workplace);
+
+/// Notes a call before anything else is heard: whoever closes the session after that stops it.
+fn begin(agent: &Agent, spelling: Spelling, wanted: &UseParams) -> Result<Noted, Error> {
     let active = agent.active(&wanted.session_id)?;
     let calls = calls(agent).ok_or_else(|| rpc::bad_request("`initialize` comes first"))?;
-    calls.make(&place(&active, spelling), spelling, wanted, unasked).await
+    let begun = calls.begin(wanted)?;
+    Ok((calls, begun, place(&active, spelling)))
+}
+
+async fn make(
+    noted: Result<Noted, Error>,
+    spelling: Spelling,
+    wanted: UseParams,
+    unasked: impl Future<Output = ()> + Send,
+) -> Result<Value, Error> {
+    let (calls, begun, place) = noted?;
+    calls.make(begun, std::future::ready(Ok(place)), spelling, wanted, unasked).await
 }
 
 fn calls(agent: &Agent) -> Option<OwnCalls> {

@@ -63,7 +63,9 @@ pub(crate) async fn open(
         info.context_window.unwrap_or_default(),
     );
     let voice = Voice::new(shared, telling);
-    let slot = Arc::new(Slot::new(shared.number(), info, Some(voice)));
+    let mut slot = Slot::new(shared.number(), info, Some(voice));
+    slot.folder = wanted.cwd;
+    let slot = Arc::new(slot);
     shared.add(&slot);
     let heard = Heard::new(Arc::clone(shared), Arc::clone(&slot), LIVE_BASE + 1);
     Ok((Near::new(Arc::clone(shared), slot), heard))
@@ -230,9 +232,14 @@ pub(crate) async fn list(shared: &Arc<Shared>, wanted: Listing) -> Result<Listed
     });
     let answer = ask(shared, "sessions.list", params, Again::Once).await?;
     let mut sessions = rows::all(&answer);
+    let open = shared.slots();
+    for session in sessions.iter_mut().filter(|session| session.cwd.is_none()) {
+        // Where those work that are open here, we know ourselves.
+        let slot = open.iter().rev().find(|slot| slot.has_key(&session.session_key));
+        session.cwd = slot.and_then(|slot| slot.folder.clone());
+    }
     if let Some(cwd) = &wanted.cwd {
-        // Of many nobody knows where they work: those are in no folder, and in every one.
-        sessions.retain(|session| session.cwd.as_ref().is_none_or(|known| known == cwd));
+        sessions.retain(|session| session.cwd.as_ref() == Some(cwd));
     }
     let has_more = answer.get("hasMore").and_then(Value::as_bool).unwrap_or(false);
     let next_offset = answer.get("nextOffset").and_then(Value::as_u64).filter(|_| has_more);

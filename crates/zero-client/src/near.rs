@@ -20,7 +20,7 @@ use zero_wire::zero_sessions::{
 use crate::error::LinkError;
 pub use crate::heard::Heard;
 use crate::link::{Again, Patience, Place, Shared};
-use crate::slot::{Hosted, Slot};
+use crate::slot::{Claim, Hosted, Slot};
 use crate::{family, own};
 
 /// Which session is wanted: one of key and label, or a new one by its key.
@@ -123,6 +123,12 @@ pub enum News {
     Back,
     /// It does not come back, and what became of runs is not known.
     Gone(LinkError),
+    /// Somebody else hosts its tools from now on. They are not hosted here again, unless that is asked
+    /// for.
+    Displaced {
+        /// What they call themselves.
+        host: String,
+    },
 }
 
 /// A session at a gateway. Clones are the same session; it is left with the last of them. News have
@@ -272,7 +278,8 @@ impl Near {
         }
         let hosted = Hosted { host: host.to_owned(), hands, own_mode };
         let up = shared.ready(Patience::Now).await?;
-        let attached = match shared.attach(slot, &up, hosted).await {
+        // Whoever opened the session last has its tools.
+        let attached = match shared.attach(slot, &up, hosted, Claim::New).await {
             Ok(()) => Ok(()),
             Err(ClientError::Closed { .. }) => {
                 // They are attached with the session, when it is opened again.

@@ -12,7 +12,7 @@ use zero_wire::zero_sessions::{
 use crate::error::LinkError;
 use crate::link::{Again, Patience, Shared, Up};
 use crate::near::{Heard, Listed, Listing, Near, Opening, Page};
-use crate::slot::Slot;
+use crate::slot::{Claim, Slot};
 
 /// Most sessions of a page.
 const PAGE_MAX: u64 = 1_000;
@@ -96,7 +96,7 @@ pub(crate) async fn reopen(
     };
     slot.learn(shared.ask_on::<ZeroSessionsOpen>(up, params).await?);
     if let Some(hosted) = slot.hosted() {
-        shared.attach(slot, up, hosted).await?;
+        shared.attach(slot, up, hosted, Claim::Kept).await?;
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ pub(crate) async fn leave(shared: &Arc<Shared>, slot: &Slot, other: Option<Arc<S
             shared.ask_on::<ZeroSessionsUnsubscribe>(&up, params).await.map(drop)
         }
         Some(other) => match other.hosted() {
-            Some(hosted) => shared.attach(&other, &up, hosted).await,
+            Some(hosted) => shared.attach(&other, &up, hosted, Claim::Kept).await,
             None => Ok(()),
         },
     };

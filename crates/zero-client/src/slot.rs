@@ -7,12 +7,13 @@ use zero_policy::Mode;
 use zero_session::hands::Hands;
 use zero_wire::EventFrame;
 use zero_wire::client::{Client, ClientError};
-use zero_wire::tools::ToolsAttachParams;
+use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams};
 use zero_wire::zero_sessions::SessionInfo;
 
 use crate::family::Voice;
 use crate::inbox::Inbox;
 use crate::link::Place;
+use crate::near::News;
 use crate::tool_service::ToolService;
 
 /// How long a run should wait for its tools when the connection is lost.
@@ -28,8 +29,8 @@ pub(crate) struct Slot {
     pub(crate) inbox: Inbox,
     /// What a gateway without a ledger says, as a ledger would; none for one of zero's own.
     pub(crate) voice: Option<Voice>,
-    /// The folder that was asked for, where the gateway does not let us use it there: with the tools
-    /// hosted here, it is one of this machine.
+    /// The folder that was asked for, where the gateway knows nothing of it or does not let us use it
+    /// there: with the tools hosted here, it is one of this machine.
     pub(crate) folder: Option<String>,
     /// Where the gateway is that opened it.
     pub(crate) place: Place,
@@ -49,9 +50,19 @@ struct Tools {
     turn: u64,
 }
 
+/// With which right tools are hosted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Whoever hosts them has to give way.
+    New,
+    /// They were hosted here before. Whoever hosts them meanwhile keeps them.
+    Kept,
+}
+
 /// What is hosted for a session.
 #[derive(Clone)]
 pub(crate) struct Hosted {
+    /// What we call ourselves; others call themselves something else.
     pub(crate) host: String,
     pub(crate) hands: Arc<dyn Hands>,
     pub(crate) own_mode: Mode,
@@ -112,11 +123,27 @@ impl Slot {
         self.detach();
     }
 
+    /// Others host its tools. Says so once. While we attach to it ourselves it is old news: whoever
+    /// displaces us after that does so when we are attached.
+    pub(crate) fn displaced(&self, host: &str) {
+        {
+            let mut tools = self.tools();
+            if tools.early.is_some() || tools.hosted.take().is_none() {
+                return;
+            }
+            if let Some(service) = tools.service.take() {
+                service.stop();
+            }
+        }
+        self.inbox.tell(News::Displaced { host: host.to_owned() });
+    }
+
     /// Hosts its tools on a connection. What it is asked from the first moment on is done.
     pub(crate) async fn attach(
         &self,
         client: &Client,
         hosted: Hosted,
+        claim: Claim,
         turn: u64,
     ) -> Result<(), ClientError> {
         let _one = self.attaching.lock().await;
@@ -132,9 +159,20 @@ impl Slot {
         let Hosted { host, hands, own_mode } = hosted;
         let key = self.key();
         let return_ms = u64::try_from(COMES_BACK.as_millis()).ok();
-        // Whoever opened the session last has its tools; after a loss that is ourselves.
-        let wish = ToolsAttachParams { session_key: key, host, take_over: true, return_ms };
-        let attached = ToolService::attach(client, wish, hands, own_mode).await;
+        let take_over = claim == Claim::New;
+        let mut wish = ToolsAttachParams { session_key: key, host, take_over, return_ms };
+        let mut attached =
+            ToolService::attach(client, wish.clone(), Arc::clone(&hands), own_mode).await;
+        let other = attached.as_ref().err().and_then(hosted_by);
+        if other.as_ref() == Some(&wish.host) {
+            // That is ourselves, on the connection that was lost.
+            wish.take_over = true;
+            attached = ToolService::attach(client, wish, hands, own_mode).await;
+        } else if let (Some(other), Claim::Kept) = (other, claim) {
+            self.tools().early = None;
+            self.displaced(&other);
+            return Ok(());
+        }
         let mut tools = self.tools();
         let early = tools.early.take().unwrap_or_default();
         let service = attached?;
@@ -190,4 +228,11 @@ impl Slot {
     fn tools(&self) -> MutexGuard<'_, Tools> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Who hosts the tools, if that is why they cannot be hosted here.
+fn hosted_by(error: &ClientError) -> Option<String> {
+    let ClientError::Refused { error } = error else { return None };
+    let word = |name: &str| error.details.as_ref()?.get(name)?.as_str();
+    (word("code") == Some(TOOLS_HOSTED)).then(|| word("host").unwrap_or_default().to_owned())
 }

@@ -97,6 +97,16 @@ impl Workbench for EditorBench {
         Box::pin(self.aside(move |bench| bench.check_now(&cwd, &additional)))
     }
 
+    fn leads_to<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
+        let folder = folder.to_owned();
+        let looked = self.aside(move |bench| {
+            let workspace = bench.workshop.folders(&folder, &[]);
+            let workspace = workspace.map_err(|error| HandsError::Workspace(error.to_string()))?;
+            Ok::<_, HandsError>(workspace.cwd().to_owned())
+        });
+        Box::pin(async { looked.await.ok() })
+    }
+
     fn open(&self, order: BenchOrder) -> BoxFuture<'_, Result<OpenBench, BenchError>> {
         Box::pin(self.aside(move |bench| bench.open_now(order)))
     }

@@ -72,7 +72,7 @@ impl Book {
 }
 
 /// A call in the book; it is taken out when this is dropped.
-pub(super) struct Begun {
+pub(crate) struct Begun {
     book: Arc<Book>,
     session: String,
     call: String,

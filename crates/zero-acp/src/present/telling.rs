@@ -1,7 +1,7 @@
 //! Entries that need no memory, in the protocol's words.
 
 use agent_client_protocol::v1::schema::{
-    ContentBlock, ContentChunk, Cost, CurrentModeUpdate, ImageContent, Plan, PlanEntry,
+    ContentBlock, ContentChunk, Cost, CurrentModeUpdate, ImageContent, MessageId, Plan, PlanEntry,
     PlanEntryPriority, PlanEntryStatus, SessionInfoUpdate, SessionUpdate, UsageUpdate,
 };
 use serde_json::Value;
@@ -42,7 +42,15 @@ pub(super) fn said(
 
 /// Words of zero's own, told as a thought of its own.
 pub(super) fn aside(event: &Event, text: &str) -> SessionUpdate {
-    let message = talk::named(event.run.as_ref(), &format!("notice-{}", event.seq));
+    own_words(talk::named(event.run.as_ref(), &format!("notice-{}", event.seq)), text)
+}
+
+/// The same, where no entry brings them.
+pub(super) fn remark(number: u32, text: &str) -> SessionUpdate {
+    own_words(talk::named(None, &format!("remark-{number}")), text)
+}
+
+fn own_words(message: MessageId, text: &str) -> SessionUpdate {
     let chunk = ContentChunk::new(ContentBlock::from(format!("[zero] {text}\n")));
     SessionUpdate::AgentThoughtChunk(chunk.message_id(message))
 }

@@ -781,3 +781,59 @@ fn what_is_kept_in_mind_is_bounded() {
     }
     assert_eq!((presenter.calls.len(), presenter.order.len()), (CALLS_MAX, CALLS_MAX));
 }
+
+#[test]
+fn a_choice_is_shown_as_a_call_and_ends_with_its_answer() {
+    let long = format!("a server asks: {}", "which one? ".repeat(100));
+    for (answer, status) in
+        [("allow_once", "completed"), ("reject_once", "failed"), ("cancelled", "failed")]
+    {
+        let mut presenter = presenter(caps());
+        let (first, question) = presenter.choice("q1", &long);
+        let (first, question) = (told(first), serde_json::to_value(question).unwrap());
+        assert_eq!(first[0]["sessionUpdate"], "tool_call");
+        assert_eq!(first[0]["toolCallId"], "question_q1");
+        assert_eq!(question["toolCallId"], "question_q1");
+        assert!(question["title"].as_str().unwrap().len() < 300, "{question}");
+        assert_eq!(question["content"][0]["content"]["text"], long);
+        assert_eq!(presenter.answered("another", answer), Vec::new());
+        assert_eq!(told(presenter.answered("q1", answer))[0]["status"], status);
+        assert_eq!(presenter.answered("q1", answer), Vec::new());
+        assert_eq!(presenter.withdrawn(), Vec::new());
+    }
+}
+
+#[test]
+fn what_is_asked_no_more_is_over_and_a_call_waits_for_its_own_end() {
+    let mut presenter = presenter(caps());
+    presenter.live(started("c1", "Bash", Kind::Execute, json!({"command": "ls"})));
+    presenter.asked(&request("c1", &["ls"]));
+    presenter.choice("q1", "which one?");
+    let updates = told(presenter.withdrawn());
+    assert_eq!(updates.len(), 1, "{updates:?}");
+    assert_eq!(
+        (&updates[0]["toolCallId"], &updates[0]["status"]),
+        (&json!("question_q1"), &json!("failed"))
+    );
+    assert_eq!(told(presenter.abandon("closed"))[0]["toolCallId"], "c1");
+}
+
+#[test]
+fn a_call_that_was_never_shown_ends_unseen() {
+    let mut presenter = presenter(caps());
+    let end = CallEnd::words(ToolStatus::Completed, "read");
+    assert_eq!(presenter.ended("picture_1", &end), Vec::new());
+    presenter.asked(&request("picture_1", &[]));
+    assert_eq!(told(presenter.ended("picture_1", &end))[0]["status"], "completed");
+}
+
+#[test]
+fn what_zero_has_to_say_itself_is_a_notice_or_apart_from_the_answer() {
+    let mut plain = presenter(caps());
+    let (one, other) = (told(plain.remark("a\nb")), told(plain.remark("c")));
+    assert_eq!(one[0]["sessionUpdate"], "agent_thought_chunk");
+    assert_eq!(one[0]["content"]["text"], "[zero] a b\n");
+    assert_ne!(one[0]["messageId"], other[0]["messageId"]);
+    let mut noticing = presenter(Caps { takes_notices: true, ..caps() });
+    assert_eq!(told(noticing.remark("a"))[0]["sessionUpdate"], "notice");
+}

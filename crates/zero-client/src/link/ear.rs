@@ -10,7 +10,8 @@ use zero_session::hands::CallEnd;
 use zero_wire::EventFrame;
 use zero_wire::client::Events;
 use zero_wire::tools::{
-    TOOLS_CANCEL, TOOLS_TERMS, TOOLS_USE, ToolsResult, ToolsResultParams, ToolsUse,
+    TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_TERMS, TOOLS_USE, ToolsDisplaced, ToolsResult,
+    ToolsResultParams, ToolsUse,
 };
 use zero_wire::zero_sessions::{SESSION_EVENT, SessionEvent};
 
@@ -51,6 +52,7 @@ impl Shared {
         match event.event.as_str() {
             SESSION_EVENT => self.heard_entry(event),
             TOOLS_USE | TOOLS_CANCEL | TOOLS_TERMS => self.heard_tools(&event),
+            TOOLS_DISPLACED => self.heard_displaced(event),
             _ => {
                 for slot in self.slots() {
                     if let Some(voice) = &slot.voice {
@@ -95,6 +97,20 @@ impl Shared {
         if !host.is_some_and(|host| host.hear_tools(event)) && event.event == TOOLS_USE {
             self.refuse(event);
         }
+    }
+
+    /// Others host the tools of a session: whoever has it open here hosts them no more.
+    fn heard_displaced(&self, event: EventFrame) {
+        let read = serde_json::from_value(event.payload.unwrap_or(Value::Null));
+        let ToolsDisplaced { session_key, session_id, host } = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "who hosts tools now is not said as it should be");
+                return;
+            }
+        };
+        let fits = |slot: &Arc<Slot>| slot.has_id(&session_id) || slot.has_key(&session_key);
+        self.slots().iter().filter(|slot| fits(slot)).for_each(|slot| slot.displaced(&host));
     }
 
     /// Says that nobody does it: the run would wait for ever.

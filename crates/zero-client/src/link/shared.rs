@@ -13,7 +13,7 @@ use zero_wire::client::{Backoff, Client, ClientError};
 use super::{Dial, Dialled, Place, ear};
 use crate::error::LinkError;
 use crate::near::News;
-use crate::slot::{Hosted, Slot};
+use crate::slot::{Claim, Hosted, Slot};
 use crate::{family, own};
 
 /// Longest time after a failed dial in which the next who asks is told the same without a dial. They
@@ -323,8 +323,9 @@ impl Shared {
         slot: &Slot,
         up: &Arc<Up>,
         hosted: Hosted,
+        claim: Claim,
     ) -> Result<(), ClientError> {
-        slot.attach(&up.client, hosted, self.number()).await
+        slot.attach(&up.client, hosted, claim, self.number()).await
     }
 
     pub(super) fn note_stray(&self) {

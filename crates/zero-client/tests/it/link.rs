@@ -194,3 +194,82 @@ async fn one_that_does_not_come_back_is_gone_and_can_be_found_later() {
         assert_eq!(others, [News::Back]);
     }
 }
+
+/// Waits until somebody is told that the tools are hosted by another.
+async fn until_displaced(heard: &mut zero_client::Heard, by: &str) {
+    let (_, others) = until(heard, |news| matches!(news, News::Displaced { .. })).await;
+    assert_eq!(others.last(), Some(&News::Displaced { host: by.to_owned() }));
+}
+
+#[tokio::test]
+async fn who_is_displaced_hears_of_it_and_does_not_fight() {
+    let lab = Lab::start(&["look:a", "Seen", "look:b", "Seen", "look:c", "Seen"]).await;
+    let (proxy, _, link) = behind_a_proxy(&lab).await;
+    let (one, mut heard) = open(&link, "acp:1").await;
+    let (left, right) = (Arc::new(Looking::default()), Arc::new(Looking::default()));
+    one.host_tools("left", left.clone(), Mode::Ask).await.unwrap();
+    let other_link = lab.link();
+    let (other, mut other_heard) = open(&other_link, "acp:1").await;
+    other.host_tools("right", right.clone(), Mode::Ask).await.unwrap();
+    until_displaced(&mut heard, "right").await;
+    one.send(sending("run-1", "look")).await.unwrap();
+    until(&mut heard, is_end).await;
+    // It is not taken back with the connection either.
+    proxy.cut();
+    let (_, others) = until(&mut heard, |news| *news == News::Back).await;
+    assert_eq!(others, [News::Away, News::Back]);
+    one.send(sending("run-2", "look")).await.unwrap();
+    until(&mut heard, is_end).await;
+    let calls = |hands: &Looking| hands.calls.lock().unwrap().len();
+    assert_eq!((calls(&left), calls(&right)), (0, 2));
+    // But who asks for it has it.
+    one.host_tools("left", left.clone(), Mode::Ask).await.unwrap();
+    until_displaced(&mut other_heard, "left").await;
+    one.send(sending("run-3", "look")).await.unwrap();
+    until(&mut heard, is_end).await;
+    assert_eq!((calls(&left), calls(&right)), (1, 2));
+}
+
+#[tokio::test]
+async fn who_was_displaced_while_away_hears_of_it_on_coming_back() {
+    let lab = Lab::start(&["look:a", "Seen"]).await;
+    let (proxy, _, link) = behind_a_proxy(&lab).await;
+    let (one, mut heard) = open(&link, "acp:1").await;
+    let (left, right) = (Arc::new(Looking::default()), Arc::new(Looking::default()));
+    one.host_tools("left", left.clone(), Mode::Ask).await.unwrap();
+    proxy.down().await;
+    assert_eq!(news(&mut heard).await, News::Away);
+    let other_link = lab.link();
+    let (other, _other_heard) = open(&other_link, "acp:1").await;
+    other.host_tools("right", right.clone(), Mode::Ask).await.unwrap();
+    proxy.up().await;
+    until_displaced(&mut heard, "right").await;
+    one.send(sending("run-1", "look")).await.unwrap();
+    until(&mut heard, is_end).await;
+    assert_eq!(left.calls.lock().unwrap().len(), 0);
+    assert_eq!(right.calls.lock().unwrap().len(), 1);
+}
+
+/// A connection that was lost may be there still, as far as the gateway knows.
+#[tokio::test]
+async fn who_comes_back_has_its_own_tools_though_its_ghost_is_there() {
+    let lab = Lab::start(&["look:a", "Seen"]).await;
+    let ghost_link = lab.link();
+    let (ghost, mut ghost_heard) = open(&ghost_link, "acp:1").await;
+    let (proxy, _, link) = behind_a_proxy(&lab).await;
+    let (one, mut heard) = open(&link, "acp:1").await;
+    let hands = Arc::new(Looking::default());
+    one.host_tools("the same", hands.clone(), Mode::Ask).await.unwrap();
+    proxy.down().await;
+    assert_eq!(news(&mut heard).await, News::Away);
+    let of_ghost = Arc::new(Looking::default());
+    ghost.host_tools("the same", of_ghost.clone(), Mode::Ask).await.unwrap();
+    proxy.up().await;
+    until(&mut heard, |news| *news == News::Back).await;
+    until_displaced(&mut ghost_heard, "the same").await;
+    one.send(sending("run-1", "look")).await.unwrap();
+    let (_, others) = until(&mut heard, is_end).await;
+    assert!(others.is_empty(), "{others:?}");
+    assert_eq!(hands.calls.lock().unwrap().len(), 1);
+    assert_eq!(of_ghost.calls.lock().unwrap().len(), 0);
+}

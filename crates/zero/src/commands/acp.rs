@@ -46,7 +46,6 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
             link: Link::new(Arc::clone(&dialling) as _),
             bench: Arc::new(EditorBench::new(app.clone(), args.settings.clone())),
             defaults: defaults(args),
-            cwd: app.config.cwd()?.into(),
             home: app.config.home().map(Into::into),
             login: login_of(&app, args),
             habits,

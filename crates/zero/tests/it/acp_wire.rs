@@ -12,7 +12,10 @@ mod buffers;
 mod cancel;
 mod choices;
 mod client;
+mod displaced;
 mod ends;
+mod family;
+mod family_gateway;
 mod far;
 mod handshake;
 mod hang_ups;
@@ -30,6 +33,7 @@ mod terminals;
 mod tools_use;
 mod transport;
 mod turns;
+mod wire;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -53,7 +53,9 @@ def ask(what):
         question = {"mode": "form", "message": "Which colour?",
                     "requestedSchema": {"type": "object", "properties": {"colour": colours}}}
     else:
-        form = {"type": "object", "properties": {"name": {"type": "string"}}}
+        colours = {"type": "string", "enum": ["red", "blue"]}
+        field = colours if what == "colour" else {"type": "string"}
+        form = {"type": "object", "properties": {"name": field}}
         question = {"mode": "form", "message": "Who are you?", "requestedSchema": form}
     send({"id": "q", "method": "elicitation/create", "params": question})
     for line in sys.stdin:

@@ -99,7 +99,9 @@ fn serve(
         None => answer(&request, &mut writer)?,
     };
     if never_ends {
-        // Nothing more is asked on this connection: a read ends when the other side is gone.
+        // Nothing more is asked on this connection: a read ends when the other side is gone, however
+        // long that takes.
+        reader.get_ref().set_read_timeout(None)?;
         let _ = reader.read(&mut [0]);
         let _ = hung_up.try_send(());
         return Ok(());

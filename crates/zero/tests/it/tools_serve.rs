@@ -113,6 +113,26 @@ fn a_call_is_followed_and_stopped() {
     assert!(tools.close().success(), "{id}");
 }
 
+/// A session is opened by its first call; who closes it meanwhile has closed it.
+#[test]
+fn a_session_can_be_closed_while_it_is_being_opened() {
+    let (zero, mut tools) = served(&["--yes"]);
+    for round in 0..20 {
+        let touch = json!({"command": format!("touch made{round}")});
+        let id = tools.ask("tools/use", call("c1", "run_command", touch.clone()));
+        let close = tools.ask("tools/close", json!({"sessionId": "s1"}));
+        tools.notify("tools/use", call("c2", "run_command", touch));
+        tools.notify("tools/close", json!({"sessionId": "s1"}));
+        assert_eq!(tools.answer_to(close)["result"], json!({}));
+        assert_eq!(tools.answer_to(id)["result"]["isError"], true);
+        assert_eq!(tools.called("tools/result")["params"]["isError"], true);
+        assert!(!zero.folder().join(format!("made{round}")).exists());
+        assert_eq!(tools.error("tools/close", json!({"sessionId": "s1"})).0, -32002);
+    }
+    let read = call("c3", "read_file", json!({"path": "README.md"}));
+    assert_eq!(tools.result("tools/use", read)["isError"], false);
+}
+
 #[test]
 fn bad_input_gets_an_error_and_nothing_else_breaks() {
     let (_zero, mut tools) = served(&[]);

@@ -201,6 +201,53 @@ fn what_is_denied_is_never_asked_of_the_editor() {
     acp.leave();
 }
 
+/// A project that the editor has opened by a link: its buffers have that name.
+#[test]
+fn an_editor_is_asked_by_its_own_names() {
+    let desk = Desk::new();
+    let link = desk.zero.folder().canonicalize().unwrap().join("link");
+    std::os::unix::fs::symlink(&desk.project, &link).unwrap();
+    let desk = Desk { project: link.clone(), ..desk };
+    let (mut acp, session) = opened(&desk, both());
+    let asked = editor(&mut acp, None);
+    let steps = [
+        &*call("Read", json!({"file_path": "hello.txt"})),
+        "turn",
+        &call("Write", json!({"file_path": "new.txt", "content": "new\n"})),
+    ];
+    acp.turn(&session, &script(&steps), "end_turn");
+    let named = |name: &str| link.join(name).display().to_string();
+    assert_eq!(paths(&asked, "fs/read_text_file").first(), Some(&named("hello.txt")));
+    assert_eq!(paths(&asked, "fs/write_text_file"), [named("new.txt")]);
+    assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"));
+    acp.leave();
+}
+
+#[test]
+fn an_editor_is_not_led_elsewhere_by_a_link_that_changed() {
+    let desk = Desk::new();
+    write(&desk.zero, "other/hello.txt", "of the other\n");
+    let folder = desk.zero.folder().canonicalize().unwrap();
+    let link = folder.join("link");
+    std::os::unix::fs::symlink(&desk.project, &link).unwrap();
+    let mut acp = desk.acp_with(&[], both());
+    let made = acp.ok("session/new", json!({"cwd": link, "mcpServers": []}));
+    let session = made["sessionId"].as_str().unwrap().to_owned();
+    let asked = editor(&mut acp, None);
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(folder.join("other"), &link).unwrap();
+    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    let from = acp.mark();
+    acp.turn(&session, &read("hello.txt"), "end_turn");
+    acp.turn(&session, &script(&[&made]), "end_turn");
+    assert_eq!(*asked.lock().unwrap(), Vec::new());
+    let calls = calls(&acp.updates(from, &session));
+    assert!(shown(&calls[0]).contains("hello"), "{calls:#?}");
+    assert_eq!(desk.text("new.txt").as_deref(), Some("new\n"));
+    assert!(!folder.join("other/new.txt").exists());
+    acp.leave();
+}
+
 #[test]
 fn a_link_out_of_the_project_is_not_asked_of_the_editor() {
     let desk = Desk::new();

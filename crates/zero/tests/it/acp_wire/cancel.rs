@@ -155,6 +155,25 @@ fn a_turn_can_be_stopped_while_a_person_is_asked() {
 }
 
 #[test]
+fn a_session_can_be_closed_while_a_person_is_asked() {
+    let desk = Desk::new();
+    let (mut acp, session) = opened(&desk);
+    acp.answers(|_, _| Reply::Hold);
+    let from = acp.mark();
+    let turn = acp.begin(&session, &script(&[&write("new.txt"), "turn", "say Never."]));
+    let asked = acp.until_asked(from, "session/request_permission");
+    let closed = acp.request("session/close", json!({"sessionId": session}));
+    acp.ends(&turn, "cancelled");
+    acp.wait(&closed).unwrap();
+    acp.until(from, "that it is taken back", |said| {
+        said["method"] == "$/cancel_request" && said["params"]["requestId"] == asked["id"]
+    });
+    assert_eq!(super::only_call(&acp.updates(from, &session))["status"], "failed");
+    assert!(!desk.file("new.txt").exists());
+    acp.leave();
+}
+
+#[test]
 fn a_command_ends_with_its_turn() {
     let desk = Desk::new();
     let (mut acp, session) = opened(&desk);

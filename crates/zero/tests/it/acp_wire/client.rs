@@ -9,6 +9,8 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
@@ -51,6 +53,8 @@ type Policy = Box<dyn FnMut(&str, &Value) -> Reply>;
 /// The client, and the agent that it started.
 pub(crate) struct Acp {
     child: Child,
+    /// What the kernel calls the pipe that is the agent's stdout.
+    pub(crate) wire: PathBuf,
     stdin: Option<ChildStdin>,
     ear: Arc<Ear>,
     heard: Receiver<Vec<u8>>,
@@ -77,6 +81,8 @@ impl Acp {
         let (tell, heard) = channel();
         let ear = Arc::new(Ear::default());
         let (stdout, listening) = (child.stdout.take().unwrap(), Arc::clone(&ear));
+        let wire = format!("/proc/self/fd/{}", stdout.as_raw_fd());
+        let wire = std::fs::read_link(wire).unwrap();
         std::thread::spawn(move || listening.listen(stdout, &tell));
         let mut words = child.stderr.take().unwrap();
         let stderr = std::thread::spawn(move || {
@@ -87,6 +93,7 @@ impl Acp {
         Self {
             stdin: child.stdin.take(),
             child,
+            wire,
             ear,
             heard,
             stderr: Some(stderr),

@@ -3,14 +3,16 @@
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message, accept};
 
 use super::client::{Acp, PATIENCE};
+use super::wire::Wire;
 use super::{Desk, call, only_call, script};
 use crate::config::{USER, write};
-use crate::gateway_process::GatewayProcess;
+use crate::gateway_process::{GatewayProcess, signal};
 
 pub(super) fn token(desk: &Desk) -> String {
     let file = desk.zero.folder().join("home/.local/state/zero/gateway.token");
@@ -227,11 +229,56 @@ fn a_gateway_that_wants_to_know_the_device_is_shown_the_same_one_each_time() {
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("approve this device at the gateway"), "{error}");
         acp.leave();
-        let mut greeting = || greeted.recv_timeout(PATIENCE).unwrap()["device"].clone();
+        let greeting = || greeted.recv_timeout(PATIENCE).unwrap()["device"].clone();
         assert_eq!(greeting(), Value::Null, "nobody asked for it yet");
         shown.push(greeting()["id"].as_str().unwrap().to_owned());
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
     assert_eq!((shown[0].len(), &shown[0]), (64, &shown[1]));
+}
+
+#[test]
+fn a_run_that_is_stopped_while_its_gateway_is_away_is_stopped_when_it_is_back() {
+    let desk = Desk::new();
+    let gateway = GatewayProcess::start(&desk.zero);
+    let wire = Wire::to(gateway.address());
+    let mut acp = desk.acp_with(&["--url", &wire.url], json!({}));
+    let session = acp.open(&desk);
+    let from = acp.mark();
+    let turn = acp.begin(&session, &script(&["say one two", "hang"]));
+    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    wire.cut();
+    acp.notify("session/cancel", json!({"sessionId": session}));
+    // Nobody is made to wait for it.
+    acp.ends(&turn, "cancelled");
+    wire.mend();
+    desk.model.until_hung_up();
+    acp.turn(&session, "hi", "end_turn");
+    acp.leave();
+}
+
+#[test]
+fn a_gateway_that_does_not_answer_is_told_of_all_runs_at_once() {
+    let desk = Desk::new();
+    let gateway = GatewayProcess::start(&desk.zero);
+    let mut acp = desk.acp_with(&["--url", &gateway.url], json!({}));
+    let session = acp.open(&desk);
+    let from = acp.mark();
+    let mut turns = vec![acp.begin(&session, &script(&["say one two", "hang"]))];
+    acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+    turns.extend((0..15).map(|_| acp.begin(&session, "hi")));
+    // They are all there before it stops to listen.
+    acp.ok("session/list", json!({}));
+    signal(&desk.zero, "STOP", gateway.id());
+    let begun = Instant::now();
+    acp.ok("session/close", json!({"sessionId": session}));
+    for turn in &turns {
+        acp.ends(turn, "cancelled");
+    }
+    // One after another would take 32 seconds.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    signal(&desk.zero, "CONT", gateway.id());
+    desk.model.until_hung_up();
+    acp.leave();
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::client::Reply;
 use super::{Desk, call, only_call, script, shown};
+use crate::gateway_process::{GatewayProcess, connect};
 use crate::mcp_fixture::wait_for;
 use crate::processes::{seconds, sleepers};
 
@@ -59,6 +60,54 @@ fn a_client_that_goes_away_from_a_model_hangs_up_on_it() {
     let (status, _) = acp.hang_up();
     assert_eq!(status.code(), Some(0));
     desk.model.until_hung_up();
+}
+
+/// Whether a run of a session is at work at a gateway; it is stopped.
+fn was_at_work(desk: &Desk, gateway: &GatewayProcess, session: &str) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (client, _events) = connect(desk.zero.folder(), &gateway.url, &[]).await;
+        let stopped = client.request_value("chat.abort", json!({"sessionKey": session})).await;
+        stopped.unwrap()["aborted"] == true
+    })
+}
+
+#[test]
+fn runs_elsewhere_end_with_the_client_or_go_on_as_settings_say() {
+    for (on_exit, goes_on) in [(None, false), (Some("abort"), false), (Some("detach"), true)] {
+        let desk = Desk::with(match on_exit {
+            Some(on_exit) => json!({"acp": {"onExit": on_exit}}),
+            None => json!({}),
+        });
+        let gateway = GatewayProcess::start(&desk.zero);
+        let mut acp = desk.acp_with(&["--url", &gateway.url], json!({}));
+        let session = acp.open(&desk);
+        let from = acp.mark();
+        acp.begin(&session, &script(&["say one two", "hang"]));
+        acp.until_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
+        let (status, _) = acp.hang_up();
+        assert_eq!(status.code(), Some(0));
+        assert_eq!(was_at_work(&desk, &gateway, &session), goes_on, "{on_exit:?}");
+        desk.model.until_hung_up();
+    }
+}
+
+/// The run may go on elsewhere; what it started here may not.
+#[test]
+fn nothing_is_left_of_what_runs_elsewhere_did_here() {
+    let desk = Desk::with(json!({"acp": {"onExit": "detach"}}));
+    let gateway = GatewayProcess::start(&desk.zero);
+    let mut acp = desk.acp_with(&["--url", &gateway.url], json!({}));
+    let session = acp.open(&desk);
+    let seconds = seconds(62);
+    let command = format!("sleep {seconds} & setsid sh -c 'sleep {seconds} & wait' & wait");
+    let from = acp.mark();
+    acp.begin(&session, &script(&[&call("Bash", json!({"command": command}))]));
+    acp.until_update(from, "a start", |update| update["status"] == "in_progress");
+    wait_for("two sleepers", || sleepers(seconds).len() == 2);
+    let (status, stderr) = acp.hang_up();
+    assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
+    wait_for("no sleepers", || sleepers(seconds).is_empty());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::client::{Acp, PATIENCE, Reply, selected};
-use super::{Desk, call, chunks, only_call, script, shown};
+use super::{Desk, call, calls, chunks, only_call, script, shown};
 use crate::config::{USER, write};
 use crate::mcp_fixture::{processes, starts, wait_for};
 
@@ -235,7 +235,7 @@ fn answered(acp: &mut Acp, session: &str, what: &str) -> String {
     acp.turn(session, &script(&[&ask, "turn", "say Ok."]), "end_turn");
     let updates = acp.updates(from, session);
     let of_server = |call: &&Value| call["rawInput"]["text"] == what;
-    super::calls(&updates).iter().find(of_server).map(shown).unwrap_or_default()
+    calls(&updates).iter().find(of_server).map(shown).unwrap_or_default()
 }
 
 #[test]
@@ -305,4 +305,64 @@ fn a_choice_is_made_among_the_options_of_a_permission() {
         assert_eq!(acp.asked(0, "elicitation/create").len(), 0);
         acp.leave();
     }
+}
+
+/// A client without forms chooses among options, by a call that stands for the question.
+#[test]
+fn a_choice_is_settled_however_it_ends() {
+    let desk = desk();
+    for (option, ends, status) in [
+        (Some("1"), "end_turn", "completed"),
+        (Some("none"), "end_turn", "failed"),
+        (Some("whatever"), "end_turn", "failed"),
+        (None, "cancelled", "failed"),
+    ] {
+        let mut acp = desk.acp();
+        acp.answers(move |_, params| match (is_choice(params), option) {
+            (false, _) => Reply::Result(selected("allow_once")),
+            (true, Some(option)) => Reply::Result(selected(option)),
+            (true, None) => Reply::Hold,
+        });
+        let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
+        let from = acp.mark();
+        let asks = call("a__ask", json!({"text": "colour"}));
+        let turn = acp.begin(&session, &script(&[&asks, "turn", "say Ok."]));
+        let asked = acp.until(from, "a choice", |said| is_choice(&said["params"]));
+        if option.is_none() {
+            acp.notify("session/cancel", json!({"sessionId": session}));
+        }
+        acp.ends(&turn, ends);
+        let calls = calls(&acp.updates(from, &session));
+        let of = |id: &Value| calls.iter().find(|call| call["toolCallId"] == *id).unwrap();
+        let choice = of(&asked["params"]["toolCall"]["toolCallId"]);
+        assert_eq!(choice["status"], status, "{option:?}: {choice}");
+        assert!(choice["title"].as_str().unwrap().contains("Who are you?"), "{choice}");
+        let told = calls.iter().map(shown).collect::<String>();
+        assert_eq!(told.contains("blue"), option == Some("1"), "{calls:#?}");
+        acp.leave();
+    }
+}
+
+#[test]
+fn a_session_can_be_closed_while_a_choice_is_asked() {
+    let desk = desk();
+    let mut acp = desk.acp();
+    acp.answers(|_, params| match is_choice(params) {
+        false => Reply::Result(selected("allow_once")),
+        true => Reply::Hold,
+    });
+    let session = opened(&desk, &mut acp, json!([server(&desk, "a")]));
+    let from = acp.mark();
+    let turn = acp.begin(&session, &script(&[&call("a__ask", json!({"text": "colour"}))]));
+    acp.until(from, "a choice", |said| is_choice(&said["params"]));
+    acp.ok("session/close", json!({"sessionId": session}));
+    acp.ends(&turn, "cancelled");
+    let calls = calls(&acp.updates(from, &session));
+    assert!(calls.iter().all(|call| call["status"] == "failed"), "{calls:#?}");
+    acp.leave();
+}
+
+fn is_choice(params: &Value) -> bool {
+    let call = params["toolCall"]["toolCallId"].as_str();
+    call.is_some_and(|call| call.starts_with("question_"))
 }

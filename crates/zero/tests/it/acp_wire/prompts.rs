@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::Acp;
+use super::client::{Acp, Reply, selected};
 use super::{Desk, said};
 
 /// One pixel.
@@ -131,6 +131,60 @@ fn a_picture_that_is_only_named_is_read_as_tools_read() {
         acp.error("session/prompt", blocks(&session, link(name)), -32602);
     }
     assert_eq!(desk.model.requests().len(), 1, "what cannot be read is not sent without it");
+    acp.leave();
+}
+
+/// However the person answers: what they were shown is settled.
+#[test]
+fn a_picture_that_has_to_be_asked_about_is_settled() {
+    let desk = Desk::with(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(PNG).unwrap();
+    std::fs::write(desk.file("dot.png"), &bytes).unwrap();
+    let uri = format!("file://{}", desk.file("dot.png").display());
+    let link = json!([{"type": "resource_link", "uri": uri, "name": "dot.png",
+        "mimeType": "image/png"}]);
+    for (answer, ends, status) in [
+        (Some("allow_once"), Some("end_turn"), "completed"),
+        (Some("reject_once"), None, "failed"),
+        (None, Some("cancelled"), "failed"),
+    ] {
+        let (mut acp, session) = opened(&desk);
+        acp.answers(move |_, _| match answer {
+            Some(option) => Reply::Result(selected(option)),
+            None => Reply::Hold,
+        });
+        let from = acp.mark();
+        let turn = acp.request("session/prompt", blocks(&session, link.clone()));
+        acp.until_asked(from, "session/request_permission");
+        if answer.is_none() {
+            acp.notify("session/cancel", json!({"sessionId": session}));
+        }
+        match ends {
+            Some(reason) => acp.ends(&turn, reason),
+            None => assert_eq!(acp.wait(&turn).expect_err("it is denied")["code"], -32602),
+        }
+        let asked = super::only_call(&acp.updates(from, &session));
+        assert_eq!(asked["status"], status, "{answer:?}: {asked}");
+        acp.leave();
+    }
+}
+
+#[test]
+fn a_session_can_be_closed_while_a_picture_is_asked_about() {
+    let desk = Desk::with(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
+    desk.write("dot.png", "no picture");
+    let (mut acp, session) = opened(&desk);
+    acp.answers(|_, _| Reply::Hold);
+    let uri = format!("file://{}", desk.file("dot.png").display());
+    let link = json!([{"type": "resource_link", "uri": uri, "name": "dot.png",
+        "mimeType": "image/png"}]);
+    let from = acp.mark();
+    let turn = acp.request("session/prompt", blocks(&session, link));
+    acp.until_asked(from, "session/request_permission");
+    acp.ok("session/close", json!({"sessionId": session}));
+    acp.ends(&turn, "cancelled");
+    assert_eq!(super::only_call(&acp.updates(from, &session))["status"], "failed");
     acp.leave();
 }
 

@@ -1,9 +1,13 @@
 //! The wire: what stands on stdout, and how requests and answers belong together.
 
+use std::path::PathBuf;
+
 use serde_json::json;
 
 use super::{Desk, call, script};
 use crate::acp_wire::client::{Acp, By};
+use crate::mcp_fixture::wait_for;
+use crate::processes::{seconds, sleepers};
 
 #[test]
 fn transport_001_only_json_on_stdout() {
@@ -15,6 +19,66 @@ fn transport_001_only_json_on_stdout() {
     acp.turn(&session, &script(&[&noisy]), "end_turn");
     let said = acp.log().iter().filter(|said| said.by == By::Agent).count();
     assert!(said > 5);
+    acp.leave();
+}
+
+/// What a process has open, by number.
+fn open_files(process: u32) -> Vec<(u32, PathBuf)> {
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let open = files.filter_map(|file| {
+        let number = file.file_name().to_str()?.parse().ok()?;
+        Some((number, std::fs::read_link(file.path()).ok()?))
+    });
+    open.collect()
+}
+
+/// Processes that a process started, and those that they did.
+fn descendants(of: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let parents: Vec<(u32, u32)> = processes
+        .filter_map(|entry| {
+            let process = entry.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+            Some((process, parent))
+        })
+        .collect();
+    let mut found = vec![of];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        let children = parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| *child);
+        found.extend(children);
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// The wire has a number that nobody knows, and no child has it at all: what a library, a panic or a
+/// child writes to stdout comes out of stderr.
+#[test]
+fn nobody_else_is_given_the_wire() {
+    let desk = Desk::new();
+    let mut acp = desk.acp();
+    let session = acp.open(&desk);
+    let seconds = seconds(63);
+    let command = format!("echo out; echo err >&2; sleep {seconds} & sleep {seconds}");
+    let from = acp.mark();
+    let turn = acp.begin(&session, &script(&[&call("Bash", json!({"command": command}))]));
+    acp.until_update(from, "a start", |update| update["status"] == "in_progress");
+    wait_for("two sleepers", || sleepers(seconds).len() == 2);
+    let own = open_files(acp.id());
+    let by_number = |number: u32| own.iter().find(|(open, _)| *open == number).unwrap().1.clone();
+    assert_eq!(by_number(1), by_number(2), "stdout is stderr: {own:?}");
+    let wires: Vec<u32> =
+        own.iter().filter(|(_, file)| *file == acp.wire).map(|(number, _)| *number).collect();
+    assert!(matches!(wires[..], [number] if number > 2), "{own:?}");
+    let children = descendants(acp.id());
+    let of_children: Vec<(u32, PathBuf)> =
+        children.iter().flat_map(|child| open_files(*child)).collect();
+    assert!(children.len() >= 2 && of_children.len() >= 2, "{children:?}: {of_children:?}");
+    assert!(of_children.iter().all(|(_, file)| *file != acp.wire), "{of_children:?}");
+    acp.notify("session/cancel", json!({"sessionId": session}));
+    acp.ends(&turn, "cancelled");
     acp.leave();
 }
 
