@@ -287,7 +287,7 @@ async fn wrong_questions_are_answered_with_what_is_wrong() {
             json!({"operation": "workspaceSymbol", "filePath": "a.c", "line": 1, "character": 4}),
             "no_match: there is no name",
         ),
-        (json!({"operation": "diagnostics", "filePath": "c.c"}), "bad_path"),
+        (json!({"operation": "diagnostics", "filePath": "c.c"}), "io: `c.c` does not exist"),
         (json!({"operation": "diagnostics", "filePath": "."}), "is_directory"),
         (json!({"operation": "diagnostics", "filePath": "b.c"}), "binary"),
         (
