@@ -6,27 +6,26 @@
 //! blocking, and one that reads nothing is cut off.
 
 mod answers;
+mod exchange;
+mod greeting;
 mod progress;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use zero_runtime::services::Services;
 use zero_sandbox::survey;
 
+use self::exchange::{Answered, PENDING_MAX, Shared, listen, message, write};
 use self::progress::Progress;
 use crate::definition::ServerDefinition;
 use crate::documents::{Documents, OPEN_MAX, Text, Told};
 use crate::error::LspError;
-use crate::frame::{FrameReader, framed};
 use crate::position::PositionEncoding;
 use crate::process::{Pipes, Process};
 use crate::published::{Published, Report};
@@ -36,10 +35,6 @@ use crate::uri;
 const OUTBOX_MAX: usize = 2 * TOLD_MAX;
 /// Most messages by which a server is told of one file: every other one may be closed for it.
 const TOLD_MAX: usize = OPEN_MAX + 4;
-/// Questions that wait for an answer.
-const PENDING_MAX: usize = 64;
-/// Messages that make no sense before a server is cut off.
-const NONSENSE_MAX: u32 = 200;
 /// Questions in a row that were not answered in time before a server is taken for hung.
 const SILENT_MAX: u32 = 3;
 /// How long a server may read nothing while there is much to read.
@@ -73,29 +68,6 @@ pub struct Connection {
     capabilities: Value,
     since: Instant,
     silent: AtomicU32,
-}
-
-/// What those share who talk to the server and who listens to it.
-struct Shared {
-    server: String,
-    outbox: mpsc::Sender<Vec<u8>>,
-    pending: Mutex<HashMap<i64, oneshot::Sender<Answered>>>,
-    next_id: AtomicI64,
-    nonsense: AtomicU32,
-    published: Published,
-    progress: Progress,
-    /// The folders it is for, as it asks for them.
-    folders: Value,
-    settings: Value,
-    closed: CancellationToken,
-    why: OnceLock<String>,
-}
-
-/// What came back for a question.
-enum Answered {
-    Result(Value),
-    Error { code: i64, message: String },
-    Nonsense,
 }
 
 impl Connection {
@@ -133,7 +105,8 @@ impl Connection {
             since: Instant::now(),
             silent: AtomicU32::new(0),
         };
-        let greeting = initialize(root, &connection.shared.folders, &server.initialization_options);
+        let greeting =
+            greeting::initialize(root, &connection.shared.folders, &server.initialization_options);
         let answer = match connection.ask_once("initialize", greeting, limit).await {
             Ok(answer) => answer,
             Err(LspError::Gone { why, .. }) => return Err(not_started(why)),
@@ -143,7 +116,7 @@ impl Connection {
             }
             Err(error) => return Err(not_started(error.to_string())),
         };
-        connection.encoding = encoding(&answer).map_err(not_started)?;
+        connection.encoding = greeting::encoding(&answer).map_err(not_started)?;
         connection.capabilities = answer.get("capabilities").cloned().unwrap_or_default();
         connection.notify("initialized", json!({})).await?;
         if !server.settings.is_null() {
@@ -374,235 +347,5 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.shared.close("nobody uses it any more".to_owned());
-    }
-}
-
-/// A question that waits for its answer. Whoever gives up waiting tells the server.
-struct Question<'a> {
-    shared: &'a Shared,
-    id: i64,
-}
-
-impl Drop for Question<'_> {
-    fn drop(&mut self) {
-        if self.shared.lock().remove(&self.id).is_some() {
-            let cancel = message(None, "$/cancelRequest", json!({"id": self.id}));
-            // Where there is no room for it, it is not important enough to wait.
-            let _ = self.shared.outbox.try_send(cancel);
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, HashMap<i64, oneshot::Sender<Answered>>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn question(&self) -> Option<(Question<'_>, oneshot::Receiver<Answered>)> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (sender, answer) = oneshot::channel();
-        let mut pending = self.lock();
-        if pending.len() >= PENDING_MAX {
-            return None;
-        }
-        pending.insert(id, sender);
-        Some((Question { shared: self, id }, answer))
-    }
-
-    fn close(&self, why: String) {
-        let _ = self.why.set(why);
-        self.closed.cancel();
-    }
-
-    fn gone(&self, why: String) -> LspError {
-        LspError::Gone { server: self.server.clone(), why }
-    }
-
-    /// Takes one message of the server.
-    fn take(&self, message: &[u8]) {
-        let makes_sense = match serde_json::from_slice::<Value>(message) {
-            Ok(message) => self.understand(message),
-            Err(_) => false,
-        };
-        if !makes_sense && self.nonsense.fetch_add(1, Ordering::Relaxed) >= NONSENSE_MAX {
-            self.close("it says too much that makes no sense".to_owned());
-        }
-    }
-
-    fn understand(&self, mut message: Value) -> bool {
-        let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
-        let id = message.get("id").cloned();
-        let params = message.get_mut("params").map(Value::take).unwrap_or_default();
-        match (method, id) {
-            (Some(method), Some(id)) => {
-                let reply = answers::reply(self, &id, &method, &params);
-                let bytes = framed(reply.to_string().as_bytes());
-                if self.outbox.try_send(bytes).is_err() {
-                    self.close("it asks more than it reads answers of".to_owned());
-                }
-                true
-            }
-            (Some(method), None) => match method.as_str() {
-                "textDocument/publishDiagnostics" => self.published.take(&params),
-                "$/progress" => self.progress.take(&params),
-                _ => true,
-            },
-            (None, Some(id)) => {
-                let waiting = id.as_i64().and_then(|id| self.lock().remove(&id));
-                let Some(waiting) = waiting else { return false };
-                // Nobody may wait for it any more.
-                let _ = waiting.send(answered(&mut message));
-                true
-            }
-            (None, None) => false,
-        }
-    }
-}
-
-/// A message as it is written: one with a number wants an answer.
-fn message(id: Option<i64>, method: &str, params: Value) -> Vec<u8> {
-    let mut message = json!({"jsonrpc": "2.0", "method": method});
-    if let Some(id) = id {
-        message["id"] = id.into();
-    }
-    if !params.is_null() {
-        message["params"] = params;
-    }
-    framed(message.to_string().as_bytes())
-}
-
-fn answered(message: &mut Value) -> Answered {
-    let Some(fields) = message.as_object_mut() else { return Answered::Nonsense };
-    match (fields.get_mut("result").map(Value::take), fields.get("error")) {
-        (_, Some(error)) if error.is_object() => Answered::Error {
-            code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
-            message: zero_core::shown::line(
-                error.get("message").and_then(Value::as_str).unwrap_or("it says no more"),
-            ),
-        },
-        (Some(result), _) => Answered::Result(result),
-        (None, _) => Answered::Nonsense,
-    }
-}
-
-/// Listens until there is nothing more to hear.
-async fn listen(output: pipe::Receiver, shared: Arc<Shared>) {
-    let mut reader = FrameReader::new(output);
-    loop {
-        let next = tokio::select! {
-            biased;
-            () = shared.closed.cancelled() => break,
-            next = reader.next() => next,
-        };
-        match next {
-            Ok(message) => shared.take(&message),
-            Err(error) => {
-                shared.close(error.to_string());
-                break;
-            }
-        }
-    }
-    // Whoever waits hears of it by the end of their channel.
-    shared.lock().clear();
-}
-
-/// Writes what is to be read by the server, one message after the other. When it ends, so does the
-/// server's input.
-async fn write(
-    mut input: pipe::Sender,
-    mut waiting: mpsc::Receiver<Vec<u8>>,
-    closed: CancellationToken,
-) {
-    loop {
-        tokio::select! {
-            biased;
-            () = closed.cancelled() => return,
-            message = waiting.recv() => {
-                let Some(message) = message else { return };
-                let written = tokio::select! {
-                    biased;
-                    () = closed.cancelled() => return,
-                    written = input.write_all(&message) => written,
-                };
-                // One that does not read any more mostly ended; whoever listens to it knows why.
-                if written.is_err() {
-                    return;
-                }
-            }
-        }
-    }
-}
-
-/// How a server is greeted. It is offered what is used, and no more.
-fn initialize(root: &Path, folders: &Value, options: &Value) -> Value {
-    json!({
-        // It runs in a world of its own, where our number means nothing.
-        "processId": null,
-        "clientInfo": {"name": "zero", "version": env!("CARGO_PKG_VERSION")},
-        "rootPath": root.display().to_string(),
-        "rootUri": uri::of_path(root),
-        "workspaceFolders": folders,
-        "initializationOptions": options,
-        "trace": "off",
-        "capabilities": {
-            "general": {"positionEncodings": PositionEncoding::OFFERED},
-            // What clangd went by before there was a standard.
-            "offsetEncoding": PositionEncoding::OFFERED,
-            "window": {"workDoneProgress": true, "showDocument": {"support": false}},
-            "workspace": {
-                "applyEdit": false,
-                "configuration": true,
-                "workspaceFolders": true,
-                "symbol": {"dynamicRegistration": false},
-                "didChangeConfiguration": {"dynamicRegistration": false},
-                "didChangeWatchedFiles": {"dynamicRegistration": false},
-            },
-            "textDocument": {
-                "synchronization": {"didSave": true},
-                "publishDiagnostics": {"versionSupport": true, "relatedInformation": false},
-                "hover": {"contentFormat": ["markdown", "plaintext"]},
-                "definition": {"linkSupport": true},
-                "implementation": {"linkSupport": true},
-                "references": {},
-                "documentSymbol": {"hierarchicalDocumentSymbolSupport": true},
-                "callHierarchy": {"dynamicRegistration": false},
-            },
-        },
-    })
-}
-
-/// The units that a server counts in, by its greeting.
-fn encoding(greeting: &Value) -> Result<PositionEncoding, String> {
-    let named = greeting.pointer("/capabilities/positionEncoding");
-    let named = named.or_else(|| greeting.get("offsetEncoding"));
-    match named {
-        None | Some(Value::Null) => Ok(PositionEncoding::default()),
-        Some(name) => {
-            let known = name.as_str().and_then(PositionEncoding::named);
-            let shown = || zero_core::shown::quoted(&name.to_string());
-            known.ok_or_else(|| format!("it counts in {}, which nobody offered", shown()))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn units_are_as_the_server_says() {
-        for (greeting, expected) in [
-            (json!({}), Some(PositionEncoding::Utf16)),
-            (json!({"capabilities": {"positionEncoding": "utf-8"}}), Some(PositionEncoding::Utf8)),
-            (json!({"capabilities": {}, "offsetEncoding": "utf-8"}), Some(PositionEncoding::Utf8)),
-            (
-                json!({"capabilities": {"positionEncoding": "utf-16"}}),
-                Some(PositionEncoding::Utf16),
-            ),
-            (json!({"capabilities": {"positionEncoding": "ebcdic"}}), None),
-            (json!({"capabilities": {"positionEncoding": 8}}), None),
-        ] {
-            assert_eq!(encoding(&greeting).ok(), expected, "{greeting}");
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::exchange::Shared;
 
 /// Most settings that are asked for at a time.
 const ITEMS_MAX: usize = 200;

@@ -10,10 +10,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zero_core::{Effect, SessionId};
 use zero_lsp::{Bounds, LanguageServers, LanguageServersConfig, definition};
+use zero_policy::rule::{Owner, Rule, Source};
+use zero_policy::{Engine, EngineConfig};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    Decision, DialectName, Editor, HostConfig, Policy, PolicyRequest, RiskPolicy, SessionConfig,
-    Verdict,
+    Decision, DialectName, Editor, HostConfig, Policy, PolicyRequest, RiskPolicy, RulePolicy,
+    SessionConfig, Verdict,
 };
 use zero_sandbox::StateDir;
 
@@ -189,6 +191,36 @@ async fn what_may_not_be_read_is_left_out_and_counted() {
     let input = json!({"operation": "documentSymbol", "filePath": "hidden.h"});
     let refused = f.fail("LSP", input).await;
     assert!(refused.starts_with("denied: "), "{refused}");
+}
+
+#[tokio::test]
+async fn rules_hold_for_servers_and_for_what_they_see() {
+    needs("clangd");
+    let ruled = |denied: &[&str]| {
+        with_servers(Fixture::session_of(|config| {
+            set_up(config);
+            let rule = |text: &&str| {
+                let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
+                Rule::parse(text, Verdict::Deny, source).unwrap()
+            };
+            let engine = Engine::new(EngineConfig {
+                rules: denied.iter().map(rule).collect(),
+                roots: config.workspace.roots().map(Path::to_owned).collect(),
+                ..EngineConfig::default()
+            });
+            config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
+        }))
+    };
+    let f = ruled(&["Bash(clangd:*)"]);
+    f.put("a.c", "int x;\n");
+    let said = f.fail("LSP", json!({"operation": "documentSymbol", "filePath": "a.c"})).await;
+    assert!(said.contains("denied by rule `Bash(clangd:*)`"), "{said}");
+    // A file that may not be read is not even there for the server.
+    let f = ruled(&["Read(hidden.h)"]);
+    let text = "#include \"hidden.h\"\nint main(void) { return 0; }\n";
+    f.put("hidden.h", "#error s3cret\n").put("a.c", text);
+    let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
+    assert!(!found.to_string().contains("s3cret") && found["total"] != 0, "{found}");
 }
 
 /// An editor that has one text of every file.
