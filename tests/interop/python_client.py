@@ -44,6 +44,8 @@ CALLS = [
     ("BashOutput", {}),
     ("BashKill", {"job_id": "$Bash.job_id"}),
     ("Delete", {"file_path": "notes.txt"}),
+    # Needs clangd.
+    ("LSP", {"operation": "documentSymbol", "filePath": "sum.c"}),
 ]
 
 failures = []
@@ -190,6 +192,7 @@ async def zero(way, mode, options, person=None):
         home, folder = Path(place, "home"), Path(place, "work")
         home.mkdir()
         folder.mkdir()
+        (folder / "sum.c").write_text("int sum(int a, int b) { return a + b; }\n")
         arguments = ["mcp", "--workspace", str(folder), *options]
         environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
         if way == "stdio":

@@ -3,7 +3,10 @@
 //!
 //! No test is skipped for want of one. It fails, and what is said here says what to do about it.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+use crate::repository;
 
 /// How to see that it is there, the package of Debian and its kin that brings it, and what needs it.
 type Program = (&'static [&'static str], &'static str, &'static str);
@@ -20,6 +23,7 @@ const PROGRAMS: &[Program] = &[
     (&["npm", "--version"], "npm", "tests of whom package managers reach"),
     (&["pip", "--version"], "python3-pip", "tests of whom package managers reach"),
     (&["perl", "--version"], "perl", "tests of processes that fork without end"),
+    (&["clangd", "--version"], "clangd", "tests of language servers"),
     #[cfg(target_os = "linux")]
     (&["bwrap", "--version"], "bubblewrap", "tests of the walls around commands"),
     #[cfg(target_os = "linux")]
@@ -34,8 +38,51 @@ const PROGRAMS: &[Program] = &[
     (&["script", "--version"], "bsdutils", "tests of questions on a terminal"),
 ];
 
+/// Language servers that come by npm: the program of each, and its packages. They are installed beside
+/// the build, so that nothing of the machine changes.
+const BY_NPM: &[(&str, &[&str])] = &[
+    ("pyright-langserver", &["pyright@1.1.414"]),
+    ("typescript-language-server", &["typescript-language-server@5.3.0", "typescript@5.9.3"]),
+];
+/// Where they are installed.
+const BESIDE_THE_BUILD: &str = "target/language-servers";
+
 /// Sees to it that the programs are there, as far as that is in our power, and says what is not.
 pub(crate) fn ensure() {
+    ensure_system();
+    ensure_by_npm(&repository::root().join(BESIDE_THE_BUILD));
+}
+
+fn ensure_by_npm(folder: &Path) {
+    let is_missing =
+        |(program, _): &&(&str, &[&str])| !folder.join("node_modules/.bin").join(program).exists();
+    let missing: Vec<&(&str, &[&str])> = BY_NPM.iter().filter(is_missing).collect();
+    if missing.is_empty() {
+        return;
+    }
+    // All of them: what is not named would be taken away.
+    let packages: Vec<&str> =
+        BY_NPM.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
+    eprintln!("== npm install {}", packages.join(" "));
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
+    npm.arg(folder).args(&packages).stdin(Stdio::null());
+    let made = std::fs::create_dir_all(folder);
+    let said = match made.and_then(|()| npm.output()) {
+        Ok(output) if output.status.success() => return,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    eprint!("{said}");
+    for (program, packages) in missing {
+        eprintln!(
+            "note: there is no `{program}`: tests of language servers will fail; they need `npm install --no-save --prefix {BESIDE_THE_BUILD} {}`",
+            packages.join(" ")
+        );
+    }
+}
+
+fn ensure_system() {
     let packages = packages(&missing());
     if !packages.is_empty() && can_install() {
         eprintln!("== apt-get install {}", packages.join(" "));

@@ -39,6 +39,7 @@ pub use self::watch::{Settled, TakenAway};
 
 use self::environment::Environment;
 pub(crate) use self::failure::Allowed;
+pub use self::launch::Access;
 pub(crate) use self::launch::{Launcher, Ready};
 use self::live::Live;
 pub use self::network::CommandNetwork;

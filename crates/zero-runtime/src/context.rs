@@ -11,6 +11,7 @@ use zero_sandbox::{ChangeNote, Journal, LastLink, Workspace};
 use crate::admission::Permit;
 use crate::buffers::{Buffer, Buffers};
 use crate::commands::CallCommands;
+use crate::companions::Companions;
 use crate::observer::{CallEvent, Observer};
 use crate::policy::Policy;
 use crate::seen_files::SeenFiles;
@@ -34,6 +35,7 @@ struct Inner {
     observer: Option<Arc<dyn Observer>>,
     permit: Option<Permit>,
     commands: CallCommands,
+    companions: Arc<Companions>,
     buffers: Option<Arc<Buffers>>,
     /// What the editor has of the files that a person is about to be shown, once it was asked.
     foreseen: OnceLock<HashMap<PathBuf, Buffer>>,
@@ -54,6 +56,7 @@ pub(crate) struct Parts {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) permit: Option<Permit>,
     pub(crate) commands: CallCommands,
+    pub(crate) companions: Arc<Companions>,
     pub(crate) buffers: Option<Arc<Buffers>>,
 }
 
@@ -72,6 +75,7 @@ impl CallContext {
             observer,
             permit,
             commands,
+            companions,
             buffers,
         } = parts;
         let inner = Inner {
@@ -87,6 +91,7 @@ impl CallContext {
             observer,
             permit,
             commands,
+            companions,
             buffers,
             foreseen: OnceLock::new(),
         };
@@ -105,6 +110,11 @@ impl CallContext {
     /// What the editor has of the files that a person is about to be shown.
     pub(crate) fn foreseen(&self) -> &OnceLock<HashMap<PathBuf, Buffer>> {
         &self.inner.foreseen
+    }
+
+    /// What the tools of this host share between calls, of that type.
+    pub fn companion<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.inner.companions.get()
     }
 
     /// The call being made.

@@ -10,6 +10,7 @@ use crate::approver::Approver;
 use crate::audit::Audit;
 use crate::breaker::Breakers;
 use crate::commands::{CommandSettings, Commands};
+use crate::companions::Companions;
 use crate::egress::Internet;
 use crate::metrics::Metrics;
 use crate::observer::Observer;
@@ -79,6 +80,7 @@ pub struct ToolHost {
     pub(crate) breakers: Breakers,
     pub(crate) audit: Audit,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) companions: Arc<Companions>,
     recovered: OnceLock<()>,
     swept: OnceLock<()>,
 }
@@ -105,6 +107,7 @@ impl ToolHost {
             breakers: Breakers::new(&limits),
             audit: Audit::new(&state),
             metrics,
+            companions: Arc::default(),
             recovered: OnceLock::new(),
             swept: OnceLock::new(),
             commands: Arc::new(Commands::new(commands, &state)),
@@ -142,6 +145,16 @@ impl ToolHost {
     /// What starts programs that run beside its calls.
     pub fn services(&self) -> Services {
         Services::of(self)
+    }
+
+    /// Keeps something that its tools share between calls: one of each type, as long as the host.
+    pub fn keep<T: Send + Sync + 'static>(&self, companion: Arc<T>) {
+        self.companions.keep(companion);
+    }
+
+    /// What was kept of that type.
+    pub fn companion<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.companions.get()
     }
 
     /// Its judge.

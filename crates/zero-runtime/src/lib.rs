@@ -15,6 +15,7 @@ pub mod bound;
 pub mod breaker;
 pub mod buffers;
 pub mod commands;
+mod companions;
 pub mod context;
 pub mod dialect;
 pub mod editor;
@@ -64,6 +65,6 @@ pub use policy::{
 };
 pub use registry::{Registry, RegistryChange, Shown};
 pub use rule_policy::RulePolicy;
-pub use services::{Service, ServiceRequest, Services};
+pub use services::{Access, Service, ServiceRequest, Services};
 pub use session::{Session, SessionConfig};
 pub use tool::{About, AnyTool, Description, Tool, ToolReply, erase};

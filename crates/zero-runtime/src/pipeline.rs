@@ -198,6 +198,7 @@ impl ToolHost {
                 observer: session.observer.clone(),
                 permit,
                 commands,
+                companions: Arc::clone(&self.companions),
                 buffers: session.buffers.clone(),
             })
         };

@@ -2,7 +2,8 @@
 //! list them.
 //!
 //! A service is confined as the commands of a session are: it may change the workspace and its own
-//! temporary folder, reads no secret, and reaches only the hosts that are allowed. It has a
+//! temporary folder, reads no secret, and reaches only the hosts that are allowed; one that only
+//! reads changes nothing of the workspace and reaches nobody. It has a
 //! scrubbed environment, its own network and its own end: when its [`Service`] is dropped, no
 //! process of it is left. Nobody is asked about it, since it stands in settings that a person wrote
 //! or trusted; a rule that denies its command holds all the same.
@@ -29,6 +30,7 @@ use self::attended::Attended;
 use self::record::Record;
 use crate::audit::{self, Audit};
 use crate::authorize;
+pub use crate::commands::Access;
 use crate::commands::{
     CommandNetwork, Commands, Launcher, Ready, SessionCommands, SessionNetwork, Streams, Terms,
 };
@@ -56,6 +58,8 @@ pub struct ServiceRequest {
     pub writable: Vec<PathBuf>,
     /// Limits that differ from those of commands.
     pub limits: CommandLimitChange,
+    /// What it may do at all.
+    pub access: Access,
 }
 
 /// A program that runs beside calls. Dropping it ends every process that came of it, and waits until
@@ -206,8 +210,11 @@ impl Host {
         let limits = self.limits.changed(&request.limits);
         let launcher =
             Launcher::new(&self.commands, &home.0, &self.policy, record.call().clone(), limits);
-        let writable = [launcher.writable, writable].concat();
-        let launcher = Launcher { writable, ..launcher };
+        let writable = match request.access {
+            Access::AsCommands => [launcher.writable, writable].concat(),
+            Access::ReadOnly => writable,
+        };
+        let launcher = Launcher { writable, access: request.access, ..launcher };
         let ready = launcher.ready(&self.workspace, &execution, Streams::Pipes)?;
         let running = ready.spawn_single()?;
         Ok((running, ready, home))

@@ -40,7 +40,7 @@ impl Unsettled {
 
 /// The path an input is about, where it is about one.
 pub(crate) fn written(input: &Value) -> Option<String> {
-    let names = ["file_path", "path"];
+    let names = ["file_path", "path", "filePath"];
     names.into_iter().find_map(|name| input.get(name)?.as_str()).map(str::to_owned)
 }
 

@@ -22,6 +22,7 @@ use self::apply::{EditOp, EditProblem, Edited, PLACES_MAX};
 use crate::diff::file_diff;
 use crate::file_path::locate_file;
 use crate::landed;
+use crate::lsp::{ChangedText, with_new_problems};
 use crate::missing;
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
@@ -160,7 +161,8 @@ impl Tool for Edit {
         plan: Arc<EditPlan>,
         cx: CallContext,
     ) -> Result<ToolReply<EditOutput>, ToolError> {
-        cx.blocking(move |cx| edit(&plan, cx)).await
+        let (reply, changed) = cx.blocking(move |cx| edit(&plan, cx)).await?;
+        Ok(with_new_problems(reply, changed, &cx).await)
     }
 }
 
@@ -248,7 +250,10 @@ fn operation(pointer: &str, edit: EditArg) -> Result<EditOp, Vec<Violation>> {
     Err(wrong)
 }
 
-fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, ToolError> {
+fn edit(
+    plan: &EditPlan,
+    cx: &CallContext,
+) -> Result<(ToolReply<EditOutput>, Option<ChangedText>), ToolError> {
     let shown = plan.file.shown();
     let mut done = None;
     let mut freshness = None;
@@ -286,12 +291,13 @@ fn edit(plan: &EditPlan, cx: &CallContext) -> Result<ToolReply<EditOutput>, Tool
     let said = said.unwrap_or_default();
     let summary = format!("Edited {shown} in {} {places}{note}{said}", edited.replacements);
     let line = first_changed_line(&diff);
-    Ok(ToolReply {
+    let reply = ToolReply {
         content: vec![Content::Diff { summary, diff: diff.clone() }],
         display: Display::Diff(diff),
         output: EditOutput { success: true, replacements: edited.replacements },
         locations: vec![Location { path: plan.file.path().to_owned(), line }],
-    })
+    };
+    Ok((reply, ChangedText::of(&plan.file, &changed)))
 }
 
 /// A text that is there once proves that whoever named it knows it, and replacing it is the same

@@ -25,6 +25,7 @@ pub mod glob;
 pub mod grep;
 mod landed;
 pub mod ls;
+pub mod lsp;
 pub mod missing;
 pub mod paging;
 mod path_pattern;
@@ -52,5 +53,6 @@ pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
         erase(bash::Bash),
         erase(bash_output::BashOutput),
         erase(bash_kill::BashKill),
+        erase(lsp::Lsp),
     ]
 }

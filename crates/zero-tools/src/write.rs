@@ -17,6 +17,7 @@ use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
 use crate::diff::file_diff;
 use crate::file_path::locate_file;
 use crate::landed;
+use crate::lsp::{ChangedText, with_new_problems};
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
 
@@ -110,7 +111,8 @@ impl Tool for Write {
         plan: Arc<WritePlan>,
         cx: CallContext,
     ) -> Result<ToolReply<WriteOutput>, ToolError> {
-        cx.blocking(move |cx| write(&plan, cx)).await
+        let (reply, changed) = cx.blocking(move |cx| write(&plan, cx)).await?;
+        Ok(with_new_problems(reply, changed, &cx).await)
     }
 }
 
@@ -122,7 +124,10 @@ struct Written {
     note: String,
 }
 
-fn write(plan: &WritePlan, cx: &CallContext) -> Result<ToolReply<WriteOutput>, ToolError> {
+fn write(
+    plan: &WritePlan,
+    cx: &CallContext,
+) -> Result<(ToolReply<WriteOutput>, Option<ChangedText>), ToolError> {
     let shown = plan.file.shown();
     if let Some(backup) = &plan.backup {
         keep_backup(plan, backup, cx)?;
@@ -154,12 +159,13 @@ fn write(plan: &WritePlan, cx: &CallContext) -> Result<ToolReply<WriteOutput>, T
         summary.push_str(&format!("; the earlier content is in {}", backup.shown()));
     }
     summary.push_str(&said.unwrap_or_default());
-    Ok(ToolReply {
+    let reply = ToolReply {
         content: vec![content(summary, &diff)],
         display: Display::Diff(diff),
         output: WriteOutput { success: true, bytes_written },
         locations: vec![Location { path: plan.file.path().to_owned(), line: None }],
-    })
+    };
+    Ok((reply, ChangedText::of(&plan.file, &changed)))
 }
 
 /// Puts what stands there now beside it, before anything is changed.

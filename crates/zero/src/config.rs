@@ -194,6 +194,13 @@ impl Config {
         &self.relative_variables
     }
 
+    /// Where zero keeps what can be made again; nowhere when nothing says where.
+    pub(crate) fn cache(&self) -> Option<StateDir> {
+        let named = self.variable("XDG_CACHE_HOME").and_then(|named| absolute(named.into()));
+        let usual = || self.home.as_ref().map(|home| home.join(".cache"));
+        named.or_else(usual).map(|cache| StateDir::new(cache.join("zero")))
+    }
+
     /// Where zero keeps its audit log, journal and oversized results.
     pub(crate) fn state(&self) -> Result<StateDir, UsageError> {
         let state_home = match (&self.xdg_state_home, &self.home) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use zero_core::{ToolError, ToolName};
+use zero_lsp::{Bounds, LanguageServers, LanguageServersConfig, ServerDefinition};
 use zero_runtime::dialect::{BUILTIN, Offered};
 use zero_runtime::{Dialect, DialectName, HostConfig, Registry, ToolHost};
 use zero_sandbox::Workspace;
@@ -89,6 +90,29 @@ impl App {
         config.policy = policy;
         config.commands = commands;
         Ok(Arc::new(self.host(config)?))
+    }
+
+    /// A host with the tools that come with zero, and the language servers that settings allow.
+    pub(crate) fn host_with(
+        &self,
+        config: HostConfig,
+        settings: &Settings,
+    ) -> anyhow::Result<ToolHost> {
+        let host = self.host(config)?;
+        self.add_language_servers(&host, settings.lsp_servers().definitions);
+        Ok(host)
+    }
+
+    /// Lets a host use language servers. None is started before somebody asks it.
+    pub(crate) fn add_language_servers(&self, host: &ToolHost, servers: Vec<ServerDefinition>) {
+        host.keep(Arc::new(LanguageServers::new(LanguageServersConfig {
+            services: host.services(),
+            definitions: servers,
+            search_path: self.config.search_path().to_vec(),
+            roots: host.workspace().roots().map(Path::to_owned).collect(),
+            cache: self.config.cache().map(|cache| cache.child("lsp")),
+            bounds: Bounds::default(),
+        })));
     }
 
     /// A host with the tools that come with zero.

@@ -14,6 +14,7 @@ pub(crate) mod document;
 pub(crate) mod edit;
 pub(crate) mod gateway;
 pub(crate) mod layer;
+pub(crate) mod lsp_servers;
 pub(crate) mod mask;
 pub(crate) mod mcp_servers;
 pub(crate) mod meaning;

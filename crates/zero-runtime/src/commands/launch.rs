@@ -15,6 +15,7 @@ use zero_sandbox::running::Running;
 use zero_sandbox::warden::{Order, Stdio, Warden};
 use zero_sandbox::{CommandSpec, Weakness, Workspace, child};
 
+use super::network::Given;
 use super::shell::{self, EndNote};
 use super::{Commands, NetworkUse, SessionCommands, Streams, Watch, failure, profile};
 use crate::policy::Policy;
@@ -38,6 +39,19 @@ pub(crate) struct Launcher {
     pub(crate) writable: Vec<PathBuf>,
     /// Properties of its confinement that may be missing.
     pub(crate) weaknesses: Vec<Weakness>,
+    /// What it may do at all.
+    pub(crate) access: Access,
+}
+
+/// What something that is started may do at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// What commands may: change the workspace, and reach whom they may reach.
+    #[default]
+    AsCommands,
+    /// Look at things. It changes nothing but its temporary files and the folders that it was
+    /// given for itself, and reaches nobody.
+    ReadOnly,
 }
 
 impl Launcher {
@@ -58,6 +72,7 @@ impl Launcher {
             limits,
             writable: host.settings.writable.clone(),
             weaknesses: host.settings.weaknesses.clone(),
+            access: Access::AsCommands,
         }
     }
 
@@ -72,7 +87,12 @@ impl Launcher {
         self.session.make_tmp().map_err(|error| failure::no_tmp(&error))?;
         let tmp = &self.session.tmp;
         let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
-        let given = self.session.network.give(&self.call, &self.hosts, &self.weaknesses)?;
+        let given = match self.access {
+            Access::AsCommands => {
+                self.session.network.give(&self.call, &self.hosts, &self.weaknesses)?
+            }
+            Access::ReadOnly => Given::nothing(),
+        };
         let mut environment =
             self.host.environment.with(given.variables, &execution.variables, streams, tmp.path());
         let (program, args, end_note) = match &execution.command {

@@ -69,6 +69,11 @@ pub(crate) struct Given {
 }
 
 impl Given {
+    /// No network at all.
+    pub(super) fn nothing() -> Self {
+        Self::unshared(Network::Nothing, NetworkUse::default())
+    }
+
     /// A network that is nobody's in particular.
     fn unshared(network: Network, network_use: NetworkUse) -> Self {
         Self { network, net: None, variables: &[], network_use }
@@ -148,7 +153,7 @@ impl SessionNetwork {
             || !judged.is_empty()
             || policy.reaches_any(&grants.of(Stand::Allowed));
         if !reaches_hosts && !allowed.localhost {
-            return Ok(Given::unshared(Network::Nothing, NetworkUse::default()));
+            return Ok(Given::nothing());
         }
         let (net, proxy) = match self.shared() {
             Ok(shared) => shared,

@@ -24,6 +24,7 @@ pub(super) use self::terrain::{Found, Ground, Terrain};
 use self::closed::Held;
 use self::secrets::Secrets;
 use super::Launcher;
+use super::launch::Access;
 use super::watch::{Before, Watch};
 use crate::policy::DeniedFiles;
 
@@ -44,9 +45,17 @@ pub(super) fn profile_for(
     let mut secrets = Secrets::of(settings, workspace.cwd());
     secrets.own.push(launcher.host.state.clone());
     roots::check(&roots, &secrets.own)?;
+    // Who changes nothing there needs nothing there to be held or looked after.
+    let changes = match launcher.access {
+        Access::AsCommands => roots.clone(),
+        Access::ReadOnly => Vec::new(),
+    };
     let ground = Ground {
-        writable: opened(&launcher.writable, &roots),
-        roots: roots.clone(),
+        writable: match launcher.access {
+            Access::AsCommands => opened(&launcher.writable, &roots),
+            Access::ReadOnly => Vec::new(),
+        },
+        roots: changes.clone(),
         home: settings.home.clone(),
         state: survey::canonical(&launcher.host.state)
             .unwrap_or_else(|| launcher.host.state.clone()),
@@ -65,7 +74,7 @@ pub(super) fn profile_for(
     masked.sort();
     masked.dedup();
     roots::check_shown(&roots, &masked)?;
-    let writable = [roots, git.writable.clone(), launcher.writable.clone()].concat();
+    let writable = [changes, git.writable.clone(), launcher.writable.clone()].concat();
     secrets.watch(&writable, &mut own);
     let before = Before {
         start,

@@ -124,4 +124,24 @@ pub(super) const LINES: &[Line] = &[
         fixed: &[],
         done: None,
     },
+    Line {
+        name: "lsp-diagnostics",
+        canonical: "LSP",
+        about: "Errors and warnings that a language server finds in a file",
+        fields: &[required("path", "filePath", Text, PATH)],
+        fixed: &[("operation", Fixed::Text("diagnostics"))],
+        done: None,
+    },
+    Line {
+        name: "lsp-hover",
+        canonical: "LSP",
+        about: "What a language server knows about the name at a place: its type and documentation",
+        fields: &[
+            required("path", "filePath", Text, PATH),
+            required("line", "line", Number, "The line, counted from 1"),
+            required("character", "character", Number, "The character in the line, counted from 1"),
+        ],
+        fixed: &[("operation", Fixed::Text("hover"))],
+        done: None,
+    },
 ];

@@ -95,6 +95,7 @@ impl Mounts {
         let folder = &folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         if tree.is_out_of_sight(folder) && layout.word_on(folder).is_none() {
             tree.put(folder, Mount::ReadOnly);
+            tree.hide_in(folder);
         }
         let hidden = tree.mounts.values().filter(|mount| **mount == Mount::HiddenFile).count();
         if hidden > HIDDEN_MAX {
@@ -283,6 +284,16 @@ impl Tree<'_> {
                 Said::Masked if above.is_none() && self.is_out_of_sight(path) => {}
                 Said::Masked if path.is_dir() => self.hold(path, Mount::HiddenFolder),
                 Said::Masked => self.hold(path, Mount::HiddenFile),
+            }
+        }
+    }
+
+    /// Hides what is masked in a folder that comes into sight.
+    fn hide_in(&mut self, folder: &Path) {
+        for path in self.layout.of(Said::Masked).filter(|path| path.starts_with(folder)) {
+            if self.layout.above(path).is_none() {
+                let mount = if path.is_dir() { Mount::HiddenFolder } else { Mount::HiddenFile };
+                self.put(path, mount);
             }
         }
     }

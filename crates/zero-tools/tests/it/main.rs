@@ -12,6 +12,7 @@ mod discovered;
 mod editor;
 mod fixture;
 mod input;
+mod lsp;
 mod masked;
 mod network;
 mod properties;

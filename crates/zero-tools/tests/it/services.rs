@@ -7,8 +7,9 @@ use std::time::Duration;
 use zero_core::{CommandLimit, CommandLimitChange, Reason};
 use zero_policy::HostPattern;
 use zero_runtime::audit::AuditRow;
-use zero_runtime::{CommandSettings, Service, ServiceRequest};
+use zero_runtime::{Access, CommandSettings, HostConfig, Service, ServiceRequest, ToolHost};
 use zero_sandbox::running::{Ended, Why};
+use zero_sandbox::{StateDir, Workspace};
 
 use crate::fixture::Fixture;
 use crate::network::{Server, session_with};
@@ -31,6 +32,46 @@ async fn run(f: &Fixture, request: &ServiceRequest) -> (String, Ended) {
         File::from(stream.unwrap()).read_to_string(&mut text).unwrap();
     }
     (text, tokio::time::timeout(Duration::from_secs(60), service.ended()).await.unwrap())
+}
+
+#[tokio::test]
+async fn one_that_only_reads_sees_the_workspace_and_changes_nothing() {
+    // In `/tmp` a program sees its own: what it may see of the other is shown there, and no more.
+    for base in ["/var/tmp", "/tmp"] {
+        let temp = tempfile::tempdir_in(base).unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        let (work, made) = (root.join("work"), root.join("made"));
+        for folder in [&work, &made, &work.join("closed")] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        for (name, text) in [("plain", "open"), ("secret", "s3cret"), ("closed/in", "s3cret")] {
+            std::fs::write(work.join(name), text).unwrap();
+        }
+        let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
+        let mut config = HostConfig::new(workspace, StateDir::new(root.join("state")));
+        config.commands.masked = vec![work.join("secret"), work.join("closed")];
+        config.commands.writable = vec![root.clone()];
+        config.commands.network.localhost = true;
+        let host = ToolHost::new(config);
+        let script = "cat plain secret closed/in; for f in plain new .git/hooks/x ../other; do \
+            (mkdir -p $(dirname $f) && echo evil > $f) && echo wrote $f; done; \
+            echo made > $MADE/a && cat $MADE/a; env | grep -ci proxy; ls /sys/class/net | wc -l";
+        let request = ServiceRequest {
+            access: Access::ReadOnly,
+            writable: vec![made.clone()],
+            variables: vec![("MADE".to_owned(), made.to_str().unwrap().to_owned())],
+            ..sh(script)
+        };
+        let mut service = host.services().start(&request).unwrap();
+        service.stdin = None;
+        let mut text = String::new();
+        File::from(service.stdout.take().unwrap()).read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("openmade\n0\n"), "{base}: {text}");
+        assert_eq!(std::fs::read_to_string(work.join("plain")).unwrap(), "open", "{base}");
+        assert_eq!(std::fs::read_to_string(made.join("a")).unwrap(), "made\n", "{base}");
+        assert!(!work.join("new").exists() && !work.join(".git").exists(), "{base}");
+        assert!(!root.join("other").exists(), "{base}");
+    }
 }
 
 #[track_caller]

@@ -94,6 +94,7 @@ impl Bench {
         config.commands = app.config.commands();
         config.approver = Some(Arc::new(AlwaysYes { name: "conformance" }));
         let host = app.host(config)?;
+        app.add_language_servers(&host, zero_lsp::definition::known());
         let session = host.one_shot()?;
         Ok(Self { folder, host, session, dialect: Dialect::new(DialectName::Canonical) })
     }

@@ -12,7 +12,9 @@ const HIDDEN: &str = "***";
 /// The value of an entry without what may be a secret.
 pub(crate) fn masked<'a>(key: &str, value: &'a Value) -> Cow<'a, Value> {
     match value {
-        Value::Object(server) if key.starts_with("mcpServers.") => {
+        Value::Object(server)
+            if key.starts_with("mcpServers.") || key.starts_with("lspServers.") =>
+        {
             let mut server = server.clone();
             hide_server(&mut server);
             Cow::Owned(Value::Object(server))

@@ -92,7 +92,8 @@ fn is_only_yours(key: &str) -> bool {
 /// Whether a key holds one thing, of which that of the last file counts as a whole: a server, a
 /// command, a model, an agent, something of the gateway.
 fn is_one_thing(key: &str) -> bool {
-    let sections = ["mcpServers.", "mcp.", "tools.", "models.", "agents.", "gateway.", "acp."];
+    let sections =
+        ["mcpServers.", "mcp.", "lspServers.", "tools.", "models.", "agents.", "gateway.", "acp."];
     matches!(key, "model" | "agent") || sections.iter().any(|section| key.starts_with(section))
 }
 

@@ -16,6 +16,7 @@ use zero_runtime::schema::{self, InputSchema};
 use super::acp::{self, AcpSettings};
 use super::document::{Document, join};
 use super::gateway::{self, GatewaySettings};
+use super::lsp_servers::{self, LspServerSetting};
 use super::mcp_servers::{self, McpSettings};
 use super::meaning;
 use super::models::{self, AgentSetting, ModelSetting};
@@ -44,6 +45,9 @@ pub(crate) struct SettingsFile {
     mcp_servers: Option<Value>,
     /// How MCP servers are used.
     mcp: McpSettings,
+    /// Language servers, by name: others than those that are known, and how the known ones are used.
+    #[serde(rename = "lspServers")]
+    lsp_servers: BTreeMap<String, LspServerSetting>,
     /// How tools are found that a command of yours brings.
     tools: ToolsSettings,
     /// Commands that run when something happens. Not used by this version.
@@ -200,7 +204,15 @@ pub(crate) fn known_keys() -> Vec<KnownKey> {
     let key = |key, is_open| KnownKey { key, is_open };
     let permissions =
         ["permissions.allow", "permissions.ask", "permissions.deny", "permissions.mode"];
-    let open = ["mcpServers", "hooks", "models", "agents", "gateway.tokens", "gateway.telemetry"];
+    let open = [
+        "mcpServers",
+        "lspServers",
+        "hooks",
+        "models",
+        "agents",
+        "gateway.tokens",
+        "gateway.telemetry",
+    ];
     let closed = permissions.into_iter().chain(LIMITS.iter().map(String::as_str));
     let closed = closed.chain(sandbox::LISTS).chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
@@ -216,7 +228,7 @@ fn limits_schema(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
-fn command_limits_schema(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn command_limits_schema(_: &mut SchemaGenerator) -> Schema {
     let limits = CommandLimit::ALL.map(|limit| (limit.name().to_owned(), limit_schema()));
     let properties: serde_json::Map<String, Value> = limits.into_iter().collect();
     json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
@@ -260,6 +272,7 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
     let servers = mcp_servers::misshapen(value);
     found.extend(servers.iter().map(|violation| (violation.pointer.clone(), told(violation))));
     found.extend(mcp_servers::wrong_servers(value));
+    found.extend(lsp_servers::wrong_servers(value));
     found.extend(tools_command::wrong_lines(value));
     found.extend(meaning::wrong_limits(value));
     found.extend(meaning::wrong_rules(value));
@@ -299,6 +312,7 @@ fn nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/sandbox"))
         .chain(fields("/bash"))
         .chain(fields("/mcp"))
+        .chain(fields("/lspServers"))
         .chain(fields("/tools"))
         .chain(fields("/models"))
         .chain(fields("/agents"))
@@ -388,7 +402,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `bash`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `bash`",
             ],
         );
         problems(

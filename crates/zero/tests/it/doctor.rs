@@ -29,8 +29,8 @@ pub(crate) fn findings(zero: &Program, check: &str, path: &str) -> (i32, Vec<Str
 
 pub(crate) const PATH: &str = "/usr/bin:/bin";
 
-/// What says how this machine confines, which differs from machine to machine.
-const OF_THE_MACHINE: [&str; 2] = ["sandbox", "limits"];
+/// What says how this machine confines and what is installed, which differs from machine to machine.
+const OF_THE_MACHINE: [&str; 3] = ["sandbox", "limits", "lsp"];
 
 #[test]
 fn where_all_is_well_it_says_so() {
@@ -69,6 +69,35 @@ fn where_all_is_well_it_says_so() {
     }
     assert!(all.contains("`true` ran confined in "), "{all}");
     assert!(all.contains("command-memory 500 MB, command-cpu 50%, command-processes 512"), "{all}");
+}
+
+#[test]
+fn language_servers_are_listed_and_how_to_get_the_others() {
+    let zero = Program::new();
+    let bin = tempfile::tempdir().unwrap();
+    let bin = bin.path().canonicalize().unwrap();
+    let path = bin.to_str().unwrap();
+    let (_, found) = findings(&zero, "lsp", path);
+    assert_eq!(found[0], "ok no language server is installed; LSP needs one");
+    assert!(found[1].contains("rust-analyzer: `rustup component add rust-analyzer`"), "{found:?}");
+    let program = bin.join("clangd-19");
+    std::fs::write(&program, "").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write(
+        &zero,
+        USER,
+        r#"{"lspServers": {"gopls": {"disabled": true}, "mine": {"command": "no-such", "extensions": {"x": "x"}}}}"#,
+    );
+    let (_, found) = findings(&zero, "lsp", path);
+    assert!(found[0].starts_with("warning language server `mine` ("), "{found:?}");
+    assert!(found[1].starts_with("ok language server `gopls` is turned off ("), "{found:?}");
+    assert_eq!(found[2], format!("ok language servers: clangd ({})", program.display()));
+    assert!(!found[3].contains("gopls") && found[3].contains("typescript"), "{found:?}");
+    // What a project sets counts once its folder is trusted.
+    let project = r#"{"lspServers": {"theirs": {"command": "no-such", "extensions": {"y": "y"}}}}"#;
+    write(&zero, PROJECT, project);
+    let (_, found) = findings(&zero, "lsp", path);
+    assert!(!found.join("\n").contains("theirs"), "{found:?}");
 }
 
 #[test]

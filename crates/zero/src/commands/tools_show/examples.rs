@@ -29,6 +29,7 @@ const CANONICAL: &[(&str, &str)] = &[
     ("Glob", r#"{"pattern": "**/*.txt"}"#),
     ("Grep", r#"{"pattern": "milk", "output_mode": "content"}"#),
     ("Bash", r#"{"command": "wc -l notes.txt"}"#),
+    ("LSP", r#"{"operation": "documentSymbol", "filePath": "notes.txt"}"#),
 ];
 
 /// Those that have one name in every dialect.
@@ -67,4 +68,6 @@ const OPENCODE: &[(&str, &str)] = &[
     ("grep", r#"{"pattern": "milk"}"#),
     ("bash", r#"{"command": "wc -l notes.txt"}"#),
     ("run", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
+    ("lsp-diagnostics", r#"{"path": "notes.txt"}"#),
+    ("lsp-hover", r#"{"path": "notes.txt", "line": 1, "character": 5}"#),
 ];

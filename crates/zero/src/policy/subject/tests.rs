@@ -116,6 +116,9 @@ fn effects_are_those_the_tools_state() {
         fixture.check("Grep", json!({"pattern": "x", "path": path}), &read);
         fixture.check("Glob", json!({"pattern": "*", "path": path}), &read);
         fixture.check("ReadMany", json!({ "paths": [path] }), &read);
+        let outline = json!({"operation": "documentSymbol", "filePath": path});
+        fixture.check("LSP", outline, &read);
+        fixture.check_in(DialectName::Opencode, "lsp-diagnostics", json!({ "path": path }), &read);
     }
 }
 

@@ -1,0 +1,253 @@
+//! A language server that misbehaves in the way its first argument says; the tests hold the client
+//! against it. It speaks the protocol by hand, since no library would let it do most of this.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "it misbehaves on purpose, and is no part of the product"
+)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Stdin, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Longer than any test waits.
+const FOR_EVER: Duration = Duration::from_secs(600);
+
+fn main() -> ExitCode {
+    let mode = std::env::args().nth(1).unwrap_or_default();
+    match mode.as_str() {
+        "garbage" => say_raw(b"Server ready, listening on stdio\n"),
+        "silent" => sleep(FOR_EVER),
+        "crash" => {
+            eprintln!("cannot find my configuration\u{1b}[2J");
+            return ExitCode::from(3);
+        }
+        _ => {}
+    }
+    let mut server = Server { input: BufReader::new(std::io::stdin()), mode, root: PathBuf::new() };
+    while let Some(message) = server.next() {
+        if let Some(code) = server.answer(&message) {
+            return code;
+        }
+    }
+    if server.mode == "ignores-the-end" {
+        sleep(FOR_EVER);
+    }
+    ExitCode::SUCCESS
+}
+
+struct Server {
+    input: BufReader<Stdin>,
+    mode: String,
+    root: PathBuf,
+}
+
+impl Server {
+    fn next(&mut self) -> Option<Value> {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if self.input.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            match line.trim().split_once(':') {
+                Some(("Content-Length", number)) => length = number.trim().parse().ok()?,
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = vec![0; length];
+        self.input.read_exact(&mut body).ok()?;
+        serde_json::from_slice(&body).ok()
+    }
+
+    fn answer(&mut self, message: &Value) -> Option<ExitCode> {
+        let id = &message["id"];
+        match message["method"].as_str().unwrap_or_default() {
+            "initialize" => {
+                self.root = message["params"]["rootPath"].as_str().unwrap_or_default().into();
+                self.greet(id);
+            }
+            "textDocument/hover" => return self.hover(id),
+            "textDocument/didOpen" if self.mode == "publishes" => publish(message),
+            "shutdown" if self.mode != "ignores-the-end" => reply(id, Value::Null),
+            "exit" if self.mode != "ignores-the-end" => return Some(ExitCode::SUCCESS),
+            _ => {}
+        }
+        None
+    }
+
+    fn greet(&self, id: &Value) {
+        match self.mode.as_str() {
+            "refuses" => say(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "not\u{7} today"}}),
+            ),
+            "odd-units" => reply(id, json!({"capabilities": {"positionEncoding": "ebcdic"}})),
+            "offers-nothing" => reply(id, json!({"capabilities": {}})),
+            "utf-8" => reply(
+                id,
+                json!({"capabilities": {"positionEncoding": "utf-8", "hoverProvider": true}}),
+            ),
+            _ => reply(id, json!({"capabilities": {"hoverProvider": true}})),
+        }
+    }
+
+    fn hover(&mut self, id: &Value) -> Option<ExitCode> {
+        match self.mode.as_str() {
+            "never-answers" => {}
+            "crash-on-ask" => std::process::abort(),
+            "crash-once" => {
+                let mark = cache().join("crashed");
+                if !mark.exists() {
+                    std::fs::write(mark, "").unwrap_or_default();
+                    eprintln!("out of luck");
+                    return Some(ExitCode::from(7));
+                }
+                told(id, "recovered");
+            }
+            "garbage-later" => say_raw(b"\x00\x01\x02 what is this"),
+            "giant" => say_raw(b"Content-Length: 99999999999\r\n\r\n"),
+            "giant-number" => say_raw(b"Content-Length: 999999999999999999999999\r\n\r\n{}"),
+            "deep" => {
+                let deep = "[".repeat(100_000);
+                say_raw(format!("Content-Length: {}\r\n\r\n{deep}", deep.len()).as_bytes());
+            }
+            "wrong-ids" => {
+                for wrong in [json!(999_999), json!("1"), Value::Null, json!([1]), json!(-5)] {
+                    reply(&wrong, json!({"contents": "wrong"}));
+                }
+                say_raw(b"Content-Length: 3\r\n\r\n{]x");
+                told(id, "right");
+                reply(id, json!({"contents": "twice"}));
+            }
+            "no-result" => say(&json!({"jsonrpc": "2.0", "id": id})),
+            "odd-result" => reply(id, json!([1, 2, 3])),
+            "error" => say(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "it\u{1b}[2J broke"}}),
+            ),
+            "overtaken" => {
+                let mark = cache().join("overtaken");
+                match mark.exists() {
+                    true => told(id, "settled"),
+                    false => {
+                        std::fs::write(mark, "").unwrap_or_default();
+                        say(
+                            &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32801, "message": "content modified"}}),
+                        );
+                    }
+                }
+            }
+            "asks-back" => self.ask_back(id),
+            "floods" => loop {
+                say(
+                    &json!({"jsonrpc": "2.0", "id": 1, "method": "workspace/configuration", "params": {"items": [{"section": ""}]}}),
+                );
+            },
+            "nonsense" => loop {
+                say(&json!({"jsonrpc": "2.0", "id": 12_345, "result": 1}));
+            },
+            "confined" => told(id, &self.try_everything()),
+            _ => told(id, "fine"),
+        }
+        None
+    }
+
+    /// Asks everything that can be asked of a client, and tells what it was told.
+    fn ask_back(&mut self, id: &Value) {
+        let root = self.root.display();
+        let edit = json!({"changes": {format!("file://{root}/evil"): [{"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "newText": "evil"}]}});
+        let questions = [
+            ("workspace/configuration", json!({"items": [{"section": "a.b"}, {"section": "zzz"}]})),
+            (
+                "client/registerCapability",
+                json!({"registrations": [{"id": "1", "method": "workspace/didChangeWatchedFiles"}]}),
+            ),
+            ("workspace/applyEdit", json!({"edit": edit})),
+            (
+                "window/showMessageRequest",
+                json!({"type": 1, "message": "Delete all?", "actions": [{"title": "Yes"}]}),
+            ),
+            ("window/showDocument", json!({"uri": "https://example.com", "external": true})),
+            ("workspace/workspaceFolders", Value::Null),
+            ("zero/unknown", json!({})),
+        ];
+        let mut answers = serde_json::Map::new();
+        for (number, (method, params)) in questions.into_iter().enumerate() {
+            let question = format!("q{number}");
+            say(&json!({"jsonrpc": "2.0", "id": question, "method": method, "params": params}));
+            while let Some(message) = self.next() {
+                if message["id"] == question.as_str() {
+                    let answer = message.get("result").or_else(|| message.get("error"));
+                    answers.insert(method.to_owned(), answer.cloned().unwrap_or_default());
+                    break;
+                }
+            }
+        }
+        told(id, &Value::Object(answers).to_string());
+    }
+
+    /// Tries what it may not do, and says what went.
+    fn try_everything(&self) -> String {
+        let works = |what: &str, done: bool| format!("{what}={}", if done { "yes" } else { "no" });
+        let read =
+            |name: &str| std::fs::read(self.root.join(name)).is_ok_and(|text| !text.is_empty());
+        let write = |path: PathBuf| std::fs::write(path, "evil").is_ok();
+        let port = std::env::args().nth(2).unwrap_or_default();
+        let said = [
+            works("read", read("plain.txt")),
+            works("secret", read("secret.txt")),
+            works("write", write(self.root.join("evil"))),
+            works("change", write(self.root.join("plain.txt"))),
+            works("git", std::fs::create_dir_all(self.root.join(".git/hooks")).is_ok()),
+            works("cache", write(cache().join("made"))),
+            works("tmp", write(std::env::temp_dir().join("made"))),
+            works("connect", std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()),
+            works("variable", std::env::var("MY_VARIABLE").is_ok_and(|value| value == "mine")),
+            works("secrets of others", std::env::var("OPENAI_API_KEY").is_ok()),
+        ];
+        said.join(" ")
+    }
+}
+
+/// The folder that is kept for it.
+fn cache() -> PathBuf {
+    std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).unwrap_or_default()
+}
+
+fn publish(message: &Value) {
+    let document = &message["params"]["textDocument"];
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+    let text = document["text"].as_str().unwrap_or_default();
+    say(&json!({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": {
+        "uri": document["uri"],
+        "version": document["version"],
+        "diagnostics": [{"range": range, "message": format!("saw {text}"), "severity": 1}, 7],
+    }}));
+}
+
+fn told(id: &Value, text: &str) {
+    reply(id, json!({"contents": text}));
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is made for it")]
+fn reply(id: &Value, result: Value) {
+    say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+}
+
+fn say(message: &Value) {
+    let body = message.to_string();
+    say_raw(format!("Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
+}
+
+fn say_raw(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    // Whoever does not listen any more has had enough.
+    if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
+    }
+}

@@ -1,0 +1,351 @@
+//! A conversation with a running server: what is asked and answered, what it says unasked, and its
+//! end.
+//!
+//! Nobody waits without an end: each question has a time, and whoever waits hears at once when the
+//! server is gone. The server is never waited for either: what it asks of us is answered without
+//! blocking, and one that reads nothing is cut off.
+
+mod answers;
+mod exchange;
+mod greeting;
+mod progress;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use zero_runtime::services::Services;
+use zero_sandbox::survey;
+
+use self::exchange::{Answered, PENDING_MAX, Shared, listen, message, write};
+use self::progress::Progress;
+use crate::definition::ServerDefinition;
+use crate::documents::{Documents, OPEN_MAX, Text, Told};
+use crate::error::LspError;
+use crate::position::PositionEncoding;
+use crate::process::{Pipes, Process};
+use crate::published::{Published, Report};
+use crate::uri;
+
+/// Messages that wait to be read by the server: room for what there is to tell of a file, and more.
+const OUTBOX_MAX: usize = 2 * TOLD_MAX;
+/// Most messages by which a server is told of one file: every other one may be closed for it.
+const TOLD_MAX: usize = OPEN_MAX + 4;
+/// Questions in a row that were not answered in time before a server is taken for hung.
+const SILENT_MAX: u32 = 3;
+/// How long a server may read nothing while there is much to read.
+const STUCK_MAX: Duration = Duration::from_secs(20);
+/// How long a server may take to end by itself, and after its input has ended.
+const GRACE: Duration = Duration::from_secs(2);
+/// What servers say of a question that the project overtook: it may be asked again.
+const OVERTAKEN: [i64; 2] = [-32801, -32802];
+/// How often it is asked again.
+const TRIES_MAX: u32 = 4;
+
+/// How a server is started.
+pub(crate) struct Start<'a> {
+    pub(crate) services: &'a Services,
+    pub(crate) server: &'a ServerDefinition,
+    /// Its program and arguments.
+    pub(crate) words: Vec<String>,
+    /// The folder of the workspace it is for.
+    pub(crate) root: &'a Path,
+    pub(crate) cache: Option<PathBuf>,
+    /// How long it may take until it can be asked.
+    pub(crate) limit: Duration,
+}
+
+/// A conversation with a running server. Dropping it ends the server.
+pub struct Connection {
+    shared: Arc<Shared>,
+    process: Process,
+    documents: tokio::sync::Mutex<Documents>,
+    encoding: PositionEncoding,
+    capabilities: Value,
+    since: Instant,
+    silent: AtomicU32,
+}
+
+impl Connection {
+    /// Starts a server and greets it.
+    pub(crate) async fn start(start: Start<'_>) -> Result<Self, LspError> {
+        let Start { services, server, words, root, cache, limit } = start;
+        let not_started = |why: String| LspError::NotStarted { server: server.name.clone(), why };
+        let begun = Process::start(services, server, words, root, cache).await;
+        let (process, pipes) = begun.map_err(not_started)?;
+        let name = root.file_name().map(|name| name.to_string_lossy().into_owned());
+        let folder = json!({"uri": uri::of_path(root), "name": name.unwrap_or_default()});
+        let (outbox, waiting) = mpsc::channel(OUTBOX_MAX);
+        let shared = Arc::new(Shared {
+            server: server.name.clone(),
+            outbox,
+            pending: Mutex::default(),
+            next_id: AtomicI64::new(1),
+            nonsense: AtomicU32::new(0),
+            published: Published::default(),
+            progress: Progress::default(),
+            folders: json!([folder]),
+            settings: server.settings.clone(),
+            closed: CancellationToken::new(),
+            why: OnceLock::new(),
+        });
+        let Pipes { input, output } = pipes;
+        tokio::spawn(write(input, waiting, shared.closed.clone()));
+        tokio::spawn(listen(output, Arc::clone(&shared)));
+        let mut connection = Self {
+            shared,
+            process,
+            documents: tokio::sync::Mutex::default(),
+            encoding: PositionEncoding::default(),
+            capabilities: Value::Null,
+            since: Instant::now(),
+            silent: AtomicU32::new(0),
+        };
+        let greeting =
+            greeting::initialize(root, &connection.shared.folders, &server.initialization_options);
+        let answer = match connection.ask_once("initialize", greeting, limit).await {
+            Ok(answer) => answer,
+            Err(LspError::Gone { why, .. }) => return Err(not_started(why)),
+            Err(LspError::Silent { .. }) => {
+                let what = format!("it did not answer within {} s", limit.as_secs());
+                return Err(not_started(connection.process.failure(&what).await));
+            }
+            Err(error) => return Err(not_started(error.to_string())),
+        };
+        connection.encoding = greeting::encoding(&answer).map_err(not_started)?;
+        connection.capabilities = answer.get("capabilities").cloned().unwrap_or_default();
+        connection.notify("initialized", json!({})).await?;
+        if !server.settings.is_null() {
+            let settings = json!({"settings": server.settings});
+            connection.notify("workspace/didChangeConfiguration", settings).await?;
+        }
+        connection.since = Instant::now();
+        Ok(connection)
+    }
+
+    /// What it is called.
+    pub fn server(&self) -> &str {
+        &self.shared.server
+    }
+
+    /// The units it counts in.
+    pub fn encoding(&self) -> PositionEncoding {
+        self.encoding
+    }
+
+    /// The number of the process at the top of its tree.
+    pub fn pid(&self) -> i32 {
+        self.process.pid()
+    }
+
+    /// Whether it can still be asked.
+    pub fn is_alive(&self) -> bool {
+        !self.shared.closed.is_cancelled()
+    }
+
+    /// Whether it says that it does such things.
+    pub fn offers(&self, capability: &str) -> bool {
+        match self.capabilities.get(capability) {
+            Some(Value::Bool(offered)) => *offered,
+            Some(Value::Null) | None => false,
+            Some(_) => true,
+        }
+    }
+
+    /// Asks, and asks again what the project overtook. The answer is whatever the server says.
+    pub async fn ask(
+        &self,
+        method: &str,
+        params: Value,
+        limit: Duration,
+    ) -> Result<Value, LspError> {
+        let mut pause = Duration::from_millis(100);
+        for _ in 1..TRIES_MAX {
+            match self.ask_once(method, params.clone(), limit).await {
+                Err(LspError::Refused { code, .. }) if OVERTAKEN.contains(&code) => {
+                    tokio::time::sleep(pause).await;
+                    pause *= 3;
+                }
+                answer => return answer,
+            }
+        }
+        self.ask_once(method, params, limit).await
+    }
+
+    async fn ask_once(
+        &self,
+        method: &str,
+        params: Value,
+        limit: Duration,
+    ) -> Result<Value, LspError> {
+        let (question, answer) = self.shared.question().ok_or_else(|| {
+            self.shared.gone(format!("{PENDING_MAX} questions wait for an answer already"))
+        })?;
+        let id = question.id;
+        let message = message(Some(id), method, params);
+        let asking = async {
+            self.send(message).await?;
+            tokio::select! {
+                biased;
+                answered = answer => answered.map_err(|_| ()),
+                () = self.shared.closed.cancelled() => Err(()),
+            }
+        };
+        let what = || method.to_owned();
+        let server = || self.shared.server.clone();
+        match tokio::time::timeout(limit, asking).await {
+            Ok(Ok(Answered::Result(result))) => {
+                self.silent.store(0, Ordering::Relaxed);
+                Ok(result)
+            }
+            Ok(Ok(Answered::Error { code, message })) => {
+                Err(LspError::Refused { server: server(), what: what(), code, message })
+            }
+            Ok(Ok(Answered::Nonsense)) => {
+                Err(LspError::Nonsense { server: server(), what: what() })
+            }
+            Ok(Err(())) => Err(self.gone().await),
+            Err(_) => {
+                drop(question);
+                if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_MAX {
+                    self.shared.close(format!("it left {SILENT_MAX} questions unanswered"));
+                }
+                Err(LspError::Silent { server: server(), what: what(), limit })
+            }
+        }
+    }
+
+    /// Sees to it that the server knows the text of a file.
+    pub async fn tell(&self, text: Text<'_>) -> Result<Told, LspError> {
+        let mut documents = self.documents.lock().await;
+        // There is room for everything before anything is said, so that whoever gives up waiting
+        // leaves the server with all of it or nothing.
+        let room = self.in_time(self.shared.outbox.reserve_many(TOLD_MAX)).await;
+        let Ok(Ok(mut room)) = room else { return Err(self.gone().await) };
+        let since = self.shared.published.count();
+        let (told, notifications) = documents.tell(text, since, Instant::now(), survey::stamp);
+        for ((method, params), permit) in notifications.into_iter().zip(&mut room) {
+            permit.send(message(None, method, params));
+        }
+        Ok(told)
+    }
+
+    /// Tells it that a file was saved as it was told.
+    pub async fn saved(&self, path: &Path) -> Result<(), LspError> {
+        let document = json!({"textDocument": {"uri": uri::of_path(path)}});
+        self.notify("textDocument/didSave", document).await
+    }
+
+    /// Closes a file, whatever is on disk then.
+    pub async fn close_file(&self, path: &Path) -> Result<(), LspError> {
+        let closing = self.documents.lock().await.close(path);
+        match closing {
+            Some((method, params)) => self.notify(method, params).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The state of a file that it was told of last.
+    pub async fn told(&self, path: &Path) -> Option<Told> {
+        self.documents.lock().await.told(path)
+    }
+
+    /// Files that it knows with a text that is not on disk.
+    pub async fn unsaved(&self) -> Vec<PathBuf> {
+        self.documents.lock().await.unsaved()
+    }
+
+    /// What it published about a file in that state.
+    pub fn known_about(&self, path: &Path, told: Told) -> Option<Report> {
+        self.shared.published.about(path, told)
+    }
+
+    /// Waits for what it publishes about a file in that state. `None` when nothing came in time.
+    pub async fn wait_about(
+        &self,
+        path: &Path,
+        told: Told,
+        limit: Duration,
+    ) -> Result<Option<Report>, LspError> {
+        tokio::select! {
+            report = self.shared.published.wait(path, told, limit) => Ok(report),
+            () = self.shared.closed.cancelled() => Err(self.gone().await),
+        }
+    }
+
+    /// Whether it says that it is at work on something, such as reading the project.
+    pub fn is_at_work(&self) -> bool {
+        self.shared.progress.is_at_work()
+    }
+
+    /// Waits until it is done with what it is at work on, and no longer than `limit`. One that just
+    /// started gets a moment to begin.
+    pub async fn wait_for_rest(&self, limit: Duration) {
+        const YOUTH: Duration = Duration::from_secs(5);
+        const TO_BEGIN: Duration = Duration::from_millis(700);
+        let progress = &self.shared.progress;
+        if !progress.is_at_work() && self.since.elapsed() < YOUTH {
+            let _ = tokio::time::timeout(TO_BEGIN.min(limit), progress.begun()).await;
+        }
+        tokio::select! {
+            _ = tokio::time::timeout(limit, progress.rest()) => {}
+            () = self.shared.closed.cancelled() => {}
+        }
+    }
+
+    /// Asks it to end, and ends it where it does not.
+    pub async fn end(&self) {
+        let _ = self.ask_once("shutdown", Value::Null, GRACE).await;
+        let _ = tokio::time::timeout(GRACE, self.notify("exit", Value::Null)).await;
+        if !self.process.ended_within(GRACE).await {
+            self.process.kill();
+            self.process.ended_within(GRACE).await;
+        }
+        self.shared.close("it was ended".to_owned());
+    }
+
+    /// Why it cannot be asked any more.
+    pub async fn gone(&self) -> LspError {
+        let what = self.shared.why.get().map_or("it ended", String::as_str);
+        // What it wrote wrongly says more than how it was ended for it.
+        let why = match what {
+            "its output ended" | "it ended" => self.process.failure(what).await,
+            what => what.to_owned(),
+        };
+        self.shared.gone(why)
+    }
+
+    async fn notify(&self, method: &str, params: Value) -> Result<(), LspError> {
+        match self.send(message(None, method, params)).await {
+            Ok(()) => Ok(()),
+            Err(()) => Err(self.gone().await),
+        }
+    }
+
+    /// Puts a message where the server reads it.
+    async fn send(&self, message: Vec<u8>) -> Result<(), ()> {
+        self.in_time(self.shared.outbox.send(message)).await?.map_err(drop)
+    }
+
+    /// Waits for room where the server reads, though not for ever: one that reads nothing for long
+    /// is cut off.
+    async fn in_time<T>(&self, room: impl Future<Output = T>) -> Result<T, ()> {
+        tokio::select! {
+            biased;
+            () = self.shared.closed.cancelled() => Err(()),
+            done = tokio::time::timeout(STUCK_MAX, room) => done.map_err(|_| {
+                self.shared.close("it reads nothing".to_owned());
+            }),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.close("nobody uses it any more".to_owned());
+    }
+}

@@ -1,0 +1,205 @@
+//! What goes back and forth: questions and their answers, what the server says unasked, and the pipes
+//! that carry it.
+//!
+//! Whoever listens never waits for whoever writes: a server that is stuck in the one must not be
+//! stuck in the other.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::answers;
+use super::progress::Progress;
+use crate::error::LspError;
+use crate::frame::{FrameReader, framed};
+use crate::published::Published;
+
+/// Questions that wait for an answer.
+pub(super) const PENDING_MAX: usize = 64;
+/// Messages that make no sense before a server is cut off.
+const NONSENSE_MAX: u32 = 200;
+
+/// What those share who talk to the server and who listens to it.
+pub(super) struct Shared {
+    pub(super) server: String,
+    pub(super) outbox: mpsc::Sender<Vec<u8>>,
+    pub(super) pending: Mutex<HashMap<i64, oneshot::Sender<Answered>>>,
+    pub(super) next_id: AtomicI64,
+    pub(super) nonsense: AtomicU32,
+    pub(super) published: Published,
+    pub(super) progress: Progress,
+    /// The folders it is for, as it asks for them.
+    pub(super) folders: Value,
+    pub(super) settings: Value,
+    pub(super) closed: CancellationToken,
+    pub(super) why: OnceLock<String>,
+}
+
+/// What came back for a question.
+pub(super) enum Answered {
+    Result(Value),
+    Error { code: i64, message: String },
+    Nonsense,
+}
+
+/// A question that waits for its answer. Whoever gives up waiting tells the server.
+pub(super) struct Question<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) id: i64,
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        if self.shared.lock().remove(&self.id).is_some() {
+            let cancel = message(None, "$/cancelRequest", json!({"id": self.id}));
+            // Where there is no room for it, it is not important enough to wait.
+            let _ = self.shared.outbox.try_send(cancel);
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, oneshot::Sender<Answered>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn question(&self) -> Option<(Question<'_>, oneshot::Receiver<Answered>)> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (sender, answer) = oneshot::channel();
+        let mut pending = self.lock();
+        if pending.len() >= PENDING_MAX {
+            return None;
+        }
+        pending.insert(id, sender);
+        Some((Question { shared: self, id }, answer))
+    }
+
+    pub(super) fn close(&self, why: String) {
+        let _ = self.why.set(why);
+        self.closed.cancel();
+    }
+
+    pub(super) fn gone(&self, why: String) -> LspError {
+        LspError::Gone { server: self.server.clone(), why }
+    }
+
+    /// Takes one message of the server.
+    fn take(&self, message: &[u8]) {
+        let makes_sense = match serde_json::from_slice::<Value>(message) {
+            Ok(message) => self.understand(message),
+            Err(_) => false,
+        };
+        if !makes_sense && self.nonsense.fetch_add(1, Ordering::Relaxed) >= NONSENSE_MAX {
+            self.close("it says too much that makes no sense".to_owned());
+        }
+    }
+
+    fn understand(&self, mut message: Value) -> bool {
+        let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
+        let id = message.get("id").cloned();
+        let params = message.get_mut("params").map(Value::take).unwrap_or_default();
+        match (method, id) {
+            (Some(method), Some(id)) => {
+                let reply = answers::reply(self, &id, &method, &params);
+                let bytes = framed(reply.to_string().as_bytes());
+                if self.outbox.try_send(bytes).is_err() {
+                    self.close("it asks more than it reads answers of".to_owned());
+                }
+                true
+            }
+            (Some(method), None) => match method.as_str() {
+                "textDocument/publishDiagnostics" => self.published.take(&params),
+                "$/progress" => self.progress.take(&params),
+                _ => true,
+            },
+            (None, Some(id)) => {
+                let waiting = id.as_i64().and_then(|id| self.lock().remove(&id));
+                let Some(waiting) = waiting else { return false };
+                // Nobody may wait for it any more.
+                let _ = waiting.send(answered(&mut message));
+                true
+            }
+            (None, None) => false,
+        }
+    }
+}
+
+/// A message as it is written: one with a number wants an answer.
+pub(super) fn message(id: Option<i64>, method: &str, params: Value) -> Vec<u8> {
+    let mut message = json!({"jsonrpc": "2.0", "method": method});
+    if let Some(id) = id {
+        message["id"] = id.into();
+    }
+    if !params.is_null() {
+        message["params"] = params;
+    }
+    framed(message.to_string().as_bytes())
+}
+
+fn answered(message: &mut Value) -> Answered {
+    let Some(fields) = message.as_object_mut() else { return Answered::Nonsense };
+    match (fields.get_mut("result").map(Value::take), fields.get("error")) {
+        (_, Some(error)) if error.is_object() => Answered::Error {
+            code: error.get("code").and_then(Value::as_i64).unwrap_or_default(),
+            message: zero_core::shown::line(
+                error.get("message").and_then(Value::as_str).unwrap_or("it says no more"),
+            ),
+        },
+        (Some(result), _) => Answered::Result(result),
+        (None, _) => Answered::Nonsense,
+    }
+}
+
+/// Listens until there is nothing more to hear.
+pub(super) async fn listen(output: pipe::Receiver, shared: Arc<Shared>) {
+    let mut reader = FrameReader::new(output);
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = shared.closed.cancelled() => break,
+            next = reader.next() => next,
+        };
+        match next {
+            Ok(message) => shared.take(&message),
+            Err(error) => {
+                shared.close(error.to_string());
+                break;
+            }
+        }
+    }
+    // Whoever waits hears of it by the end of their channel.
+    shared.lock().clear();
+}
+
+/// Writes what is to be read by the server, one message after the other. When it ends, so does the
+/// server's input.
+pub(super) async fn write(
+    mut input: pipe::Sender,
+    mut waiting: mpsc::Receiver<Vec<u8>>,
+    closed: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            biased;
+            () = closed.cancelled() => return,
+            message = waiting.recv() => {
+                let Some(message) = message else { return };
+                let written = tokio::select! {
+                    biased;
+                    () = closed.cancelled() => return,
+                    written = input.write_all(&message) => written,
+                };
+                // One that does not read any more mostly ended; whoever listens to it knows why.
+                if written.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}

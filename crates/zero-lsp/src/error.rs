@@ -1,0 +1,124 @@
+//! Why a language server gave no answer, and what to do about it.
+
+use std::time::Duration;
+
+use zero_core::{Reason, ToolError};
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LspError {
+    /// No server is known for a file.
+    #[error(
+        "no language server is known for `{file}`; servers are known for {known}; another can be set as `lspServers` in settings"
+    )]
+    NoneKnown {
+        /// The file, as it is shown.
+        file: String,
+        /// The endings of names for which there is one.
+        known: String,
+    },
+    /// None of those that are known is installed.
+    #[error("no language server for `{file}` is installed: {how}; `zero doctor` lists them")]
+    NoneInstalled {
+        /// The file, as it is shown.
+        file: String,
+        /// How to get one.
+        how: String,
+    },
+    /// As many run as may.
+    #[error("{0} language servers run already and all are at work; try again when one is done")]
+    TooMany(usize),
+    /// It failed too often lately.
+    #[error("`{server}` failed {failures} times lately and is left alone for {} s; last: {why}", rest.as_secs())]
+    Resting {
+        /// The server.
+        server: String,
+        /// How often it failed.
+        failures: usize,
+        /// How long it is left alone.
+        rest: Duration,
+        /// How it failed last.
+        why: String,
+    },
+    /// It cannot be started.
+    #[error("`{server}` could not be started: {why}")]
+    NotStarted {
+        /// The server.
+        server: String,
+        /// Why not.
+        why: String,
+    },
+    /// It is gone, or of no use any more.
+    #[error("`{server}` failed: {why}")]
+    Gone {
+        /// The server.
+        server: String,
+        /// What became of it.
+        why: String,
+    },
+    /// It took too long.
+    #[error("`{server}` did not answer `{what}` within {} s; it may still be reading the project: try again later", limit.as_secs())]
+    Silent {
+        /// The server.
+        server: String,
+        /// What it was asked.
+        what: String,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// It says that it cannot do it.
+    #[error("`{server}` refused `{what}`: {message}")]
+    Refused {
+        /// The server.
+        server: String,
+        /// What it was asked.
+        what: String,
+        /// Its number for the reason.
+        code: i64,
+        /// Its words.
+        message: String,
+    },
+    /// It does not do such things at all.
+    #[error("`{server}` does not offer `{what}`")]
+    NotOffered {
+        /// The server.
+        server: String,
+        /// What it was asked.
+        what: String,
+    },
+    /// Its answer makes no sense.
+    #[error("`{server}` answered `{what}` with nonsense")]
+    Nonsense {
+        /// The server.
+        server: String,
+        /// What it was asked.
+        what: String,
+    },
+}
+
+impl LspError {
+    /// Whether another try with a new server may go better.
+    pub fn is_of_this_life(&self) -> bool {
+        matches!(self, Self::Gone { .. })
+    }
+
+    /// As the caller of a tool gets it. A server that fails says nothing about the tool, which works
+    /// on with others.
+    pub fn for_call(&self) -> ToolError {
+        let message = self.to_string();
+        match self {
+            Self::NoneKnown { .. } | Self::NoneInstalled { .. } => {
+                ToolError::not_found(Reason::ServerUnavailable, message)
+            }
+            Self::Refused { .. } | Self::NotOffered { .. } => {
+                ToolError::failed(Reason::RemoteFailure, message)
+            }
+            Self::TooMany(_)
+            | Self::Resting { .. }
+            | Self::NotStarted { .. }
+            | Self::Gone { .. }
+            | Self::Silent { .. }
+            | Self::Nonsense { .. } => ToolError::failed(Reason::ServerUnavailable, message),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Paths as the addresses that servers know files by, and back.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+const SCHEME: &str = "file://";
+
+/// The address of a file, by its absolute path.
+pub fn of_path(path: &Path) -> String {
+    let mut uri = String::from(SCHEME);
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+/// The absolute path of a file of this machine; `None` for whatever else an address may mean.
+pub fn to_path(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix(SCHEME)?;
+    let rest = rest.strip_prefix("localhost").unwrap_or(rest);
+    let is_plain = rest.starts_with('/') && !rest.contains(['?', '#']);
+    let mut bytes = rest.bytes().filter(|_| is_plain);
+    let mut path = Vec::with_capacity(rest.len());
+    while let Some(byte) = bytes.next() {
+        let byte = match byte {
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            byte => byte,
+        };
+        path.push(byte);
+    }
+    let is_path = !path.is_empty() && !path.contains(&0);
+    is_path.then(|| PathBuf::from(OsString::from_vec(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_comes_back_as_it_was() {
+        for path in ["/a/b.rs", "/a b/ü#?%.c", "/x/😀"] {
+            assert_eq!(to_path(&of_path(Path::new(path))).as_deref(), Some(Path::new(path)));
+        }
+        let odd = PathBuf::from(OsString::from_vec(b"/a\xFFb".to_vec()));
+        assert_eq!(to_path(&of_path(&odd)), Some(odd));
+        assert_eq!(of_path(Path::new("/a b")), "file:///a%20b");
+    }
+
+    #[test]
+    fn other_addresses_are_no_paths() {
+        for uri in [
+            "",
+            "/a",
+            "file:",
+            "file://",
+            "file://host/a",
+            "file:relative",
+            "jdt://contents/x",
+            "untitled:Untitled-1",
+            "file:///a%2",
+            "file:///a%zz",
+            "file:///a%+1",
+            "file:///a%00b",
+            "file:///a?x",
+        ] {
+            assert_eq!(to_path(uri), None, "{uri}");
+        }
+        assert_eq!(to_path("file://localhost/a%3Ab"), Some(PathBuf::from("/a:b")));
+    }
+}

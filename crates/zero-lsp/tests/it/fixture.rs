@@ -1,0 +1,155 @@
+//! A host with language servers that misbehave, each in its own way.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use zero_lsp::answer::Position;
+use zero_lsp::{
+    Asker, Bounds, Language, LanguageServers, LanguageServersConfig, Lease, LspError,
+    ServerDefinition, Spot, Text,
+};
+use zero_runtime::{HostConfig, ToolHost};
+use zero_sandbox::{StateDir, Workspace};
+
+/// Longer than anything takes on a machine that is very busy.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A host and its servers. A server that misbehaves in some way is for files that end in it.
+pub(crate) struct Arena {
+    temp: tempfile::TempDir,
+    pub(crate) servers: LanguageServers,
+    _host: ToolHost,
+}
+
+impl Arena {
+    pub(crate) fn new(modes: &[&str]) -> Self {
+        Self::with(modes, bounds(), |_| {})
+    }
+
+    pub(crate) fn with(
+        modes: &[&str],
+        bounds: Bounds,
+        change: impl Fn(&mut ServerDefinition),
+    ) -> Self {
+        Self::of_host(modes, bounds, change, |_| {})
+    }
+
+    pub(crate) fn of_host(
+        modes: &[&str],
+        bounds: Bounds,
+        change: impl Fn(&mut ServerDefinition),
+        set_up: impl FnOnce(&mut HostConfig),
+    ) -> Self {
+        // Not in `/tmp`, where a server would see its own.
+        let temp = tempfile::tempdir_in("/var/tmp").unwrap();
+        let real = temp.path().canonicalize().unwrap();
+        let (work, state) = (real.join("work"), real.join("state"));
+        std::fs::create_dir(&work).unwrap();
+        let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
+        let mut config = HostConfig::new(workspace, StateDir::new(state));
+        set_up(&mut config);
+        let host = ToolHost::new(config);
+        let program = program(&work);
+        let definitions = modes.iter().map(|mode| {
+            let mut server = definition(mode, &program);
+            change(&mut server);
+            server
+        });
+        let servers = LanguageServers::new(LanguageServersConfig {
+            services: host.services(),
+            definitions: definitions.collect(),
+            search_path: Vec::new(),
+            roots: vec![work],
+            cache: Some(StateDir::new(real.join("cache"))),
+            bounds,
+        });
+        Self { temp, servers, _host: host }
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.temp.path().canonicalize().unwrap().join("work")
+    }
+
+    /// A file that the server of a mode is for.
+    pub(crate) fn file(&self, mode: &str) -> PathBuf {
+        let path = self.work().join(format!("a.{mode}"));
+        if !path.exists() {
+            std::fs::write(&path, "text").unwrap();
+        }
+        path
+    }
+
+    /// A running server.
+    pub(crate) async fn server(&self, mode: &str) -> Result<Lease, LspError> {
+        let path = self.file(mode);
+        let server = tokio::time::timeout(LONG, self.servers.for_file(&path, mode)).await;
+        Ok(server.expect("it waits for ever")?.0)
+    }
+
+    /// What a server says about a place.
+    pub(crate) async fn hover(&self, mode: &str) -> Result<Option<String>, LspError> {
+        let server = self.server(mode).await?;
+        self.hover_of(&server, mode).await
+    }
+
+    pub(crate) async fn hover_of(
+        &self,
+        server: &Lease,
+        mode: &str,
+    ) -> Result<Option<String>, LspError> {
+        let path = self.file(mode);
+        let text = Text { path: &path, language: mode, text: "text", is_unsaved: false };
+        server.tell(text).await?;
+        let asker = Asker::new(server, self.servers.bounds());
+        let spot = Spot { path: &path, position: Position::default() };
+        tokio::time::timeout(LONG, asker.hover(spot)).await.expect("it waits for ever")
+    }
+}
+
+/// Short where a test waits for the end of it, long where it must not come.
+pub(crate) fn bounds() -> Bounds {
+    Bounds { start_max: LONG, answer_max: Duration::from_secs(40), ..Bounds::default() }
+}
+
+fn definition(mode: &str, program: &Path) -> ServerDefinition {
+    let words = [program.to_str().unwrap(), mode].map(str::to_owned);
+    ServerDefinition {
+        name: mode.to_owned(),
+        commands: vec![words.to_vec()],
+        languages: vec![Language { ending: mode.to_owned(), id: mode.to_owned() }],
+        settings: json!({"a": {"b": [1, 2]}}),
+        initialization_options: Value::Null,
+        ..ServerDefinition::default()
+    }
+}
+
+/// The server: an example beside this test, copied beside the folder it works in. Servers have a
+/// `/tmp` of their own, and the build may lie in the other.
+fn program(work: &Path) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let name = "hostile_language_server";
+    let program = test.parent().unwrap().with_file_name("examples").join(name);
+    assert!(
+        program.is_file(),
+        "{} is missing: `cargo build -p zero-lsp --example {name}`",
+        program.display()
+    );
+    let copy = work.with_file_name(name);
+    std::fs::copy(&program, &copy).unwrap();
+    copy
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + LONG;
+    while !holds() {
+        assert!(Instant::now() < end, "{what} never came");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether a process is there.
+pub(crate) fn is_there(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}

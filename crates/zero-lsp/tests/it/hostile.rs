@@ -1,0 +1,168 @@
+//! Whatever a server does, the one who asks it gets an answer or an error that says what happened,
+//! and everybody else is left alone.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zero_lsp::{Bounds, LspError, PositionEncoding, Text};
+use zero_runtime::{Decision, DeniedFiles, Policy, PolicyRequest, RiskPolicy};
+use zero_sandbox::Workspace;
+
+use crate::fixture::{Arena, LONG, bounds};
+
+/// What comes of asking a server that misbehaves: a text, or words of the error.
+#[track_caller]
+fn check(found: Result<Option<String>, LspError>, mode: &str, expected: Result<&str, &str>) {
+    match (found, expected) {
+        (Ok(Some(text)), Ok(expected)) => assert_eq!(text, expected, "{mode}"),
+        (Err(error), Err(part)) => {
+            let said = error.to_string();
+            assert!(said.contains(part), "{mode}: {said}");
+            assert!(!said.contains('\u{1b}') && !said.contains('\u{7}'), "{mode}: {said:?}");
+        }
+        (found, expected) => panic!("{mode}: {found:?}, not {expected:?}"),
+    }
+}
+
+#[tokio::test]
+async fn whatever_it_does_there_is_an_answer_or_an_error() {
+    let rows = [
+        ("good", Ok("fine")),
+        ("garbage", Err("no message of a language server: `Server ready")),
+        ("crash", Err("exit code 3; it said: cannot find my configuration")),
+        ("refuses", Err("not today")),
+        ("odd-units", Err("ebcdic")),
+        ("offers-nothing", Err("does not offer `textDocument/hover`")),
+        ("crash-on-ask", Err("ended by signal 6")),
+        ("garbage-later", Err("no message of a language server")),
+        ("giant", Err("99999999999 bytes")),
+        ("giant-number", Err("no message of a language server")),
+        ("deep", Err("deeper than")),
+        ("wrong-ids", Ok("right")),
+        ("no-result", Err("nonsense")),
+        ("odd-result", Err("nonsense")),
+        ("error", Err("refused `textDocument/hover`: it")),
+        ("overtaken", Ok("settled")),
+        ("floods", Err("asks more than it reads")),
+        ("nonsense", Err("makes no sense")),
+    ];
+    let modes: Vec<&str> = rows.iter().map(|(mode, _)| *mode).collect();
+    let arena = Arena::with(&modes, Bounds { servers_max: 50, ..bounds() }, |_| {});
+    for (mode, expected) in rows {
+        check(arena.hover(mode).await, mode, expected);
+    }
+    check(arena.hover("good").await, "good", Ok("fine"));
+}
+
+#[tokio::test]
+async fn silence_has_an_end() {
+    let short = Duration::from_millis(500);
+    let arena = Arena::with(&["silent"], Bounds { start_max: short, ..bounds() }, |_| {});
+    check(arena.hover("silent").await, "silent", Err("did not answer within"));
+    let arena = Arena::with(&["never-answers"], Bounds { answer_max: short, ..bounds() }, |_| {});
+    let server = arena.server("never-answers").await.unwrap();
+    for _ in 0..3 {
+        let found = arena.hover_of(&server, "never-answers").await;
+        check(found, "never-answers", Err("did not answer `textDocument/hover`"));
+    }
+    // It hangs: nobody waits for it again.
+    assert!(!server.is_alive());
+    check(arena.hover_of(&server, "never-answers").await, "never-answers", Err("unanswered"));
+}
+
+#[tokio::test]
+async fn what_it_asks_of_us_changes_nothing() {
+    let arena = Arena::new(&["asks-back"]);
+    let told = arena.hover("asks-back").await.unwrap().unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["workspace/configuration"], json!([[1, 2], null]));
+    assert_eq!(told["client/registerCapability"], Value::Null);
+    assert_eq!(told["workspace/applyEdit"]["applied"], false);
+    assert_eq!(told["window/showMessageRequest"], Value::Null);
+    assert_eq!(told["window/showDocument"], json!({"success": false}));
+    let folder = format!("file://{}", arena.work().display());
+    assert_eq!(told["workspace/workspaceFolders"][0]["uri"], folder.as_str());
+    assert_eq!(told["zero/unknown"]["code"], -32601);
+    assert!(!arena.work().join("evil").exists());
+}
+
+/// Judges by risk; files called `secret.txt` may not be read, and some command may not run.
+struct Strict;
+
+impl Policy for Strict {
+    fn decide(&self, request: PolicyRequest<'_>) -> Decision {
+        RiskPolicy.decide(request)
+    }
+
+    fn denied_files(&self, workspace: &Workspace, _: usize) -> DeniedFiles {
+        DeniedFiles::All(vec![workspace.cwd().join("secret.txt")])
+    }
+}
+
+#[tokio::test]
+async fn it_reads_the_project_and_changes_and_reaches_nothing() {
+    let outside = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = outside.local_addr().unwrap().port().to_string();
+    let arena = Arena::of_host(
+        &["confined"],
+        bounds(),
+        |server| {
+            server.commands[0].push(port.clone());
+            server.variables = vec![("MY_VARIABLE".to_owned(), "mine".to_owned())];
+        },
+        |config| {
+            config.policy = Arc::new(Strict);
+            let environment = [("OPENAI_API_KEY", "s3cret"), ("PATH", "/usr/bin:/bin")];
+            config.commands.environment =
+                environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+            config.commands.network.localhost = true;
+        },
+    );
+    for name in ["plain.txt", "secret.txt"] {
+        std::fs::write(arena.work().join(name), "words").unwrap();
+    }
+    let said = arena.hover("confined").await.unwrap().unwrap();
+    assert_eq!(
+        said,
+        "read=yes secret=no write=no change=no git=no cache=yes tmp=yes connect=no variable=yes secrets of others=no"
+    );
+    assert_eq!(std::fs::read_to_string(arena.work().join("plain.txt")).unwrap(), "words");
+    assert!(!arena.work().join("evil").exists() && !arena.work().join(".git").exists());
+}
+
+#[tokio::test]
+async fn units_are_agreed_on_and_problems_come_with_their_state() {
+    let arena = Arena::new(&["utf-8", "good", "publishes"]);
+    assert_eq!(arena.server("utf-8").await.unwrap().encoding(), PositionEncoding::Utf8);
+    assert_eq!(arena.server("good").await.unwrap().encoding(), PositionEncoding::Utf16);
+    let server = arena.server("publishes").await.unwrap();
+    let path = arena.file("publishes");
+    let text = Text { path: &path, language: "x", text: "mine", is_unsaved: true };
+    let told = server.tell(text).await.unwrap();
+    let report = server.wait_about(&path, told, LONG).await.unwrap().unwrap();
+    let messages: Vec<&str> = report.found.taken.iter().map(|f| f.message.as_str()).collect();
+    assert_eq!((messages, report.found.total), (vec!["saw mine"], 2));
+    assert_eq!(server.unsaved().await, [path.clone()]);
+    // About another state nothing is known.
+    let later = zero_lsp::Told { version: told.version + 1, ..told };
+    assert!(server.known_about(&path, later).is_none());
+}
+
+#[tokio::test]
+async fn a_file_without_a_server_is_told_so() {
+    let arena = Arena::with(&["good", "gone"], bounds(), |server| {
+        if server.name == "gone" {
+            server.commands = vec![vec!["no-such-language-server".to_owned()]];
+            server.how_to_get = "`apt install gone`".to_owned();
+        }
+    });
+    let known = arena.servers.for_file(&arena.work().join("x.txt"), "x.txt").await;
+    let said = known.err().unwrap().to_string();
+    assert!(said.contains("`x.txt`") && said.contains(".gone .good"), "{said}");
+    let said = arena.server("gone").await.err().unwrap().to_string();
+    assert!(said.contains("is installed: `gone` comes by `apt install gone`"), "{said}");
+    assert!(arena.servers.for_file(Path::new("/etc/x.good"), "/etc/x.good").await.is_err());
+}

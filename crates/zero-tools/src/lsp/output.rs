@@ -1,0 +1,177 @@
+//! What an answer is, for programs and for the model.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Operation;
+use crate::wording::{counted, one_line};
+
+/// What a language server answered.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LspOutput {
+    /// What was asked.
+    pub(super) operation: Operation,
+    /// The server that answered.
+    pub(super) server: String,
+    /// How many there are, of which `items` may hold only the first.
+    pub(super) total: u64,
+    /// What was found.
+    pub(super) items: Vec<LspItem>,
+    /// For `hover`: what is to be known about the name, in Markdown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hover: Option<String>,
+    /// How many were left out because their files may not be read.
+    pub(super) denied: u64,
+    /// Whether the server was still reading the project, so that something may be missing.
+    pub(super) incomplete: bool,
+}
+
+/// One thing that was found: a place, a symbol, a call or a problem.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct LspItem {
+    /// The file, as a path that can be passed on.
+    pub(super) file_path: String,
+    /// The line, counted from 1.
+    pub(super) line: u64,
+    /// The character in the line, counted from 1.
+    pub(super) character: u64,
+    /// Of a place in the workspace: the text of the line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
+    /// Of a symbol: its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// Of a symbol: what it is, such as `function`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<String>,
+    /// Of a symbol: in what it lies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) container: Option<String>,
+    /// Of a symbol of a file: how deep it lies in others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) depth: Option<u64>,
+    /// Of a caller: the lines with the calls. They are of the file of the caller.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) call_lines: Vec<u64>,
+    /// Of a problem: `error`, `warning`, `information` or `hint`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) severity: Option<String>,
+    /// Of a problem: what is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    /// Of a problem: who says so, and their name or number for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<String>,
+}
+
+impl LspItem {
+    /// This place with what is there, which says more than the text of the line.
+    pub(super) fn with(self, about: Self) -> Self {
+        let Self { file_path, line, character, text, .. } = self;
+        let is_bare = about.name.is_none() && about.message.is_none();
+        Self { file_path, line, character, text: text.filter(|_| is_bare), ..about }
+    }
+
+    /// One line about it.
+    pub(super) fn line(&self) -> String {
+        let file = one_line(&self.file_path);
+        let at = format!("{file}:{}:{}", self.line, self.character);
+        if let (Some(severity), Some(message)) = (&self.severity, &self.message) {
+            let source = self.source.as_ref().map(|source| format!(" ({source})"));
+            let message = message.replace('\n', "\n  ");
+            return format!("{at}: {severity}: {message}{}", source.unwrap_or_default());
+        }
+        if let (Some(name), Some(kind)) = (&self.name, &self.kind) {
+            let container = self.container.as_ref().map(|container| format!(" in {container}"));
+            let calls = match &self.call_lines[..] {
+                [] => String::new(),
+                [one] => format!(", call in line {one}"),
+                several => {
+                    let lines: Vec<String> = several.iter().map(u64::to_string).collect();
+                    format!(", calls in lines {}", lines.join(", "))
+                }
+            };
+            return format!("{at}: {kind} {name}{}{calls}", container.unwrap_or_default());
+        }
+        match &self.text {
+            Some(text) => format!("{at}: {}", one_line(text.trim())),
+            None => at,
+        }
+    }
+
+    /// One line about a symbol of a file that is known.
+    fn outline(&self) -> String {
+        let indent = "  ".repeat(usize::try_from(self.depth.unwrap_or(0)).unwrap_or(0));
+        let (kind, name) = (self.kind.as_deref(), self.name.as_deref());
+        let at = format!("{}:{}", self.line, self.character);
+        format!("{indent}{at} {} {}", kind.unwrap_or_default(), name.unwrap_or_default())
+    }
+}
+
+impl LspOutput {
+    /// All of it, for the model. `shown` is the file that was asked about.
+    pub(super) fn text(&self, shown: &str) -> String {
+        let mut text = self.headline(shown);
+        if let Some(hover) = &self.hover {
+            text.push_str("\n\n");
+            text.push_str(hover);
+        }
+        for item in &self.items {
+            text.push('\n');
+            text.push_str(&match self.operation {
+                Operation::DocumentSymbol => item.outline(),
+                _ => item.line(),
+            });
+        }
+        for note in self.notes() {
+            text.push_str(&format!("\n({note})"));
+        }
+        text
+    }
+
+    fn headline(&self, shown: &str) -> String {
+        let (total, server) = (self.total, &self.server);
+        let (one, many) = match self.operation {
+            Operation::GoToDefinition => ("definition", "definitions"),
+            Operation::FindReferences => ("reference", "references"),
+            Operation::GoToImplementation => ("implementation", "implementations"),
+            Operation::DocumentSymbol | Operation::WorkspaceSymbol => ("symbol", "symbols"),
+            Operation::PrepareCallHierarchy => ("function", "functions"),
+            Operation::IncomingCalls => ("caller", "callers"),
+            Operation::OutgoingCalls => ("called function", "called functions"),
+            Operation::Diagnostics => ("problem", "problems"),
+            Operation::Hover if self.hover.is_some() => return format!("{server}:"),
+            Operation::Hover => return format!("{server} knows nothing about this place"),
+        };
+        let place = match self.operation {
+            Operation::DocumentSymbol | Operation::Diagnostics => format!(" in {shown}"),
+            _ => String::new(),
+        };
+        match total {
+            0 => format!("{server} finds no {many}{place}"),
+            total => format!("{server} finds {}{place}:", counted(total, one, many)),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let told = self.items.len() as u64;
+        let rest = self.total.saturating_sub(told + self.denied);
+        if rest > 0 && self.hover.is_none() {
+            notes.push(format!("{rest} more are not shown; ask about something narrower"));
+        }
+        if self.denied > 0 {
+            let places = counted(self.denied, "place", "places");
+            notes.push(format!("{places} left out: reading the file is denied or must be asked"));
+        }
+        if self.incomplete {
+            notes.push(format!(
+                "{} is still reading the project, so something may be missing; ask again later",
+                self.server
+            ));
+        }
+        notes
+    }
+}

@@ -1,0 +1,104 @@
+//! Places that a server names, as they may be told: paths of the workspace, lines and characters as
+//! people count, and nothing of files that may not be read.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zero_core::Whereabouts;
+use zero_lsp::answer::{Place, Position};
+use zero_lsp::{PositionEncoding, position, uri};
+use zero_runtime::CallContext;
+use zero_sandbox::{LastLink, Located};
+
+use super::output::LspItem;
+use super::text_of;
+
+/// Files that are opened to tell what stands at a place.
+const FILES_MAX: usize = 60;
+/// Longest line that is shown, in characters.
+const LINE_CHARS_MAX: usize = 200;
+
+/// What became of a place.
+pub(super) enum Told {
+    /// It may be told.
+    Item(LspItem),
+    /// Its file may not be read.
+    Denied,
+    /// It is in no file of this machine, or that is gone.
+    Nowhere,
+}
+
+/// Turns places into what may be told of them.
+pub(super) struct Teller<'a> {
+    cx: &'a CallContext,
+    encoding: PositionEncoding,
+    /// The file that was asked about.
+    asked: &'a Located,
+    lines: HashMap<PathBuf, Option<Arc<[String]>>>,
+}
+
+impl<'a> Teller<'a> {
+    /// For places in the answer to a question about `asked`, which holds `text`.
+    pub(super) fn new(
+        cx: &'a CallContext,
+        encoding: PositionEncoding,
+        asked: &'a Located,
+        text: &str,
+    ) -> Self {
+        let lines = HashMap::from([(asked.path().to_owned(), Some(lines_of(text)))]);
+        Self { cx, encoding, asked, lines }
+    }
+
+    /// A place; one without an address is in the file that was asked about. Waits.
+    pub(super) fn tell(&mut self, place: &Place) -> Told {
+        if place.uri.is_empty() {
+            return Told::Item(self.item(self.asked.path().to_owned(), place.start));
+        }
+        let Some(path) = uri::to_path(&place.uri) else { return Told::Nowhere };
+        let workspace = self.cx.workspace();
+        let Ok(file) = workspace.locate_path(&path, LastLink::Follow) else { return Told::Nowhere };
+        if file.path() != self.asked.path() && !self.may_be_told(&path, &file) {
+            return Told::Denied;
+        }
+        self.open(&file);
+        Told::Item(self.item(file.path().to_owned(), place.start))
+    }
+
+    fn may_be_told(&self, written: &Path, file: &Located) -> bool {
+        self.cx.may_read(written, file.path())
+            && self.cx.may_read(Path::new(file.shown()), file.path())
+    }
+
+    /// Reads a file of the workspace, to tell what stands in it.
+    fn open(&mut self, file: &Located) {
+        let is_inside = file.target().whereabouts() == Whereabouts::Workspace;
+        if !is_inside || self.lines.contains_key(file.path()) || self.lines.len() >= FILES_MAX {
+            return;
+        }
+        let text = text_of(file, self.cx).ok();
+        self.lines.insert(file.path().to_owned(), text.map(|(text, _)| lines_of(&text)));
+    }
+
+    fn item(&self, path: PathBuf, start: Position) -> LspItem {
+        let lines = self.lines.get(&path).and_then(Option::as_ref);
+        let number = usize::try_from(start.line).unwrap_or(usize::MAX);
+        let line = lines.and_then(|lines| lines.get(number));
+        let character = match line {
+            Some(line) => self.encoding.to_character(line, start.character),
+            // Right for all that is plain, and as near as can be told for the rest.
+            None => start.character.saturating_add(1),
+        };
+        LspItem {
+            file_path: self.cx.workspace().shown(&path),
+            line: start.line.saturating_add(1),
+            character,
+            text: line.map(|line| zero_core::shown::shortened(line, LINE_CHARS_MAX)),
+            ..LspItem::default()
+        }
+    }
+}
+
+fn lines_of(text: &str) -> Arc<[String]> {
+    position::lines(text).map(str::to_owned).collect()
+}

@@ -1,0 +1,393 @@
+//! Real language servers, asked through the whole path: what they find, in the words of the
+//! workspace, and nothing of what may not be read.
+//!
+//! `cargo xtask test` installs them: clangd as a program of the system, the others beside the build.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zero_core::{Effect, SessionId};
+use zero_lsp::{Bounds, LanguageServers, LanguageServersConfig, definition};
+use zero_policy::rule::{Owner, Rule, Source};
+use zero_policy::{Engine, EngineConfig};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    Decision, DialectName, Editor, HostConfig, Policy, PolicyRequest, RiskPolicy, RulePolicy,
+    SessionConfig, Verdict,
+};
+use zero_sandbox::StateDir;
+
+use crate::fixture::{Fixture, said};
+
+/// Longer than anything takes on a machine that is very busy.
+const LONG: Duration = Duration::from_secs(180);
+
+/// Where servers are that are installed for these tests.
+fn beside_the_build() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    root.join("target/language-servers/node_modules/.bin")
+}
+
+fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::iter::once(beside_the_build()).chain(std::env::split_paths(&path)).collect()
+}
+
+#[track_caller]
+fn needs(program: &str) {
+    let found = search_path().iter().any(|folder| folder.join(program).exists());
+    assert!(found, "`{program}` is missing: `cargo xtask test` installs it, or says how to");
+}
+
+/// Lets a host use the known servers.
+fn with_servers(f: Fixture) -> Fixture {
+    let servers = LanguageServers::new(LanguageServersConfig {
+        services: f.host.services(),
+        definitions: definition::known(),
+        search_path: search_path(),
+        roots: f.host.workspace().roots().map(Path::to_owned).collect(),
+        cache: Some(StateDir::new(f.outside().canonicalize().unwrap().join("cache"))),
+        bounds: Bounds { start_max: LONG, answer_max: LONG, ..Bounds::default() },
+    });
+    f.host.keep(Arc::new(servers));
+    f
+}
+
+fn set_up(config: &mut HostConfig) {
+    config.limits.search_timeout = 2 * LONG;
+    let path = std::env::join_paths(search_path()).unwrap().into_string().unwrap();
+    config.commands.environment = vec![("PATH".to_owned(), path)];
+}
+
+fn host(files: &[(&str, &str)]) -> Fixture {
+    let f = with_servers(Fixture::session_of(set_up));
+    for (name, text) in files {
+        f.put(name, text);
+    }
+    f
+}
+
+/// The place of the `count`th `word` in a text, as people count.
+fn place(text: &str, word: &str, count: usize) -> (u64, u64) {
+    let (at, _) = text.match_indices(word).nth(count).unwrap();
+    let before = &text[..at];
+    let line = before.matches('\n').count() as u64 + 1;
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    (line, text[start..at].chars().count() as u64 + 1)
+}
+
+async fn ask(f: &Fixture, operation: &str, file: &str, (line, character): (u64, u64)) -> Value {
+    let input =
+        json!({"operation": operation, "filePath": file, "line": line, "character": character});
+    match f.call("LSP", input).await {
+        Ok(outcome) => outcome.result.structured,
+        Err(error) => panic!("{operation}: {error}"),
+    }
+}
+
+/// Places as `file:line:character`.
+fn places(answer: &Value) -> Vec<String> {
+    let items = answer["items"].as_array().unwrap().iter();
+    let mut places: Vec<String> = items
+        .map(|item| {
+            format!("{}:{}:{}", item["filePath"].as_str().unwrap(), item["line"], item["character"])
+        })
+        .collect();
+    places.sort();
+    places
+}
+
+fn names(answer: &Value) -> Vec<&str> {
+    answer["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect()
+}
+
+fn at(file: &str, (line, character): (u64, u64)) -> String {
+    format!("{file}:{line}:{character}")
+}
+
+const C: &str = "/* Größe 😀 */ int add(int a, int b) { return a + b; }\n\
+    int main(void) { /* ü 😀 */ return add(1, 2); }\n";
+
+#[tokio::test]
+async fn clangd_answers_in_characters_whatever_they_take_to_write() {
+    needs("clangd");
+    let f = host(&[("src/a.c", C)]);
+    let (defined, used) = (place(C, "add", 0), place(C, "add", 1));
+    let file = "src/a.c";
+    let found = ask(&f, "goToDefinition", file, used).await;
+    assert_eq!(places(&found), [at(file, defined)]);
+    assert_eq!((&found["total"], &found["denied"]), (&json!(1), &json!(0)));
+    assert!(found["items"][0]["text"].as_str().unwrap().contains("Größe 😀"), "{found}");
+    let found = ask(&f, "findReferences", file, used).await;
+    assert_eq!(places(&found), [at(file, defined), at(file, used)]);
+    let found = ask(&f, "hover", file, used).await;
+    assert!(found["hover"].as_str().unwrap().contains("add"), "{found}");
+    let found = ask(&f, "documentSymbol", file, (1, 1)).await;
+    assert_eq!(names(&found), ["add", "main"]);
+    assert_eq!(places(&found)[0], at(file, defined));
+    let found = ask(&f, "workspaceSymbol", file, used).await;
+    assert!(names(&found).contains(&"add"), "{found}");
+    let found = ask(&f, "prepareCallHierarchy", file, used).await;
+    assert_eq!(names(&found), ["add"]);
+    let found = ask(&f, "incomingCalls", file, used).await;
+    assert_eq!(names(&found), ["main"]);
+    assert_eq!(found["items"][0]["callLines"], json!([2]));
+    let found = ask(&f, "diagnostics", file, (1, 1)).await;
+    assert_eq!(found["total"], 0, "{found}");
+    let said = said(&f.call("LSP", json!({"operation": "goToDefinition", "filePath": file, "line": used.0, "character": used.1})).await.unwrap());
+    assert!(said.starts_with("clangd finds 1 definition:\nsrc/a.c:1:"), "{said}");
+}
+
+#[tokio::test]
+async fn clangd_finds_implementations_and_names_of_the_project() {
+    needs("clangd");
+    let text = "struct Shape { virtual int area() = 0; };\n\
+        struct Square : Shape { int area() override { return 4; } };\n";
+    let f = host(&[("a.cpp", text)]);
+    let found = ask(&f, "goToImplementation", "a.cpp", place(text, "area", 0)).await;
+    assert_eq!(places(&found), [at("a.cpp", place(text, "area", 1))]);
+    let input = json!({"operation": "workspaceSymbol", "filePath": "a.cpp", "query": "Squ"});
+    let found = f.call("LSP", input).await.unwrap().result.structured;
+    assert_eq!(names(&found), ["Square"]);
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_is_left_out_and_counted() {
+    needs("clangd");
+    /// Judges by risk; what is called `hidden.h` may not be read.
+    struct Hiding;
+    impl Policy for Hiding {
+        fn decide(&self, request: PolicyRequest<'_>) -> Decision {
+            let is_hidden = |effect: &Effect| match effect {
+                Effect::Read(target) => target.canonical().ends_with("hidden.h"),
+                _ => false,
+            };
+            let denied = request.effects.iter().any(is_hidden);
+            let decision = RiskPolicy.decide(request);
+            if denied { Decision { verdict: Verdict::Deny, ..decision } } else { decision }
+        }
+
+        fn may_read(&self, _tool: &str, _written: &Path, canonical: &Path) -> bool {
+            !canonical.ends_with("hidden.h")
+        }
+
+        fn filters_reads(&self) -> bool {
+            true
+        }
+    }
+    let f = with_servers(Fixture::session_of(|config| {
+        set_up(config);
+        config.policy = Arc::new(Hiding);
+    }));
+    let text = "#include \"hidden.h\"\nint main(void) { return secret(); }\n";
+    f.put("hidden.h", "static inline int secret(void) { return 7; }\n").put("a.c", text);
+    let found = ask(&f, "goToDefinition", "a.c", place(text, "secret", 0)).await;
+    assert_eq!(
+        (&found["total"], &found["denied"], &found["items"]),
+        (&json!(1), &json!(1), &json!([]))
+    );
+    let input = json!({"operation": "documentSymbol", "filePath": "hidden.h"});
+    let refused = f.fail("LSP", input).await;
+    assert!(refused.starts_with("denied: "), "{refused}");
+}
+
+#[tokio::test]
+async fn rules_hold_for_servers_and_for_what_they_see() {
+    needs("clangd");
+    let ruled = |denied: &[&str]| {
+        with_servers(Fixture::session_of(|config| {
+            set_up(config);
+            let rule = |text: &&str| {
+                let source = Source { name: "test".to_owned(), line: None, owner: Owner::Person };
+                Rule::parse(text, Verdict::Deny, source).unwrap()
+            };
+            let engine = Engine::new(EngineConfig {
+                rules: denied.iter().map(rule).collect(),
+                roots: config.workspace.roots().map(Path::to_owned).collect(),
+                ..EngineConfig::default()
+            });
+            config.policy = Arc::new(RulePolicy::new(engine, Vec::new()));
+        }))
+    };
+    let f = ruled(&["Bash(clangd:*)"]);
+    f.put("a.c", "int x;\n");
+    let said = f.fail("LSP", json!({"operation": "documentSymbol", "filePath": "a.c"})).await;
+    assert!(said.contains("denied by rule `Bash(clangd:*)`"), "{said}");
+    // A file that may not be read is not even there for the server.
+    let f = ruled(&["Read(hidden.h)"]);
+    let text = "#include \"hidden.h\"\nint main(void) { return 0; }\n";
+    f.put("hidden.h", "#error s3cret\n").put("a.c", text);
+    let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
+    assert!(!found.to_string().contains("s3cret") && found["total"] != 0, "{found}");
+}
+
+/// An editor that has one text of every file.
+struct OneText(&'static str);
+
+impl Editor for OneText {
+    fn read<'a>(&'a self, _: &'a Path) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(Some(self.0.to_owned())))
+    }
+
+    fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_not_saved_counts() {
+    needs("clangd");
+    let f = with_servers(Fixture::session_opened(set_up, |host| {
+        let editor: Arc<dyn Editor> = Arc::new(OneText("int main(void) { return missing; }\n"));
+        let config = SessionConfig { editor: Some(editor), ..SessionConfig::default() };
+        host.open_session_with(SessionId::new("test").unwrap(), config)
+    }));
+    f.put("a.c", "int main(void) { return 0; }\n");
+    let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
+    assert_eq!(found["total"], 1, "{found}");
+    assert_eq!(found["items"][0]["severity"], "error");
+    assert!(found["items"][0]["message"].as_str().unwrap().contains("missing"), "{found}");
+}
+
+#[tokio::test]
+async fn a_change_tells_what_it_made_worse_where_a_server_runs() {
+    needs("clangd");
+    let text = "int one(void) { return odd; }\nint two(void) { return 2; }\n";
+    let f = host(&[("a.c", text)]);
+    let edit =
+        |old: &str, new: &str| json!({"file_path": "a.c", "old_string": old, "new_string": new});
+    let all = |outcome: &zero_runtime::Outcome| {
+        let pieces = outcome.rendered.content.iter();
+        let texts: Vec<&str> = pieces.filter_map(|piece| piece["text"].as_str()).collect();
+        texts.join("\n")
+    };
+    // Nothing runs yet, and nothing is started for it.
+    let outcome = f.call("Edit", edit("return 2", "return 3")).await.unwrap();
+    assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
+    let servers = f.host.companion::<LanguageServers>().unwrap();
+    assert!(servers.running_for(&f.path("a.c").canonicalize().unwrap()).is_none());
+    let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
+    assert_eq!(found["total"], 1, "{found}");
+    // On a busy machine the short wait may be too short: then it is not told, and tried again.
+    let mut told = String::new();
+    for number in 0..20 {
+        let old =
+            if number == 0 { "return 3".to_owned() } else { format!("return worse{}", number - 1) };
+        let outcome = f.call("Edit", edit(&old, &format!("return worse{number}"))).await.unwrap();
+        told = all(&outcome);
+        if told.contains("problem") {
+            assert!(told.contains(&format!("worse{number}")), "{told}");
+            break;
+        }
+    }
+    assert!(told.contains("clangd finds 1 new problem in a.c:\na.c:2:"), "{told}");
+    assert!(!told.contains("'odd'"), "{told}");
+    // A new file has only new problems; one that is well is not spoken of.
+    let write = |name: &str, content: &str| json!({"file_path": name, "content": content});
+    let outcome = f.call("Write", write("b.c", "int well(void) { return 1; }\n")).await.unwrap();
+    assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
+}
+
+#[tokio::test]
+async fn wrong_questions_are_answered_with_what_is_wrong() {
+    let f = host(&[("a.c", "int x;\n"), ("notes.txt", "x"), ("b.c", "\0\u{1}binary\0")]);
+    for (input, expected) in [
+        (
+            json!({"operation": "hover", "filePath": "a.c"}),
+            "schema_violation: the input does not fit the schema in 2 places",
+        ),
+        (
+            json!({"operation": "hover", "filePath": "a.c", "line": 0, "character": 1}),
+            "schema_violation",
+        ),
+        (
+            json!({"operation": "rename", "filePath": "a.c", "line": 1, "character": 1}),
+            "schema_violation",
+        ),
+        (
+            json!({"operation": "hover", "filePath": "a.c", "line": 1, "character": 1, "query": "x"}),
+            "schema_violation",
+        ),
+        (json!({"operation": "workspaceSymbol", "filePath": "a.c"}), "schema_violation"),
+        (
+            json!({"operation": "hover", "filePath": "a.c", "line": 9, "character": 1}),
+            "out_of_range: `a.c` has 2 lines; line 9",
+        ),
+        (
+            json!({"operation": "workspaceSymbol", "filePath": "a.c", "line": 1, "character": 4}),
+            "no_match: there is no name",
+        ),
+        (json!({"operation": "diagnostics", "filePath": "c.c"}), "io: `c.c` does not exist"),
+        (json!({"operation": "diagnostics", "filePath": "."}), "is_directory"),
+        (json!({"operation": "diagnostics", "filePath": "b.c"}), "binary"),
+        (
+            json!({"operation": "diagnostics", "filePath": "/etc/passwd"}),
+            "bad_path: `/etc/passwd` lies outside",
+        ),
+        (
+            json!({"operation": "diagnostics", "filePath": "notes.txt"}),
+            "server_unavailable: no language server is known for `notes.txt`",
+        ),
+    ] {
+        let said = f.fail("LSP", input.clone()).await;
+        assert!(said.starts_with(expected), "{input}: {said}");
+    }
+}
+
+const PYTHON: &str = "def größe(wert: int) -> int:\n    return wert\n\n\ndef main() -> None:\n    \"😀\"; größe(1)\n    größe(\"😀\")\n";
+
+#[tokio::test]
+async fn pyright_answers_in_characters_whatever_they_take_to_write() {
+    needs("pyright-langserver");
+    let f = host(&[("a.py", PYTHON)]);
+    let file = "a.py";
+    let (defined, used, wrong) =
+        (place(PYTHON, "größe", 0), place(PYTHON, "größe", 1), place(PYTHON, "größe", 2));
+    let found = ask(&f, "goToDefinition", file, used).await;
+    assert_eq!(places(&found), [at(file, defined)]);
+    let found = ask(&f, "findReferences", file, defined).await;
+    assert_eq!(places(&found), [at(file, defined), at(file, used), at(file, wrong)]);
+    let found = ask(&f, "hover", file, used).await;
+    assert!(found["hover"].as_str().unwrap().contains("wert: int"), "{found}");
+    let found = ask(&f, "documentSymbol", file, (1, 1)).await;
+    assert!(names(&found).contains(&"größe"), "{found}");
+    let found = ask(&f, "outgoingCalls", file, place(PYTHON, "main", 0)).await;
+    assert_eq!(names(&found), ["größe"]);
+    let found = ask(&f, "incomingCalls", file, defined).await;
+    assert_eq!(names(&found), ["main"]);
+    let found = ask(&f, "diagnostics", file, (1, 1)).await;
+    let errors: Vec<&Value> =
+        found["items"].as_array().unwrap().iter().filter(|i| i["severity"] == "error").collect();
+    assert_eq!(errors.len(), 1, "{found}");
+    let literal = place(PYTHON, "\"😀\"", 1);
+    assert_eq!(
+        (&errors[0]["line"], &errors[0]["character"]),
+        (&json!(literal.0), &json!(literal.1))
+    );
+    // In the words of a platform that has two tools for it.
+    let input = json!({"path": file, "line": used.0, "character": used.1});
+    let outcome = f.speak(DialectName::Opencode, "lsp-hover", input).await.unwrap();
+    let text = outcome.rendered.content[0]["content"]["text"].as_str().unwrap();
+    assert!(text.contains("wert: int"), "{text}");
+    let outcome =
+        f.speak(DialectName::Opencode, "lsp-diagnostics", json!({"path": file})).await.unwrap();
+    let text = outcome.rendered.content[0]["content"]["text"].as_str().unwrap();
+    assert!(text.contains("a.py:7:") && text.contains(": error: "), "{text}");
+}
+
+#[tokio::test]
+async fn typescript_is_asked_too() {
+    needs("typescript-language-server");
+    let text = "interface Shape { area(): number }\nclass Square implements Shape { area() { return 4 } }\nconst s: Shape = new Square();\ns.area();\nconst wrong: number = \"x\";\n";
+    let f = host(&[("a.ts", text), ("tsconfig.json", "{\"compilerOptions\": {\"strict\": true}}")]);
+    let found = ask(&f, "goToDefinition", "a.ts", place(text, "area", 2)).await;
+    assert_eq!(places(&found), [at("a.ts", place(text, "area", 0))]);
+    let found = ask(&f, "goToImplementation", "a.ts", place(text, "area", 0)).await;
+    assert_eq!(places(&found), [at("a.ts", place(text, "area", 1))]);
+    let found = ask(&f, "diagnostics", "a.ts", (1, 1)).await;
+    assert!(found["items"].to_string().contains("not assignable"), "{found}");
+    let servers = f.host.companion::<LanguageServers>().unwrap();
+    tokio::time::timeout(LONG, servers.stop()).await.unwrap();
+}

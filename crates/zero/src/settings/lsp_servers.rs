@@ -1,0 +1,237 @@
+//! Language servers in settings: others than those that are known, and how the known ones are used.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::Value;
+use zero_core::{CommandLimit, CommandLimitChange};
+use zero_lsp::definition::{self, NAME_LEN_MAX};
+use zero_lsp::{Language, ServerDefinition};
+
+use super::Settings;
+use super::document::join;
+use super::shape::{LimitValue, command_limits_schema};
+
+/// One language server. Under the name of a known one, what is written here takes the place of what
+/// is known; under another name, `command` and `extensions` are needed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(crate) struct LspServerSetting {
+    /// The program that is started: a name or a path. It must speak over stdin and stdout.
+    command: Option<String>,
+    /// Its arguments, such as `--stdio`.
+    args: Vec<String>,
+    /// The variables it gets beside the usual few.
+    env: BTreeMap<String, String>,
+    /// The files it is for: how their names end, such as `.py`, and what the server calls the
+    /// language.
+    extensions: BTreeMap<String, String>,
+    /// What it is told when it starts, in its own words.
+    #[schemars(schema_with = "any_schema")]
+    initialization_options: Option<Value>,
+    /// Its settings by their sections, in its own words, such as
+    /// `{"python": {"analysis": {"typeCheckingMode": "strict"}}}`.
+    #[schemars(schema_with = "any_schema")]
+    settings: Option<Value>,
+    /// How much it may use where that is not the usual, such as `{"command-memory": "4GB"}`.
+    #[schemars(schema_with = "command_limits_schema")]
+    limits: BTreeMap<String, LimitValue>,
+    /// Whether it is left alone.
+    disabled: bool,
+}
+
+/// The language servers that settings describe.
+#[derive(Debug, Default)]
+pub(crate) struct LspServers {
+    /// Those that may be started, known ones included, the better ones first.
+    pub(crate) definitions: Vec<ServerDefinition>,
+    /// The names of those that somebody turned off, each with where.
+    pub(crate) turned_off: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// The language servers that count. Those of a folder that is not trusted do not.
+    pub(crate) fn lsp_servers(&self) -> LspServers {
+        let known = definition::known();
+        let (mut own, mut turned_off) = (Vec::new(), Vec::new());
+        for entry in self.active() {
+            let Some(name) = entry.key.strip_prefix("lspServers.") else { continue };
+            // Its form was checked when the file was read.
+            let Ok(setting) = LspServerSetting::deserialize(&entry.value) else { continue };
+            if setting.disabled {
+                turned_off.push((name.to_owned(), entry.place()));
+                continue;
+            }
+            let known = known.iter().find(|known| known.name == name).cloned();
+            own.push(setting.over(name, known.unwrap_or_default(), entry.place()));
+        }
+        let off: Vec<String> = turned_off.iter().map(|(name, _)| name.clone()).collect();
+        LspServers { definitions: definition::with_known(own, &off), turned_off }
+    }
+}
+
+impl LspServerSetting {
+    /// What is known with what is written here in its place.
+    fn over(self, name: &str, known: ServerDefinition, place: String) -> ServerDefinition {
+        let limits = self.raised().unwrap_or_default();
+        let command = self.command.map(|command| std::iter::once(command).chain(self.args));
+        let languages = self.extensions.into_iter().map(|(ending, id)| Language {
+            ending: ending.strip_prefix('.').unwrap_or(&ending).to_owned(),
+            id,
+        });
+        let languages: Vec<Language> = languages.collect();
+        ServerDefinition {
+            name: name.to_owned(),
+            commands: command.map_or(known.commands, |words| vec![words.collect()]),
+            languages: if languages.is_empty() { known.languages } else { languages },
+            variables: self.env.into_iter().collect(),
+            initialization_options: self
+                .initialization_options
+                .unwrap_or(known.initialization_options),
+            settings: self.settings.unwrap_or(known.settings),
+            limits,
+            how_to_get: known.how_to_get,
+            written_at: Some(place),
+        }
+    }
+
+    fn raised(&self) -> Result<CommandLimitChange, (&str, String)> {
+        let mut change = CommandLimitChange::default();
+        for (name, value) in &self.limits {
+            // The schema has told an unknown one.
+            let Some(limit) = CommandLimit::named(name) else { continue };
+            let set = change.set(limit, &value.text());
+            set.map_err(|error| (name.as_str(), error.to_string()))?;
+        }
+        Ok(change)
+    }
+}
+
+/// Servers of the right form that say something which means nothing.
+pub(super) fn wrong_servers(file: &Value) -> Vec<(String, String)> {
+    let pointer = "/lspServers";
+    let servers = file.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    let mut wrong = Vec::new();
+    for (name, server) in servers {
+        let pointer = join(pointer, name);
+        let Ok(setting) = LspServerSetting::deserialize(server) else { continue };
+        let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_fine) {
+            let what = format!(
+                "`{}` cannot be the name of a language server: take 1 to {NAME_LEN_MAX} letters, digits, `-` or `_`",
+                zero_core::shown::line(name)
+            );
+            wrong.push((pointer.clone(), what));
+        }
+        if let Err((limit, what)) = setting.raised() {
+            wrong.push((join(&join(&pointer, "limits"), limit), what));
+        }
+        if setting.command.is_none() && !setting.args.is_empty() {
+            let what = "`args` go with a `command`; add it".to_owned();
+            wrong.push((join(&pointer, "args"), what));
+        }
+        let is_known = definition::known().iter().any(|known| known.name == *name);
+        if is_known || setting.disabled {
+            continue;
+        }
+        for (field, is_missing) in [
+            ("command", setting.command.as_ref().is_none_or(String::is_empty)),
+            ("extensions", setting.extensions.is_empty()),
+        ] {
+            if is_missing {
+                let names: Vec<String> =
+                    definition::known().into_iter().map(|known| known.name).collect();
+                let what = format!(
+                    "no language server `{name}` is known, so it needs `{field}`; known are {}",
+                    names.join(", ")
+                );
+                wrong.push((pointer.clone(), what));
+            }
+        }
+    }
+    wrong
+}
+
+fn any_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({})
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::layers;
+    use super::super::{LayerKind, Settings};
+    use super::*;
+    use crate::trust::Standing;
+
+    fn servers(kind: LayerKind, text: &str, standing: Standing) -> LspServers {
+        Settings::merge(&layers(&[(kind, text)]), standing).lsp_servers()
+    }
+
+    #[test]
+    fn a_server_is_added_changed_or_turned_off() {
+        let text = r#"{"lspServers": {
+            "clangd": {"args": [], "limits": {"command-memory": "4GB"}},
+            "gopls": {"disabled": true},
+            "mine": {"command": "./my-server", "args": ["--stdio"], "extensions": {".my": "my"},
+                "env": {"A": "b"}, "settings": {"my": 1}}}}"#;
+        let servers = servers(LayerKind::User, text, Standing::Nothing);
+        let find = |name: &str| servers.definitions.iter().find(|server| server.name == name);
+        let mine = find("mine").unwrap();
+        assert_eq!(mine.commands, [["./my-server", "--stdio"]]);
+        assert_eq!(mine.language_of(std::path::Path::new("x/a.my")), Some("my"));
+        assert_eq!(mine.settings, json!({"my": 1}));
+        let clangd = find("clangd").unwrap();
+        assert!(
+            clangd.commands.len() > 1 && !clangd.limits.is_empty() && clangd.written_at.is_some()
+        );
+        assert!(find("gopls").is_none() && find("rust-analyzer").is_some());
+        assert_eq!(servers.turned_off.len(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_trusted_brings_no_server() {
+        let text = r#"{"lspServers": {"mine": {"command": "./evil", "extensions": {"py": "python"}},
+            "clangd": {"command": "./evil"}}}"#;
+        for (standing, expected) in [
+            (Standing::Never, false),
+            (Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH }, true),
+        ] {
+            let servers = servers(LayerKind::Project, text, standing);
+            let evil = |server: &ServerDefinition| {
+                server
+                    .commands
+                    .iter()
+                    .any(|words| words.first().is_some_and(|word| word == "./evil"))
+            };
+            assert_eq!(servers.definitions.iter().filter(|s| evil(s)).count() == 2, expected);
+            assert_eq!(servers.definitions.iter().any(evil), expected);
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_is_told() {
+        #[track_caller]
+        fn check(server: Value, expected: &[(&str, &str)]) {
+            let found = wrong_servers(&json!({ "lspServers": server }));
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for ((pointer, what), (at, part)) in found.iter().zip(expected) {
+                assert_eq!(pointer, at);
+                assert!(what.contains(part), "{what}");
+            }
+        }
+        check(json!({"clangd": {}, "gopls": {"disabled": true}, "x": {"disabled": true}}), &[]);
+        check(
+            json!({"mine": {}}),
+            &[("/lspServers/mine", "needs `command`"), ("/lspServers/mine", "needs `extensions`")],
+        );
+        check(json!({"clangd": {"args": ["x"]}}), &[("/lspServers/clangd/args", "`command`")]);
+        check(json!({"a b": {"disabled": true}}), &[("/lspServers/a b", "cannot be the name")]);
+        check(
+            json!({"clangd": {"limits": {"command-memory": "1"}}}),
+            &[("/lspServers/clangd/limits/command-memory", "command-memory")],
+        );
+    }
+}
