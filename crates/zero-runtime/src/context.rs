@@ -13,7 +13,9 @@ use crate::buffers::{Buffer, Buffers};
 use crate::commands::CallCommands;
 use crate::observer::{CallEvent, Observer};
 use crate::policy::Policy;
+use crate::reader::{Reader, Readers};
 use crate::seen_files::SeenFiles;
+use crate::web::{CallWeb, NetworkGuard};
 
 /// What a running tool can reach. Cheap to clone.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ struct Inner {
     permit: Option<Permit>,
     commands: CallCommands,
     buffers: Option<Arc<Buffers>>,
+    guard: NetworkGuard,
+    readers: Option<Arc<dyn Readers>>,
     /// What the editor has of the files that a person is about to be shown, once it was asked.
     foreseen: OnceLock<HashMap<PathBuf, Buffer>>,
 }
@@ -55,6 +59,8 @@ pub(crate) struct Parts {
     pub(crate) permit: Option<Permit>,
     pub(crate) commands: CallCommands,
     pub(crate) buffers: Option<Arc<Buffers>>,
+    pub(crate) guard: NetworkGuard,
+    pub(crate) readers: Option<Arc<dyn Readers>>,
 }
 
 impl CallContext {
@@ -73,6 +79,8 @@ impl CallContext {
             permit,
             commands,
             buffers,
+            guard,
+            readers,
         } = parts;
         let inner = Inner {
             call,
@@ -88,6 +96,8 @@ impl CallContext {
             permit,
             commands,
             buffers,
+            guard,
+            readers,
             foreseen: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -105,6 +115,17 @@ impl CallContext {
     /// What the editor has of the files that a person is about to be shown.
     pub(crate) fn foreseen(&self) -> &OnceLock<HashMap<PathBuf, Buffer>> {
         &self.inner.foreseen
+    }
+
+    /// The web, as far as this call may reach it: the hosts among its effects, once it was allowed.
+    pub fn web(&self) -> CallWeb {
+        let hosts = Arc::clone(&self.inner.commands.launcher.hosts);
+        CallWeb::new(self.inner.guard.clone(), hosts)
+    }
+
+    /// What reads long texts for this call, if anything does.
+    pub fn reader(&self) -> Option<Arc<dyn Reader>> {
+        self.inner.readers.as_ref()?.reader(&self.inner.call)
     }
 
     /// The call being made.

@@ -16,6 +16,7 @@ pub mod breaker;
 pub mod buffers;
 pub mod commands;
 pub mod context;
+pub mod detached;
 pub mod dialect;
 pub mod editor;
 pub mod egress;
@@ -32,6 +33,7 @@ pub mod nearest;
 pub mod observer;
 pub mod pipeline;
 pub mod policy;
+pub mod reader;
 pub mod redact;
 pub mod registry;
 pub mod rule_policy;
@@ -42,6 +44,7 @@ pub mod session;
 pub mod stdio;
 pub mod tool;
 pub mod unsettled;
+pub mod web;
 
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
 pub use buffers::Changed;
@@ -62,8 +65,10 @@ pub use pipeline::{Outcome, Report};
 pub use policy::{
     Decision, DeniedFiles, Grant, JudgedEffect, Policy, PolicyRequest, RiskPolicy, Verdict,
 };
+pub use reader::{Reader, Readers, Reading};
 pub use registry::{Registry, RegistryChange, Shown};
 pub use rule_policy::RulePolicy;
 pub use services::{Service, ServiceRequest, Services};
 pub use session::{Session, SessionConfig};
 pub use tool::{About, AnyTool, Description, Tool, ToolReply, erase};
+pub use web::{CallWeb, NetworkGuard};

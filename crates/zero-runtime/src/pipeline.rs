@@ -199,6 +199,8 @@ impl ToolHost {
                 permit,
                 commands,
                 buffers: session.buffers.clone(),
+                guard: self.guard.clone(),
+                readers: session.readers.clone(),
             })
         };
         let asked = Asked { spec, plan: &*plan, title: &description.title, effects };
