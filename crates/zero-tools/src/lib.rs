@@ -34,7 +34,12 @@ pub mod read_many;
 #[cfg(test)]
 mod testing;
 pub mod text;
+mod untrusted;
 mod walk;
+mod web_address;
+pub mod web_fetch;
+pub mod web_request;
+pub mod web_search;
 mod wording;
 pub mod write;
 
@@ -52,5 +57,8 @@ pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
         erase(bash::Bash),
         erase(bash_output::BashOutput),
         erase(bash_kill::BashKill),
+        erase(web_fetch::WebFetch::default()),
+        erase(web_search::WebSearch::default()),
+        erase(web_request::WebRequest),
     ]
 }
