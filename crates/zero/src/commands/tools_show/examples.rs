@@ -29,6 +29,9 @@ const CANONICAL: &[(&str, &str)] = &[
     ("Glob", r#"{"pattern": "**/*.txt"}"#),
     ("Grep", r#"{"pattern": "milk", "output_mode": "content"}"#),
     ("Bash", r#"{"command": "wc -l notes.txt"}"#),
+    ("WebFetch", r#"{"url": "https://example.com/", "prompt": "what this domain is for"}"#),
+    ("WebSearch", r#"{"query": "rust cancellation token"}"#),
+    ("WebRequest", r#"{"url": "https://example.com/", "method": "HEAD"}"#),
 ];
 
 /// Those that have one name in every dialect.
@@ -45,6 +48,8 @@ const ACP: &[(&str, &str)] = &[
     ("list_directory", r#"{"path": "."}"#),
     ("search_files", r#"{"query": "milk"}"#),
     ("run_command", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
+    ("web_search", r#"{"query": "rust cancellation token"}"#),
+    ("web_request", r#"{"url": "https://example.com/", "method": "HEAD"}"#),
 ];
 
 const QWEN: &[(&str, &str)] = &[
@@ -56,6 +61,8 @@ const QWEN: &[(&str, &str)] = &[
     ("glob", r#"{"pattern": "**/*.txt"}"#),
     ("grep_search", r#"{"pattern": "milk"}"#),
     ("run_shell_command", r#"{"command": "wc -l notes.txt"}"#),
+    ("web_fetch", r#"{"url": "https://example.com/", "prompt": "what this domain is for"}"#),
+    ("web_search", r#"{"query": "rust cancellation token"}"#),
 ];
 
 const OPENCODE: &[(&str, &str)] = &[
@@ -67,4 +74,6 @@ const OPENCODE: &[(&str, &str)] = &[
     ("grep", r#"{"pattern": "milk"}"#),
     ("bash", r#"{"command": "wc -l notes.txt"}"#),
     ("run", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
+    ("webfetch", r#"{"url": "https://example.com/", "prompt": "what this domain is for"}"#),
+    ("websearch", r#"{"query": "rust cancellation token"}"#),
 ];
