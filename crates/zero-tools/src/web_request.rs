@@ -1,7 +1,7 @@
 //! WebRequest: one HTTP request, as it is written.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +21,10 @@ use crate::untrusted;
 use crate::web_address::WebAddress;
 use crate::web_fetch::failed;
 
-/// Largest body that is sent, in bytes.
-const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Largest request, in bytes, and most lines of one: what a person is asked about is shown in full
+/// wherever they are asked, and nobody looks through more.
+const REQUEST_BYTES_MAX: usize = 15_000;
+const REQUEST_LINES_MAX: usize = 190;
 /// Largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 5 * 1024 * 1024;
 /// Most headers of a request.
@@ -107,6 +109,18 @@ pub struct WebRequestPlan {
     body: String,
 }
 
+/// The request, all of it.
+impl fmt::Display for WebRequestPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, method, headers, body } = self;
+        writeln!(f, "{method} {}", address.url())?;
+        for (name, value) in headers {
+            writeln!(f, "{name}: {}", String::from_utf8_lossy(value.as_bytes()))?;
+        }
+        if body.is_empty() { Ok(()) } else { write!(f, "\n{body}") }
+    }
+}
+
 /// Makes one HTTP request.
 pub struct WebRequest;
 
@@ -140,15 +154,20 @@ impl Tool for WebRequest {
                 ToolError::invalid(Reason::SchemaViolation, message)
             })?;
         let body = body.unwrap_or_default();
-        if body.len() > BODY_BYTES_MAX {
-            let message = format!("`body` has more than {BODY_BYTES_MAX} bytes; send less at once");
-            return Err(ToolError::invalid(Reason::TooLarge, message));
-        }
         if !body.is_empty() && matches!(method, Method::GET | Method::HEAD) {
             let message = format!("a {method} request has no `body`; use POST, or leave it out");
             return Err(ToolError::invalid(Reason::SchemaViolation, message));
         }
-        Ok(WebRequestPlan { address, method, headers: checked(headers.unwrap_or_default())?, body })
+        let headers = checked(headers.unwrap_or_default())?;
+        let plan = WebRequestPlan { address, method, headers, body };
+        let whole = plan.to_string();
+        if whole.len() > REQUEST_BYTES_MAX || whole.lines().count() > REQUEST_LINES_MAX {
+            let message = format!(
+                "the request has more than {REQUEST_BYTES_MAX} bytes or {REQUEST_LINES_MAX} lines, and nobody can look through that before it is sent; send less at once, or let a command send it from a file"
+            );
+            return Err(ToolError::invalid(Reason::TooLarge, message));
+        }
+        Ok(plan)
     }
 
     fn describe(&self, plan: &WebRequestPlan) -> Description {
@@ -167,17 +186,7 @@ impl Tool for WebRequest {
 
     /// The request, all of it: nobody can say yes to what they have not seen.
     fn preview(&self, plan: &WebRequestPlan, _cx: &CallContext) -> Option<Display> {
-        let WebRequestPlan { address, method, headers, body } = plan;
-        let mut request = format!("{method} {}\n", address.url());
-        for (name, value) in headers {
-            // Writing to a String cannot fail.
-            let _ = writeln!(request, "{name}: {}", String::from_utf8_lossy(value.as_bytes()));
-        }
-        if !body.is_empty() {
-            request.push('\n');
-            request.push_str(body);
-        }
-        Some(Display::markdown(shown::block(&request, "http")))
+        Some(Display::markdown(shown::block(&plan.to_string(), "http")))
     }
 
     async fn run(

@@ -746,6 +746,14 @@ async fn a_request_that_is_none_is_told_before_anybody_is_asked() {
         (json!({"url": "http://a.test/", "headers": {"A B": "x"}}), "a name that no header has"),
         (json!({"url": "http://a.test/", "headers": {"X-A": "x\r\nX-B: y"}}), "line break"),
         (json!({"url": "gopher://a.test/"}), "begins with `gopher:`"),
+        (
+            json!({"url": "http://a.test/", "method": "POST", "body": "x".repeat(15_000)}),
+            "nobody can look through",
+        ),
+        (
+            json!({"url": "http://a.test/", "method": "POST", "body": "\n".repeat(200)}),
+            "nobody can look through",
+        ),
     ] {
         let error = f.call("WebRequest", input.clone()).await.unwrap_err();
         check_error(&error, ErrorType::InvalidInput, why, &input.to_string());
