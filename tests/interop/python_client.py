@@ -47,6 +47,8 @@ CALLS = [
     # Needs clangd.
     ("LSP", {"operation": "documentSymbol", "filePath": "sum.c"}),
 ]
+# Tools that go out to the web: nothing is there to go to.
+ONLY_LISTED = {"WebFetch", "WebSearch", "WebRequest"}
 
 failures = []
 
@@ -82,7 +84,7 @@ async def lists_calls_refuses(name, way, mode):
     async with zero(way, mode, ["--yes"]) as (client, _):
         tools = (await client.list_tools()).tools
         by_name = {tool.name: tool for tool in tools}
-        check(f"{name}: every tool has a call here", set(by_name) == {tool for tool, _ in CALLS},
+        check(f"{name}: every tool has a call here", set(by_name) == {tool for tool, _ in CALLS} | ONLY_LISTED,
               f"listed {sorted(by_name)}")
         invalid = []
         for tool in tools:

@@ -310,6 +310,7 @@ mod tests {
             bench: Arc::new(Broken),
             defaults: crate::config::Defaults::default(),
             home: None,
+            login: None,
             habits: Arc::default(),
         };
         let (mut to_agent, input) = duplex(64 * 1024);

@@ -15,7 +15,6 @@ mod changes;
 mod connection;
 mod connector;
 pub mod credentials;
-mod detached;
 mod error;
 mod handler;
 mod handshake;

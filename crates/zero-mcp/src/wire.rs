@@ -29,7 +29,6 @@ pub use ledger::Asked;
 pub use lines::Lines;
 pub use outbox::WireError;
 pub use role::Role;
-pub(crate) use troubles::is_invisible;
 pub use troubles::{Closed, Quarantined, TroubleReport, Troubles};
 
 /// How much is taken from the other end, and how long it may take to read what it is sent.

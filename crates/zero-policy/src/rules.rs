@@ -271,6 +271,14 @@ impl Rules {
         self.rule(found)
     }
 
+    /// The rule for a host that is written for `tool` itself, or for everything.
+    pub fn own_host(&self, verdict: Verdict, tool: &str, host: &HostName) -> Option<&Rule> {
+        let lists = self.lists(verdict);
+        let bare = is_web(tool).then(|| lists.tools.get(tool).copied()).flatten();
+        let by_host = lists.hosts.get(tool).and_then(|hosts| hosts.find(host));
+        self.rule(first(first(lists.everything, bare), by_host))
+    }
+
     /// The rule that names a host. A text that may as well be the name of a file, such as
     /// `main.rs`, is not caught by what is said of all hosts.
     pub fn named_host(&self, verdict: Verdict, tool: &str, host: &HostName) -> Option<&Rule> {

@@ -14,7 +14,9 @@ use crate::commands::CallCommands;
 use crate::companions::Companions;
 use crate::observer::{CallEvent, Observer};
 use crate::policy::Policy;
+use crate::reader::{Reader, Readers};
 use crate::seen_files::SeenFiles;
+use crate::web::{CallWeb, NetworkGuard};
 
 /// What a running tool can reach. Cheap to clone.
 #[derive(Clone)]
@@ -37,6 +39,8 @@ struct Inner {
     commands: CallCommands,
     companions: Arc<Companions>,
     buffers: Option<Arc<Buffers>>,
+    guard: NetworkGuard,
+    readers: Option<Arc<dyn Readers>>,
     /// What the editor has of the files that a person is about to be shown, once it was asked.
     foreseen: OnceLock<HashMap<PathBuf, Buffer>>,
 }
@@ -58,6 +62,8 @@ pub(crate) struct Parts {
     pub(crate) commands: CallCommands,
     pub(crate) companions: Arc<Companions>,
     pub(crate) buffers: Option<Arc<Buffers>>,
+    pub(crate) guard: NetworkGuard,
+    pub(crate) readers: Option<Arc<dyn Readers>>,
 }
 
 impl CallContext {
@@ -77,6 +83,8 @@ impl CallContext {
             commands,
             companions,
             buffers,
+            guard,
+            readers,
         } = parts;
         let inner = Inner {
             call,
@@ -93,6 +101,8 @@ impl CallContext {
             commands,
             companions,
             buffers,
+            guard,
+            readers,
             foreseen: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -115,6 +125,17 @@ impl CallContext {
     /// What the tools of this host share between calls, of that type.
     pub fn companion<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.inner.companions.get()
+    }
+
+    /// The web, as far as this call may reach it: the hosts among its effects, once it was allowed.
+    pub fn web(&self) -> CallWeb {
+        let hosts = Arc::clone(&self.inner.commands.launcher.hosts);
+        CallWeb::new(self.inner.guard.clone(), hosts)
+    }
+
+    /// What reads long texts for this call, if anything does.
+    pub fn reader(&self) -> Option<Arc<dyn Reader>> {
+        self.inner.readers.as_ref()?.reader(&self.inner.call)
     }
 
     /// The call being made.

@@ -38,6 +38,7 @@ use zero_policy::HostName;
 use zero_sandbox::{StateDir, Workspace};
 
 pub use self::gate::{Gatekeeper, PolicyGate};
+pub(crate) use self::pin::NoAnswer;
 pub use self::pin::{Resolver, SystemResolver, Unusable, usable_addresses};
 use self::refusals::RefusalList;
 pub use self::refusals::{Mark, Refusals, RefusedHost};

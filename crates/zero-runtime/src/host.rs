@@ -18,6 +18,7 @@ use crate::policy::{Policy, RiskPolicy};
 use crate::registry::Registry;
 use crate::services::Services;
 use crate::session::{Session, SessionConfig};
+use crate::web::NetworkGuard;
 
 /// What a host is made of.
 pub struct HostConfig {
@@ -76,6 +77,7 @@ pub struct ToolHost {
     pub(crate) how_to_allow: String,
     pub(crate) commands: Arc<Commands>,
     pub(crate) internet: Internet,
+    pub(crate) guard: NetworkGuard,
     pub(crate) admission: Admission,
     pub(crate) breakers: Breakers,
     pub(crate) audit: Audit,
@@ -112,6 +114,7 @@ impl ToolHost {
             swept: OnceLock::new(),
             commands: Arc::new(Commands::new(commands, &state)),
             limits: Arc::new(limits),
+            guard: NetworkGuard::new(Arc::clone(&policy), internet.clone()),
             workspace,
             state,
             policy,
@@ -160,6 +163,11 @@ impl ToolHost {
     /// Its judge.
     pub fn policy(&self) -> &Arc<dyn Policy> {
         &self.policy
+    }
+
+    /// Judges where zero itself connects to, by its policy.
+    pub fn guard(&self) -> &NetworkGuard {
+        &self.guard
     }
 
     /// What lies outside of this machine, as it sees it.

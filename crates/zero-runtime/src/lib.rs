@@ -17,6 +17,7 @@ pub mod buffers;
 pub mod commands;
 mod companions;
 pub mod context;
+pub mod detached;
 pub mod dialect;
 pub mod editor;
 pub mod egress;
@@ -33,6 +34,7 @@ pub mod nearest;
 pub mod observer;
 pub mod pipeline;
 pub mod policy;
+pub mod reader;
 pub mod redact;
 pub mod registry;
 pub mod rule_policy;
@@ -43,6 +45,7 @@ pub mod session;
 pub mod stdio;
 pub mod tool;
 pub mod unsettled;
+pub mod web;
 
 pub use approver::{Answer, AnswerOption, Approver, PendingAnswer, Question};
 pub use buffers::Changed;
@@ -63,8 +66,10 @@ pub use pipeline::{Outcome, Report};
 pub use policy::{
     Decision, DeniedFiles, Grant, JudgedEffect, Policy, PolicyRequest, RiskPolicy, Verdict,
 };
+pub use reader::{Reader, Readers, Reading};
 pub use registry::{Registry, RegistryChange, Shown};
 pub use rule_policy::RulePolicy;
 pub use services::{Access, Service, ServiceRequest, Services};
 pub use session::{Session, SessionConfig};
 pub use tool::{About, AnyTool, Description, Tool, ToolReply, erase};
+pub use web::{CallWeb, NetworkGuard};

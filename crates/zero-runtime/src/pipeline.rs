@@ -200,6 +200,8 @@ impl ToolHost {
                 commands,
                 companions: Arc::clone(&self.companions),
                 buffers: session.buffers.clone(),
+                guard: self.guard.clone(),
+                readers: session.readers.clone(),
             })
         };
         let asked = Asked { spec, plan: &*plan, title: &description.title, effects };

@@ -34,10 +34,18 @@ static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?i-u:{})", marks.join("|"))).ok()
 });
 
-/// Fields that carry what stands, or shall stand, in a file. It can be anything, so none of it is
+/// Fields that carry what stands, or shall stand, in a file, or is sent. It can be anything, so none of it is
 /// written down, only how much it was.
-const CONTENT_FIELDS: &[&str] =
-    &["content", "old_string", "new_string", "oldString", "newString", "oldText", "newText"];
+const CONTENT_FIELDS: &[&str] = &[
+    "content",
+    "old_string",
+    "new_string",
+    "oldString",
+    "newString",
+    "oldText",
+    "newText",
+    "body",
+];
 
 /// Words that, as part of a field's name, say that its value is a secret whatever it looks like.
 const SECRET_WORDS: &[&str] = &[

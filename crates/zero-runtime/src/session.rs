@@ -17,6 +17,7 @@ use crate::editor::Editor;
 use crate::grants::{Grants, Stand, Standing, StandingAnswer, StandingKeeper};
 use crate::host::ToolHost;
 use crate::observer::Observer;
+use crate::reader::Readers;
 use crate::seen_files::SeenFiles;
 
 /// How long the oversized results of calls without a session are kept.
@@ -42,6 +43,8 @@ pub struct SessionConfig {
     pub keeper: Option<StandingKeeper>,
     /// The editor its person works with: text of the workspace is read and written through it.
     pub editor: Option<Arc<dyn Editor>>,
+    /// What reads long texts for its tools.
+    pub readers: Option<Arc<dyn Readers>>,
 }
 
 /// What a host remembers from one call to the next. When it ends, its jobs end, and its oversized
@@ -58,6 +61,7 @@ pub struct Session {
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) buffers: Option<Arc<Buffers>>,
+    pub(crate) readers: Option<Arc<dyn Readers>>,
     pub(crate) grants: Arc<Grants>,
     pub(crate) lane: Lane,
     pub(crate) commands: Arc<SessionCommands>,
@@ -97,7 +101,7 @@ impl Session {
         host: &ToolHost,
         config: SessionConfig,
     ) -> Result<Self, ToolError> {
-        let SessionConfig { approver, observer, mode, standing, keeper, editor } = config;
+        let SessionConfig { approver, observer, mode, standing, keeper, editor, readers } = config;
         let shown = spill.path().display().to_string();
         spill
             .create()
@@ -125,6 +129,7 @@ impl Session {
             approver: approver.or_else(|| host.approver.clone()),
             observer: observer.or_else(|| host.observer.clone()),
             buffers: editor.map(|editor| Arc::new(Buffers::new(editor))),
+            readers,
             grants,
             lane: host.admission.lane(),
             commands: Arc::new(commands),

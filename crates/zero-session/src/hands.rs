@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{Kind, SessionId};
 use zero_policy::Mode;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{DialectName, Elicitor};
+use zero_runtime::{DialectName, Elicitor, Reader};
 
 use crate::event::{Place, ResultContent, Shown, ToolStatus};
 use crate::reach::{OutOfReach, Reach};
@@ -133,6 +133,11 @@ pub trait HandsWatch: Send + Sync {
 
     /// Its command printed this. What is shown while it runs is not kept: the result has everything.
     fn printed(&self, _text: &str) {}
+
+    /// What reads long texts for the call, where a model does.
+    fn reader(&self) -> Option<Arc<dyn Reader>> {
+        None
+    }
 }
 
 /// What became of a call.

@@ -10,6 +10,7 @@ pub(crate) mod news;
 mod outbox;
 pub(crate) mod places;
 mod prompts;
+mod reading;
 pub(crate) mod recorder;
 mod sending;
 mod settle;

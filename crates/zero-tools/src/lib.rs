@@ -35,7 +35,12 @@ pub mod read_many;
 #[cfg(test)]
 mod testing;
 pub mod text;
+mod untrusted;
 mod walk;
+mod web_address;
+pub mod web_fetch;
+pub mod web_request;
+pub mod web_search;
 mod wording;
 pub mod write;
 
@@ -54,5 +59,8 @@ pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
         erase(bash_output::BashOutput),
         erase(bash_kill::BashKill),
         erase(lsp::Lsp),
+        erase(web_fetch::WebFetch::default()),
+        erase(web_search::WebSearch::default()),
+        erase(web_request::WebRequest),
     ]
 }

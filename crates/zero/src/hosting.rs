@@ -7,8 +7,9 @@ use anyhow::Context;
 use zero_core::{ToolError, ToolName};
 use zero_lsp::{Bounds, LanguageServers, LanguageServersConfig, ServerDefinition};
 use zero_runtime::dialect::{BUILTIN, Offered};
-use zero_runtime::{Dialect, DialectName, HostConfig, Registry, ToolHost};
+use zero_runtime::{Dialect, DialectName, HostConfig, Registry, ToolHost, erase};
 use zero_sandbox::Workspace;
+use zero_tools::web_search::WebSearch;
 
 use crate::App;
 use crate::config::Config;
@@ -89,18 +90,7 @@ impl App {
         settings.limits(&mut config.limits);
         config.policy = policy;
         config.commands = commands;
-        Ok(Arc::new(self.host(config)?))
-    }
-
-    /// A host with the tools that come with zero, and the language servers that settings allow.
-    pub(crate) fn host_with(
-        &self,
-        config: HostConfig,
-        settings: &Settings,
-    ) -> anyhow::Result<ToolHost> {
-        let host = self.host(config)?;
-        self.add_language_servers(&host, settings.lsp_servers().definitions);
-        Ok(host)
+        Ok(Arc::new(self.host(config, settings)?))
     }
 
     /// Lets a host use language servers. None is started before somebody asks it.
@@ -115,10 +105,20 @@ impl App {
         })));
     }
 
-    /// A host with the tools that come with zero.
-    pub(crate) fn host(&self, config: HostConfig) -> anyhow::Result<ToolHost> {
+    /// A host with the tools that come with zero, as the settings want them.
+    pub(crate) fn host(&self, config: HostConfig, settings: &Settings) -> anyhow::Result<ToolHost> {
         let host = ToolHost::new(config);
-        host.registry().add(BUILTIN, self.tools.to_vec()).context("the built-in tools clash")?;
+        let mut tools = self.tools.to_vec();
+        let engines = settings.search_engines(&self.config);
+        if !engines.is_empty() {
+            let search = erase(WebSearch::new(engines));
+            let name = &search.spec().name;
+            tools.iter_mut().filter(|tool| tool.spec().name == *name).for_each(|tool| {
+                *tool = Arc::clone(&search);
+            });
+        }
+        host.registry().add(BUILTIN, tools).context("the built-in tools clash")?;
+        self.add_language_servers(&host, settings.lsp_servers().definitions);
         Ok(host)
     }
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use zero_acp::SessionServer;
 use zero_core::{Reason, ToolError};
 use zero_mcp::client::credentials::{CredentialVault, DesktopKeyring};
-use zero_mcp::client::http::NetworkGuard;
 use zero_mcp::client::{Pool, Servers, ServersConfig, Web};
 use zero_runtime::{Elicitor, ToolHost};
 use zero_tools::discovered::{Discovery, DiscoveryConfig, LIST_TIMEOUT, PREFIX};
@@ -99,7 +98,7 @@ impl App {
 /// How servers are reached that run elsewhere, and where logins are kept.
 pub(crate) fn web(host: &ToolHost) -> Web {
     Web {
-        guard: NetworkGuard::new(Arc::clone(host.policy()), host.internet().clone()),
+        guard: host.guard().clone(),
         credentials: Arc::new(CredentialVault::new(host.state(), Arc::new(DesktopKeyring::LOGINS))),
     }
 }

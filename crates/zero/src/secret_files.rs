@@ -66,7 +66,8 @@ impl Settings {
         let named = [gateway.password_file, remote.token_file, remote.password_file];
         let named = named.into_iter().flatten().chain(gateway.tls.map(|tls| tls.key));
         let keys = self.model_keys().filter_map(|secret| file_of(&secret));
-        let written = tokens.chain(named).chain(keys);
+        let search_keys = self.search_keys().filter_map(|secret| file_of(&secret));
+        let written = tokens.chain(named).chain(keys).chain(search_keys);
         written.filter_map(|file| config.file(&file)).collect()
     }
 
@@ -94,6 +95,7 @@ mod tests {
     const OWN: &str = r#"{
         "models": {"m": {"api": "chat", "model": "m", "apiKey": {"file": "~/model.key"}},
             "n": {"api": "chat", "model": "n", "apiKey": {"env": "K"}}},
+        "web": {"search": [{"engine": "brave", "apiKey": {"file": "~/brave.key"}}]},
         "gateway": {
             "tokens": {"ci": {"secret": {"file": "/etc/zero/ci.token"}, "scopes": ["write"]}},
             "passwordFile": "password",
@@ -123,6 +125,7 @@ mod tests {
         let other = app.settings_of(&["team.json".into()]).unwrap();
         let expected = [
             "adm.token",
+            "home/brave.key",
             "home/model.key",
             "home/real.key",
             "home/remote.password",

@@ -24,6 +24,7 @@ pub(crate) mod problem;
 pub(crate) mod sandbox;
 pub(crate) mod shape;
 pub(crate) mod tools_command;
+pub(crate) mod web;
 
 use std::path::{Path, PathBuf};
 

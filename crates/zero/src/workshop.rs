@@ -195,7 +195,7 @@ impl Workshop {
         config.commands = commands;
         config.how_to_allow = HOW_TO_ALLOW.to_owned();
         config.metrics = Arc::clone(&self.metrics);
-        let host = Arc::new(self.app.host_with(config, settings)?);
+        let host = Arc::new(self.app.host(config, settings)?);
         let outside = self.app.outside_and(&host, settings, servers, Some(elicitor));
         outside.register_known();
         outside.start_unknown();

@@ -64,7 +64,7 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["globset"], &["zero-tools", "zero-runtime"], "globs stand in searches and command lines"),
     (
-        &["chardetng", "encoding_rs", "infer", "similar"],
+        &["chardetng", "encoding_rs", "html5gum", "infer", "similar"],
         &["zero-tools"],
         "what a file holds is the tools' business",
     ),
@@ -95,10 +95,24 @@ const WALLS: &[(&[&str], &[&str], &str)] = &[
         "the web is for who speaks a protocol on it",
     ),
     (
-        &["reqwest", "rustls", "url"],
-        &["zero-mcp", "zero-session", "zero-wire", "zero-gateway", "zero"],
+        &["reqwest", "rustls"],
+        &["zero-runtime", "zero-mcp", "zero-session", "zero-wire", "zero-gateway", "zero"],
         "the web is for who speaks a protocol on it",
     ),
+    (
+        &["url"],
+        &[
+            "zero-runtime",
+            "zero-tools",
+            "zero-mcp",
+            "zero-session",
+            "zero-wire",
+            "zero-gateway",
+            "zero",
+        ],
+        "addresses are for who goes to them",
+    ),
+    (&["flate2"], &["zero-runtime", "zero-tools"], "what comes packed is unpacked within bounds"),
     (
         &[
             "opentelemetry",

@@ -5,12 +5,9 @@
 //! head is bounded, secrets go to the origin they were written for and to no other, and no proxy,
 //! cookie or redirect is taken from elsewhere.
 
-mod body;
 mod events;
 mod exchange;
 mod failure;
-mod guard;
-mod guarded;
 mod reading;
 mod tokens;
 
@@ -24,11 +21,9 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
 };
 
-pub(crate) use self::body::{BodyLimits, read as read_body};
-pub(crate) use self::failure::shortened;
+pub use zero_runtime::web::{NetworkGuard, Unreachable};
+
 pub use self::failure::{HttpError, http_error};
-pub use self::guard::{NetworkGuard, Unreachable};
-pub(crate) use self::guarded::{GuardedClient, Outgoing, Redirects};
 
 use self::exchange::Exchange;
 use crate::client::credentials::Credentials;

@@ -20,6 +20,7 @@ use rmcp::transport::auth::{
 use tokio::time::timeout;
 use url::Url;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::web::{NetworkGuard, Redirects};
 
 pub use self::failure::LoginError;
 pub use self::logout::{LoggedOut, Revoked, logout};
@@ -27,7 +28,6 @@ pub use self::logout::{LoggedOut, Revoked, logout};
 use self::callback::{Answer, Callback};
 use self::web::LoginWeb;
 use super::credentials::{Credentials, Kept, LoginRecord};
-use super::http::{NetworkGuard, Redirects};
 use crate::definition::{Alias, Endpoint};
 
 /// How long the person may take.

@@ -9,6 +9,9 @@ use crate::rule::{Owner, Rule};
 use crate::rules::Rules;
 use crate::shell::Arg;
 
+/// The tool that sends whatever it is given.
+const SENDS: &str = "WebRequest";
+
 impl<'a> Case<'a> {
     /// Judges a host by its text. `covered` is the rule that allows the command that reaches it.
     pub(super) fn host(&self, text: &str, covered: Option<&'a Rule>) -> Judged {
@@ -90,6 +93,15 @@ impl<'a> Case<'a> {
                 return Judged::new("net", target, Verdict::Deny, reason);
             }
         }
+        let sends = tool == SENDS;
+        // What may be fetched from may not yet be sent to: that needs a rule which says so.
+        let ruled = match ruled {
+            Some((verdict @ Verdict::Allow, _)) if sends => {
+                let own = self.engine.rules.own_host(verdict, tool, host);
+                own.map(|rule| (verdict, rule))
+            }
+            ruled => ruled,
+        };
         // A rule that names an address allows no other one.
         let covered = covered
             .filter(|rule| !rule.text.contains("://") || rule.text.contains(target.as_str()));
@@ -99,7 +111,8 @@ impl<'a> Case<'a> {
             (None, None) => {
                 let rule = format!("WebFetch(domain:{host})");
                 let reason = "no rule allows this host".to_owned();
-                let grant = Some(Grant { rule, folder: None, program: None });
+                // Each request is another one, and is seen before it is sent.
+                let grant = (!sends).then_some(Grant { rule, folder: None, program: None });
                 Judged { grant, ..Judged::new("net", target, Verdict::Ask, reason) }
             }
         }

@@ -97,4 +97,30 @@ pub(super) const LINES: &[Line] = &[
         fixed: &[],
         done: None,
     },
+    Line {
+        name: "web_search",
+        canonical: "WebSearch",
+        about: "Search the web; returns titles, addresses and a few words of each result, which strangers wrote",
+        fields: &[required("query", "query", Text, "What to search for")],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "web_request",
+        canonical: "WebRequest",
+        about: "Make one HTTP request with a method, headers and a body; returns status, headers and body of the answer. The person sees all of it before it is sent",
+        fields: &[
+            required("url", "url", Text, "The whole address, with https:// or http://"),
+            optional(
+                "method",
+                "method",
+                Text,
+                "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS; GET when absent",
+            ),
+            optional("headers", "headers", TextMap, "Headers, by name"),
+            optional("body", "body", Text, "The body, as text"),
+        ],
+        fixed: &[],
+        done: None,
+    },
 ];

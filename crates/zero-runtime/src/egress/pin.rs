@@ -16,6 +16,7 @@ use zero_policy::{HostName, Refusal};
 use super::failure::Failure;
 use super::request::Wanted;
 use super::{EgressConfig, Internet};
+use crate::detached;
 
 /// Most addresses of an answer; one with more is not used, because not all were checked.
 const ADDRESSES_MAX: usize = 64;
@@ -46,7 +47,7 @@ pub(super) async fn pin(
 ) -> Result<Vec<SocketAddr>, Failure> {
     let answer = match (wanted.host.ip(), wanted.host.name()) {
         (Some(address), _) => vec![address],
-        (None, Some(name)) => look_up(config, lookups, name.to_owned()).await?,
+        (None, Some(name)) => look_up(config, lookups, name).await?,
         (None, None) => Vec::new(),
     };
     check(config, answer, wanted.port)
@@ -55,22 +56,47 @@ pub(super) async fn pin(
 async fn look_up(
     config: &EgressConfig,
     lookups: &Arc<Semaphore>,
-    name: String,
+    name: &str,
 ) -> Result<Vec<IpAddr>, Failure> {
-    let (resolver, lookups) = (config.internet.resolver.clone(), lookups.clone());
-    let look_up = async {
-        let place = lookups.acquire_owned().await;
-        // The place is given back when the lookup ends, also when nobody waits for it any more.
-        let lookup = move || {
-            let _place = place;
-            resolver.resolve(&name)
+    let answer = config.internet.look_up(lookups, name, config.limits.resolve_time).await;
+    answer.map_err(|why| match why {
+        NoAnswer::TookTooLong => Failure::ResolveTime,
+        NoAnswer::Unknown => Failure::NoAddress,
+    })
+}
+
+/// Why a name has no addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    TookTooLong,
+    Unknown,
+}
+
+impl Internet {
+    /// All addresses of a name, none of them judged. As many lookups run at a time as there are
+    /// `lookups`; one that hangs keeps its place.
+    pub(crate) async fn look_up(
+        &self,
+        lookups: &Arc<Semaphore>,
+        name: &str,
+        time: Duration,
+    ) -> Result<Vec<IpAddr>, NoAnswer> {
+        let (resolver, lookups, name) =
+            (Arc::clone(&self.resolver), Arc::clone(lookups), name.to_owned());
+        let look_up = async {
+            let place = lookups.acquire_owned().await;
+            // The place is given back when the lookup ends, also when nobody waits for it any more.
+            let lookup = move || {
+                let _place = place;
+                resolver.resolve(&name)
+            };
+            detached::run("zero-lookup", lookup).await
         };
-        tokio::task::spawn_blocking(lookup).await
-    };
-    match timeout(config.limits.resolve_time, look_up).await {
-        Err(_) => Err(Failure::ResolveTime),
-        Ok(Ok(Ok(answer))) => Ok(answer),
-        Ok(Ok(Err(_)) | Err(_)) => Err(Failure::NoAddress),
+        match timeout(time, look_up).await {
+            Err(_) => Err(NoAnswer::TookTooLong),
+            Ok(Some(Ok(answer))) => Ok(answer),
+            Ok(_) => Err(NoAnswer::Unknown),
+        }
     }
 }
 

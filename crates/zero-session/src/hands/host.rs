@@ -16,8 +16,8 @@ use zero_runtime::dialect::{BUILTIN, Offered};
 use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    Answer, Approver, CallEvent, Dialect, DialectName, Editor, Observer, Outcome, Question, Report,
-    Session, SessionConfig, Stand, Standing, StandingKeeper, ToolHost,
+    Answer, Approver, CallEvent, Dialect, DialectName, Editor, Observer, Outcome, Question, Reader,
+    Readers, Report, Session, SessionConfig, Stand, Standing, StandingKeeper, ToolHost,
 };
 
 use super::{
@@ -123,6 +123,7 @@ impl HostHands {
                     standing: standing.into_iter().map(standing_of).collect(),
                     keeper: Some(keeper),
                     editor,
+                    readers: Some(Arc::clone(&switchboard) as Arc<dyn Readers>),
                 },
             )
             .map_err(|error| HandsError::Workspace(error.message))?;
@@ -329,6 +330,12 @@ impl Observer for Switchboard {
 
     fn hears_output(&self) -> bool {
         true
+    }
+}
+
+impl Readers for Switchboard {
+    fn reader(&self, call: &CallId) -> Option<Arc<dyn Reader>> {
+        self.far(call)?.watch.reader()
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use zero_core::Kind;
+use zero_runtime::Reader;
 
 use crate::event::Place;
 use crate::hands::HandsWatch;
@@ -73,11 +74,12 @@ impl News {
 pub(super) struct CallWatch {
     call: String,
     news: Arc<News>,
+    reader: Option<Arc<dyn Reader>>,
 }
 
 impl CallWatch {
-    pub(super) fn new(call: String, news: Arc<News>) -> Self {
-        Self { call, news }
+    pub(super) fn new(call: String, news: Arc<News>, reader: Option<Arc<dyn Reader>>) -> Self {
+        Self { call, news, reader }
     }
 }
 
@@ -89,5 +91,9 @@ impl HandsWatch for CallWatch {
     fn progress(&self, mut message: String) {
         message.truncate(message.floor_char_boundary(PROGRESS_BYTES_MAX));
         self.news.tell(&self.call, |told| told.progress = Some(message));
+    }
+
+    fn reader(&self) -> Option<Arc<dyn Reader>> {
+        self.reader.clone()
     }
 }

@@ -29,6 +29,7 @@ use crate::sessions::desk::{ActiveRun, Desk, HandsAt, HandsNow};
 use crate::sessions::news::{CallWatch, Latest, News, Told};
 use crate::sessions::outbox::Outbox;
 use crate::sessions::places::Place;
+use crate::sessions::reading::ModelReader;
 use crate::store::{SessionPatch, StoreError, TranscriptStart};
 use crate::turn::{Action, CallOrder, GuardAnswer, Input, Summary, Turn, Workbench};
 
@@ -269,7 +270,11 @@ impl<'a> Shell<'a> {
                 return under_way.tell(Input::CallEnded { call: id, end });
             }
         };
-        let watch = Arc::new(CallWatch::new(id.clone(), Arc::clone(&under_way.news)));
+        let watch = Arc::new(CallWatch::new(
+            id.clone(),
+            Arc::clone(&under_way.news),
+            ModelReader::of(&self.model),
+        ));
         let call = HandsCall { id: id.clone(), tool, input, dialect: self.dialect };
         let cancel = under_way.cancel.child_token();
         let place = Arc::clone(&self.place);

@@ -22,7 +22,7 @@ const LINE_CHARS_MAX: usize = 200;
 /// What became of a place.
 pub(super) enum Told {
     /// It may be told.
-    Item(LspItem),
+    Item(Box<LspItem>),
     /// Its file may not be read.
     Denied,
     /// It is in no file of this machine, or that is gone.
@@ -53,7 +53,7 @@ impl<'a> Teller<'a> {
     /// A place; one without an address is in the file that was asked about. Waits.
     pub(super) fn tell(&mut self, place: &Place) -> Told {
         if place.uri.is_empty() {
-            return Told::Item(self.item(self.asked.path().to_owned(), place.start));
+            return Told::Item(Box::new(self.item(self.asked.path().to_owned(), place.start)));
         }
         let Some(path) = uri::to_path(&place.uri) else { return Told::Nowhere };
         let workspace = self.cx.workspace();
@@ -62,7 +62,7 @@ impl<'a> Teller<'a> {
             return Told::Denied;
         }
         self.open(&file);
-        Told::Item(self.item(file.path().to_owned(), place.start))
+        Told::Item(Box::new(self.item(file.path().to_owned(), place.start)))
     }
 
     fn may_be_told(&self, written: &Path, file: &Located) -> bool {

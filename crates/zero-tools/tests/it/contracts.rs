@@ -165,7 +165,9 @@ fn a_definition_is_what_an_editor_expects() {
             "search_files",
             "edit_file",
             "delete_file",
-            "run_command"
+            "run_command",
+            "web_search",
+            "web_request"
         ]
     );
 }

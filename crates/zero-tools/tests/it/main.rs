@@ -20,6 +20,7 @@ mod protected;
 mod real_work;
 mod services;
 mod undo;
+mod web;
 mod writing_tools;
 
 // Commands are started by this program under another name.

@@ -24,6 +24,7 @@ use crate::App;
 use crate::approval::AlwaysYes;
 use crate::cli::ConformanceArgs;
 use crate::exit::Exit;
+use crate::settings::Settings;
 use crate::terminal::{BAD, Cell, Counter, GOOD, NOTABLE, Stream, Table};
 
 pub(super) fn run(app: &App, args: &ConformanceArgs) -> anyhow::Result<Exit> {
@@ -93,7 +94,7 @@ impl Bench {
         let mut config = HostConfig::new(workspace, StateDir::new(folder.path().join("state")));
         config.commands = app.config.commands();
         config.approver = Some(Arc::new(AlwaysYes { name: "conformance" }));
-        let host = app.host(config)?;
+        let host = app.host(config, &Settings::none())?;
         app.add_language_servers(&host, zero_lsp::definition::known());
         let session = host.one_shot()?;
         Ok(Self { folder, host, session, dialect: Dialect::new(DialectName::Canonical) })

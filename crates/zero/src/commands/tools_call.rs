@@ -94,7 +94,7 @@ fn host(
     config.commands = commands;
     config.approver = Some(approver(app, args));
     config.observer = Some(Arc::new(Watcher { counter, title: Mutex::default() }));
-    app.host_with(config, settings)
+    app.host(config, settings)
 }
 
 fn approver(app: &App, args: &CallArgs) -> Arc<dyn Approver> {

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use url::Url;
 use zero_core::{
     CommandLine, Definition, Effect, Effects, Execution, Risk, TargetPath, Whereabouts,
 };
@@ -290,7 +291,9 @@ impl Place<'_> {
             Use::Command => vec![Effect::Exec(self.execution(fields)?)],
             Use::Url => {
                 let url = one_text(fields, URL_FIELDS)?.ok_or_else(|| missing("url"))?;
-                vec![Effect::Net(url)]
+                // Only the host counts; who writes a rule may try it on one alone.
+                let host = Url::parse(&url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
+                vec![Effect::Net(host.unwrap_or(url))]
             }
             Use::State(what) => vec![Effect::State(what.to_owned())],
             Use::Job => {

@@ -86,14 +86,23 @@ impl Merge {
 
 /// Whether a key counts in the person's own settings only.
 fn is_only_yours(key: &str) -> bool {
-    ["gateway.", "acp."].iter().any(|section| key.starts_with(section))
+    ["gateway.", "acp.", "web."].iter().any(|section| key.starts_with(section))
 }
 
 /// Whether a key holds one thing, of which that of the last file counts as a whole: a server, a
 /// command, a model, an agent, something of the gateway.
 fn is_one_thing(key: &str) -> bool {
-    let sections =
-        ["mcpServers.", "mcp.", "lspServers.", "tools.", "models.", "agents.", "gateway.", "acp."];
+    let sections = [
+        "mcpServers.",
+        "mcp.",
+        "lspServers.",
+        "tools.",
+        "models.",
+        "agents.",
+        "gateway.",
+        "acp.",
+        "web.",
+    ];
     matches!(key, "model" | "agent") || sections.iter().any(|section| key.starts_with(section))
 }
 

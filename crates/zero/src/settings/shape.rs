@@ -23,6 +23,7 @@ use super::models::{self, AgentSetting, ModelSetting};
 use super::problem::Problem;
 use super::sandbox::{self, BashSettings, SandboxSettings};
 use super::tools_command::{self, COMMAND_LINES, ToolsSettings};
+use super::web::{self, WebSettings};
 
 /// Settings of zero. JSON; comments and trailing commas are fine.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -69,6 +70,8 @@ pub(crate) struct SettingsFile {
     sandbox: SandboxSettings,
     /// How the Bash tool works.
     bash: BashSettings,
+    /// How tools use the web.
+    web: WebSettings,
 }
 
 /// What runs without asking, what is asked about, and what never runs. Deny comes before ask, ask
@@ -216,7 +219,8 @@ pub(crate) fn known_keys() -> Vec<KnownKey> {
     let closed = permissions.into_iter().chain(LIMITS.iter().map(String::as_str));
     let closed = closed.chain(sandbox::LISTS).chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
-    let closed = closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS);
+    let closed =
+        closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -279,6 +283,7 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
     found.extend(sandbox::wrong_texts(value));
     found.extend(models::wrong_names(value));
     found.extend(gateway::wrong_texts(value));
+    found.extend(web::wrong_engines(value));
     if found.is_empty()
         && let Err(error) = SettingsFile::deserialize(value)
     {
@@ -319,6 +324,7 @@ fn nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/gateway"))
         .chain(fields("/gateway/remote"))
         .chain(fields("/acp"))
+        .chain(fields("/web"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -402,7 +408,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `bash`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `bash`, `web`",
             ],
         );
         problems(

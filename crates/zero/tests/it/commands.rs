@@ -153,7 +153,8 @@ fn the_list_has_one_order_whatever_the_tools_are_called() {
     };
     let order = names("canonical");
     let files = ["Read", "ReadMany", "Write", "Edit", "Delete", "LS", "Glob", "Grep"];
-    assert_eq!(order, [&files[..], &["Bash", "BashOutput", "BashKill", "LSP"]].concat());
+    let others = ["Bash", "BashOutput", "BashKill", "LSP", "WebFetch", "WebSearch", "WebRequest"];
+    assert_eq!(order, [&files[..], &others].concat());
     for dialect in ["acp", "qwen", "opencode"] {
         let mut names = names(dialect);
         // A tool may have two names.

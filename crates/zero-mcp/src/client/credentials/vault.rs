@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
+use zero_runtime::detached;
 use zero_runtime::tool::BoxFuture;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
-
-use crate::client::detached;
 
 use super::{CredentialError, Credentials, Kept, LoginRecord, RenewalLock};
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use sse_stream::{Error as SseError, Sse};
+use zero_runtime::web::{of_reqwest, shown_origin};
 
-use super::failure::{HttpError, of_reqwest};
-use super::guard::shown_origin;
+use super::failure::HttpError;
 use super::reading::Reading;
 
 /// Longest id of an event that is kept, to go on after it.
@@ -57,7 +57,7 @@ pub(super) fn events(
                         let why = "the stream ended before the answer came".to_owned();
                         HttpError::Broken { origin: origin.clone(), why }
                     }
-                    Some(Err(error)) => of_reqwest(&origin, &error, Duration::ZERO),
+                    Some(Err(error)) => of_reqwest(&origin, &error, Duration::ZERO).into(),
                 };
                 reader.ended = true;
                 reading.refused(&failure);

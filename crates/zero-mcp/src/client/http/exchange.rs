@@ -16,13 +16,13 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
+use zero_runtime::web::{
+    self, BodyLimits, NetworkGuard, Outgoing, Redirects, WebClient, shortened,
+};
 
 use super::HttpLimits;
-use super::body::{self, BodyLimits};
 use super::events::events;
-use super::failure::{HttpError, shortened};
-use super::guard::NetworkGuard;
-use super::guarded::{GuardedClient, Outgoing, Redirects};
+use super::failure::HttpError;
 use super::reading::Reading;
 use super::tokens::{Covers, Tokens};
 use crate::client::credentials::Credentials;
@@ -69,7 +69,7 @@ struct Shared {
     url: url::Url,
     /// What settings say every request carries.
     headers: HeaderMap,
-    client: GuardedClient,
+    client: WebClient,
     /// The login; none where settings give an `Authorization` of their own.
     tokens: Option<Tokens>,
     reading: Arc<Reading>,
@@ -86,7 +86,7 @@ impl Exchange {
         troubles: Troubles,
     ) -> Result<Self, HttpError> {
         let headers = own_headers(&endpoint.headers)?;
-        let client = GuardedClient::new(guard.gate(&endpoint.url)?, limits)?;
+        let client = WebClient::new(guard.gate(&endpoint.url)?, limits.connect_time)?;
         let tokens = match headers.contains_key(AUTHORIZATION) {
             true => None,
             false => Some(Tokens::new(endpoint, guard, credentials)),
@@ -189,7 +189,7 @@ impl Shared {
     /// The start of what a server says about its refusal.
     async fn error_body(&self, response: reqwest::Response) -> Vec<u8> {
         let limits = self.body_limits(ERROR_BYTES_MAX);
-        body::read_start(response, limits).await.map(|(body, _)| body).unwrap_or_default()
+        web::read_start(response, limits).await.map(|(body, _)| body).unwrap_or_default()
     }
 }
 
@@ -239,7 +239,7 @@ impl StreamableHttpClient for Exchange {
             }
             Kind::Json => {
                 let limits = shared.body_limits(shared.limits.message_bytes_max);
-                let body = body::read(response, limits).await;
+                let body = web::read(response, limits).await.map_err(HttpError::from);
                 let reply = body.and_then(|body| shared.reading.answer(body));
                 match reply {
                     Ok(reply) => Ok(StreamableHttpPostResponse::Json(reply, session_id)),

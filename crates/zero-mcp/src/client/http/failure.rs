@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
+use zero_runtime::web::{Unreachable, WebError};
 
-use super::guard::Unreachable;
 use crate::client::credentials::CredentialError;
 use crate::definition::Alias;
-use crate::wire::is_invisible;
 
 /// Why a server that is reached by HTTP gave no answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -142,6 +141,21 @@ impl HttpError {
     }
 }
 
+impl From<WebError> for HttpError {
+    fn from(error: WebError) -> Self {
+        match error {
+            WebError::Refused(unreachable) => Self::Refused(unreachable),
+            WebError::Client { .. } => Self::Settings(error.to_string()),
+            WebError::Connect { origin, why } => Self::Connect { origin, why },
+            WebError::TimedOut { what, after } => Self::TimedOut { what, after },
+            WebError::TooLarge { what, bytes_max } => Self::TooLarge { what, bytes_max },
+            WebError::Unusable { why } => Self::Unusable { why },
+            WebError::Redirect { to } => Self::Redirect { to },
+            WebError::Broken { origin, why } => Self::Broken { origin, why },
+        }
+    }
+}
+
 impl From<HttpError> for StreamableHttpError<HttpError> {
     fn from(error: HttpError) -> Self {
         Self::Client(error)
@@ -173,69 +187,4 @@ pub fn http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a HttpError>
         };
     }
     None
-}
-
-/// What a stranger says, for an error: one line, no control characters, not long.
-pub(crate) fn shortened(text: &[u8]) -> Option<String> {
-    const CHARS_MAX: usize = 200;
-    // More than enough to find the characters that are shown.
-    let start = text.get(..text.len().min(CHARS_MAX * 8)).unwrap_or_default();
-    let text = String::from_utf8_lossy(start);
-    let mut words = text
-        .split(|c: char| c.is_control() || c.is_whitespace() || is_invisible(c))
-        .filter(|word| !word.is_empty());
-    let mut shown = words.next()?.to_owned();
-    for word in words {
-        shown.push(' ');
-        shown.push_str(word);
-    }
-    if shown.chars().count() > CHARS_MAX {
-        shown = shown.chars().take(CHARS_MAX).chain(['…']).collect();
-    }
-    Some(shown)
-}
-
-/// Why the HTTP client failed. Its own words name the address with its query, and are not used.
-pub(crate) fn of_reqwest(origin: &str, error: &reqwest::Error, connect: Duration) -> HttpError {
-    let mut source = error.source();
-    let mut why = None;
-    for _ in 0..16 {
-        let Some(error) = source else { break };
-        if let Some(unreachable) = error.downcast_ref::<Unreachable>() {
-            return HttpError::Refused(unreachable.clone());
-        }
-        why = Some(error.to_string());
-        source = error.source();
-    }
-    let why = why.and_then(|why| shortened(why.as_bytes()));
-    let why = why.unwrap_or_else(|| "no reason is known".to_owned());
-    let origin = origin.to_owned();
-    if error.is_timeout() && error.is_connect() {
-        return HttpError::TimedOut { what: "a connection", after: connect };
-    }
-    match error.is_connect() {
-        true => HttpError::Connect { origin, why },
-        false => HttpError::Broken { origin, why },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(text: &[u8], expected: Option<&str>) {
-        assert_eq!(shortened(text).as_deref(), expected);
-    }
-
-    #[test]
-    fn what_a_stranger_says_is_one_short_clean_line() {
-        check(b"", None);
-        check(b"\r\n\t ", None);
-        check(b"<h1>Oops</h1>\r\n\x1b[31mred", Some("<h1>Oops</h1> [31mred"));
-        check("a\u{202e}b\u{200b}c".as_bytes(), Some("a b c"));
-        check(b"\xff\xfe", Some("\u{fffd}\u{fffd}"));
-        let long = "x".repeat(1000);
-        check(long.as_bytes(), Some(&format!("{}…", "x".repeat(200))));
-    }
 }

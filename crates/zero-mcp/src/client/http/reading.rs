@@ -3,8 +3,9 @@
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use zero_runtime::web::shortened;
 
-use super::failure::{HttpError, shortened};
+use super::failure::HttpError;
 use crate::wire::{Intake, Limits, Troubles};
 
 /// Reads what one server says.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use zero_runtime::web::NetworkGuard;
 
 use super::failure::HttpError;
-use super::guard::NetworkGuard;
 use crate::client::credentials::{CredentialError, Credentials, LoginRecord, Token};
 use crate::client::login::renewal::{self, Renewed};
 use crate::definition::Endpoint;

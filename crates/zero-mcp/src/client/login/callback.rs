@@ -7,9 +7,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Url;
+use zero_runtime::web::shortened;
 
 use super::LoginError;
-use crate::client::http::shortened;
 
 /// The page.
 const PATH: &str = "/callback";

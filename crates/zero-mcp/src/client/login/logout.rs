@@ -7,11 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use tokio::time::timeout;
 use url::{Url, form_urlencoded};
+use zero_runtime::web::{NetworkGuard, Redirects};
 
 use super::web::{self, LoginWeb};
 use super::{LoginError, renewal};
 use crate::client::credentials::{Credentials, LoginRecord};
-use crate::client::http::{NetworkGuard, Redirects};
 use crate::definition::Endpoint;
 
 /// How long taking a login back may take.

@@ -4,10 +4,10 @@ use rmcp::transport::auth::{
     AuthError, AuthorizationManager, CredentialStore, InMemoryCredentialStore, StoredCredentials,
 };
 use url::Url;
+use zero_runtime::web::{NetworkGuard, shortened};
 
 use super::web;
 use crate::client::credentials::LoginRecord;
-use crate::client::http::{NetworkGuard, shortened};
 
 /// What became of a renewal.
 pub(crate) enum Renewed {

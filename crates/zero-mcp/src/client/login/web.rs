@@ -8,10 +8,9 @@ use rmcp::transport::auth::{
     OAuthHttpRequest,
 };
 use url::Url;
+use zero_runtime::web::{self, BodyLimits, NetworkGuard, Outgoing, Redirects, WebClient};
 
-use crate::client::http::{
-    BodyLimits, GuardedClient, HttpError, HttpLimits, NetworkGuard, Outgoing, Redirects, read_body,
-};
+use crate::client::http::{HttpError, HttpLimits};
 
 /// Largest answer of an authorization server that is read.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -30,11 +29,11 @@ pub(super) async fn manager(
 }
 
 /// The HTTP client of a login.
-pub(super) struct LoginWeb(GuardedClient);
+pub(super) struct LoginWeb(WebClient);
 
 impl LoginWeb {
     pub(super) fn new(endpoint: &Url, guard: &NetworkGuard) -> Result<Self, HttpError> {
-        Ok(Self(GuardedClient::new(guard.gate(endpoint)?, HttpLimits::default())?))
+        Ok(Self(WebClient::new(guard.gate(endpoint)?, HttpLimits::default().connect_time)?))
     }
 
     /// Sends a request, and reads the head of the answer.
@@ -60,7 +59,7 @@ impl LoginWeb {
         let (status, headers) = (response.status(), response.headers().clone());
         let limits =
             BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: ANSWER_TIME, whole: ANSWER_TIME };
-        let mut answer = http::Response::new(read_body(response, limits).await?);
+        let mut answer = http::Response::new(web::read(response, limits).await?);
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
         Ok(answer)
@@ -81,7 +80,7 @@ impl LoginWeb {
             redirects,
             head_time: ANSWER_TIME,
         };
-        self.0.send(outgoing).await
+        Ok(self.0.send(outgoing).await?)
     }
 }
 

@@ -65,7 +65,7 @@ fn trial(app: &App, settings: &Settings, limits: &Limits) -> Result<Trial, Strin
     let commands = app.commands(settings, workspace.cwd());
     let mut config = HostConfig::new(workspace, state);
     (config.limits, config.policy, config.commands) = (limits.clone(), policy, commands);
-    let host = app.host(config).map_err(told)?;
+    let host = app.host(config, settings).map_err(told)?;
     let tool = ToolName::new(TOOL).map_err(|error| error.to_string())?;
     host.try_command(&tool).map_err(|error| error.message)
 }

@@ -90,7 +90,7 @@ fn host(
     });
     config.how_to_allow = HOW_TO_ALLOW.to_owned();
     config.observer = Some(McpObserver::new(Arc::clone(board)));
-    app.host_with(config, settings)
+    app.host(config, settings)
 }
 
 /// Where HTTP clients come in.

@@ -30,6 +30,9 @@ const CANONICAL: &[(&str, &str)] = &[
     ("Grep", r#"{"pattern": "milk", "output_mode": "content"}"#),
     ("Bash", r#"{"command": "wc -l notes.txt"}"#),
     ("LSP", r#"{"operation": "documentSymbol", "filePath": "notes.txt"}"#),
+    ("WebFetch", r#"{"url": "https://example.com/", "prompt": "what this domain is for"}"#),
+    ("WebSearch", r#"{"query": "rust cancellation token"}"#),
+    ("WebRequest", r#"{"url": "https://example.com/", "method": "HEAD"}"#),
 ];
 
 /// Those that have one name in every dialect.
@@ -46,6 +49,8 @@ const ACP: &[(&str, &str)] = &[
     ("list_directory", r#"{"path": "."}"#),
     ("search_files", r#"{"query": "milk"}"#),
     ("run_command", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
+    ("web_search", r#"{"query": "rust cancellation token"}"#),
+    ("web_request", r#"{"url": "https://example.com/", "method": "HEAD"}"#),
 ];
 
 const QWEN: &[(&str, &str)] = &[
@@ -57,6 +62,8 @@ const QWEN: &[(&str, &str)] = &[
     ("glob", r#"{"pattern": "**/*.txt"}"#),
     ("grep_search", r#"{"pattern": "milk"}"#),
     ("run_shell_command", r#"{"command": "wc -l notes.txt"}"#),
+    ("web_fetch", r#"{"url": "https://example.com/", "prompt": "what this domain is for"}"#),
+    ("web_search", r#"{"query": "rust cancellation token"}"#),
 ];
 
 const OPENCODE: &[(&str, &str)] = &[
@@ -70,4 +77,6 @@ const OPENCODE: &[(&str, &str)] = &[
     ("run", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
     ("lsp-diagnostics", r#"{"path": "notes.txt"}"#),
     ("lsp-hover", r#"{"path": "notes.txt", "line": 1, "character": 5}"#),
+    ("webfetch", r#"{"url": "https://example.com/", "prompt": "what this domain is for"}"#),
+    ("websearch", r#"{"query": "rust cancellation token"}"#),
 ];

@@ -186,6 +186,15 @@ fn a_text_for_a_job_is_a_command() {
 }
 
 #[test]
+fn an_address_is_the_host_it_leads_to() {
+    let fixture = Fixture::new();
+    let page = json!({"url": "https://A.com:8080/x?y#z", "prompt": "p"});
+    fixture.check("WebFetch", page, "connect to a.com");
+    fixture.check("WebRequest", json!({"url": "http://0x7f.1/"}), "connect to 127.0.0.1");
+    fixture.check("WebSearch", json!({"query": "q"}), "");
+}
+
+#[test]
 fn every_name_of_every_dialect_means_the_same_tool() {
     let fixture = Fixture::new();
     for dialect in DialectName::ALL {

@@ -1,52 +1,78 @@
-//! Where zero itself connects to for a server: one gate for its endpoint and for every address that
-//! its metadata names.
+//! Where zero itself connects to: one gate for each purpose, and one judge for all of them.
 //!
-//! A server that wants a login says where that is done, and so has a stranger choose what zero
-//! fetches. Its own endpoint stands in settings and is allowed by that, others only on the open
-//! internet; a rule that denies a host holds for all. A name is looked up once for a connection,
-//! every address is checked, and the connection goes to one of exactly these.
+//! A call reaches the hosts that it was judged on. A server that settings name is allowed by that;
+//! one that wants a login says where that is done, and so has a stranger choose what zero fetches:
+//! that is reached on the open internet only. A rule that denies a host holds for all. A name is
+//! looked up once for a connection, every address is checked, and the connection goes to one of
+//! exactly these.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 use url::Url;
-use zero_policy::{HostName, HostPattern, Reach, Refusal};
-use zero_runtime::egress::{Unusable, usable_addresses};
-use zero_runtime::{Internet, Policy};
+use zero_policy::{HostName, HostPattern, Permit, Reach, Refusal};
 
-use crate::client::detached;
+use crate::egress::{Internet, NoAnswer, Unusable, usable_addresses};
+use crate::policy::Policy;
 
 /// Lookups at a time; more wait.
 const LOOKUPS_MAX: usize = 8;
 /// How long looking a name up may take.
 const LOOKUP_TIME: Duration = Duration::from_secs(10);
 
-/// Judges where zero connects to for servers. Cheap to clone.
+/// Ports at which something else than a web server listens, and might take a request for its own
+/// language. Browsers do not fetch from them either.
+const OTHER_PORTS: &[u16] = &[
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
+    102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427,
+    465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990,
+    993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6379, 6566, 6665, 6666,
+    6667, 6668, 6669, 6679, 6697, 10080, 11211,
+];
+
+/// Judges where zero connects to. Cheap to clone.
 #[derive(Clone)]
 pub struct NetworkGuard {
     policy: Arc<dyn Policy>,
     internet: Internet,
     lookups: Arc<Semaphore>,
+    number: u64,
 }
 
 impl NetworkGuard {
     /// A guard that refuses what this policy denies.
     pub fn new(policy: Arc<dyn Policy>, internet: Internet) -> Self {
-        Self { policy, internet, lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
+        static GUARDS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            policy,
+            internet,
+            lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            number: GUARDS.fetch_add(1, Ordering::Relaxed),
+        }
     }
 
     /// The gate for a server that settings place at `endpoint`.
-    pub(crate) fn gate(&self, endpoint: &Url) -> Result<Gate, Unreachable> {
+    pub fn gate(&self, endpoint: &Url) -> Result<Gate, Unreachable> {
         let (host, port) = host_and_port(endpoint)?;
         let own = is_open_by_name(&host).then_some((host, port));
-        let gate = Gate { guard: self.clone(), own };
+        let gate = Gate { guard: self.clone(), purpose: Purpose::Server { own } };
         gate.admit(endpoint)?;
         Ok(gate)
+    }
+
+    /// The gate for a call that was judged on these hosts, and allowed.
+    pub fn gate_for(&self, judged: Arc<[HostName]>) -> Gate {
+        Gate { guard: self.clone(), purpose: Purpose::Call { judged } }
+    }
+
+    /// Tells it from others; its clones have the same.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 }
 
@@ -95,46 +121,82 @@ pub enum Unreachable {
     },
 }
 
-/// Judges the connections for one server.
-pub(crate) struct Gate {
+/// Judges the connections for one purpose.
+pub struct Gate {
     guard: NetworkGuard,
-    /// The endpoint, where it is on this machine or a private address that settings write out: only
-    /// this host and port is open then, and nothing else inside.
-    own: Option<(HostName, u16)>,
+    purpose: Purpose,
+}
+
+/// What connections are made for.
+enum Purpose {
+    /// A server that settings name, and whatever that refers to.
+    Server {
+        /// Its endpoint, where that is on this machine or a private address that settings write
+        /// out: only this host and port is open then, and nothing else inside.
+        own: Option<(HostName, u16)>,
+    },
+    /// A call.
+    Call {
+        /// The hosts that it was judged on and that were allowed.
+        judged: Arc<[HostName]>,
+    },
 }
 
 impl Gate {
     /// Whether an address may be fetched. For a name, the addresses are judged when they are known.
-    pub(crate) fn admit(&self, url: &Url) -> Result<(), Unreachable> {
+    pub fn admit(&self, url: &Url) -> Result<(), Unreachable> {
         let (host, port) = host_and_port(url)?;
-        let is_own = self.own.as_ref().is_some_and(|own| *own == (host.clone(), port));
+        let refused = |refusal| Unreachable::Refused { host: host.to_string(), port, refusal };
+        let is_own = match &self.purpose {
+            Purpose::Server { own } => {
+                let is_own = own.as_ref().is_some_and(|own| *own == (host.clone(), port));
+                self.admit_server(&host, port, is_own).map_err(refused)?;
+                if url.scheme() == "http" && !is_own && !is_this_machine(&host) {
+                    let why = "only `https` is used, except on this machine".to_owned();
+                    return Err(Unreachable::Address { origin: shown_origin(url), why });
+                }
+                is_own
+            }
+            Purpose::Call { judged } => {
+                if OTHER_PORTS.contains(&port) {
+                    let why = format!("port {port} is not one of web servers");
+                    return Err(Unreachable::Address { origin: shown_origin(url), why });
+                }
+                self.admit_call(&host, port, judged).map_err(refused)?;
+                false
+            }
+        };
+        match host.ip() {
+            Some(address) => self.judge(&host, vec![address], |_| is_own).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a server that settings name, or one it refers to, may be connected to.
+    fn admit_server(&self, host: &HostName, port: u16, is_own: bool) -> Result<(), Refusal> {
         let network: Vec<_> = HostPattern::parse(&format!("{host}:{port}")).into_iter().collect();
         let judged = [host.clone()];
-        let reach = Reach { host: &host, port, network: &network, grants: &[], judged: &judged };
-        let inside = host.is_private().filter(|_| host.name().is_some() && !is_own);
-        let refusal = match (self.guard.policy.may_reach(reach), inside) {
-            (Ok(_), _) => None,
-            (Err(Refusal::Inside { .. }), None) if is_own => None,
-            // That no rule names it is no objection, but opens nothing inside either.
-            (Err(Refusal::NoRule | Refusal::Port { .. }), None) => None,
-            (Err(Refusal::NoRule | Refusal::Port { .. }), Some(what)) => {
-                Some(Refusal::Inside { what, may_be_named: false })
+        let reach = Reach { host, port, network: &network, grants: &[], judged: &judged };
+        match self.guard.policy.may_reach(reach) {
+            Err(Refusal::Inside { .. }) if is_own => Ok(()),
+            said => {
+                no_objection(said, host.is_private().filter(|_| host.name().is_some() && !is_own))
             }
-            (Err(refusal), _) => Some(refusal),
-        };
-        if let Some(refusal) = refusal {
-            return Err(Unreachable::Refused { host: host.to_string(), port, refusal });
         }
-        if url.scheme() == "http" && !is_own && !is_this_machine(&host) {
-            let why = "only `https` is used, except on this machine".to_owned();
-            return Err(Unreachable::Address { origin: shown_origin(url), why });
+    }
+
+    /// Whether a host may be connected to for a call. Which port it is, was seen by whoever judged
+    /// the call; a rule about a host says nothing of ports.
+    fn admit_call(&self, host: &HostName, port: u16, judged: &[HostName]) -> Result<(), Refusal> {
+        if !judged.contains(host) {
+            return Err(Refusal::NoRule);
         }
-        match host.ip() {
-            Some(address) if is_own => self.judge(&host, vec![address], |_| true),
-            Some(address) => self.judge(&host, vec![address], |_| false),
-            None => Ok(Vec::new()),
+        let reach = Reach { host, port, network: &[], grants: &[], judged };
+        match self.guard.policy.may_reach(reach) {
+            // It has passed everything else.
+            Err(Refusal::Port { .. }) => Ok(()),
+            said => no_objection(said, host.is_private().filter(|_| host.name().is_some())),
         }
-        .map(|_| ())
     }
 
     /// The addresses of an answer, when all of them may be used. `is_opened` says which addresses
@@ -164,31 +226,39 @@ impl Gate {
     async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, Unreachable> {
         let failed = |why: &str| Unreachable::Lookup { host: name.to_owned(), why: why.to_owned() };
         let host = HostName::from_host(name).map_err(|error| failed(&error.to_string()))?;
-        let (resolver, lookups) =
-            (self.guard.internet.resolver.clone(), self.guard.lookups.clone());
-        let asked = name.to_owned();
-        let look_up = async {
-            let place = lookups.acquire_owned().await;
-            // The place is given back when the lookup ends, also when nobody waits for it any more.
-            let lookup = move || {
-                let _place = place;
-                resolver.resolve(&asked)
-            };
-            detached::run("zero-mcp-lookup", lookup).await
-        };
-        let answer = match timeout(LOOKUP_TIME, look_up).await {
-            Err(_) => return Err(failed("it took too long")),
-            Ok(Some(Ok(answer))) => answer,
-            Ok(_) => return Err(failed("nobody knows it")),
-        };
+        let NetworkGuard { internet, lookups, .. } = &self.guard;
+        let answer = internet.look_up(lookups, name, LOOKUP_TIME).await.map_err(|why| {
+            failed(match why {
+                NoAnswer::TookTooLong => "it took too long",
+                NoAnswer::Unknown => "nobody knows it",
+            })
+        })?;
         // `localhost` in settings opens this machine, wherever else the name may lead.
-        let is_own = self.own.as_ref().is_some_and(|(own, _)| *own == host);
-        self.judge(&host, answer, |address| is_own && address.is_loopback())
+        let opens_this_machine = match &self.purpose {
+            Purpose::Server { own } => own.as_ref().is_some_and(|(own, _)| *own == host),
+            Purpose::Call { judged } => is_this_machine(&host) && judged.contains(&host),
+        };
+        self.judge(&host, answer, |address| opens_this_machine && address.is_loopback())
+    }
+}
+
+/// What a policy says, where nothing has to allow the open internet: that no rule names a host is no
+/// objection, but opens nothing inside either.
+fn no_objection(
+    said: Result<Permit, Refusal>,
+    inside: Option<&'static str>,
+) -> Result<(), Refusal> {
+    match (said, inside) {
+        (Ok(_), _) | (Err(Refusal::NoRule | Refusal::Port { .. }), None) => Ok(()),
+        (Err(Refusal::NoRule | Refusal::Port { .. }), Some(what)) => {
+            Err(Refusal::Inside { what, may_be_named: false })
+        }
+        (Err(refusal), _) => Err(refusal),
     }
 }
 
 /// The gate looks names up for the HTTP client, which connects to what it is given and nothing else.
-pub(crate) struct GateResolver(pub(crate) Arc<Gate>);
+pub(super) struct GateResolver(pub(super) Arc<Gate>);
 
 impl Resolve for GateResolver {
     fn resolve(&self, name: Name) -> Resolving {
@@ -204,19 +274,25 @@ impl Resolve for GateResolver {
 }
 
 /// The scheme, host and port of an address: what may be shown of it.
-pub(crate) fn shown_origin(url: &Url) -> String {
+pub fn shown_origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
 /// Whether two addresses belong to the same origin.
-pub(crate) fn is_same_origin(one: &Url, other: &Url) -> bool {
+pub(super) fn is_same_origin(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
+}
+
+/// Whether an address is one of the open internet, as far as it tells: a server that settings place
+/// inside, by naming it, is the person's own.
+pub fn is_outside(url: &Url) -> bool {
+    host_and_port(url).is_ok_and(|(host, _)| !is_open_by_name(&host))
 }
 
 fn host_and_port(url: &Url) -> Result<(HostName, u16), Unreachable> {
     let wrong = |why: &str| Unreachable::Address { origin: shown_origin(url), why: why.to_owned() };
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("only `https` is used, and `http` on this machine"));
+        return Err(wrong("only addresses that begin with `https://` or `http://` are used"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(wrong("a name and password in an address are not used; use `headers`"));
@@ -245,11 +321,12 @@ fn is_this_machine(host: &HostName) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::egress::Resolver;
+    use crate::policy::RiskPolicy;
+    use crate::rule_policy::RulePolicy;
     use std::io;
     use zero_policy::rule::Owner;
     use zero_policy::{Engine, EngineConfig, Rule, Source, Verdict};
-    use zero_runtime::egress::Resolver;
-    use zero_runtime::{RiskPolicy, RulePolicy};
 
     /// Knows a few names.
     struct Names;
@@ -346,7 +423,7 @@ mod tests {
             (public, "https://many.example/", "could not be found"),
             (public, "https://unknown.example/", "nobody knows it"),
             (public, "http://public.example/token", "only `https` is used"),
-            (public, "ftp://public.example/token", "only `https` is used"),
+            (public, "ftp://public.example/token", "begin with `https://`"),
             (public, "https://user:pass@public.example/", "use `headers`"),
             ("https://rebinds.example/mcp", "https://rebinds.example/mcp", "it is this machine"),
             ("http://public.example/mcp", "https://public.example/", "endpoint: "),

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 /// Does the work; `None` when it ended by a panic, or no thread could be had. Whoever stops waiting
 /// leaves the thread behind: callers bound how many they start.
-pub(crate) async fn run<T: Send + 'static>(
+pub async fn run<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

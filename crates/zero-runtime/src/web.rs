@@ -1,0 +1,55 @@
+//! The one way by which zero itself goes out to the web.
+//!
+//! Tools that fetch, MCP servers that are reached by HTTP and the logins these want all connect
+//! here: the [`NetworkGuard`] judges every address by the policy that also judges the proxy of
+//! confined commands, a name is looked up once for a connection and each address of the answer is
+//! checked, and the [`WebClient`] goes to these addresses and no others. No proxy, cookie or
+//! redirect is taken from elsewhere, and whatever comes back is bounded in bytes and time.
+//!
+//! Not here: the rules (`zero_policy`), and what a page or a message means.
+
+mod body;
+mod client;
+mod failure;
+mod guard;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use url::Url;
+use zero_policy::HostName;
+
+pub use self::body::{BodyLimits, Rest, read, read_start};
+pub use self::client::{Fetched, Outgoing, Redirects, WebClient};
+pub use self::failure::{WebError, of_reqwest, shortened};
+pub use self::guard::{Gate, NetworkGuard, Unreachable, is_outside, shown_origin};
+
+/// The web, as far as one call may reach it.
+#[derive(Clone, Debug)]
+pub struct CallWeb {
+    guard: NetworkGuard,
+    /// The hosts that were judged for the call and allowed.
+    hosts: Arc<[HostName]>,
+}
+
+impl CallWeb {
+    pub(crate) fn new(guard: NetworkGuard, hosts: Arc<[HostName]>) -> Self {
+        Self { guard, hosts }
+    }
+
+    /// A client that reaches the hosts the call was judged on, and nobody else.
+    pub fn client(&self, connect_time: Duration) -> Result<WebClient, WebError> {
+        WebClient::new(self.guard.gate_for(Arc::clone(&self.hosts)), connect_time)
+    }
+
+    /// A client for a server that the person's settings place at `endpoint`.
+    pub fn endpoint(&self, endpoint: &Url, connect_time: Duration) -> Result<WebClient, WebError> {
+        WebClient::new(self.guard.gate(endpoint)?, connect_time)
+    }
+
+    /// Tells the web of one policy from that of another: what was fetched under one must not be
+    /// given to somebody who is judged by another.
+    pub fn policy_number(&self) -> u64 {
+        self.guard.number()
+    }
+}

@@ -1,0 +1,97 @@
+//! Addresses of the web, as callers write them.
+
+use url::Url;
+use zero_core::{Effect, Reason, ToolError};
+
+/// Longest address, in bytes.
+const BYTES_MAX: usize = 8 * 1024;
+
+/// An address that a call goes to, settled: what is judged is what is fetched.
+#[derive(Clone, Debug)]
+pub(crate) struct WebAddress {
+    url: Url,
+}
+
+impl WebAddress {
+    /// Reads an address: http or https, with a host, and without a password in it.
+    pub(crate) fn parse(written: &str) -> Result<Self, ToolError> {
+        let wrong = |why: String| ToolError::invalid(Reason::BadPath, format!("`url` {why}"));
+        if written.len() > BYTES_MAX {
+            return Err(wrong(format!("has more than {BYTES_MAX} bytes")));
+        }
+        // A reader of rules and one of addresses would not agree on what these leave out.
+        if written.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+            let why = "has a space, a line break or a backslash in it; write these as `%20`";
+            return Err(wrong(why.to_owned()));
+        }
+        let mut url = Url::parse(written).map_err(|error| {
+            wrong(format!(
+                "is no address ({error}); write all of it, such as `https://example.com/page`"
+            ))
+        })?;
+        if !matches!(url.scheme(), "http" | "https") {
+            let scheme = url.scheme();
+            return Err(wrong(format!(
+                "begins with `{scheme}:`; only `https://` and `http://` are fetched"
+            )));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("has a name or password in it; leave that out".to_owned()));
+        }
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(wrong("names no host".to_owned()));
+        }
+        // No server sees it.
+        url.set_fragment(None);
+        Ok(Self { url })
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// What going there is judged as.
+    pub(crate) fn effect(&self) -> Effect {
+        Effect::Net(self.url.host_str().unwrap_or_default().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &str, expected: Result<(&str, &str), &str>) {
+        match (WebAddress::parse(written), expected) {
+            (Ok(address), Ok((url, host))) => {
+                assert_eq!(address.url().as_str(), url);
+                assert_eq!(address.effect(), Effect::Net(host.to_owned()));
+            }
+            (Err(error), Err(why)) => assert!(error.message.contains(why), "{written}: {error}"),
+            (found, _) => panic!("{written}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn an_address_is_one_of_the_web_and_means_one_host() {
+        check("https://go.dev/doc#top", Ok(("https://go.dev/doc", "go.dev")));
+        check("HTTP://GO.dev", Ok(("http://go.dev/", "go.dev")));
+        // Odd notations mean the same address to everybody from here on.
+        check("http://0x7f.1/", Ok(("http://127.0.0.1/", "127.0.0.1")));
+        check("http://2130706433/", Ok(("http://127.0.0.1/", "127.0.0.1")));
+        check("http://[::ffff:127.0.0.1]/", Ok(("http://[::ffff:7f00:1]/", "[::ffff:7f00:1]")));
+        check(
+            "http://bücher.example/",
+            Ok(("http://xn--bcher-kva.example/", "xn--bcher-kva.example")),
+        );
+        check("go.dev", Err("is no address"));
+        check("file:///etc/passwd", Err("begins with `file:`"));
+        check("data:text/html,x", Err("begins with `data:`"));
+        check("https://a@b.com/", Err("name or password"));
+        check("https://a:b@c.com/", Err("name or password"));
+        check("https://a.com\\@b.com/", Err("backslash"));
+        check("https://a.com/ b", Err("space"));
+        check("https://", Err("is no address"));
+        check(&format!("https://a.com/{}", "x".repeat(9_000)), Err("more than"));
+    }
+}

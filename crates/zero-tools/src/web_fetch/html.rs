@@ -1,0 +1,393 @@
+//! A web page as Markdown: what it says, in order, the main part first.
+//!
+//! The page is read token by token and no tree is built, so its depth costs nothing and nothing
+//! here recurses. Of the open elements a bounded stack is kept, which is all it takes to tell what
+//! is hidden, what is the main part, and what only surrounds it.
+
+mod writer;
+
+use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
+use url::Url;
+
+use self::writer::{Mark, Region, Writer};
+
+/// Most Markdown that is made of one page, in bytes. What comes after is left out.
+const MARKDOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Open elements that are told apart; what is nested deeper belongs to the last of them.
+const OPEN_MAX: usize = 128;
+/// Fewest bytes that count as what a page says, so that what surrounds it is left out.
+const SAYS_SOMETHING_BYTES: usize = 200;
+/// Longest title, in characters.
+const TITLE_CHARS_MAX: usize = 300;
+
+/// What a page says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Article {
+    /// Its title.
+    pub(super) title: Option<String>,
+    /// All of it.
+    pub(super) markdown: String,
+    /// Whether something was left out at the end because there was too much.
+    pub(super) cut: bool,
+}
+
+/// Reads a page that lies at `base`.
+pub(super) fn read(html: &str, base: &Url) -> Article {
+    let mut emitter = DefaultEmitter::default();
+    emitter.naively_switch_states(true);
+    let mut page = Page { writer: Writer::new(base.clone()), open: Vec::new(), title: None };
+    let mut cut = false;
+    for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
+        match token {
+            Token::StartTag(tag) => page.start(&tag),
+            Token::EndTag(tag) => page.end(&tag.name),
+            Token::String(text) => page.text(&String::from_utf8_lossy(&text)),
+            Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
+        }
+        if page.writer.bytes() > MARKDOWN_BYTES_MAX {
+            cut = true;
+            break;
+        }
+    }
+    page.close_to(0);
+    let title = page.title.map(|title| title.split_whitespace().collect::<Vec<_>>().join(" "));
+    let title = title.filter(|title| !title.is_empty());
+    let title = title.map(|title| zero_core::shown::shortened(&title, TITLE_CHARS_MAX));
+    Article { title, markdown: arranged(page.writer), cut }
+}
+
+/// The words of a piece of HTML, without any tags.
+pub(super) fn plain(html: &str) -> String {
+    let mut words = String::new();
+    for Ok(token) in Tokenizer::new(html) {
+        if let Token::String(text) = token {
+            words.push_str(&String::from_utf8_lossy(&text));
+        }
+    }
+    words
+}
+
+/// The main part, then what else the page says; what surrounds it only where that is nothing.
+fn arranged(writer: Writer) -> String {
+    let [main, body, around] = writer.finish();
+    let says_something = main.len() + body.len() >= SAYS_SOMETHING_BYTES;
+    let parts = [main, body, if says_something { String::new() } else { around }];
+    let parts: Vec<&str> =
+        parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect();
+    parts.join("\n\n")
+}
+
+struct Page {
+    writer: Writer,
+    open: Vec<Open>,
+    title: Option<String>,
+}
+
+/// An element that was begun.
+struct Open {
+    name: Vec<u8>,
+    is_hidden: bool,
+    region: Region,
+}
+
+impl Page {
+    fn is_hidden(&self) -> bool {
+        self.open.last().is_some_and(|open| open.is_hidden)
+    }
+
+    fn region(&self) -> Region {
+        self.open.last().map_or(Region::Body, |open| open.region)
+    }
+
+    fn is_in(&self, name: &[u8]) -> bool {
+        self.open.iter().any(|open| open.name == name)
+    }
+
+    fn start(&mut self, tag: &StartTag<()>) {
+        let name = tag.name.as_slice();
+        for inner in closed_by(name) {
+            self.close_in_reach(inner);
+        }
+        let is_hidden = self.is_hidden() || is_unseen(name) || is_hidden_by(tag);
+        if !is_hidden {
+            self.begin(name, tag);
+        }
+        let stays_open = !(is_void(name) || tag.self_closing && is_foreign(name));
+        if stays_open && self.open.len() < OPEN_MAX {
+            let region = self.region_of(name, tag);
+            self.open.push(Open { name: name.to_owned(), is_hidden, region });
+            if !is_hidden {
+                self.writer.set_region(region);
+            }
+        }
+    }
+
+    fn begin(&mut self, name: &[u8], tag: &StartTag<()>) {
+        let writer = &mut self.writer;
+        match name {
+            b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => {
+                writer.begin_heading(usize::from(name.get(1).map_or(1, |digit| digit - b'0')));
+            }
+            b"ul" | b"menu" => writer.begin_list(None),
+            b"ol" => {
+                let start = attribute(tag, b"start").and_then(|start| start.trim().parse().ok());
+                writer.begin_list(Some(start.unwrap_or(1)));
+            }
+            b"li" => writer.begin_item(),
+            b"blockquote" => writer.begin_quote(),
+            b"pre" => writer.begin_code(language(tag)),
+            b"code" => {
+                writer.name_language(language(tag));
+                writer.begin_mark(Mark::Code);
+            }
+            b"kbd" | b"samp" | b"tt" => writer.begin_mark(Mark::Code),
+            b"strong" | b"b" => writer.begin_mark(Mark::Strong),
+            b"em" | b"i" | b"cite" => writer.begin_mark(Mark::Emphasis),
+            b"del" | b"s" => writer.begin_mark(Mark::Struck),
+            b"a" => writer.begin_mark(Mark::Link(attribute(tag, b"href").unwrap_or_default())),
+            b"img" => {
+                let alt = attribute(tag, b"alt").unwrap_or_default();
+                writer.picture(&alt, attribute(tag, b"src").as_deref());
+            }
+            b"br" => writer.line_break(),
+            b"hr" => writer.rule(),
+            b"table" => writer.begin_table(),
+            b"tr" => writer.begin_row(),
+            b"td" | b"th" => writer.begin_cell(),
+            b"dd" => {
+                writer.end_block();
+                writer.text(": ");
+            }
+            _ if is_block(name) => writer.end_block(),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, name: &[u8]) {
+        match self.open.iter().rposition(|open| open.name == name) {
+            Some(place) => self.close_to(place),
+            // `</p>` without a beginning is an empty paragraph, and still parts two others.
+            None if is_block(name) && !self.is_hidden() => self.writer.end_block(),
+            None => {}
+        }
+    }
+
+    /// Closes the innermost element of that name, unless a list or table lies between.
+    fn close_in_reach(&mut self, name: &[u8]) {
+        let holds_others = |open: &&Open| {
+            let walls: &[&[u8]] = match name {
+                b"li" => &[b"ul", b"ol", b"menu"],
+                b"p" | b"dt" | b"dd" => &[b"td", b"th", b"li", b"dl", b"table"],
+                _ => &[b"table"],
+            };
+            walls.contains(&open.name.as_slice())
+        };
+        let wall = self.open.iter().rposition(|open| holds_others(&open));
+        let found = self.open.iter().rposition(|open| open.name == name);
+        if let Some(place) = found.filter(|place| wall.is_none_or(|wall| wall < *place)) {
+            self.close_to(place);
+        }
+    }
+
+    fn close_to(&mut self, length: usize) {
+        while self.open.len() > length {
+            let Some(closed) = self.open.pop() else { return };
+            if !closed.is_hidden {
+                self.finish(&closed.name);
+            }
+            let region = self.region();
+            self.writer.set_region(region);
+        }
+    }
+
+    fn finish(&mut self, name: &[u8]) {
+        let writer = &mut self.writer;
+        match name {
+            b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => writer.end_heading(),
+            b"ul" | b"ol" | b"menu" => writer.end_list(),
+            b"li" => writer.end_item(),
+            b"blockquote" => writer.end_quote(),
+            b"pre" => writer.end_code(),
+            b"code" | b"kbd" | b"samp" | b"tt" => writer.end_mark(&Mark::Code),
+            b"strong" | b"b" => writer.end_mark(&Mark::Strong),
+            b"em" | b"i" | b"cite" => writer.end_mark(&Mark::Emphasis),
+            b"del" | b"s" => writer.end_mark(&Mark::Struck),
+            b"a" => writer.end_mark(&Mark::Link(String::new())),
+            b"table" => writer.end_table(),
+            b"tr" => writer.end_row(),
+            b"td" | b"th" => writer.end_cell(),
+            _ if is_block(name) => writer.end_block(),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.open.last().is_some_and(|open| open.name == b"title") && !self.is_in(b"svg") {
+            let title = self.title.get_or_insert_default();
+            if title.len() < TITLE_CHARS_MAX * 8 {
+                title.extend(text.chars().filter(|c| c.is_whitespace() || seen(*c)));
+            }
+        }
+        if !self.is_hidden() {
+            self.writer.text(text);
+        }
+    }
+
+    fn region_of(&self, name: &[u8], tag: &StartTag<()>) -> Region {
+        let role = attribute(tag, b"role").unwrap_or_default();
+        let is_main = matches!(name, b"main" | b"article") || role == "main";
+        let is_around = matches!(name, b"nav" | b"footer" | b"aside")
+            || matches!(role.as_str(), "navigation" | "contentinfo" | "complementary" | "banner");
+        match self.region() {
+            Region::Around => Region::Around,
+            _ if is_around => Region::Around,
+            Region::Main => Region::Main,
+            _ if is_main => Region::Main,
+            // Within the main part it is the head of an article, outside that of the site.
+            Region::Body if name == b"header" => Region::Around,
+            Region::Body => Region::Body,
+        }
+    }
+}
+
+/// Elements whose open ones end where `name` begins.
+fn closed_by(name: &[u8]) -> &'static [&'static [u8]] {
+    match name {
+        b"li" => &[b"p", b"li"],
+        b"dt" | b"dd" => &[b"p", b"dt", b"dd"],
+        b"td" | b"th" => &[b"td", b"th"],
+        b"tr" => &[b"td", b"th", b"tr"],
+        b"tbody" | b"thead" | b"tfoot" => &[b"td", b"th", b"tr"],
+        b"a" => &[b"a"],
+        b"body" => &[b"head", b"title"],
+        _ if is_block(name) => &[b"p"],
+        _ => &[],
+    }
+}
+
+/// What a browser does not show as text.
+fn is_unseen(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"head"
+            | b"title"
+            | b"script"
+            | b"style"
+            | b"template"
+            | b"noscript"
+            | b"svg"
+            | b"math"
+            | b"iframe"
+            | b"object"
+            | b"canvas"
+            | b"audio"
+            | b"video"
+            | b"select"
+            | b"textarea"
+            | b"button"
+            | b"dialog"
+            | b"noembed"
+            | b"noframes"
+            | b"datalist"
+    )
+}
+
+/// What the page itself hides: people do not see it, so it is no part of what it says.
+fn is_hidden_by(tag: &StartTag<()>) -> bool {
+    let style = attribute(tag, b"style").unwrap_or_default().to_ascii_lowercase().replace(' ', "");
+    tag.attributes.contains_key(b"hidden".as_slice())
+        || attribute(tag, b"aria-hidden").is_some_and(|value| value == "true")
+        || ["display:none", "visibility:hidden"].iter().any(|hides| style.contains(hides))
+}
+
+fn is_void(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"area"
+            | b"base"
+            | b"br"
+            | b"col"
+            | b"embed"
+            | b"hr"
+            | b"img"
+            | b"input"
+            | b"link"
+            | b"meta"
+            | b"param"
+            | b"source"
+            | b"track"
+            | b"wbr"
+    )
+}
+
+/// Elements that a slash at the end of their beginning closes.
+fn is_foreign(name: &[u8]) -> bool {
+    matches!(name, b"svg" | b"math" | b"path" | b"g" | b"use" | b"circle" | b"rect")
+}
+
+fn is_block(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"address"
+            | b"article"
+            | b"aside"
+            | b"body"
+            | b"center"
+            | b"dd"
+            | b"details"
+            | b"div"
+            | b"dl"
+            | b"dt"
+            | b"fieldset"
+            | b"figcaption"
+            | b"figure"
+            | b"footer"
+            | b"form"
+            | b"h1"
+            | b"h2"
+            | b"h3"
+            | b"h4"
+            | b"h5"
+            | b"h6"
+            | b"header"
+            | b"hr"
+            | b"html"
+            | b"legend"
+            | b"main"
+            | b"nav"
+            | b"ol"
+            | b"p"
+            | b"pre"
+            | b"section"
+            | b"summary"
+            | b"table"
+            | b"ul"
+            | b"menu"
+            | b"blockquote"
+            | b"caption"
+    )
+}
+
+fn attribute(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
+    tag.attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
+}
+
+/// The language of a block of code, as its class names it.
+fn language(tag: &StartTag<()>) -> Option<String> {
+    let classes = attribute(tag, b"class")?;
+    let mut named = classes.split_whitespace().filter_map(|class| {
+        class.strip_prefix("language-").or_else(|| class.strip_prefix("lang-"))
+    });
+    let fits = |name: &&str| {
+        name.len() <= 24 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"+#-_".contains(&b))
+    };
+    named.find(fits).map(str::to_owned)
+}
+
+/// Whether a character is seen as itself; the others can hide words or reverse them.
+fn seen(c: char) -> bool {
+    zero_core::shown::is_harmless(c)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! From an answer of a server to a text that can be read.
+
+use std::panic::AssertUnwindSafe;
+
+use http::header::CONTENT_TYPE;
+use url::Url;
+use zero_core::{Reason, ToolError};
+use zero_runtime::web::Fetched;
+
+use super::{charset, html, pdf};
+use crate::text::TextEncoding;
+
+/// Largest JSON that is written anew to be read more easily, in bytes.
+const JSON_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes by which it is told what something without a type is.
+const SNIFFED_BYTES: usize = 1024;
+
+/// A page that can be read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Page {
+    /// Where it came from in the end.
+    pub(super) url: String,
+    /// Its title, if it has one.
+    pub(super) title: Option<String>,
+    /// What it was: `text/html`, …
+    pub(super) content_type: String,
+    /// Its text: Markdown, where it was HTML.
+    pub(super) text: String,
+    /// What is to be known of it.
+    pub(super) note: Option<String>,
+}
+
+/// What an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Html,
+    Json,
+    Pdf,
+    Text,
+    Binary,
+}
+
+/// Reads an answer. A parser that fails on it fails alone.
+pub(super) fn read(fetched: &Fetched) -> Result<Page, ToolError> {
+    let read = std::panic::catch_unwind(AssertUnwindSafe(|| read_kind(fetched)));
+    read.unwrap_or_else(|_| {
+        tracing::error!("reading a page panicked");
+        Err(unreadable("reading it failed; fetch another page"))
+    })
+}
+
+fn read_kind(fetched: &Fetched) -> Result<Page, ToolError> {
+    let told =
+        fetched.headers.get(CONTENT_TYPE).map(|told| String::from_utf8_lossy(told.as_bytes()));
+    let told = told.unwrap_or_default();
+    let (essence, parameters) = told.split_once(';').unwrap_or((&told, ""));
+    let essence = essence.trim().to_ascii_lowercase();
+    let kind = kind(&essence, &fetched.url, &fetched.body);
+    let page = Page {
+        url: fetched.url.to_string(),
+        content_type: shown_type(&essence, kind),
+        ..Page::default()
+    };
+    let text = || charset::text(&fetched.body, charset_of(parameters));
+    match kind {
+        Kind::Html => {
+            let article = html::read(&text(), &fetched.url);
+            let note =
+                article.cut.then(|| "the page is very long; its end was left out".to_owned());
+            Ok(Page { title: article.title, text: article.markdown, note, ..page })
+        }
+        Kind::Json => Ok(Page { text: pretty(&text()), ..page }),
+        Kind::Text => Ok(Page { text: text().replace("\r\n", "\n"), ..page }),
+        Kind::Pdf => {
+            let pdf = pdf::read(&fetched.body)
+                .map_err(|error| unreadable(&format!("it is a PDF, and {error}")))?;
+            let pages = crate::wording::counted(pdf.pages as u64, "page", "pages");
+            let cut = if pdf.cut { "; some of its text was left out" } else { "" };
+            Ok(Page { text: pdf.text, note: Some(format!("a PDF of {pages}{cut}")), ..page })
+        }
+        Kind::Binary => Err(unreadable(&format!(
+            "it is `{}`, not text; fetch a page, a text, JSON or a PDF",
+            page.content_type
+        ))),
+    }
+}
+
+fn unreadable(why: &str) -> ToolError {
+    ToolError::failed(Reason::Binary, format!("the page cannot be read: {why}"))
+}
+
+/// What an answer is: by what its head says, and where that says nothing, by its beginning.
+fn kind(essence: &str, url: &Url, body: &[u8]) -> Kind {
+    if body.starts_with(b"%PDF-") {
+        return Kind::Pdf;
+    }
+    match essence {
+        "text/html" | "application/xhtml+xml" => Kind::Html,
+        "application/pdf" | "application/x-pdf" => Kind::Pdf,
+        "application/json" | "text/json" => Kind::Json,
+        _ if essence.ends_with("+json") => Kind::Json,
+        "application/xml"
+        | "application/javascript"
+        | "application/x-javascript"
+        | "application/yaml"
+        | "application/x-yaml"
+        | "application/toml"
+        | "application/x-sh"
+        | "application/x-ndjson"
+        | "application/sql"
+        | "application/graphql" => Kind::Text,
+        _ if essence.starts_with("text/") || essence.ends_with("+xml") => Kind::Text,
+        "" | "application/octet-stream" | "binary/octet-stream" => sniffed(url, body),
+        _ => Kind::Binary,
+    }
+}
+
+fn sniffed(url: &Url, body: &[u8]) -> Kind {
+    let start = body.get(..body.len().min(SNIFFED_BYTES)).unwrap_or_default();
+    let start = start.trim_ascii_start().to_ascii_lowercase();
+    let begins = |with: &[u8]| start.starts_with(with);
+    if begins(b"<!doctype html") || begins(b"<html") {
+        return Kind::Html;
+    }
+    match TextEncoding::of_file(body) {
+        None if !body.is_empty() => Kind::Binary,
+        _ if url.path().ends_with(".json") => Kind::Json,
+        _ => Kind::Text,
+    }
+}
+
+fn shown_type(essence: &str, kind: Kind) -> String {
+    match (essence, kind) {
+        (_, Kind::Pdf) => "application/pdf".to_owned(),
+        ("", Kind::Html) => "text/html".to_owned(),
+        ("", _) => "no type that is known".to_owned(),
+        (essence, _) => zero_core::shown::line(essence),
+    }
+}
+
+/// `charset` among the parameters of a type.
+fn charset_of(parameters: &str) -> Option<&str> {
+    let mut parameters = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
+    let found = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    found.map(|(_, value)| value.trim().trim_matches(['"', '\'']))
+}
+
+/// JSON with one value a line; what is none stays as it is.
+fn pretty(text: &str) -> String {
+    if text.len() > JSON_BYTES_MAX || text.lines().nth(1).is_some() {
+        return text.to_owned();
+    }
+    let value = serde_json::from_str::<serde_json::Value>(text).ok();
+    value
+        .and_then(|value| serde_json::to_string_pretty(&value).ok())
+        .unwrap_or_else(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderMap, HeaderValue, StatusCode};
+
+    fn fetched(content_type: &'static str, body: &[u8]) -> Fetched {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        let url = Url::parse("https://a.test/x").unwrap();
+        Fetched { url, status: StatusCode::OK, headers, body: body.to_vec(), redirect: None }
+    }
+
+    #[track_caller]
+    fn check(content_type: &'static str, body: &[u8], expected: Result<&str, &str>) {
+        let read = read(&fetched(content_type, body)).map(|page| page.text);
+        match (read, expected) {
+            (Ok(text), Ok(expected)) => assert_eq!(text, expected, "{content_type}"),
+            (Err(error), Err(why)) => assert!(error.message.contains(why), "{error}"),
+            (read, _) => panic!("{content_type}: {read:?}"),
+        }
+    }
+
+    #[test]
+    fn each_kind_is_read_as_what_it_is() {
+        check("text/html; charset=utf-8", b"<h1>A</h1>b", Ok("# A\n\nb"));
+        check("text/html;Charset=\"iso-8859-1\"", b"\xe9", Ok("é"));
+        check("", b"  <!DOCTYPE HTML><p>x", Ok("x"));
+        check("application/octet-stream", b"plain\n", Ok("plain\n"));
+        check("application/json", b"{\"a\":[1]}", Ok("{\n  \"a\": [\n    1\n  ]\n}"));
+        check("application/problem+json", b"no json", Ok("no json"));
+        check("text/plain", b"a\r\nb", Ok("a\nb"));
+        check("image/svg+xml", b"<svg/>", Ok("<svg/>"));
+        check("image/png", b"\x89PNG", Err("`image/png`, not text"));
+        check("", b"\x7fELF\0\0\0", Err("not text"));
+        check("application/pdf", b"%PDF-1.4 nothing", Err("a PDF, and it has no pages"));
+        check("text/html", b"%PDF-1.4 nothing", Err("a PDF, and it has no pages"));
+    }
+}

@@ -1,0 +1,325 @@
+//! The text that a page paints, in the order it paints it.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::Budget;
+use super::document::{Document, Page};
+use super::font::Font;
+use super::syntax::{Dict, Reader, Value};
+
+/// Values before an operator that are kept.
+const OPERANDS_MAX: usize = 64;
+/// Values that one operator may be about, those in lists included.
+const VALUES_MAX: usize = 200_000;
+/// States of the pencil that are kept.
+const STATES_MAX: usize = 64;
+/// Forms within forms.
+const FORMS_DEPTH_MAX: usize = 6;
+/// Most text of one page, in bytes.
+const PAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Fonts that are kept ready.
+const FONTS_MAX: usize = 512;
+/// A gap of this share of the size parts two words.
+const WORD_GAP: f64 = 0.16;
+/// A step of this share of the size begins a line.
+const LINE_STEP: f64 = 0.35;
+/// A step of this share of the size begins a paragraph.
+const PARAGRAPH_STEP: f64 = 1.9;
+
+/// Reads what pages paint.
+pub(super) struct Painter<'d> {
+    document: &'d Document<'d>,
+    /// Fonts by the place of their dictionaries.
+    fonts: HashMap<*const Dict, Rc<Font>>,
+}
+
+/// `x' = a·x + c·y + e`, `y' = b·x + d·y + f`.
+#[derive(Clone, Copy)]
+struct Matrix([f64; 6]);
+
+impl Matrix {
+    const UNIT: Self = Self([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+
+    /// First this, then the other.
+    fn then(self, Self([oa, ob, oc, od, oe, of]): Self) -> Self {
+        let Self([a, b, c, d, e, f]) = self;
+        Self([
+            a * oa + b * oc,
+            a * ob + b * od,
+            c * oa + d * oc,
+            c * ob + d * od,
+            e * oa + f * oc + oe,
+            e * ob + f * od + of,
+        ])
+    }
+
+    fn shifted(self, x: f64, y: f64) -> Self {
+        Self([1.0, 0.0, 0.0, 1.0, x, y]).then(self)
+    }
+
+    fn place(self) -> (f64, f64) {
+        let Self([.., x, y]) = self;
+        (x, y)
+    }
+
+    /// How long one step upwards becomes.
+    fn scale(self) -> f64 {
+        let Self([_, _, c, d, ..]) = self;
+        c.hypot(d)
+    }
+
+    /// How long one step to the right becomes.
+    fn stretch(self) -> f64 {
+        let Self([a, b, ..]) = self;
+        a.hypot(b)
+    }
+}
+
+/// What the pencil is set to.
+#[derive(Clone)]
+struct State {
+    page: Matrix,
+    font: Option<Rc<Font>>,
+    size: f64,
+    leading: f64,
+    letter_gap: f64,
+    word_gap: f64,
+}
+
+/// The text of a page while it is painted.
+struct Sheet {
+    text: String,
+    /// Where the last letter ended, and its size.
+    last: Option<(f64, f64, f64)>,
+}
+
+impl<'d> Painter<'d> {
+    pub(super) fn new(document: &'d Document<'d>) -> Self {
+        Self { document, fonts: HashMap::new() }
+    }
+
+    /// The text of a page.
+    pub(super) fn page(&mut self, page: &Page<'d>, budget: &mut Budget) -> String {
+        let mut content = Vec::new();
+        let parts = match page.dict.get("Contents") {
+            Some(whole @ Value::Reference(_)) => match self.document.resolve(whole) {
+                Some(Value::List(parts)) => parts.as_slice(),
+                _ => std::slice::from_ref(whole),
+            },
+            Some(Value::List(parts)) => parts.as_slice(),
+            _ => &[],
+        };
+        for part in parts {
+            content.extend(self.document.stream(part, budget).unwrap_or_default());
+            content.push(b'\n');
+        }
+        let state = State {
+            page: Matrix::UNIT,
+            font: None,
+            size: 1.0,
+            leading: 0.0,
+            letter_gap: 0.0,
+            word_gap: 0.0,
+        };
+        let mut sheet = Sheet { text: String::new(), last: None };
+        self.paint(&content, page.resources, state, &mut sheet, 0, budget);
+        let lines: Vec<&str> = sheet.text.lines().map(str::trim_end).collect();
+        lines.join("\n").trim().to_owned()
+    }
+
+    fn paint(
+        &mut self,
+        content: &[u8],
+        resources: Option<&'d Dict>,
+        mut state: State,
+        sheet: &mut Sheet,
+        depth: usize,
+        budget: &mut Budget,
+    ) {
+        budget.values = VALUES_MAX;
+        let mut reader = Reader::new(content, 0);
+        let mut operands: Vec<Value> = Vec::new();
+        let mut states: Vec<State> = Vec::new();
+        let (mut line, mut text) = (Matrix::UNIT, Matrix::UNIT);
+        while let Some(value) = reader.value(budget) {
+            let Value::Word(operator) = value else {
+                if operands.len() < OPERANDS_MAX {
+                    operands.push(value);
+                }
+                continue;
+            };
+            // What was read is let go again after each operator.
+            budget.values = VALUES_MAX;
+            if sheet.text.len() > PAGE_BYTES_MAX {
+                budget.exceeded = true;
+                return;
+            }
+            let number = |at: usize| operands.get(at).and_then(Value::number).unwrap_or_default();
+            match operator.as_str() {
+                "q" if states.len() < STATES_MAX => states.push(state.clone()),
+                "Q" => state = states.pop().unwrap_or(state),
+                "cm" => state.page = matrix(&operands).then(state.page),
+                "BT" => (line, text) = (Matrix::UNIT, Matrix::UNIT),
+                "Tf" => {
+                    let font = operands.first().and_then(Value::name);
+                    state.font = font.and_then(|name| self.font(name, resources, budget));
+                    state.size = number(1);
+                }
+                "TL" => state.leading = number(0),
+                "Tc" => state.letter_gap = number(0),
+                "Tw" => state.word_gap = number(0),
+                "Td" | "TD" => {
+                    if operator == "TD" {
+                        state.leading = -number(1);
+                    }
+                    line = line.shifted(number(0), number(1));
+                    text = line;
+                }
+                "Tm" => {
+                    line = matrix(&operands);
+                    text = line;
+                }
+                "T*" => {
+                    line = line.shifted(0.0, -state.leading);
+                    text = line;
+                }
+                "Tj" | "'" | "\"" => {
+                    if operator == "\"" {
+                        (state.word_gap, state.letter_gap) = (number(0), number(1));
+                    }
+                    if operator != "Tj" {
+                        line = line.shifted(0.0, -state.leading);
+                        text = line;
+                    }
+                    if let Some(Value::Text(shown)) = operands.last() {
+                        text = sheet.show(shown, &state, text);
+                    }
+                }
+                "TJ" => {
+                    for part in operands.last().and_then(Value::list).unwrap_or_default() {
+                        text = match part {
+                            Value::Text(shown) => sheet.show(shown, &state, text),
+                            Value::Number(back) => text.shifted(-back / 1_000.0 * state.size, 0.0),
+                            _ => text,
+                        };
+                    }
+                }
+                "Do" if depth < FORMS_DEPTH_MAX => {
+                    if let Some(name) = operands.first().and_then(Value::name) {
+                        self.form(name, resources, &state, sheet, depth, budget);
+                    }
+                }
+                "BI" => skip_picture(&mut reader, content),
+                _ => {}
+            }
+            operands.clear();
+        }
+    }
+
+    /// Paints what stands in a form of its own.
+    fn form(
+        &mut self,
+        name: &str,
+        resources: Option<&'d Dict>,
+        state: &State,
+        sheet: &mut Sheet,
+        depth: usize,
+        budget: &mut Budget,
+    ) {
+        let document = self.document;
+        let forms = resources.and_then(|all| document.get(all, "XObject")).and_then(Value::dict);
+        let Some(reference) = forms.and_then(|forms| forms.get(name)) else { return };
+        let Some(dict) = document.resolve(reference).and_then(Value::dict) else { return };
+        if document.get(dict, "Subtype").and_then(Value::name) != Some("Form") {
+            return;
+        }
+        if !budget.form() {
+            return;
+        }
+        let Some(content) = document.stream(reference, budget) else { return };
+        let own = document.get(dict, "Resources").and_then(Value::dict).or(resources);
+        let place = document.get(dict, "Matrix").and_then(Value::list).map_or(Matrix::UNIT, matrix);
+        let state = State { page: place.then(state.page), ..state.clone() };
+        self.paint(&content, own, state, sheet, depth + 1, budget);
+    }
+
+    fn font(
+        &mut self,
+        name: &str,
+        resources: Option<&'d Dict>,
+        budget: &mut Budget,
+    ) -> Option<Rc<Font>> {
+        let fonts = self.document.get(resources?, "Font").and_then(Value::dict)?;
+        let dict = self.document.get(fonts, name).and_then(Value::dict)?;
+        if let Some(font) = self.fonts.get(&std::ptr::from_ref(dict)) {
+            return Some(Rc::clone(font));
+        }
+        let font = Rc::new(Font::read(dict, self.document, budget));
+        if self.fonts.len() < FONTS_MAX {
+            self.fonts.insert(std::ptr::from_ref(dict), Rc::clone(&font));
+        }
+        Some(font)
+    }
+}
+
+impl Sheet {
+    /// Puts a text down, and says where the next one goes.
+    fn show(&mut self, shown: &[u8], state: &State, mut text: Matrix) -> Matrix {
+        let Some(font) = &state.font else { return text };
+        for glyph in font.glyphs(shown) {
+            let place = text.then(state.page);
+            let size = (place.scale() * state.size.abs()).max(0.01);
+            let letters = glyph.letters.unwrap_or_default();
+            let letters: String =
+                letters.chars().filter(|c| zero_core::shown::is_harmless(*c)).collect();
+            let (x, y) = place.place();
+            if !letters.is_empty() {
+                self.part(x, y, size);
+                self.text.push_str(&letters);
+            }
+            let gap = state.letter_gap + if glyph.is_space { state.word_gap } else { 0.0 };
+            let step = glyph.width / 1_000.0 * state.size + gap;
+            text = text.shifted(step, 0.0);
+            if !letters.is_empty() {
+                self.last = Some((x + step * place.stretch(), y, size));
+            }
+        }
+        text
+    }
+
+    /// Parts what comes from what was there: by a line, by a space, or not at all.
+    fn part(&mut self, x: f64, y: f64, size: f64) {
+        let Some((last_x, last_y, last_size)) = self.last else { return };
+        let size = size.max(last_size);
+        let step = (y - last_y).abs();
+        let part = match () {
+            () if step > size * PARAGRAPH_STEP => "\n\n",
+            () if step > size * LINE_STEP => "\n",
+            () if x - last_x > size * WORD_GAP || last_x - x > size * 2.0 => " ",
+            () => return,
+        };
+        if !self.text.ends_with([' ', '\n']) || part != " " {
+            self.text.push_str(part);
+        }
+    }
+}
+
+fn matrix(values: &[Value]) -> Matrix {
+    let mut matrix = Matrix::UNIT;
+    for (slot, value) in matrix.0.iter_mut().zip(values) {
+        *slot = value.number().unwrap_or_default();
+    }
+    matrix
+}
+
+/// A picture within the content ends with `EI` between spaces.
+fn skip_picture(reader: &mut Reader<'_>, content: &[u8]) {
+    let start = reader.at();
+    let rest = reader.rest();
+    let end = memchr::memmem::find_iter(rest, b"EI").find(|place| {
+        let is_gap = |at: Option<&u8>| at.is_none_or(|byte| super::syntax::is_space(*byte));
+        is_gap(place.checked_sub(1).and_then(|at| rest.get(at))) && is_gap(rest.get(place + 2))
+    });
+    reader.skip_to(end.map_or(content.len(), |end| start + end + 2));
+}

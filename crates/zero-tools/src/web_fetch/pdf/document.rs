@@ -1,0 +1,341 @@
+//! The objects of a PDF and its pages.
+//!
+//! Objects are found by looking through the file for their beginnings, not by its table of them:
+//! the table of a file that was cut or mended is often wrong, and one of a hostile file lies.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Read as _;
+use std::ops::Range;
+
+use flate2::read::ZlibDecoder;
+use memchr::memmem;
+
+use super::Budget;
+use super::syntax::{Dict, Reader, Value, is_space, whole};
+
+/// Bytes before `obj` in which the numbers of an object stand.
+const NUMBERS_BYTES_MAX: usize = 24;
+/// How often packing may be applied to one stream.
+const FILTERS_MAX: usize = 3;
+/// Steps from a reference to what it refers to.
+const STEPS_MAX: usize = 8;
+/// Most nodes of the tree of pages.
+const NODES_MAX: usize = 20_000;
+
+/// The objects of a file, by their numbers.
+pub(super) struct Document<'a> {
+    bytes: &'a [u8],
+    objects: HashMap<u32, Object>,
+    is_encrypted: bool,
+}
+
+struct Object {
+    value: Value,
+    /// Where its bytes lie, if it is a stream.
+    stream: Option<Range<usize>>,
+}
+
+/// A page, with the resources it may have from those above it.
+pub(super) struct Page<'d> {
+    pub(super) dict: &'d Dict,
+    pub(super) resources: Option<&'d Dict>,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn read(bytes: &'a [u8], budget: &mut Budget) -> Self {
+        let mut document = Self { bytes, objects: HashMap::new(), is_encrypted: false };
+        let mut packed = Vec::new();
+        let mut at = 0;
+        while let Some(found) = memmem::find(bytes.get(at..).unwrap_or_default(), b"obj") {
+            let body = at + found + 3;
+            let number = number_before(bytes, body - 3);
+            at = body;
+            let Some(number) = number else { continue };
+            let mut reader = Reader::new(bytes, body);
+            let Some(value) = reader.value(budget) else {
+                if budget.exceeded {
+                    break;
+                }
+                continue;
+            };
+            let stream = stream_after(bytes, &mut reader, &value);
+            at = stream.as_ref().map_or(reader.at(), |stream| stream.end).max(body);
+            let is_of = |kind: &str| {
+                let own = value.dict().and_then(|dict| dict.get("Type"));
+                own.and_then(Value::name) == Some(kind)
+            };
+            if is_of("ObjStm") && stream.is_some() {
+                packed.push(number);
+            }
+            if is_of("XRef") && value.dict().is_some_and(|dict| dict.contains_key("Encrypt")) {
+                document.is_encrypted = true;
+            }
+            document.objects.insert(number, Object { value, stream });
+        }
+        document.look_at_trailers(budget);
+        for number in packed {
+            document.unpack(number, budget);
+        }
+        document
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
+    fn look_at_trailers(&mut self, budget: &mut Budget) {
+        const TRAILERS_MAX: usize = 64;
+        let trailers: Vec<usize> =
+            memmem::find_iter(self.bytes, b"trailer").take(TRAILERS_MAX).collect();
+        for place in trailers {
+            let mut reader = Reader::new(self.bytes, place + b"trailer".len());
+            if let Some(Value::Dict(trailer)) = reader.value(budget) {
+                self.is_encrypted |= trailer.contains_key("Encrypt");
+            }
+        }
+    }
+
+    /// Takes the objects out of a stream that holds several.
+    fn unpack(&mut self, number: u32, budget: &mut Budget) {
+        let Some(dict) = self.objects.get(&number).and_then(|object| object.value.dict()) else {
+            return;
+        };
+        let figure = |name: &str| self.get(dict, name).and_then(Value::number).unwrap_or_default();
+        // Figures of a file: whatever they are, nothing is looked for outside of the stream.
+        let (count, first) = (figure("N").max(0.0) as usize, figure("First").max(0.0) as usize);
+        let Some(bytes) = self.stream_of(number, budget) else { return };
+        let mut heads = Reader::new(&bytes, 0);
+        for _ in 0..count {
+            let (Some(Value::Number(number)), Some(Value::Number(offset))) =
+                (heads.value(budget), heads.value(budget))
+            else {
+                return;
+            };
+            let place = first.saturating_add(offset.max(0.0) as usize);
+            let Some(value) = Reader::new(&bytes, place).value(budget) else { continue };
+            // What stands openly in the file is newer, or as good.
+            let number = number.max(0.0) as u32;
+            self.objects.entry(number).or_insert(Object { value, stream: None });
+        }
+    }
+
+    /// What a value is, once references are followed.
+    pub(super) fn resolve<'d>(&'d self, mut value: &'d Value) -> Option<&'d Value> {
+        for _ in 0..STEPS_MAX {
+            match value {
+                Value::Reference(number) => value = &self.objects.get(number)?.value,
+                value => return Some(value),
+            }
+        }
+        None
+    }
+
+    /// A field of a dictionary, once references are followed.
+    pub(super) fn get<'d>(&'d self, dict: &'d Dict, name: &str) -> Option<&'d Value> {
+        self.resolve(dict.get(name)?)
+    }
+
+    /// The unpacked bytes of the stream that a value refers to.
+    pub(super) fn stream(&self, value: &Value, budget: &mut Budget) -> Option<Vec<u8>> {
+        match value {
+            Value::Reference(number) => self.stream_of(*number, budget),
+            _ => None,
+        }
+    }
+
+    fn stream_of(&self, number: u32, budget: &mut Budget) -> Option<Vec<u8>> {
+        let object = self.objects.get(&number)?;
+        let dict = object.value.dict()?;
+        let raw = self.bytes.get(object.stream.clone()?)?;
+        let filters = match self.get(dict, "Filter") {
+            None => Vec::new(),
+            Some(Value::Name(name)) => vec![name.as_str()],
+            Some(Value::List(names)) => {
+                let names = names.iter().map(|name| self.resolve(name).and_then(Value::name));
+                names.collect::<Option<_>>()?
+            }
+            Some(_) => return None,
+        };
+        if filters.len() > FILTERS_MAX || self.is_predicted(dict) {
+            return None;
+        }
+        if !Budget::take(&mut budget.unpacked, &mut budget.exceeded, raw.len()) {
+            return None;
+        }
+        let mut bytes = raw.to_vec();
+        for filter in filters {
+            bytes = match filter {
+                "FlateDecode" | "Fl" => inflate(&bytes, budget)?,
+                "ASCIIHexDecode" | "AHx" => unhex(&bytes),
+                "ASCII85Decode" | "A85" => un85(&bytes),
+                _ => return None,
+            };
+        }
+        Some(bytes)
+    }
+
+    /// Whether the bytes of a stream are kept as differences, as those of pictures are.
+    fn is_predicted(&self, dict: &Dict) -> bool {
+        let parameters = self.get(dict, "DecodeParms").and_then(Value::dict);
+        let predictor = parameters.and_then(|parameters| self.get(parameters, "Predictor"));
+        predictor.and_then(Value::number).is_some_and(|predictor| predictor > 1.0)
+    }
+
+    /// The pages in their order.
+    pub(super) fn pages(&self, most: usize) -> Vec<Page<'_>> {
+        let kind = |object: &Object, kind: &str| {
+            let own = object.value.dict().and_then(|dict| self.get(dict, "Type"));
+            own.and_then(Value::name) == Some(kind)
+        };
+        let mut catalogs: Vec<&u32> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| kind(object, "Catalog"))
+            .map(|(n, _)| n)
+            .collect();
+        // The last one is that of the latest change.
+        catalogs.sort();
+        let mut pages = Vec::new();
+        for catalog in catalogs.into_iter().rev() {
+            let root = self.objects.get(catalog).and_then(|object| object.value.dict());
+            let root = root.and_then(|dict| dict.get("Pages"));
+            if let Some(root) = root {
+                self.walk(root, most, &mut pages);
+            }
+            if !pages.is_empty() {
+                return pages;
+            }
+        }
+        let mut numbers: Vec<&u32> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| kind(object, "Page"))
+            .map(|(n, _)| n)
+            .collect();
+        numbers.sort();
+        let page = |number| {
+            let dict = self.objects.get(number)?.value.dict()?;
+            let resources = self.get(dict, "Resources").and_then(Value::dict);
+            Some(Page { dict, resources })
+        };
+        numbers.into_iter().filter_map(page).take(most).collect()
+    }
+
+    /// Goes through the tree of pages, each node once.
+    fn walk<'d>(&'d self, root: &'d Value, most: usize, pages: &mut Vec<Page<'d>>) {
+        let mut seen = HashSet::new();
+        let mut waiting: Vec<(&Value, Option<&Dict>)> = vec![(root, None)];
+        let mut nodes = 0;
+        while let Some((node, inherited)) = waiting.pop() {
+            nodes += 1;
+            if pages.len() >= most || nodes > NODES_MAX {
+                return;
+            }
+            if let Value::Reference(number) = node
+                && !seen.insert(*number)
+            {
+                continue;
+            }
+            let Some(dict) = self.resolve(node).and_then(Value::dict) else { continue };
+            let resources = self.get(dict, "Resources").and_then(Value::dict).or(inherited);
+            match self.get(dict, "Kids").and_then(Value::list) {
+                Some(kids) => {
+                    waiting.extend(kids.iter().rev().take(NODES_MAX).map(|kid| (kid, resources)));
+                }
+                None => pages.push(Page { dict, resources }),
+            }
+        }
+    }
+}
+
+/// The number of the object whose `obj` stands at `place`.
+fn number_before(bytes: &[u8], place: usize) -> Option<u32> {
+    let before = bytes.get(place.saturating_sub(NUMBERS_BYTES_MAX)..place)?;
+    let mut words = before.rsplit(|byte| is_space(*byte)).filter(|word| !word.is_empty());
+    // `endobj` has nothing but a letter before it.
+    if !before.last().is_some_and(|byte| is_space(*byte)) {
+        return None;
+    }
+    let generation = words.next()?;
+    let number = words.next()?;
+    // What came before may end right where the number begins.
+    let digits = number.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |at| at + 1);
+    whole(generation)?;
+    whole(number.get(digits..)?)
+}
+
+/// Where the bytes of a stream lie, if that is what follows.
+fn stream_after(bytes: &[u8], reader: &mut Reader<'_>, value: &Value) -> Option<Range<usize>> {
+    let dict = value.dict()?;
+    reader.skip_space();
+    let after = reader.rest().strip_prefix(b"stream")?;
+    let after = after.strip_prefix(b"\r").unwrap_or(after);
+    let after = after.strip_prefix(b"\n").unwrap_or(after);
+    let start = bytes.len() - after.len();
+    let ends_at = |end: usize| {
+        let rest = bytes.get(end..)?;
+        let space = rest.iter().take(4).take_while(|byte| is_space(**byte)).count();
+        rest.get(space..)?.starts_with(b"endstream").then_some(end)
+    };
+    // A length is believed where a stream ends there.
+    let told = dict.get("Length").and_then(Value::number).filter(|length| *length >= 0.0);
+    let told = told.and_then(|length| ends_at(start.checked_add(length as usize)?));
+    let end = told.or_else(|| Some(start + memmem::find(after, b"endstream")?));
+    let end = end.unwrap_or(bytes.len());
+    reader.skip_to(end);
+    Some(start..end)
+}
+
+/// Unpacks as much as there is and as the budget covers; a stream that breaks off gives what came.
+fn inflate(bytes: &[u8], budget: &mut Budget) -> Option<Vec<u8>> {
+    let most = budget.unpacked;
+    let mut unpacked = Vec::new();
+    let read = ZlibDecoder::new(bytes).take(most as u64).read_to_end(&mut unpacked);
+    if unpacked.is_empty() && read.is_err() {
+        return None;
+    }
+    Budget::take(&mut budget.unpacked, &mut budget.exceeded, unpacked.len());
+    if unpacked.len() == most {
+        budget.exceeded = true;
+        return None;
+    }
+    Some(unpacked)
+}
+
+fn unhex(bytes: &[u8]) -> Vec<u8> {
+    let digits: Vec<u8> = bytes
+        .iter()
+        .take_while(|byte| **byte != b'>')
+        .filter_map(|byte| char::from(*byte).to_digit(16))
+        .filter_map(|digit| u8::try_from(digit).ok())
+        .collect();
+    digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect()
+}
+
+fn un85(bytes: &[u8]) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    let mut group: Vec<u32> = Vec::with_capacity(5);
+    for byte in bytes.iter().take_while(|byte| **byte != b'~') {
+        match byte {
+            b'z' if group.is_empty() => unpacked.extend([0; 4]),
+            b'!'..=b'u' => group.push(u32::from(byte - b'!')),
+            _ => continue,
+        }
+        if group.len() == 5 {
+            put_group(&mut unpacked, &group, 4);
+            group.clear();
+        }
+    }
+    if group.len() > 1 {
+        let bytes = group.len() - 1;
+        group.resize(5, 84);
+        put_group(&mut unpacked, &group, bytes);
+    }
+    unpacked
+}
+
+fn put_group(unpacked: &mut Vec<u8>, group: &[u32], bytes: usize) {
+    let value =
+        group.iter().fold(0_u32, |value, digit| value.wrapping_mul(85).wrapping_add(*digit));
+    unpacked.extend(value.to_be_bytes().iter().take(bytes));
+}

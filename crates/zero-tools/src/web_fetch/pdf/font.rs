@@ -1,0 +1,254 @@
+//! Fonts: which letters the codes of a text stand for, and how wide they are.
+
+use std::collections::HashMap;
+
+use encoding_rs::{MACINTOSH, WINDOWS_1252};
+
+use super::Budget;
+use super::document::Document;
+use super::glyphs;
+use super::syntax::{Dict, Reader, Value};
+
+/// Most codes of one font that are told apart.
+const CODES_MAX: usize = 70_000;
+/// Width of a letter that nobody says, in thousandths of its size.
+const USUAL_WIDTH: f64 = 500.0;
+/// Longest text that one code stands for, in characters.
+const LIGATURE_CHARS_MAX: usize = 16;
+
+/// How the codes of a text are read.
+pub(super) struct Font {
+    /// Bytes of a code.
+    width: usize,
+    letters: HashMap<u32, String>,
+    ranges: Vec<CodeRange>,
+    widths: HashMap<u32, f64>,
+    usual_width: f64,
+}
+
+/// Codes that stand for letters in a row.
+struct CodeRange {
+    first: u32,
+    last: u32,
+    letter: u32,
+}
+
+/// One code of a text.
+pub(super) struct Glyph<'f> {
+    /// What it stands for.
+    pub(super) letters: Option<std::borrow::Cow<'f, str>>,
+    /// How far the next one is, in thousandths of the size.
+    pub(super) width: f64,
+    /// Whether it is the one that words are parted by.
+    pub(super) is_space: bool,
+}
+
+impl Font {
+    pub(super) fn read(dict: &Dict, document: &Document<'_>, budget: &mut Budget) -> Self {
+        let name = |field: &str| document.get(dict, field).and_then(Value::name);
+        let is_composite = name("Subtype") == Some("Type0");
+        let mut font = Self {
+            width: if is_composite { 2 } else { 1 },
+            letters: HashMap::new(),
+            ranges: Vec::new(),
+            widths: HashMap::new(),
+            usual_width: USUAL_WIDTH,
+        };
+        match is_composite {
+            true => font.read_descendant(dict, document),
+            false => font.read_simple(dict, document),
+        }
+        let map = dict.get("ToUnicode").and_then(|map| document.stream(map, budget));
+        if let Some(map) = map {
+            font.read_map(&map, budget);
+        }
+        font.ranges.sort_by_key(|range| range.first);
+        font
+    }
+
+    /// The glyphs of a text.
+    pub(super) fn glyphs<'f>(&'f self, text: &'f [u8]) -> impl Iterator<Item = Glyph<'f>> {
+        text.chunks(self.width).map(move |code| {
+            let code = code.iter().fold(0_u32, |code, byte| code << 8 | u32::from(*byte));
+            Glyph {
+                letters: self.letters_of(code),
+                width: self.widths.get(&code).copied().unwrap_or(self.usual_width),
+                is_space: self.width == 1 && code == 32,
+            }
+        })
+    }
+
+    fn letters_of(&self, code: u32) -> Option<std::borrow::Cow<'_, str>> {
+        let in_range = || {
+            let after = self.ranges.partition_point(|range| range.first <= code);
+            let range =
+                self.ranges.get(after.checked_sub(1)?).filter(|range| code <= range.last)?;
+            char::from_u32(range.letter.checked_add(code - range.first)?)
+        };
+        match in_range() {
+            Some(letter) => Some(letter.to_string().into()),
+            None => self.letters.get(&code).map(|letters| letters.as_str().into()),
+        }
+    }
+
+    fn read_simple(&mut self, dict: &Dict, document: &Document<'_>) {
+        let encoding = document.get(dict, "Encoding");
+        let base = match encoding {
+            Some(Value::Dict(encoding)) => document.get(encoding, "BaseEncoding"),
+            encoding => encoding,
+        };
+        let table = match base.and_then(Value::name) {
+            Some("MacRomanEncoding") => MACINTOSH,
+            _ => WINDOWS_1252,
+        };
+        for code in 32..=255_u8 {
+            let (letter, _) = table.decode_without_bom_handling(std::slice::from_ref(&code));
+            self.letters.insert(u32::from(code), letter.into_owned());
+        }
+        if let Some(Value::Dict(encoding)) = encoding
+            && let Some(differences) = document.get(encoding, "Differences").and_then(Value::list)
+        {
+            let mut code = 0_u32;
+            for value in differences.iter().take(CODES_MAX) {
+                match value {
+                    Value::Number(number) => code = code_number(*number),
+                    Value::Name(name) => {
+                        if let Some(letters) = glyphs::letters(name) {
+                            self.letters.insert(code, letters);
+                        }
+                        code = code.saturating_add(1);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let first = document.get(dict, "FirstChar").and_then(Value::number).unwrap_or_default();
+        let first = code_number(first);
+        let widths = document.get(dict, "Widths").and_then(Value::list).unwrap_or_default();
+        for (code, width) in (first..).zip(widths.iter().take(256)) {
+            if let Some(width) = document.resolve(width).and_then(Value::number) {
+                self.widths.insert(code, width);
+            }
+        }
+    }
+
+    fn read_descendant(&mut self, dict: &Dict, document: &Document<'_>) {
+        let descendants = document.get(dict, "DescendantFonts").and_then(Value::list);
+        let descendant = descendants.and_then(|fonts| document.resolve(fonts.first()?));
+        let Some(descendant) = descendant.and_then(Value::dict) else { return };
+        let usual = document.get(descendant, "DW").and_then(Value::number);
+        self.usual_width = usual.unwrap_or(1_000.0);
+        let mut widths =
+            document.get(descendant, "W").and_then(Value::list).unwrap_or_default().iter();
+        let mut left = CODES_MAX;
+        // `10 [500 600]`, or `10 20 500`.
+        while let Some(first) = widths.next().and_then(Value::number) {
+            let first = code_number(first);
+            match widths.next().and_then(|value| document.resolve(value)) {
+                Some(Value::List(each)) => {
+                    for (code, width) in (first..).zip(each) {
+                        self.set_width(code, width, &mut left);
+                    }
+                }
+                Some(Value::Number(last)) => {
+                    let Some(width) = widths.next() else { return };
+                    for code in (first..=code_number(*last)).take(left) {
+                        self.set_width(code, width, &mut left);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Notes a width, if any may still be noted.
+    fn set_width(&mut self, code: u32, width: &Value, left: &mut usize) {
+        if let (Some(width), Some(fewer)) = (width.number(), left.checked_sub(1)) {
+            *left = fewer;
+            self.widths.insert(code, width);
+        }
+    }
+
+    /// Reads the table that says what codes stand for.
+    fn read_map(&mut self, map: &[u8], budget: &mut Budget) {
+        let mut reader = Reader::new(map, 0);
+        let mut texts: Vec<Value> = Vec::new();
+        while let Some(value) = reader.value(budget) {
+            match value {
+                Value::Word(word) => {
+                    match word.as_str() {
+                        "endcodespacerange" => {
+                            if let Some(Value::Text(code)) = texts.first() {
+                                self.width = code.len().clamp(1, 4);
+                            }
+                        }
+                        "endbfchar" => texts.chunks_exact(2).for_each(|pair| self.map_one(pair)),
+                        "endbfrange" => texts.chunks_exact(3).for_each(|row| self.map_range(row)),
+                        _ => {}
+                    }
+                    texts.clear();
+                }
+                value @ (Value::Text(_) | Value::List(_)) if texts.len() < CODES_MAX => {
+                    texts.push(value);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn map_one(&mut self, pair: &[Value]) {
+        if let [Value::Text(code), Value::Text(letters)] = pair
+            && self.letters.len() < CODES_MAX
+        {
+            self.letters.insert(code_of(code), wide_text(letters));
+        }
+    }
+
+    fn map_range(&mut self, row: &[Value]) {
+        let [Value::Text(first), Value::Text(last), target] = row else { return };
+        let (first, last) = (code_of(first), code_of(last));
+        match target {
+            Value::Text(letters) => {
+                let letters = wide_text(letters);
+                let mut chars = letters.chars();
+                // Only a single letter can be counted on from.
+                if let (Some(letter), None) = (chars.next(), chars.next())
+                    && self.ranges.len() < CODES_MAX
+                {
+                    self.ranges.push(CodeRange { first, last, letter: u32::from(letter) });
+                } else if self.letters.len() < CODES_MAX {
+                    self.letters.insert(first, letters);
+                }
+            }
+            Value::List(each) => {
+                for (code, letters) in (first..=last).zip(each) {
+                    if let Value::Text(letters) = letters
+                        && self.letters.len() < CODES_MAX
+                    {
+                        self.letters.insert(code, wide_text(letters));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A code that stands as a number in a file.
+fn code_number(number: f64) -> u32 {
+    const CODE_MAX: f64 = 16_777_216.0;
+    number.clamp(0.0, CODE_MAX) as u32
+}
+
+fn code_of(bytes: &[u8]) -> u32 {
+    bytes.iter().take(4).fold(0, |code, byte| code << 8 | u32::from(*byte))
+}
+
+/// UTF-16, as these tables are written.
+fn wide_text(bytes: &[u8]) -> String {
+    let units = bytes.chunks(2).map(|unit| match unit {
+        [high, low] => u16::from_be_bytes([*high, *low]),
+        rest => rest.iter().fold(0, |_, byte| u16::from(*byte)),
+    });
+    char::decode_utf16(units).filter_map(Result::ok).take(LIGATURE_CHARS_MAX).collect()
+}

@@ -1,0 +1,343 @@
+//! The words of a PDF: numbers, names, texts, lists and dictionaries.
+
+use std::collections::BTreeMap;
+
+use super::Budget;
+
+/// How deep lists and dictionaries may lie in each other.
+const DEPTH_MAX: usize = 24;
+/// Longest name and keyword that is told from others, in bytes.
+const WORD_BYTES_MAX: usize = 128;
+/// Longest text, in bytes.
+const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
+/// A dictionary.
+pub(super) type Dict = BTreeMap<String, Value>;
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Null,
+    Number(f64),
+    Name(String),
+    Text(Vec<u8>),
+    List(Vec<Value>),
+    Dict(Dict),
+    /// Another object, by its number.
+    Reference(u32),
+    /// Anything else: `true`, `obj`, an operator of a page.
+    Word(String),
+}
+
+impl Value {
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    pub(super) fn list(&self) -> Option<&[Value]> {
+        match self {
+            Self::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    pub(super) fn dict(&self) -> Option<&Dict> {
+        match self {
+            Self::Dict(dict) => Some(dict),
+            _ => None,
+        }
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        matches!(self, Self::Word(own) if own == word)
+    }
+}
+
+/// Reads values one after the other.
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at: at.min(bytes.len()) }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn skip_to(&mut self, at: usize) {
+        self.at = at.clamp(self.at, self.bytes.len());
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    /// The next value; none at the end, or when the budget is used up.
+    pub(super) fn value(&mut self, budget: &mut Budget) -> Option<Value> {
+        let start = self.at;
+        let value = self.value_at(0, budget);
+        let covered = budget.work(self.at.saturating_sub(start).max(1));
+        value.filter(|_| covered)
+    }
+
+    fn value_at(&mut self, depth: usize, budget: &mut Budget) -> Option<Value> {
+        if !budget.value() {
+            return None;
+        }
+        self.skip_space();
+        match self.peek()? {
+            b'/' => {
+                self.at += 1;
+                Some(Value::Name(self.name()))
+            }
+            b'(' => Some(Value::Text(self.text())),
+            b'<' if self.rest().starts_with(b"<<") => {
+                self.at += 2;
+                self.dict(depth, budget).map(Value::Dict)
+            }
+            b'<' => Some(Value::Text(self.hex())),
+            b'[' => {
+                self.at += 1;
+                self.list(depth, budget).map(Value::List)
+            }
+            b'>' | b']' | b'{' | b'}' | b')' => {
+                let end = if self.rest().starts_with(b">>") { 2 } else { 1 };
+                let word = self.rest().get(..end).unwrap_or_default();
+                let word = String::from_utf8_lossy(word).into_owned();
+                self.at += end;
+                Some(Value::Word(word))
+            }
+            b'+' | b'-' | b'.' | b'0'..=b'9' => Some(self.number_or_reference()),
+            _ => {
+                let word = self.word();
+                Some(if word == "null" { Value::Null } else { Value::Word(word) })
+            }
+        }
+    }
+
+    fn list(&mut self, depth: usize, budget: &mut Budget) -> Option<Vec<Value>> {
+        if depth >= DEPTH_MAX {
+            return None;
+        }
+        let mut list = Vec::new();
+        loop {
+            match self.value_at(depth + 1, budget)? {
+                end if end.is_word("]") => return Some(list),
+                // An end of something else: this list was never closed.
+                end if end.is_word(">>") || end.is_word("endobj") => return Some(list),
+                value => list.push(value),
+            }
+        }
+    }
+
+    fn dict(&mut self, depth: usize, budget: &mut Budget) -> Option<Dict> {
+        if depth >= DEPTH_MAX {
+            return None;
+        }
+        let mut dict = Dict::new();
+        loop {
+            match self.value_at(depth + 1, budget)? {
+                Value::Name(name) => match self.value_at(depth + 1, budget)? {
+                    end if end.is_word(">>") => return Some(dict),
+                    value => drop(dict.insert(name, value)),
+                },
+                end if end.is_word(">>") || end.is_word("endobj") => return Some(dict),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn skip_space(&mut self) {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'%' => {
+                    let line = self.rest().iter().position(|b| matches!(b, b'\n' | b'\r'));
+                    self.at += line.unwrap_or(self.rest().len());
+                }
+                byte if is_space(byte) => self.at += 1,
+                _ => break,
+            }
+        }
+    }
+
+    fn plain(&mut self) -> &'a [u8] {
+        let length = self.rest().iter().position(|byte| !is_plain(*byte));
+        let word = self.rest().get(..length.unwrap_or(self.rest().len())).unwrap_or_default();
+        self.at += word.len();
+        word
+    }
+
+    fn word(&mut self) -> String {
+        let word = self.plain();
+        if word.is_empty() {
+            // No byte is looked at for ever.
+            self.at += 1;
+        }
+        String::from_utf8_lossy(word.get(..word.len().min(WORD_BYTES_MAX)).unwrap_or_default())
+            .into_owned()
+    }
+
+    fn name(&mut self) -> String {
+        let written = self.plain();
+        let written = written.get(..written.len().min(WORD_BYTES_MAX)).unwrap_or_default();
+        let mut name = Vec::with_capacity(written.len());
+        let mut bytes = written.iter();
+        while let Some(byte) = bytes.next() {
+            let escaped = match (byte, bytes.as_slice()) {
+                (b'#', [high, low, ..]) => hex_digit(*high).zip(hex_digit(*low)),
+                _ => None,
+            };
+            match escaped {
+                Some((high, low)) => {
+                    name.push(high << 4 | low);
+                    bytes.next();
+                    bytes.next();
+                }
+                None => name.push(*byte),
+            }
+        }
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
+    fn number_or_reference(&mut self) -> Value {
+        let first = self.plain();
+        let after = self.at;
+        if let Some(object) = whole(first) {
+            self.skip_space();
+            let generation = self.plain();
+            self.skip_space();
+            if whole(generation).is_some() && self.plain() == b"R" {
+                return Value::Reference(object);
+            }
+            self.at = after;
+        }
+        let text = std::str::from_utf8(first).unwrap_or_default();
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Value::Number(number),
+            _ if first.is_empty() => Value::Null,
+            // Some write `--5` or `1.2.3`; what is meant is not worth a guess.
+            _ => Value::Number(0.0),
+        }
+    }
+
+    fn text(&mut self) -> Vec<u8> {
+        self.at += 1;
+        let mut text = Vec::new();
+        let mut open = 1_usize;
+        while let Some(byte) = self.peek() {
+            self.at += 1;
+            let byte = match byte {
+                b'(' => {
+                    open += 1;
+                    byte
+                }
+                b')' => {
+                    open -= 1;
+                    if open == 0 {
+                        break;
+                    }
+                    byte
+                }
+                b'\\' => match self.escaped() {
+                    Some(byte) => byte,
+                    None => continue,
+                },
+                byte => byte,
+            };
+            if text.len() < TEXT_BYTES_MAX {
+                text.push(byte);
+            }
+        }
+        text
+    }
+
+    /// What stands after a backslash; none for a line that goes on.
+    fn escaped(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(match byte {
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'b' => 8,
+            b'f' => 12,
+            b'0'..=b'7' => {
+                let mut value = u32::from(byte - b'0');
+                for _ in 0..2 {
+                    match self.peek() {
+                        Some(digit @ b'0'..=b'7') => {
+                            value = value * 8 + u32::from(digit - b'0');
+                            self.at += 1;
+                        }
+                        _ => break,
+                    }
+                }
+                u8::try_from(value & 0xff).unwrap_or_default()
+            }
+            b'\r' => {
+                if self.peek() == Some(b'\n') {
+                    self.at += 1;
+                }
+                return None;
+            }
+            b'\n' => return None,
+            other => other,
+        })
+    }
+
+    fn hex(&mut self) -> Vec<u8> {
+        self.at += 1;
+        let (mut text, mut high) = (Vec::new(), None);
+        while let Some(byte) = self.peek() {
+            self.at += 1;
+            if byte == b'>' {
+                break;
+            }
+            let Some(digit) = hex_digit(byte) else { continue };
+            match high.take() {
+                None => high = Some(digit),
+                Some(high) if text.len() < TEXT_BYTES_MAX => text.push(high << 4 | digit),
+                Some(_) => {}
+            }
+        }
+        text.extend(high.map(|high| high << 4));
+        text
+    }
+}
+
+/// A whole number as object numbers are.
+pub(super) fn whole(bytes: &[u8]) -> Option<u32> {
+    let digits = !bytes.is_empty() && bytes.len() <= 10 && bytes.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(bytes).ok().filter(|_| digits)?.parse().ok()
+}
+
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 12 | 0)
+}
+
+fn is_plain(byte: u8) -> bool {
+    !is_space(byte)
+        && !matches!(byte, b'/' | b'(' | b')' | b'<' | b'>' | b'[' | b']' | b'{' | b'}' | b'%')
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}

@@ -1,0 +1,320 @@
+//! WebSearch: what a search engine finds.
+
+mod domains;
+mod provider;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::RETRY_AFTER;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::{
+    Category, Content, Display, Effect, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, shown,
+};
+use zero_runtime::web::{BodyLimits, Fetched, WebError, shortened};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::Workspace;
+
+use self::domains::Domains;
+use self::provider::Search;
+pub use self::provider::{Engine, KeySource, Provider};
+use crate::untrusted;
+
+/// Most results that are told.
+const RESULTS_MAX: usize = 10;
+/// Longest query, in characters; engines take no longer ones.
+const QUERY_CHARS_MAX: usize = 400;
+/// Longest title, in characters.
+const TITLE_CHARS_MAX: usize = 200;
+/// Longest snippet, in characters.
+const SNIPPET_CHARS_MAX: usize = 500;
+/// Largest answer of an engine, in bytes.
+const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// How long connecting may take.
+const CONNECT_TIME: Duration = Duration::from_secs(8);
+/// How long an answer may take, once it began.
+const ANSWER_TIME: Duration = Duration::from_secs(15);
+/// How often one engine is asked.
+const ATTEMPTS_MAX: u32 = 2;
+/// Pause before it is asked again, where it names none.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause that an engine may ask for; another is asked instead of waiting longer.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
+
+/// Searches the web and gives titles, addresses and a few words of each result. Say in `query` what
+/// you would type into a search engine. With `allowed_domains` only results from these domains and
+/// those beneath them are given, with `blocked_domains` none from these. Read a result with
+/// WebFetch before you rely on it: what is found here was written by strangers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WebSearchArgs {
+    /// What to search for.
+    query: String,
+    /// Only results from these domains, such as `go.dev`.
+    allowed_domains: Option<Vec<String>>,
+    /// No results from these domains.
+    blocked_domains: Option<Vec<String>>,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WebSearchOutput {
+    /// The results, best first; at most 10.
+    pub results: Vec<SearchResult>,
+}
+
+/// One result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SearchResult {
+    /// The title of the page.
+    pub title: String,
+    /// Its address.
+    pub url: String,
+    /// A few words of it.
+    pub snippet: String,
+}
+
+/// A search to make.
+pub struct WebSearchPlan {
+    query: String,
+    domains: Domains,
+}
+
+/// Searches the web with the engines it was given, the first of them first.
+#[derive(Default)]
+pub struct WebSearch {
+    providers: Vec<Provider>,
+}
+
+impl WebSearch {
+    /// Asks these engines, one after the other until one answers.
+    pub fn new(providers: Vec<Provider>) -> Self {
+        Self { providers }
+    }
+}
+
+impl Tool for WebSearch {
+    type Args = WebSearchArgs;
+    type Output = WebSearchOutput;
+    type Plan = WebSearchPlan;
+    const NAME: &'static str = "WebSearch";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Search web",
+            category: Category::Network,
+            kind: Kind::Fetch,
+            risk: Risk::Medium,
+            timeout_class: TimeoutClass::Search,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: WebSearchArgs, _: &Workspace) -> Result<WebSearchPlan, ToolError> {
+        let WebSearchArgs { query, allowed_domains, blocked_domains } = args;
+        let query = query.split_whitespace().collect::<Vec<_>>().join(" ");
+        if query.is_empty() || query.chars().count() > QUERY_CHARS_MAX {
+            let message = format!("`query` must have 1 to {QUERY_CHARS_MAX} characters");
+            return Err(ToolError::invalid(Reason::SchemaViolation, message));
+        }
+        Ok(WebSearchPlan { query, domains: Domains::parse(allowed_domains, blocked_domains)? })
+    }
+
+    fn describe(&self, plan: &WebSearchPlan) -> Description {
+        let with = match self.providers.first() {
+            Some(provider) => format!(" with {}", provider.engine.name()),
+            None => String::new(),
+        };
+        let title = format!("Search the web for {}{with}", shown::quoted(&plan.query));
+        Description { title, locations: Vec::new() }
+    }
+
+    /// The hosts that are asked. One that the person's own settings place inside, such as a SearXNG
+    /// on this machine, is theirs and no way out.
+    fn effects(&self, _plan: &WebSearchPlan) -> Effects {
+        let endpoints = self.providers.iter().filter_map(Provider::endpoint);
+        let hosts = endpoints.filter_map(|endpoint| {
+            let host = endpoint.host_str()?.to_owned();
+            zero_runtime::web::is_outside(&endpoint).then_some(host)
+        });
+        let mut effects: Effects = Vec::new();
+        for effect in hosts.map(Effect::Net) {
+            if !effects.contains(&effect) {
+                effects.push(effect);
+            }
+        }
+        effects
+    }
+
+    fn check(&self, _plan: &WebSearchPlan, _cx: &CallContext) -> Result<(), ToolError> {
+        if !self.providers.is_empty() {
+            return Ok(());
+        }
+        let variables = Engine::ALL.map(|engine| format!("`{}`", engine.variable())).join(", ");
+        let message = format!(
+            "no search engine is set up; the person can set one of {variables} in zero's environment, or name one under `web.search` in their settings, such as: zero config set web.search '[{{\"engine\": \"brave\", \"apiKey\": {{\"env\": \"BRAVE_API_KEY\"}}}}]'. Until then use WebFetch with addresses that you know"
+        );
+        Err(ToolError::failed(Reason::ServerUnavailable, message))
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<WebSearchPlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<WebSearchOutput>, ToolError> {
+        let mut failures = Vec::new();
+        for provider in &self.providers {
+            let found = tokio::select! {
+                found = ask(provider, &plan, &cx) => found,
+                () = cx.cancelled() => return Err(ToolError::cancelled()),
+            };
+            match found {
+                Ok(results) => return Ok(told(provider, &plan, results, &cx)),
+                Err(why) => {
+                    let engine = provider.engine.name();
+                    tracing::warn!(engine, why, "a search engine failed");
+                    failures.push(format!("{engine}: {why}"));
+                }
+            }
+        }
+        let message = format!("no search engine answered; {}", failures.join("; "));
+        Err(ToolError::failed(Reason::ServerUnavailable, message))
+    }
+}
+
+/// Asks one engine, and once more where that may help.
+async fn ask(
+    provider: &Provider,
+    plan: &WebSearchPlan,
+    cx: &CallContext,
+) -> Result<Vec<SearchResult>, String> {
+    let endpoint = provider.endpoint().ok_or("`baseUrl` of it is missing or no address")?;
+    let key = match provider.key.clone() {
+        None => None,
+        // A file or a keyring may take its time.
+        Some(source) => {
+            match zero_runtime::detached::run("zero-search-key", move || source()).await {
+                Some(key) => Some(key?),
+                None => return Err("its key could not be read".to_owned()),
+            }
+        }
+    };
+    let search = Search { query: &plan.query, domains: &plan.domains };
+    let request = provider.request(endpoint.clone(), key.as_deref(), &search)?;
+    let client = cx.web().endpoint(&endpoint, CONNECT_TIME).map_err(|error| error.to_string())?;
+    let limits = BodyLimits { bytes_max: ANSWER_BYTES_MAX, idle: ANSWER_TIME, whole: ANSWER_TIME };
+    let mut attempt = 1;
+    loop {
+        let failure = match client.fetch(request.clone(), limits).await {
+            Ok(answer) if answer.status.is_success() => return provider.results(&answer.body),
+            Ok(answer) => Failure::of_status(provider, &answer, key.as_deref()),
+            Err(error) => Failure::of(&error),
+        };
+        match failure.again_after {
+            Some(pause) if attempt < ATTEMPTS_MAX && pause <= RETRY_PAUSE_MAX => {
+                tokio::time::sleep(pause).await;
+                attempt += 1;
+            }
+            _ => return Err(failure.why),
+        }
+    }
+}
+
+/// Why an engine did not answer.
+struct Failure {
+    why: String,
+    /// When it may be worth asking again.
+    again_after: Option<Duration>,
+}
+
+impl Failure {
+    fn of(error: &WebError) -> Self {
+        let is_passing = matches!(
+            error,
+            WebError::Connect { .. } | WebError::Broken { .. } | WebError::TimedOut { .. }
+        );
+        Self { why: error.to_string(), again_after: is_passing.then_some(RETRY_PAUSE) }
+    }
+
+    fn of_status(provider: &Provider, answer: &Fetched, key: Option<&str>) -> Self {
+        let status = answer.status;
+        let said = shortened(&answer.body).filter(|said| !said.starts_with('<'));
+        // An engine may say the key back.
+        let said = said.map(|said| match key {
+            Some(key) => said.replace(key, "[key]"),
+            None => said,
+        });
+        let said = said.map_or_else(String::new, |said| format!(": {said}"));
+        let advice = match (provider.engine, status) {
+            (Engine::Searxng, StatusCode::FORBIDDEN) => {
+                "; it may not give JSON: add `json` to `search.formats` in its settings.yml"
+            }
+            (_, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => "; check its key",
+            (_, StatusCode::PAYMENT_REQUIRED) => "; its account has no credit left",
+            _ => "",
+        };
+        let wait = answer.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok());
+        let wait = wait.and_then(|after| after.trim().parse().ok()).map(Duration::from_secs);
+        let is_passing = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+        Self {
+            why: format!("it answered HTTP {status}{said}{advice}"),
+            again_after: is_passing.then(|| wait.unwrap_or(RETRY_PAUSE)),
+        }
+    }
+}
+
+fn told(
+    provider: &Provider,
+    plan: &WebSearchPlan,
+    found: Vec<SearchResult>,
+    cx: &CallContext,
+) -> ToolReply<WebSearchOutput> {
+    let engine = provider.engine.name();
+    // Whatever an engine was told of domains, it is what it gives that counts.
+    let admitted = found.into_iter().filter(|result| plan.domains.admit(&result.url));
+    let results: Vec<SearchResult> = admitted.map(cleaned).take(RESULTS_MAX).collect();
+    let count = crate::wording::counted(results.len() as u64, "result", "results");
+    let text = match results.as_slice() {
+        [] => format!(
+            "No results for {}{}.",
+            shown::quoted(&plan.query),
+            if plan.domains == Domains::default() { "" } else { " on these domains" }
+        ),
+        results => {
+            let entries: Vec<String> = results
+                .iter()
+                .enumerate()
+                .map(|(at, SearchResult { title, url, snippet })| {
+                    format!("{}. {title}\n   {url}\n   {snippet}", at + 1).trim_end().to_owned()
+                })
+                .collect();
+            untrusted::marked(engine, &format!("Top results:\n{}", entries.join("\n")), cx.call())
+        }
+    };
+    ToolReply {
+        content: vec![Content::Text(text)],
+        display: Display::markdown(format!("{count} from {engine}")),
+        output: WebSearchOutput { results },
+        locations: Vec::new(),
+    }
+}
+
+/// A result as one that can only be read: no tags, no control characters, not long.
+fn cleaned(result: SearchResult) -> SearchResult {
+    let plain = |text: &str, chars_max: usize| {
+        let start = text.get(..text.floor_char_boundary(text.len().min(8 * 1024)));
+        let text = crate::web_fetch::plain_text(start.unwrap_or_default());
+        let words = text.split(|c: char| c.is_whitespace() || !shown::is_harmless(c));
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        shown::shortened(&words.join(" "), chars_max)
+    };
+    let url = result.url.chars().filter(|c| shown::is_harmless(*c) && !c.is_whitespace()).collect();
+    SearchResult {
+        title: plain(&result.title, TITLE_CHARS_MAX),
+        url,
+        snippet: plain(&result.snippet, SNIPPET_CHARS_MAX),
+    }
+}

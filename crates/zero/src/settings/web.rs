@@ -1,0 +1,199 @@
+//! The search engines that WebSearch asks, as settings name them.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+use url::Url;
+use zero_tools::web_search::{Engine, KeySource, Provider};
+
+use super::Settings;
+use super::document::join;
+use super::models::SecretSetting;
+use crate::config::Config;
+
+/// The keys below `web`.
+pub(crate) const KEYS: [&str; 1] = ["web.search"];
+
+/// How tools use the web. Only your own settings count here, never a project's.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(crate) struct WebSettings {
+    /// The search engines of WebSearch; where one fails, the next is asked. When absent, those whose
+    /// key or address stands in the environment.
+    search: Vec<SearchSetting>,
+}
+
+/// A search engine.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct SearchSetting {
+    /// Which one: `brave`, `tavily`, `exa` or `searxng`.
+    #[schemars(schema_with = "engine_schema")]
+    engine: String,
+    /// Where its key is found; in its usual environment variable when absent. SearXNG needs none.
+    api_key: Option<SecretSetting>,
+    /// Where it is, such as `http://127.0.0.1:8888`; SearXNG has no usual place.
+    base_url: Option<String>,
+}
+
+impl SearchSetting {
+    fn engine(&self) -> Option<Engine> {
+        Engine::ALL.into_iter().find(|engine| engine.word() == self.engine)
+    }
+}
+
+/// Search engines that cannot be used, by their JSON pointer.
+pub(super) fn wrong_engines(value: &Value) -> Vec<(String, String)> {
+    let engines = value.pointer("/web/search").and_then(Value::as_array).into_iter().flatten();
+    let wrong = engines.enumerate().filter_map(|(index, setting)| {
+        let setting = SearchSetting::deserialize(setting).ok()?;
+        let pointer = join("/web/search", &index.to_string());
+        match (&setting.base_url, setting.engine()) {
+            (Some(url), _) if address(url).is_none() => {
+                let what = "is no address; write one such as `http://127.0.0.1:8888`";
+                Some((join(&pointer, "baseUrl"), format!("`web.search.{index}.baseUrl` {what}")))
+            }
+            (None, Some(Engine::Searxng)) => {
+                let what = "is missing; add where your SearXNG is, such as `http://127.0.0.1:8888`";
+                Some((pointer, format!("`web.search.{index}.baseUrl` {what}")))
+            }
+            _ => None,
+        }
+    });
+    wrong.collect()
+}
+
+fn address(written: &str) -> Option<Url> {
+    let url = Url::parse(written).ok()?;
+    (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
+}
+
+impl Settings {
+    /// The search engines, in the order they are asked.
+    pub(crate) fn search_engines(&self, config: &Config) -> Vec<Provider> {
+        let named = self.named_engines();
+        if named.is_empty() {
+            return from_environment(config);
+        }
+        let provider = |setting: SearchSetting| {
+            let engine = setting.engine()?;
+            let usual = || SecretSetting::Env(engine.variable().to_owned());
+            let secret = setting.api_key.or_else(|| engine.wants_key().then(usual));
+            Some(Provider {
+                engine,
+                base_url: setting.base_url.as_deref().and_then(address),
+                key: secret.map(|secret| key_source(secret, config)),
+            })
+        };
+        named.into_iter().filter_map(provider).collect()
+    }
+
+    /// Where the keys of those are found.
+    pub(crate) fn search_keys(&self) -> impl Iterator<Item = SecretSetting> {
+        self.named_engines().into_iter().filter_map(|setting| setting.api_key)
+    }
+
+    fn named_engines(&self) -> Vec<SearchSetting> {
+        let entry = self.active().find(|entry| entry.key == "web.search");
+        // It was checked when the file was read.
+        entry.and_then(|entry| serde_json::from_value(entry.value.clone()).ok()).unwrap_or_default()
+    }
+}
+
+/// The engines that the environment names.
+fn from_environment(config: &Config) -> Vec<Provider> {
+    let provider = |engine: Engine| {
+        let value = config.variable(engine.variable()).filter(|value| !value.trim().is_empty())?;
+        if !engine.wants_key() {
+            return Some(Provider { engine, base_url: Some(address(value.trim())?), key: None });
+        }
+        let secret = SecretSetting::Env(engine.variable().to_owned());
+        Some(Provider { engine, base_url: None, key: Some(key_source(secret, config)) })
+    };
+    Engine::ALL.into_iter().filter_map(provider).collect()
+}
+
+fn key_source(secret: SecretSetting, config: &Config) -> KeySource {
+    let variable = match &secret {
+        SecretSetting::Env(name) => config.variable(name).map(str::to_owned),
+        SecretSetting::File(_) | SecretSetting::Keyring(_) => None,
+    };
+    let home = config.home().map(PathBuf::from);
+    Arc::new(move || secret.read(variable.as_deref(), home.as_ref()))
+}
+
+fn engine_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": Engine::ALL.map(Engine::word)})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LayerKind;
+    use super::super::tests::layers;
+    use super::*;
+    use crate::settings::Layer;
+    use crate::trust::Standing;
+
+    const SEARCH: &str = r#"{"web": {"search": [
+        {"engine": "searxng", "baseUrl": "http://127.0.0.1:8888"},
+        {"engine": "brave", "apiKey": {"env": "MY_KEY"}},
+        {"engine": "exa"}]}}"#;
+
+    /// The engines, each with its key.
+    fn engines(kind: LayerKind, text: &str, config: &Config) -> Vec<String> {
+        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let settings = Settings::merge(&layers(&[(kind, text)]), trusted);
+        let shown = |provider: &Provider| {
+            let key = provider.key.as_ref().map(|key| key().unwrap_or_else(|why| why));
+            let place = provider.base_url.as_ref().map(Url::to_string);
+            format!(
+                "{} {} {}",
+                provider.engine.word(),
+                place.unwrap_or_default(),
+                key.unwrap_or_default()
+            )
+        };
+        settings.search_engines(config).iter().map(shown).collect()
+    }
+
+    #[test]
+    fn engines_are_those_of_the_settings_and_else_those_of_the_environment() {
+        let config =
+            Config::default().with_variable("MY_KEY", "one").with_variable("TAVILY_API_KEY", "two");
+        assert_eq!(
+            engines(LayerKind::User, SEARCH, &config),
+            [
+                "searxng http://127.0.0.1:8888/ ",
+                "brave  one",
+                "exa  the key is looked for in `EXA_API_KEY`, which is not set; set it",
+            ]
+        );
+        let config = config.with_variable("SEARXNG_URL", "https://search.example/sx");
+        let expected = ["tavily  two", "searxng https://search.example/sx "];
+        assert_eq!(engines(LayerKind::User, "{}", &config), expected);
+        // Where queries go, and which keys with them, is never for a project to say.
+        assert_eq!(engines(LayerKind::Project, SEARCH, &config), expected);
+        assert!(engines(LayerKind::User, "{}", &Config::default()).is_empty());
+    }
+
+    #[test]
+    fn an_engine_that_cannot_be_asked_is_told() {
+        #[track_caller]
+        fn check(search: &str, expected: &str) {
+            let text = format!(r#"{{"web": {{"search": {search}}}}}"#);
+            let problems =
+                Layer::parse(LayerKind::User, "f".to_owned(), text.as_bytes()).unwrap_err();
+            let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            assert!(shown.len() == 1 && shown[0].contains(expected), "{shown:?}");
+        }
+        check(r#"[{"engine": "searxng"}]"#, "`web.search.0.baseUrl` is missing");
+        check(
+            r#"[{"engine": "searxng", "baseUrl": "here"}]"#,
+            "`web.search.0.baseUrl` is no address",
+        );
+        check(r#"[{"engine": "google"}]"#, r#"write one of "brave", "tavily", "exa", "searxng""#);
+        check(r#"[{"engine": "brave", "apiKey": "k"}]"#, "`web.search.0.apiKey` is");
+    }
+}
