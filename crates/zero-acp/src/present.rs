@@ -442,6 +442,11 @@ impl Presenter {
         vec![SessionUpdate::Notice(Notice::new(severity, text))]
     }
 
+    /// Whether the client was shown a call.
+    pub(crate) fn shows(&self, call: &str) -> bool {
+        self.calls.contains_key(call)
+    }
+
     /// Whether the client takes notices. Others are told with the words of a turn.
     pub(crate) fn takes_notices(&self) -> bool {
         self.caps.takes_notices

@@ -334,7 +334,10 @@ impl Desk {
             return;
         }
         waiting.cancel.cancel();
-        self.withdraw_all().await;
+        // The question of another prompt is still asked; one of this is taken back with its call.
+        if self.waiting.values().all(|waiting| waiting.cancel.is_cancelled()) {
+            self.withdraw_all().await;
+        }
         let (mailbox, run) = (self.active.mailbox.clone(), run.to_owned());
         tokio::spawn(async move {
             sleep(STOP_MAX).await;
@@ -360,6 +363,7 @@ impl Desk {
     async fn overdue(&mut self, run: &str) {
         if self.waiting.contains_key(run) {
             tracing::warn!(run, "a run was stopped and did not say so; its prompt is answered");
+            self.questions.withdraw_all();
             let updates = self.presenter.abandon("it was stopped; what became of it is not known");
             self.tell(updates).await;
             self.answer(run, Ok(cancelled()), Fate::Unheard);
@@ -439,7 +443,10 @@ impl Desk {
             self.changed(&event).await;
             return;
         }
-        if !ours {
+        // Of others' runs nothing is told but the end of calls that were made here, and so were shown.
+        let is_shown =
+            matches!(&event.what, What::ToolEnded { call, .. } if self.presenter.shows(call));
+        if !ours && !is_shown {
             return;
         }
         match &event.what {

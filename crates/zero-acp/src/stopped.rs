@@ -8,26 +8,31 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
-use zero_client::Near;
+use zero_client::{LinkError, Near};
 
 /// Runs that are kept in mind. A session has few of them.
 const RUNS_MAX: usize = 64;
 /// How long a gateway may be away that a run has to be stopped at.
 const AWAY_MAX: Duration = Duration::from_secs(10 * 60);
-/// How long is waited before the next try.
+/// How long is waited before the second try, and at most before a later one.
 const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(5);
 
 /// Stops a run, also at a gateway that is away, but not for ever.
 pub(crate) async fn stop(near: &Near, run: &str) {
     let until = Instant::now() + AWAY_MAX;
+    let mut wait = AGAIN;
     loop {
         let Err(error) = near.abort(run).await else { return };
-        if !error.is_passing() || Instant::now() >= until {
+        // However it cannot be reached: what stands before it may say so in its own way.
+        let is_away = matches!(error, LinkError::Unreachable { .. }) || error.is_passing();
+        if !is_away || Instant::now() >= until {
             tracing::warn!(%error, run, "a run could not be stopped");
             return;
         }
         tracing::debug!(%error, run, "a run cannot be stopped yet");
-        sleep(AGAIN).await;
+        sleep(wait).await;
+        wait = wait.saturating_mul(2).min(AGAIN_MAX);
     }
 }
 

@@ -237,6 +237,23 @@ fn one_of_two_prompts_can_be_taken_back() {
 }
 
 #[test]
+fn whoever_takes_one_prompt_back_is_still_asked_about_the_other() {
+    let desk = Desk::new();
+    let (mut acp, session) = opened(&desk);
+    acp.answers(|_, _| Reply::Hold);
+    let from = acp.mark();
+    let first = acp.begin(&session, &script(&[&write("new.txt"), "turn", "say Ok."]));
+    let asked = acp.until_asked(from, "session/request_permission");
+    let second = acp.begin(&session, "never mind");
+    acp.notify("$/cancel_request", json!({"requestId": second}));
+    acp.ends(&second, "cancelled");
+    acp.reply(&asked["id"], selected("allow_once"));
+    acp.ends(&first, "end_turn");
+    assert!(desk.file("new.txt").exists());
+    acp.leave();
+}
+
+#[test]
 fn too_many_prompts_are_refused_and_the_others_are_kept() {
     let desk = Desk::new();
     let (mut acp, session) = opened(&desk);

@@ -10,6 +10,11 @@ use super::wire::Wire;
 use super::{Desk, call, chunks, script};
 use crate::gateway_process::GatewayProcess;
 
+/// Nobody is asked: the client of one editor does not listen while that of the other does.
+fn desk() -> Desk {
+    Desk::with(json!({"permissions": {"allow": ["Write"]}}))
+}
+
 fn touch(name: &str) -> String {
     script(&[&call("Write", json!({"file_path": name, "content": "x"})), "turn", "say Ok."])
 }
@@ -57,7 +62,7 @@ fn two(desk: &Desk, url: &str, other_url: &str, can: Value) -> Two {
 
 #[test]
 fn an_editor_that_was_displaced_says_so_once_and_gives_way() {
-    let desk = Desk::new();
+    let desk = desk();
     let gateway = GatewayProcess::start(&desk.zero);
     let wire = Wire::to(gateway.address());
     let Two { mut one, mut other, session, elsewhere } =
@@ -86,7 +91,7 @@ fn an_editor_that_was_displaced_says_so_once_and_gives_way() {
 
 #[test]
 fn an_editor_that_takes_notices_is_told_at_once() {
-    let desk = Desk::new();
+    let desk = desk();
     let gateway = GatewayProcess::start(&desk.zero);
     let can = json!({"session": {"notices": {}}});
     let Two { mut one, other, session, .. } = two(&desk, &gateway.url, &gateway.url, can);
@@ -101,7 +106,7 @@ fn an_editor_that_takes_notices_is_told_at_once() {
 
 #[test]
 fn an_editor_that_is_displaced_while_it_is_away_hears_of_it() {
-    let desk = Desk::new();
+    let desk = desk();
     let gateway = GatewayProcess::start(&desk.zero);
     let wire = Wire::to(gateway.address());
     let mut one = desk.acp_with(&["--url", &wire.url], json!({}));
