@@ -129,13 +129,15 @@ impl Workshop {
             return Ok(Err(error.into()));
         }
         let settings = self.app.settings(&workspace, &self.settings_files)?;
-        let fitted = self.fitted(workspace, &settings, &servers, order.elicitor)?;
+        let elicitor = Arc::clone(&order.elicitor);
+        let fitted = self.fitted(workspace, &settings, &servers, elicitor)?;
         let own_folder = self.app.config.settings_file().ok();
         let hands = HostHands::new(HostHandsConfig {
             host: Arc::clone(&fitted.host),
             session: order.session,
             dialects: Arc::clone(&self.dialects),
             approver: order.approver,
+            elicitor: Some(order.elicitor),
             mode: order.mode,
             standing: order.standing,
             editor,
@@ -343,6 +345,10 @@ impl CallApprover for AtTerminal {
 struct Unheard;
 
 impl Elicitor for Unheard {
+    fn reaches_somebody(&self) -> bool {
+        false
+    }
+
     fn elicit<'a>(
         &'a self,
         _elicitation: &'a zero_runtime::Elicitation,

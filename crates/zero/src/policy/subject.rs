@@ -54,6 +54,8 @@ enum Use {
     /// Reads a job, and may send it a text, which a shell may read.
     Job,
     Ask,
+    /// Looks at notes, or changes them, which no rule for files is about.
+    Memory,
     /// Nothing that a rule can look at.
     Nothing,
 }
@@ -152,12 +154,7 @@ const LINES: &[Line] = &[
         used: Use::State("the plan"),
         names: &[("plan", OPENCODE)],
     },
-    Line {
-        tool: "Memory",
-        risk: Risk::Medium,
-        used: Use::Nothing,
-        names: &[("save_memory", QWEN)],
-    },
+    Line { tool: "Memory", risk: Risk::Medium, used: Use::Memory, names: &[("save_memory", QWEN)] },
     Line {
         tool: "WebFetch",
         risk: Risk::Medium,
@@ -305,6 +302,12 @@ impl Place<'_> {
                 std::iter::once(Effect::State("a job".to_owned())).chain(sent).collect()
             }
             Use::Ask => vec![Effect::Ask],
+            Use::Memory => match one_text(fields, &["action"])?.as_deref() {
+                Some("list" | "read" | "search") => {
+                    vec![Effect::State("what is recalled".to_owned())]
+                }
+                _ => Vec::new(),
+            },
             Use::Nothing => Vec::new(),
         })
     }

@@ -153,7 +153,23 @@ fn the_list_has_one_order_whatever_the_tools_are_called() {
     };
     let order = names("canonical");
     let files = ["Read", "ReadMany", "Write", "Edit", "Delete", "LS", "Glob", "Grep"];
-    assert_eq!(order, [&files[..], &["Bash", "BashOutput", "BashKill", "LSP"]].concat());
+    assert_eq!(
+        order,
+        [
+            &files[..],
+            &[
+                "Bash",
+                "BashOutput",
+                "BashKill",
+                "LSP",
+                "TodoWrite",
+                "Plan",
+                "Memory",
+                "AskUserQuestion"
+            ]
+        ]
+        .concat()
+    );
     for dialect in ["acp", "qwen", "opencode"] {
         let mut names = names(dialect);
         // A tool may have two names.

@@ -30,7 +30,16 @@ const CANONICAL: &[(&str, &str)] = &[
     ("Grep", r#"{"pattern": "milk", "output_mode": "content"}"#),
     ("Bash", r#"{"command": "wc -l notes.txt"}"#),
     ("LSP", r#"{"operation": "documentSymbol", "filePath": "notes.txt"}"#),
+    (
+        "TodoWrite",
+        r#"{"todos": [{"content": "Buy milk", "status": "in_progress", "activeForm": "Buying milk"}]}"#,
+    ),
+    ("Memory", r#"{"action": "save", "name": "milk", "text": "Oat milk is preferred."}"#),
+    ("AskUserQuestion", QUESTION),
+    ("Plan", r#"{"plan": [{"step": "Buy milk", "status": "pending"}]}"#),
 ];
+
+const QUESTION: &str = r#"{"questions": [{"question": "Which milk?", "header": "Milk", "options": [{"label": "Oat", "description": "Of oats"}, {"label": "Soy", "description": "Of beans"}]}]}"#;
 
 /// Those that have one name in every dialect.
 const EVERYWHERE: &[(&str, &str)] = &[("BashOutput", "{}"), ("BashKill", r#"{"job_id": "job_1"}"#)];
@@ -57,6 +66,9 @@ const QWEN: &[(&str, &str)] = &[
     ("glob", r#"{"pattern": "**/*.txt"}"#),
     ("grep_search", r#"{"pattern": "milk"}"#),
     ("run_shell_command", r#"{"command": "wc -l notes.txt"}"#),
+    ("save_memory", r#"{"fact": "Oat milk is preferred."}"#),
+    ("ask_user_question", QUESTION),
+    ("todo_write", r#"{"todos": [{"id": "1", "content": "Buy milk", "status": "in_progress"}]}"#),
 ];
 
 const OPENCODE: &[(&str, &str)] = &[
@@ -70,4 +82,7 @@ const OPENCODE: &[(&str, &str)] = &[
     ("run", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
     ("lsp-diagnostics", r#"{"path": "notes.txt"}"#),
     ("lsp-hover", r#"{"path": "notes.txt", "line": 1, "character": 5}"#),
+    ("question", QUESTION),
+    ("todo", r#"{"todos": [{"content": "Buy milk", "status": "in_progress"}]}"#),
+    ("plan", r#"{"plan": [{"step": "Buy milk", "status": "pending"}]}"#),
 ];
