@@ -20,6 +20,8 @@ use crate::to_client::ToClient;
 const NONE: &str = "none";
 /// Options that a client can be expected to show.
 const OPTIONS_MAX: usize = 20;
+/// Choices of one form that somebody can be expected to make.
+const CHOICES_MAX: usize = 8;
 
 /// Whom a question is put to, and how.
 pub(crate) struct Asking {
@@ -53,11 +55,32 @@ impl Asking {
                     Err(_) => ElicitationAnswer::Cancel,
                 }
             }
-            Wanted::Form(schema) => match Choice::of(schema) {
-                Some(choice) => self.choose(message, choice).await,
+            Wanted::Form(schema) => match choices(schema) {
+                Some(choices) => self.choose_each(&message, choices).await,
                 None => ElicitationAnswer::Cancel,
             },
             Wanted::Visit(_) => ElicitationAnswer::Cancel,
+        }
+    }
+
+    /// One choice after another. What none of the options fits is left out; whoever leaves out all
+    /// of it has declined.
+    async fn choose_each(&self, message: &str, choices: Vec<Choice>) -> ElicitationAnswer {
+        let mut values = Map::new();
+        for choice in choices {
+            let asked = match &choice.about {
+                Some(about) => format!("{message}\n{about}"),
+                None => message.to_owned(),
+            };
+            match self.choose(asked, choice).await {
+                ElicitationAnswer::Accept(chosen) => values.extend(chosen),
+                ElicitationAnswer::Decline => {}
+                ElicitationAnswer::Cancel => return ElicitationAnswer::Cancel,
+            }
+        }
+        match values.is_empty() {
+            true => ElicitationAnswer::Decline,
+            false => ElicitationAnswer::Accept(values),
         }
     }
 
@@ -105,18 +128,37 @@ async fn create(to_client: &ToClient, request: CreateElicitationRequest) -> Elic
     }
 }
 
-/// A form of one field with a few values.
+/// A field with a few values.
+#[derive(Debug, PartialEq)]
 struct Choice {
     field: String,
+    /// What it is about, where the form has several.
+    about: Option<String>,
     /// Each value, and what it is called.
     values: Vec<(String, String)>,
 }
 
+/// A form that is nothing but choices, beside texts that may be left out.
+fn choices(schema: &Value) -> Option<Vec<Choice>> {
+    let properties = schema.get("properties")?.as_object()?;
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_optional = |name: &str| !required.is_some_and(|all| all.iter().any(|one| one == name));
+    let mut choices = Vec::new();
+    for (name, about) in properties {
+        match Choice::of(name, about) {
+            Some(choice) => choices.push(choice),
+            None if is_optional(name) && about.get("type") == Some(&Value::from("string")) => {}
+            None => return None,
+        }
+    }
+    if let [alone] = &mut choices[..] {
+        alone.about = None;
+    }
+    (1..=CHOICES_MAX).contains(&choices.len()).then_some(choices)
+}
+
 impl Choice {
-    fn of(schema: &Value) -> Option<Self> {
-        let properties = schema.get("properties")?.as_object()?;
-        let mut fields = properties.iter();
-        let (Some((field, about)), None) = (fields.next(), fields.next()) else { return None };
+    fn of(field: &str, about: &Value) -> Option<Self> {
         let named = |value: &Value| {
             let text = value.get("const")?.as_str()?;
             let title = value.get("title").and_then(Value::as_str).unwrap_or(text);
@@ -129,7 +171,9 @@ impl Choice {
             _ => None,
         };
         let values = values.filter(|values| (1..=OPTIONS_MAX).contains(&values.len()))?;
-        Some(Self { field: field.clone(), values })
+        let text = |key: &str| about.get(key).and_then(Value::as_str);
+        let about = text("description").or_else(|| text("title")).map(str::to_owned);
+        Some(Self { field: field.to_owned(), about, values })
     }
 
     fn options(&self) -> Vec<PermissionOption> {
@@ -161,27 +205,43 @@ mod tests {
 
     use super::*;
 
+    /// Each choice as `field about value=title …`.
     #[track_caller]
-    fn check(schema: Value, expected: Option<(&str, &[(&str, &str)])>) {
-        let choice = Choice::of(&schema).map(|choice| (choice.field, choice.values));
-        let expected = expected.map(|(field, values)| {
-            let own = |(value, title): &(&str, &str)| ((*value).to_owned(), (*title).to_owned());
-            (field.to_owned(), values.iter().map(own).collect::<Vec<_>>())
-        });
-        assert_eq!(choice, expected);
+    fn check(schema: Value, expected: Option<&[&str]>) {
+        let shown = |choice: Choice| {
+            let values = choice.values.iter().map(|(value, title)| format!(" {value}={title}"));
+            format!("{} {:?}{}", choice.field, choice.about, values.collect::<String>())
+        };
+        let found: Option<Vec<String>> =
+            choices(&schema).map(|choices| choices.into_iter().map(shown).collect());
+        let found: Option<Vec<&str>> =
+            found.as_ref().map(|found| found.iter().map(String::as_str).collect());
+        assert_eq!(found.as_deref(), expected);
     }
 
     #[test]
-    fn one_field_with_a_few_values_is_a_choice() {
+    fn fields_with_a_few_values_are_choices() {
         let titled = json!({"properties": {"c": {"oneOf": [{"const": "r", "title": "Red"}]}}});
-        check(titled, Some(("c", &[("r", "Red")])));
-        check(
-            json!({"properties": {"c": {"enum": ["a", "b"]}}}),
-            Some(("c", &[("a", "a"), ("b", "b")])),
-        );
+        check(titled, Some(&["c None r=Red"]));
+        let plain = json!({"properties": {"c": {"title": "C", "enum": ["a", "b"]}}});
+        check(plain, Some(&["c None a=a b=b"]));
+        let several = json!({"properties": {
+            "c": {"title": "C", "description": "Which?", "enum": ["a"]},
+            "d": {"title": "D", "enum": ["b"]},
+        }});
+        check(several, Some(&["c Some(\"Which?\") a=a", "d Some(\"D\") b=b"]));
         check(json!({"properties": {"c": {"type": "string"}}}), None);
         check(json!({"properties": {"c": {"enum": []}}}), None);
-        check(json!({"properties": {"c": {"enum": ["a"]}, "d": {"enum": ["b"]}}}), None);
         check(json!({}), None);
+    }
+
+    #[test]
+    fn a_text_beside_a_choice_can_be_left_out_unless_it_is_needed() {
+        let fields = json!({"c": {"enum": ["a"]}, "t": {"type": "string"}});
+        check(json!({ "properties": fields }), Some(&["c None a=a"]));
+        check(json!({"properties": fields, "required": ["c"]}), Some(&["c None a=a"]));
+        check(json!({"properties": fields, "required": ["t"]}), None);
+        let many = json!({"c": {"enum": ["a"]}, "m": {"type": "array", "items": {"enum": ["a"]}}});
+        check(json!({ "properties": many }), None);
     }
 }

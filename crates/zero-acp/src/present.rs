@@ -43,6 +43,8 @@ use crate::wording::{one_line, shortened};
 const CALLS_MAX: usize = 4096;
 /// Longest step of a plan, and longest notice.
 const LINE_CHARS_MAX: usize = 1000;
+/// Choices that one question may take.
+const CHOICES_MAX: usize = 16;
 /// Most bytes of a summary that is shown.
 const SUMMARY_BYTES_MAX: usize = 256 * 1024;
 
@@ -294,7 +296,10 @@ impl Presenter {
         let title = title_of(message);
         let shown = (title != message).then(|| ToolCallContent::from(message)).into_iter();
         let facts = Facts { title: Some(title), ..Facts::none(Rank::Asked) };
-        let call = format!("question_{question}");
+        // One question may take several choices, one after another: each is a call of its own.
+        let number = (1..=CHOICES_MAX)
+            .find(|number| !self.calls.contains_key(&choice_id(question, *number)));
+        let call = choice_id(question, number.unwrap_or(CHOICES_MAX));
         self.ask(&call, About::Itself, question, facts, shown.collect())
     }
 
@@ -510,6 +515,14 @@ impl Presenter {
             updates.extend(update.map(SessionUpdate::SessionInfoUpdate));
         }
         updates
+    }
+}
+
+/// The call that stands for a choice of a question.
+fn choice_id(question: &str, number: usize) -> String {
+    match number {
+        1 => format!("question_{question}"),
+        _ => format!("question_{question}_{number}"),
     }
 }
 

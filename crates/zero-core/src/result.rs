@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::event::PlanEntry;
+
 /// One piece of what the model gets. Dialects decide how each is written down.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
@@ -110,6 +112,11 @@ pub enum Display {
     },
     /// A changed file.
     Diff(FileDiff),
+    /// The steps of the work, as they are now.
+    Plan {
+        /// The steps, in their order.
+        entries: Vec<PlanEntry>,
+    },
 }
 
 impl Display {
@@ -117,6 +124,19 @@ impl Display {
     pub fn markdown(text: impl Into<String>) -> Self {
         Self::Markdown { text: text.into() }
     }
+}
+
+/// The steps of a plan as a list in Markdown, for those who can show nothing else.
+pub fn checklist(entries: &[PlanEntry]) -> String {
+    let line = |entry: &PlanEntry| {
+        let PlanEntry { content, status, .. } = entry;
+        match status.as_str() {
+            "completed" => format!("- [x] {content}"),
+            "in_progress" => format!("- [ ] {content} (in progress)"),
+            _ => format!("- [ ] {content}"),
+        }
+    };
+    entries.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// A place in a file that the call touched.

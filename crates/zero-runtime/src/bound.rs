@@ -75,6 +75,8 @@ fn shrink(result: &mut ToolResult, cap: usize) {
             drop_texts(diff);
             &mut diff.unified
         }
+        // Its steps are few and short: the tools that make one see to that.
+        Display::Plan { .. } => return,
     };
     if shown.len() > cap {
         *shown = cut_text(shown, cap, None);
@@ -186,6 +188,7 @@ fn result_len(result: &ToolResult) -> usize {
     let display = match &result.display {
         Display::Markdown { text } => text.len(),
         Display::Diff(diff) => diff_len(diff),
+        Display::Plan { entries } => entries.iter().map(|entry| entry.content.len()).sum(),
     };
     let content: usize = result.content.iter().map(content_len).sum();
     json_len(&result.structured) + content + display

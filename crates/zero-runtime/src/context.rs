@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{CallId, Limits, Reason, ToolError, ToolName, Whereabouts};
+use zero_core::{CallId, ErrorType, Limits, Reason, SessionId, ToolError, ToolName, Whereabouts};
 use zero_sandbox::{ChangeNote, Journal, LastLink, Workspace};
 
 use crate::admission::Permit;
 use crate::buffers::{Buffer, Buffers};
 use crate::commands::CallCommands;
 use crate::companions::Companions;
+use crate::elicitation::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 use crate::observer::{CallEvent, Observer};
 use crate::policy::Policy;
 use crate::reader::{Reader, Readers};
@@ -35,7 +36,10 @@ struct Inner {
     caller: CancellationToken,
     seen: Option<Arc<SeenFiles>>,
     observer: Option<Arc<dyn Observer>>,
-    permit: Option<Permit>,
+    elicitor: Option<Arc<dyn Elicitor>>,
+    session: Option<SessionId>,
+    /// Given up while the call waits for a person.
+    permit: Mutex<Option<Permit>>,
     commands: CallCommands,
     companions: Arc<Companions>,
     buffers: Option<Arc<Buffers>>,
@@ -58,6 +62,8 @@ pub(crate) struct Parts {
     pub(crate) caller: CancellationToken,
     pub(crate) seen: Option<Arc<SeenFiles>>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
+    pub(crate) session: Option<SessionId>,
     pub(crate) permit: Option<Permit>,
     pub(crate) commands: CallCommands,
     pub(crate) companions: Arc<Companions>,
@@ -79,6 +85,8 @@ impl CallContext {
             caller,
             seen,
             observer,
+            elicitor,
+            session,
             permit,
             commands,
             companions,
@@ -97,7 +105,9 @@ impl CallContext {
             caller,
             seen,
             observer,
-            permit,
+            elicitor,
+            session,
+            permit: Mutex::new(permit),
             commands,
             companions,
             buffers,
@@ -141,6 +151,34 @@ impl CallContext {
     /// The call being made.
     pub fn call(&self) -> &CallId {
         &self.inner.call
+    }
+
+    /// The session it belongs to; `None` for a single call.
+    pub fn session(&self) -> Option<&SessionId> {
+        self.inner.session.as_ref()
+    }
+
+    /// Asks the person what only they know, and waits for as long as they take. The call gives its
+    /// place among those that run to others meanwhile. The origin says who asks.
+    pub async fn elicit(
+        &self,
+        origin: &str,
+        message: String,
+        wanted: Wanted,
+    ) -> Result<ElicitationAnswer, ToolError> {
+        let reached = |elicitor: &&Arc<dyn Elicitor>| elicitor.reaches_somebody();
+        let Some(elicitor) = self.inner.elicitor.as_ref().filter(reached) else {
+            let message = "nobody is here who could be asked; decide by what you know, or end with the question as your answer";
+            return Err(ToolError::new(ErrorType::PermissionDenied, Reason::NoApprover, message));
+        };
+        drop(self.inner.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let call = Some(self.inner.call.clone());
+        let elicitation = Elicitation { origin: origin.to_owned(), call, message, wanted };
+        tokio::select! {
+            biased;
+            () = self.cancelled() => Err(ToolError::cancelled()),
+            answer = elicitor.elicit(&elicitation) => Ok(answer),
+        }
     }
 
     /// The folders this host works in.
@@ -201,7 +239,7 @@ impl CallContext {
 
     /// The call's place in the queue.
     pub(crate) fn permit(&self) -> Option<Permit> {
-        self.inner.permit.clone()
+        self.inner.permit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Fails once the call should stop; loops call it now and then.
@@ -247,7 +285,7 @@ impl CallContext {
         let cx = self.clone();
         let span = tracing::Span::current();
         let handle = tokio::task::spawn_blocking(move || {
-            let _held = cx.inner.permit.clone();
+            let _held = cx.permit();
             span.in_scope(|| work(&cx))
         });
         match handle.await {

@@ -1,8 +1,8 @@
 //! How somebody else's tool puts a question to the person, with its name on it.
 //!
-//! A server may need a value or a visit to a page before it can go on. It is never answered by
-//! itself: the person sees who asks and what for, and what they say goes to that server and nowhere
-//! else. Permission to run a call is another thing: see [`crate::approver`].
+//! A server may need a value or a visit to a page before it can go on, and the agent itself a choice
+//! that only a person can make. It is never answered by itself: the person sees who asks and what
+//! for, and what they say goes to that asker and nowhere else. Permission to run a call is another thing: see [`crate::approver`].
 
 use serde_json::{Map, Value};
 use zero_core::CallId;
@@ -44,6 +44,11 @@ pub enum ElicitationAnswer {
 
 /// How such a question reaches the person. Without one it is cancelled, and the asker told.
 pub trait Elicitor: Send + Sync {
+    /// Whether somebody may be there. Where nobody is, the asker is told so at once.
+    fn reaches_somebody(&self) -> bool {
+        true
+    }
+
     /// Asks. May take as long as a person takes; the asker can give up meanwhile.
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer>;
 }

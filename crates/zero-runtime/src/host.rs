@@ -12,6 +12,7 @@ use crate::breaker::Breakers;
 use crate::commands::{CommandSettings, Commands};
 use crate::companions::Companions;
 use crate::egress::Internet;
+use crate::elicitation::Elicitor;
 use crate::metrics::Metrics;
 use crate::observer::Observer;
 use crate::policy::{Policy, RiskPolicy};
@@ -33,6 +34,8 @@ pub struct HostConfig {
     /// How to reach the person, for sessions that bring no way of their own; without one, what would
     /// be asked is denied.
     pub approver: Option<Arc<dyn Approver>>,
+    /// How the person is asked what only they know, for sessions that bring no way of their own.
+    pub elicitor: Option<Arc<dyn Elicitor>>,
     /// Who watches the calls of sessions that nobody else watches.
     pub observer: Option<Arc<dyn Observer>>,
     /// How a person would allow what was denied for want of an approver, for the message.
@@ -54,6 +57,7 @@ impl HostConfig {
             limits: Limits::default(),
             policy: Arc::new(RiskPolicy),
             approver: None,
+            elicitor: None,
             observer: None,
             how_to_allow: "run it where somebody can be asked".to_owned(),
             commands: CommandSettings::default(),
@@ -73,6 +77,7 @@ pub struct ToolHost {
     pub(crate) limits: Arc<Limits>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) approver: Option<Arc<dyn Approver>>,
+    pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) how_to_allow: String,
     pub(crate) commands: Arc<Commands>,
@@ -96,6 +101,7 @@ impl ToolHost {
             limits,
             policy,
             approver,
+            elicitor,
             observer,
             how_to_allow,
             commands,
@@ -119,6 +125,7 @@ impl ToolHost {
             state,
             policy,
             approver,
+            elicitor,
             observer,
             how_to_allow,
             internet,

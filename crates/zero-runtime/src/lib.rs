@@ -29,6 +29,7 @@ pub mod jobs;
 mod ledger;
 pub mod lines;
 pub mod machine;
+pub mod memory;
 pub mod metrics;
 pub mod nearest;
 pub mod observer;

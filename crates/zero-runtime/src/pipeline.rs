@@ -196,6 +196,8 @@ impl ToolHost {
                 caller: cancel.clone(),
                 seen: session.seen().cloned(),
                 observer: session.observer.clone(),
+                elicitor: session.elicitor.clone(),
+                session: session.id().cloned(),
                 permit,
                 commands,
                 companions: Arc::clone(&self.companions),

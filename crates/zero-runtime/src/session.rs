@@ -14,6 +14,7 @@ use crate::approver::Approver;
 use crate::buffers::Buffers;
 use crate::commands::{SessionCommands, SessionNetwork, TMP, Terms};
 use crate::editor::Editor;
+use crate::elicitation::Elicitor;
 use crate::grants::{Grants, Stand, Standing, StandingAnswer, StandingKeeper};
 use crate::host::ToolHost;
 use crate::observer::Observer;
@@ -33,6 +34,8 @@ const SPILL: &str = "spill";
 pub struct SessionConfig {
     /// How to reach its person.
     pub approver: Option<Arc<dyn Approver>>,
+    /// How its person is asked what only they know.
+    pub elicitor: Option<Arc<dyn Elicitor>>,
     /// Who watches its calls.
     pub observer: Option<Arc<dyn Observer>>,
     /// How much it may do without asking, where no rule says otherwise.
@@ -59,6 +62,7 @@ pub struct Session {
     mode: Mutex<Option<Mode>>,
     /// Its own, or the host's.
     pub(crate) approver: Option<Arc<dyn Approver>>,
+    pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) buffers: Option<Arc<Buffers>>,
     pub(crate) readers: Option<Arc<dyn Readers>>,
@@ -101,7 +105,8 @@ impl Session {
         host: &ToolHost,
         config: SessionConfig,
     ) -> Result<Self, ToolError> {
-        let SessionConfig { approver, observer, mode, standing, keeper, editor, readers } = config;
+        let SessionConfig { approver, elicitor, observer, mode, standing, keeper, editor, readers } =
+            config;
         let shown = spill.path().display().to_string();
         spill
             .create()
@@ -127,6 +132,7 @@ impl Session {
             workspace,
             mode: Mutex::new(mode),
             approver: approver.or_else(|| host.approver.clone()),
+            elicitor: elicitor.or_else(|| host.elicitor.clone()),
             observer: observer.or_else(|| host.observer.clone()),
             buffers: editor.map(|editor| Arc::new(Buffers::new(editor))),
             readers,

@@ -6,6 +6,7 @@
 mod content;
 pub mod host;
 pub mod instructions;
+mod memory;
 pub mod user_commands;
 
 use std::path::PathBuf;

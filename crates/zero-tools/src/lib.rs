@@ -10,6 +10,7 @@ use zero_runtime::{AnyTool, erase};
 
 pub use self::document::picture_type;
 
+pub mod ask_user_question;
 pub mod bash;
 pub mod bash_kill;
 pub mod bash_output;
@@ -26,15 +27,19 @@ pub mod grep;
 mod landed;
 pub mod ls;
 pub mod lsp;
+pub mod memory;
 pub mod missing;
 pub mod paging;
 mod path_pattern;
+pub mod plan;
 pub mod previewed;
 pub mod read;
 pub mod read_many;
+pub mod task_list;
 #[cfg(test)]
 mod testing;
 pub mod text;
+pub mod todo_write;
 mod untrusted;
 mod walk;
 mod web_address;
@@ -62,5 +67,9 @@ pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
         erase(web_fetch::WebFetch::default()),
         erase(web_search::WebSearch::default()),
         erase(web_request::WebRequest),
+        erase(todo_write::TodoWrite),
+        erase(plan::Plan),
+        erase(memory::Memory),
+        erase(ask_user_question::AskUserQuestion),
     ]
 }

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{ByteSize, Content, Effect, Limits, SessionId, ToolCall, ToolError, ToolResult};
 use zero_runtime::host::new_call_id;
 use zero_runtime::{
-    Decision, Dialect, DialectName, HostConfig, Policy, PolicyRequest, Report, RiskPolicy, Session,
-    ToolHost, Verdict,
+    Decision, Dialect, DialectName, Elicitor, HostConfig, Policy, PolicyRequest, Report,
+    RiskPolicy, Session, ToolHost, Verdict,
 };
 use zero_sandbox::{StateDir, Workspace};
 
@@ -49,6 +49,7 @@ pub(crate) struct TestHost {
     has_session: bool,
     /// Names that may not be read.
     denied: Vec<&'static str>,
+    elicitor: Option<Arc<dyn Elicitor>>,
 }
 
 impl TestHost {
@@ -63,6 +64,7 @@ impl TestHost {
             running: None,
             has_session: false,
             denied: vec![],
+            elicitor: None,
         };
         host.start();
         host
@@ -104,6 +106,27 @@ impl TestHost {
         self
     }
 
+    /// The same where this person can be asked.
+    pub(crate) fn with_elicitor(mut self, elicitor: Arc<dyn Elicitor>) -> Self {
+        self.elicitor = Some(elicitor);
+        self.start();
+        self
+    }
+
+    /// The same where notes are kept, those of the person beside the workspace.
+    pub(crate) fn remembering(self) -> Self {
+        let state = StateDir::new(self.temp.path().join("state"));
+        let own = self.temp.path().canonicalize().unwrap().join("own");
+        let memories = zero_runtime::memory::Memories::new(Some(own), state);
+        self.running.as_ref().unwrap().0.keep(Arc::new(memories));
+        self
+    }
+
+    /// Calls that hold a place.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.running.as_ref().unwrap().0.in_flight()
+    }
+
     fn start(&mut self) {
         let roots: Vec<PathBuf> = self.roots.iter().map(|root| self.path(root)).collect();
         let workspace = Workspace::open(&roots, None).unwrap();
@@ -111,6 +134,7 @@ impl TestHost {
         let host = ToolHost::new(HostConfig {
             limits: self.limits.clone(),
             policy: Arc::new(Denying(self.denied.clone())),
+            elicitor: self.elicitor.clone(),
             ..HostConfig::new(workspace, state)
         });
         host.registry().add(zero_runtime::dialect::BUILTIN, crate::builtin()).unwrap();
@@ -227,7 +251,8 @@ impl TestHost {
         pieces.join("\n")
     }
 
-    fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+    /// Runs something to its end.
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 }

@@ -6,6 +6,7 @@ pub mod acp;
 pub mod config;
 pub mod gateway;
 pub mod mcp;
+pub mod memory;
 pub mod policy;
 pub mod run;
 pub mod sessions;
@@ -33,6 +34,7 @@ pub use self::mcp::{
     McpApproveArgs, McpArgs, McpClient, McpCommand, McpInstallArgs, McpLoginArgs, McpLogoutArgs,
     McpReconnectArgs, McpServeArgs, McpStatusArgs,
 };
+pub use self::memory::{MemoryCommand, MemoryPlaceArgs, MemoryScope};
 pub use self::policy::{
     PlaceArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs, PolicySimulateArgs,
     PolicyTestArgs,
@@ -106,6 +108,12 @@ pub enum Command {
     },
     /// Serve the tools by MCP, or look after the MCP servers whose tools are used
     Mcp(McpArgs),
+    /// See and change what is remembered from one session to the next
+    Memory {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: MemoryCommand,
+    },
     /// Take back a change that a tool made to a file
     Undo(UndoArgs),
     /// Show how often tools were called, how they ended and how long they took

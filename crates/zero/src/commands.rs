@@ -12,6 +12,7 @@ mod doctor;
 mod gateway;
 mod man;
 mod mcp;
+mod memory;
 mod overview;
 mod policy_check;
 mod policy_explain;
@@ -51,6 +52,7 @@ pub(crate) fn run(app: &App, cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Sessions { command }) => sessions::run(app, &command),
         Some(Command::Gateway(args)) => gateway::run(app, &args),
         Some(Command::Mcp(args)) => mcp::run(app, &args),
+        Some(Command::Memory { command }) => memory::run(app, &command),
         Some(Command::Undo(args)) => undo::run(app, &args),
         Some(Command::Stats(args)) => stats::run(app, &args),
         Some(Command::Audit { command: AuditCommand::Tail(args) }) => audit_tail::run(app, &args),

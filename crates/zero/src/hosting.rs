@@ -7,8 +7,9 @@ use anyhow::Context;
 use zero_core::{ToolError, ToolName};
 use zero_lsp::{Bounds, LanguageServers, LanguageServersConfig, ServerDefinition};
 use zero_runtime::dialect::{BUILTIN, Offered};
+use zero_runtime::memory::Memories;
 use zero_runtime::{Dialect, DialectName, HostConfig, Registry, ToolHost, erase};
-use zero_sandbox::Workspace;
+use zero_sandbox::{StateDir, Workspace};
 use zero_tools::web_search::WebSearch;
 
 use crate::App;
@@ -119,7 +120,14 @@ impl App {
         }
         host.registry().add(BUILTIN, tools).context("the built-in tools clash")?;
         self.add_language_servers(&host, settings.lsp_servers().definitions);
+        host.keep(Arc::new(self.memories(host.state().clone())));
         Ok(host)
+    }
+
+    /// Where notes are kept: those of the person beside their settings, if there is such a folder.
+    pub(crate) fn memories(&self, state: StateDir) -> Memories {
+        let settings = self.config.settings_file().ok();
+        Memories::new(settings.and_then(|file| file.parent().map(Path::to_owned)), state)
     }
 }
 

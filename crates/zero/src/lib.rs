@@ -23,6 +23,7 @@ mod policy;
 mod secret;
 mod secret_files;
 mod settings;
+mod steps;
 mod telemetry;
 mod terminal;
 #[cfg(test)]

@@ -132,7 +132,8 @@ impl Workshop {
             return Ok(Err(error.into()));
         }
         let settings = self.app.settings(&workspace, &self.settings_files)?;
-        let fitted = self.fitted(workspace, &settings, &servers, order.elicitor)?;
+        let elicitor = Arc::clone(&order.elicitor);
+        let fitted = self.fitted(workspace, &settings, &servers, elicitor)?;
         let servers = Arc::clone(&fitted.outside.servers);
         let own_folder = self.app.config.settings_file().ok();
         let hands = HostHands::new(HostHandsConfig {
@@ -140,6 +141,7 @@ impl Workshop {
             session: order.session,
             dialects: Arc::clone(&self.dialects),
             approver: order.approver,
+            elicitor: Some(order.elicitor),
             mode: order.mode,
             standing: order.standing,
             editor,
@@ -347,6 +349,10 @@ impl CallApprover for AtTerminal {
 struct Unheard;
 
 impl Elicitor for Unheard {
+    fn reaches_somebody(&self) -> bool {
+        false
+    }
+
     fn elicit<'a>(
         &'a self,
         _elicitation: &'a zero_runtime::Elicitation,

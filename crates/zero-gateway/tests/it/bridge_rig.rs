@@ -202,6 +202,7 @@ impl HandsFactory for OneFolder {
             session: order.session,
             dialects: Arc::clone(&self.dialects),
             approver: order.approver,
+            elicitor: Some(order.elicitor),
             mode: order.mode,
             standing: order.standing,
             editor: None,

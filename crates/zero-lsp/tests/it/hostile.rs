@@ -145,7 +145,7 @@ async fn units_are_agreed_on_and_problems_come_with_their_state() {
     let report = server.wait_about(&path, told, LONG).await.unwrap().unwrap();
     let messages: Vec<&str> = report.found.taken.iter().map(|f| f.message.as_str()).collect();
     assert_eq!((messages, report.found.total), (vec!["saw mine"], 2));
-    assert_eq!(server.unsaved().await, [path.clone()]);
+    assert_eq!(server.unsaved().await, std::slice::from_ref(&path));
     // About another state nothing is known.
     let later = zero_lsp::Told { version: told.version + 1, ..told };
     assert!(server.known_about(&path, later).is_none());

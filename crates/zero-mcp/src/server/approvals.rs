@@ -12,6 +12,7 @@ use rmcp::model::{
     EnumSchema, JsonObject, LegacyEnumSchema, PrimitiveSchemaDefinition, SingleSelectEnumSchema,
     TitledSingleSelectEnumSchema,
 };
+use zero_core::result::checklist;
 use zero_core::{Display, Effect, Execution};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Answer, AnswerOption, Approver, Question};
@@ -149,6 +150,9 @@ fn message(question: &Question) -> String {
             if !preview.is_empty() {
                 let _ = write!(text, "\n{}\n", quoted(preview));
             }
+        }
+        Some(Display::Plan { entries }) => {
+            let _ = write!(text, "\n{}\n", quoted(&checklist(entries)));
         }
         None => {}
     }

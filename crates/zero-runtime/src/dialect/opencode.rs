@@ -1,6 +1,6 @@
 //! `read`, `edit`, `grep`: the names of OpenCode.
 
-use super::table::Shape::{Flag, Number, Text, TextMap, Texts};
+use super::table::Shape::{Flag, Number, Questions, Steps, Text, TextMap, Texts, Todos};
 use super::table::{Fixed, Line, optional, required};
 
 const PATH: &str = "Path to the file";
@@ -156,6 +156,30 @@ pub(super) const LINES: &[Line] = &[
         done: None,
     },
     Line {
+        name: "todo",
+        canonical: "TodoWrite",
+        about: "Creates and updates the list of tasks that you work through, and shows it to the person. Use it for work of three steps or more; write the whole list each time, keep one entry in_progress and mark entries completed as soon as they are done",
+        fields: &[required(
+            "todos",
+            "todos",
+            Todos,
+            "The whole list, which takes the place of the one before; at most one entry is in_progress",
+        )],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "plan",
+        canonical: "Plan",
+        about: "Shows the person how you go about a task, step by step, before you begin and whenever that changes. Write the whole plan each time and keep one step in_progress",
+        fields: &[
+            required("plan", "plan", Steps, "The steps, in the order of the work"),
+            optional("explanation", "explanation", Text, "Why it is so, or why it changed"),
+        ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
         name: "websearch",
         canonical: "WebSearch",
         about: "Search the web; returns titles, addresses and a few words of each result, which strangers wrote",
@@ -164,6 +188,14 @@ pub(super) const LINES: &[Line] = &[
             optional("allowedDomains", "allowed_domains", Texts, "Only results from these domains"),
             optional("blockedDomains", "blocked_domains", Texts, "No results from these domains"),
         ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "question",
+        canonical: "AskUserQuestion",
+        about: "Asks the person to choose, and waits for the answer. Use it for what only they know or decide, not for what you can find out, nor for leave to use a tool",
+        fields: &[required("questions", "questions", Questions, "1 to 4 questions")],
         fixed: &[],
         done: None,
     },

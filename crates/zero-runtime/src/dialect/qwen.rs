@@ -1,6 +1,6 @@
 //! `read_file` with `absolute_path`, `read_many_files`, `grep_search`: the names of Qwen Code.
 
-use super::table::Shape::{Count, Flag, LineFromZero, Text, Texts};
+use super::table::Shape::{Count, Flag, LineFromZero, Questions, Reach, Text, Texts, Todos};
 use super::table::{Fixed, Line, optional, required};
 
 pub(super) const LINES: &[Line] = &[
@@ -124,6 +124,19 @@ pub(super) const LINES: &[Line] = &[
         done: None,
     },
     Line {
+        name: "todo_write",
+        canonical: "TodoWrite",
+        about: "Creates and updates the list of tasks that you work through, and shows it to the person. Use it for work of three steps or more; write the whole list each time, keep one entry in_progress and mark entries completed as soon as they are done",
+        fields: &[required(
+            "todos",
+            "todos",
+            Todos,
+            "The whole list, which takes the place of the one before; at most one entry is in_progress",
+        )],
+        fixed: &[],
+        done: None,
+    },
+    Line {
         name: "web_search",
         canonical: "WebSearch",
         about: "Searches the web and returns titles, addresses and a few words of each result, which strangers wrote",
@@ -137,6 +150,30 @@ pub(super) const LINES: &[Line] = &[
             ),
             optional("blocked_domains", "blocked_domains", Texts, "No results from these domains"),
         ],
+        fixed: &[],
+        done: None,
+    },
+    Line {
+        name: "save_memory",
+        canonical: "Memory",
+        about: "Keeps a fact that later sessions are told when they begin: what the person prefers or asks you to remember, a decision, how this project is built. Brief, and true without this conversation; no secrets",
+        fields: &[
+            required("fact", "text", Text, "What to remember, in a clear sentence of its own"),
+            optional(
+                "scope",
+                "scope",
+                Reach,
+                "global: for all work of this person; project: for this workspace, which is meant when absent",
+            ),
+        ],
+        fixed: &[("action", Fixed::Text("save"))],
+        done: None,
+    },
+    Line {
+        name: "ask_user_question",
+        canonical: "AskUserQuestion",
+        about: "Asks the person to choose, and waits for the answer. Use it for what only they know or decide, not for what you can find out, nor for leave to use a tool",
+        fields: &[required("questions", "questions", Questions, "1 to 4 questions")],
         fixed: &[],
         done: None,
     },

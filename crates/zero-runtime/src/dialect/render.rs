@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use zero_core::result::{Content, Display, FileDiff, Hit, Rest, ToolResult};
+use zero_core::result::{Content, Display, FileDiff, Hit, Rest, ToolResult, checklist};
 
 use super::DialectName;
 use crate::bound::write_hits;
@@ -61,6 +61,7 @@ pub(super) fn render(
             "originalContent": diff.old_text,
             "newContent": diff.new_text,
         }),
+        (DialectName::Qwen, Display::Plan { entries }) => json!(checklist(entries)),
         (_, display) => serde_json::to_value(display).unwrap_or_default(),
     };
     Rendered { content, display }

@@ -54,6 +54,14 @@ pub(super) enum Shape {
     /// An object of texts.
     TextMap,
     Edits,
+    /// Things to do, as a task list has them.
+    Todos,
+    /// Steps of a plan.
+    Steps,
+    /// Questions with their options.
+    Questions,
+    /// Whose notes: of everything, or of the project.
+    Reach,
 }
 
 /// A field that must be there.
@@ -166,6 +174,47 @@ impl Shape {
                 "required": ["type", "newText"],
                 "additionalProperties": false,
             }}),
+            Self::Todos => json!({"type": "array", "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string", "description": "Any name for the entry"},
+                    "content": {"type": "string", "description": "What is to be done"},
+                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "How far it is"},
+                    "priority": {"type": "string", "enum": ["high", "medium", "low"], "description": "How much it matters"},
+                },
+                "required": ["content", "status"],
+                "additionalProperties": false,
+            }}),
+            Self::Questions => json!({"type": "array", "minItems": 1, "maxItems": 4, "items": {
+                "type": "object",
+                "properties": {
+                    "question": {"type": "string", "description": "The whole question"},
+                    "header": {"type": "string", "description": "A word for it, of at most 12 characters"},
+                    "options": {"type": "array", "minItems": 2, "maxItems": 4, "description": "Answers to choose from; one of the person's own is always possible", "items": {
+                        "type": "object",
+                        "properties": {
+                            "label": {"type": "string", "description": "The answer, in 1 to 5 words"},
+                            "description": {"type": "string", "description": "What it means"},
+                        },
+                        "required": ["label", "description"],
+                        "additionalProperties": false,
+                    }},
+                    "multiSelect": {"type": "boolean", "description": "Whether several may be chosen"},
+                },
+                "required": ["question", "header", "options"],
+                "additionalProperties": false,
+            }}),
+            Self::Reach => json!({"type": "string", "enum": ["global", "project"]}),
+            Self::Steps => json!({"type": "array", "items": {
+                "type": "object",
+                "properties": {
+                    "step": {"type": "string", "description": "What is to be done, in a few words"},
+                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "How far it is"},
+                    "priority": {"type": "string", "enum": ["high", "medium", "low"], "description": "How much it matters"},
+                },
+                "required": ["step", "status"],
+                "additionalProperties": false,
+            }}),
         }
     }
 
@@ -174,7 +223,12 @@ impl Shape {
             Self::LineFromZero => {
                 value.as_u64().map_or(value, |line| line.saturating_add(1).into())
             }
-            Self::Text
+            Self::Todos => with_active_forms(value),
+            Self::Reach if value == "global" => "user".into(),
+            Self::Steps
+            | Self::Questions
+            | Self::Reach
+            | Self::Text
             | Self::Flag
             | Self::Count
             | Self::Number
@@ -183,4 +237,15 @@ impl Shape {
             | Self::Edits => value,
         }
     }
+}
+
+/// Things to do with what is said while each is done. Platforms that have no such words say the same
+/// as before; the names they give entries mean nothing here.
+fn with_active_forms(mut todos: Value) -> Value {
+    for todo in todos.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        todo.shift_remove("id");
+        let content = todo.get("content").cloned();
+        todo.extend(content.map(|content| ("activeForm".to_owned(), content)));
+    }
+    todos
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use zero_core::result::checklist;
 use zero_core::{Display, Risk, RunId};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Answer, Elicitation, ElicitationAnswer, Elicitor, Question, Wanted};
@@ -223,5 +224,6 @@ fn shown(display: Display) -> Shown {
             new_text: diff.new_text,
             partial: diff.partial,
         },
+        Display::Plan { entries } => Shown::Markdown { text: checklist(&entries) },
     }
 }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use zero_core::{Display, FileDiff, Location};
 
-use crate::event::{Place, ResultContent, Shown};
+use crate::event::{Place, PlanEntry, ResultContent, Shown};
 
 /// What the model is told, of pieces as a dialect writes them.
 pub(super) fn content(pieces: Vec<Value>) -> Vec<ResultContent> {
@@ -20,6 +20,16 @@ pub(super) fn shown(display: Display) -> Option<Shown> {
         Display::Diff(FileDiff { path, unified, old_text, new_text, partial }) => {
             Some(Shown::Diff { path, unified, old_text, new_text, partial })
         }
+        // It is told as a plan, which every face shows in its own way.
+        Display::Plan { .. } => None,
+    }
+}
+
+/// The plan that a result sets.
+pub(super) fn plan(display: &Display) -> Option<Vec<PlanEntry>> {
+    match display {
+        Display::Plan { entries } => Some(entries.clone()),
+        Display::Markdown { .. } | Display::Diff(_) => None,
     }
 }
 

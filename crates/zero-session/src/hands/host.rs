@@ -14,15 +14,17 @@ use zero_core::{CallId, ErrorType, Kind, Reason, Risk, SessionId, ToolCall, Tool
 use zero_policy::Mode;
 use zero_runtime::dialect::{BUILTIN, Offered};
 use zero_runtime::host::new_call_id;
+use zero_runtime::memory::Memories;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    Answer, Approver, CallEvent, Dialect, DialectName, Editor, Observer, Outcome, Question, Reader,
-    Readers, Report, Session, SessionConfig, Stand, Standing, StandingKeeper, ToolHost,
+    Answer, Approver, CallEvent, Dialect, DialectName, Editor, Elicitor, Observer, Outcome,
+    Question, Reader, Readers, Report, Session, SessionConfig, Stand, Standing, StandingKeeper,
+    ToolHost,
 };
 
 use super::{
     Bench, BenchTool, CallApprover, CallEnd, Hands, HandsCall, HandsError, HandsWatch, content,
-    instructions, user_commands,
+    instructions, memory, user_commands,
 };
 use crate::event::ToolStatus;
 use crate::store::StandingGrant;
@@ -64,6 +66,8 @@ pub struct HostHandsConfig {
     pub dialects: Arc<Dialects>,
     /// How its person is asked, and who keeps what they settle.
     pub approver: Arc<dyn CallApprover>,
+    /// How its person is asked what only they know.
+    pub elicitor: Option<Arc<dyn Elicitor>>,
     /// How much may be done without asking; that of the settings when absent.
     pub mode: Option<Mode>,
     /// What the person settled earlier.
@@ -99,6 +103,7 @@ impl HostHands {
             session,
             dialects,
             approver,
+            elicitor,
             mode,
             standing,
             editor,
@@ -118,6 +123,7 @@ impl HostHands {
                 session,
                 SessionConfig {
                     approver: Some(Arc::new(person)),
+                    elicitor,
                     observer: Some(Arc::clone(&switchboard) as Arc<dyn Observer>),
                     mode,
                     standing: standing.into_iter().map(standing_of).collect(),
@@ -136,10 +142,14 @@ impl HostHands {
         let tools = offered.into_iter().map(bench_tool).collect();
         let (workspace, policy) = (self.host.workspace().clone(), Arc::clone(self.host.policy()));
         let own = self.own_folder.clone();
+        let memories = self.host.companion::<Memories>();
         let read = tokio::task::spawn_blocking(move || {
             let own = |name: &str| own.as_ref().map(|folder| folder.join(name));
+            let remembered =
+                memories.and_then(|memories| memory::remembered(&memories, &workspace, &*policy));
             let instructions =
                 instructions::read(&workspace, own(OWN_INSTRUCTIONS).as_deref(), &*policy);
+            let instructions = remembered.into_iter().chain(instructions).collect();
             let commands = user_commands::read(&workspace, own(OWN_COMMANDS).as_deref(), &*policy);
             (instructions, commands)
         });
@@ -219,10 +229,11 @@ impl Drop for HostHands {
 fn bench_tool(offered: Offered) -> BenchTool {
     let Offered { name, description, input_schema, registered } = offered;
     let spec = registered.tool.spec();
-    // What others say of their own tools is a hint, and nothing to run several at a time by.
+    // What others say of their own tools is a hint, and nothing to run several at a time by. Two
+    // plans at a time would leave whichever came last.
     let read_only = registered.source == BUILTIN
         && spec.risk == Risk::Low
-        && matches!(spec.kind, Kind::Read | Kind::Search | Kind::Think);
+        && matches!(spec.kind, Kind::Read | Kind::Search);
     BenchTool {
         name,
         canonical: spec.name.to_string(),
@@ -239,9 +250,9 @@ fn ended(report: Report) -> CallEnd {
         Ok(Outcome { result, rendered }) => CallEnd {
             status: ToolStatus::Completed,
             content: content::content(rendered.content),
+            plan: content::plan(&result.display),
             display: content::shown(result.display),
             locations: content::places(&result.locations),
-            plan: None,
         },
         Err(error) => CallEnd::words(status_of(&error), error.message),
     }

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anstyle::Style;
+use zero_core::result::checklist;
 use zero_core::{CommandLine, Display, Execution};
 use zero_runtime::{JudgedEffect, Question, Verdict};
 
@@ -61,6 +62,9 @@ pub(super) fn text(stream: &Stream, question: &Question) -> String {
             if !text.is_empty() {
                 page.line(&format!("\n{}", stream.foreign(&shortened(text))));
             }
+        }
+        Some(Display::Plan { entries }) => {
+            page.line(&format!("\n{}", stream.foreign(&shortened(&checklist(entries)))));
         }
         None => {}
     }

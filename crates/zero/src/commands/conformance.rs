@@ -16,7 +16,11 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use zero_core::{ErrorType, ToolCall, ToolError};
 use zero_runtime::host::new_call_id;
-use zero_runtime::{Dialect, DialectName, HostConfig, Outcome, Session, ToolHost};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    Dialect, DialectName, Elicitation, ElicitationAnswer, Elicitor, HostConfig, Outcome, Session,
+    ToolHost, Wanted,
+};
 use zero_sandbox::{StateDir, Workspace};
 
 use self::cases::{CASES, Case, FILES};
@@ -94,6 +98,7 @@ impl Bench {
         let mut config = HostConfig::new(workspace, StateDir::new(folder.path().join("state")));
         config.commands = app.config.commands();
         config.approver = Some(Arc::new(AlwaysYes { name: "conformance" }));
+        config.elicitor = Some(Arc::new(FirstOption));
         let host = app.host(config, &Settings::none())?;
         app.add_language_servers(&host, zero_lsp::definition::known());
         let session = host.one_shot()?;
@@ -202,6 +207,25 @@ impl Bench {
         let mut input = serde_json::from_str(text).map_err(|error| error.to_string())?;
         put_root(&mut input, &root.to_string_lossy());
         Ok(input)
+    }
+}
+
+/// Stands in for the person that the specification's questions are for: takes what comes first.
+struct FirstOption;
+
+impl Elicitor for FirstOption {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        let first = |field: &Value| field.pointer("/oneOf/0/const").cloned();
+        let answer = match &elicitation.wanted {
+            Wanted::Form(schema) => {
+                let fields = schema.get("properties").and_then(Value::as_object);
+                let chosen = |(name, field): (&String, &Value)| Some((name.clone(), first(field)?));
+                let values = fields.into_iter().flatten().filter_map(chosen).collect();
+                ElicitationAnswer::Accept(values)
+            }
+            Wanted::Visit(_) => ElicitationAnswer::Decline,
+        };
+        Box::pin(std::future::ready(answer))
     }
 }
 

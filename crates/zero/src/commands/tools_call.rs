@@ -68,7 +68,8 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<Prepared> {
     }
     let counter = Counter::new(&app.terminal.err);
     let elicitor = elicitor(app, args, &counter);
-    let host = Arc::new(host(app, args, workspace, &settings, limits, counter)?);
+    let reached = Reached { elicitor: elicitor.clone(), counter };
+    let host = Arc::new(host(app, args, workspace, &settings, limits, reached)?);
     let outside = app.outside(&host, &settings, elicitor);
     outside.register_known();
     // Fails only for want of zero's own folder, which is nothing the tool could help.
@@ -78,13 +79,19 @@ fn prepare(app: &App, args: &CallArgs) -> anyhow::Result<Prepared> {
     Ok(Prepared { host, outside, session, call })
 }
 
+/// How the person sees and answers what a call has to say.
+struct Reached {
+    elicitor: Option<Arc<dyn Elicitor>>,
+    counter: Counter,
+}
+
 fn host(
     app: &App,
     args: &CallArgs,
     workspace: Workspace,
     settings: &Settings,
     limits: Limits,
-    counter: Counter,
+    reached: Reached,
 ) -> anyhow::Result<ToolHost> {
     let policy = app.policy(&workspace, settings, args.mode)?;
     let commands = app.commands(settings, workspace.cwd());
@@ -93,6 +100,8 @@ fn host(
     config.policy = policy;
     config.commands = commands;
     config.approver = Some(approver(app, args));
+    let Reached { elicitor, counter } = reached;
+    config.elicitor = elicitor;
     config.observer = Some(Arc::new(Watcher { counter, title: Mutex::default() }));
     app.host(config, settings)
 }

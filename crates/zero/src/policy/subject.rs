@@ -55,6 +55,8 @@ enum Use {
     /// Reads a job, and may send it a text, which a shell may read.
     Job,
     Ask,
+    /// Looks at notes, or changes them, which no rule for files is about.
+    Memory,
     /// Nothing that a rule can look at.
     Nothing,
 }
@@ -153,12 +155,7 @@ const LINES: &[Line] = &[
         used: Use::State("the plan"),
         names: &[("plan", OPENCODE)],
     },
-    Line {
-        tool: "Memory",
-        risk: Risk::Medium,
-        used: Use::Nothing,
-        names: &[("save_memory", QWEN)],
-    },
+    Line { tool: "Memory", risk: Risk::Medium, used: Use::Memory, names: &[("save_memory", QWEN)] },
     Line {
         tool: "WebFetch",
         risk: Risk::Medium,
@@ -308,6 +305,12 @@ impl Place<'_> {
                 std::iter::once(Effect::State("a job".to_owned())).chain(sent).collect()
             }
             Use::Ask => vec![Effect::Ask],
+            Use::Memory => match one_text(fields, &["action"])?.as_deref() {
+                Some("list" | "read" | "search") => {
+                    vec![Effect::State("what is recalled".to_owned())]
+                }
+                _ => Vec::new(),
+            },
             Use::Nothing => Vec::new(),
         })
     }

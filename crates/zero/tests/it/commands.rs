@@ -153,7 +153,19 @@ fn the_list_has_one_order_whatever_the_tools_are_called() {
     };
     let order = names("canonical");
     let files = ["Read", "ReadMany", "Write", "Edit", "Delete", "LS", "Glob", "Grep"];
-    let others = ["Bash", "BashOutput", "BashKill", "LSP", "WebFetch", "WebSearch", "WebRequest"];
+    let others = [
+        "Bash",
+        "BashOutput",
+        "BashKill",
+        "LSP",
+        "WebFetch",
+        "WebSearch",
+        "WebRequest",
+        "TodoWrite",
+        "Plan",
+        "Memory",
+        "AskUserQuestion",
+    ];
     assert_eq!(order, [&files[..], &others].concat());
     for dialect in ["acp", "qwen", "opencode"] {
         let mut names = names(dialect);

@@ -44,6 +44,7 @@ fn help_lists_the_commands() {
       gateway      Run the gateway: it keeps sessions and runs agents for clients
       tools        List, explain, call and check tools
       mcp          Serve the tools by MCP, or look after the MCP servers whose tools are used
+      memory       See and change what is remembered from one session to the next
       undo         Take back a change that a tool made to a file
       stats        Show how often tools were called, how they ended and how long they took
       audit        Look at the log of all calls

@@ -18,6 +18,7 @@ mod mcp;
 mod mcp_fixture;
 mod mcp_servers;
 mod mcp_settings;
+mod memory;
 mod model_server;
 mod on_terminal;
 mod policy;

@@ -137,6 +137,7 @@ impl Fixture {
             session: SessionId::new(session).unwrap(),
             dialects: Arc::clone(&self.dialects),
             approver: Arc::clone(approver) as Arc<dyn CallApprover>,
+            elicitor: None,
             mode: None,
             standing: Vec::new(),
             editor: None,
@@ -236,6 +237,43 @@ async fn who_says_yes_sees_the_change() {
     assert_eq!((old_text.as_deref(), new_text.as_deref()), (Some("old\n"), Some("new\n")));
     assert_eq!(std::fs::read_to_string(fixture.path("a")).unwrap(), "new\n");
     assert!(yes.asked.lock().unwrap()[0].1.preview.is_some());
+}
+
+#[tokio::test]
+async fn a_task_list_is_the_plan_of_the_session() {
+    let fixture = Fixture::new(&[]);
+    let hands = fixture.hands("s", &Says::new(Answer::RejectOnce));
+    let todo = json!({"content": "Test", "status": "in_progress", "activeForm": "Testing"});
+    let (end, _) = call(&hands, "TodoWrite", json!({ "todos": [todo] })).await;
+    assert_eq!((end.status, &end.display), (ToolStatus::Completed, &None), "{end:?}");
+    let plan = end.plan.unwrap();
+    assert_eq!((plan.len(), &*plan[0].content, &*plan[0].status), (1, "Test", "in_progress"));
+    let bench = hands.bench(DialectName::Canonical).await.unwrap();
+    let lists = bench.tools.iter().find(|tool| tool.canonical == "TodoWrite").unwrap();
+    assert!(!lists.read_only, "two at a time would leave whichever came last");
+    let (end, _) = call(&hands, "LS", json!({})).await;
+    assert_eq!(end.plan, None);
+}
+
+#[tokio::test]
+async fn a_session_is_told_what_earlier_ones_kept() {
+    let fixture = Fixture::new(&[]);
+    let state = StateDir::new(fixture.path("../state"));
+    fixture.host.keep(Arc::new(Memories::new(Some(fixture.path("../own")), state)));
+    let yes = Says::new(Answer::AllowOnce);
+    let hands = fixture.hands("s", &yes);
+    let save = json!({"action": "save", "name": "tabs", "text": "Use tabs."});
+    let (end, _) = call(&hands, "Memory", save).await;
+    assert_eq!(end.status, ToolStatus::Completed, "{end:?}");
+    assert_eq!(yes.asked(), 1, "what later sessions are told is for the person to decide");
+    let later = fixture.hands("t", &yes);
+    let bench = later.bench(DialectName::Canonical).await.unwrap();
+    let told = &bench.instructions[0];
+    assert_eq!(told.path, "memory");
+    assert!(told.text.contains("tabs (project, by agent in session s, 20"), "{}", told.text);
+    assert!(told.text.ends_with("\n> Use tabs."), "{}", told.text);
+    let (end, _) = call(&later, "Memory", json!({"action": "list"})).await;
+    assert_eq!((end.status, yes.asked()), (ToolStatus::Completed, 1), "to look is allowed");
 }
 
 #[tokio::test]

@@ -88,6 +88,7 @@ fn host(
         true => Arc::new(AlwaysYes { name: "--yes" }) as Arc<dyn Approver>,
         false => McpApprover::new(Arc::clone(board)),
     });
+    config.elicitor = Some(McpElicitor::new(Arc::clone(board)));
     config.how_to_allow = HOW_TO_ALLOW.to_owned();
     config.observer = Some(McpObserver::new(Arc::clone(board)));
     app.host(config, settings)

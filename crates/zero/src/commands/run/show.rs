@@ -13,6 +13,7 @@ use zero_core::event::{Event, ResultContent, RunEnd, Shown, ToolStatus, Usage, W
 use zero_session::agent::DIRECT;
 
 use crate::exit::Exit;
+use crate::steps::step;
 use crate::terminal::{BAD, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Terminal, escape_line};
 
 /// Lines of a failed call that are shown.
@@ -138,15 +139,9 @@ impl Show {
             What::Plan { entries } => {
                 self.counter.end();
                 self.close_line()?;
+                let err = &self.terminal.err;
                 for entry in entries {
-                    let (mark, style) = match entry.status.as_str() {
-                        "completed" => ("✓", GOOD),
-                        "in_progress" => ("▸", NOTABLE),
-                        _ => ("·", FAINT),
-                    };
-                    let err = &self.terminal.err;
-                    let content = escape_line(&entry.content);
-                    err.write(&format!("  {} {content}\n", err.paint(style, mark)))?;
+                    err.write(&format!("{}\n", step(err, entry)))?;
                 }
             }
             What::Notice { text, .. } => {

@@ -8,6 +8,7 @@ use zero_runtime::Outcome;
 use crate::App;
 use crate::cli::CallArgs;
 use crate::exit::Exit;
+use crate::steps::step;
 use crate::terminal::Stream;
 
 /// An answer for programs. Written as it is, so that what cannot be written is an error.
@@ -83,7 +84,14 @@ fn human(out: &Stream, outcome: &Outcome) -> String {
         return format!("{}\n{}", out.foreign(&summaries.join("\n")), out.diff(&diff.unified));
     }
     let pieces: Vec<String> = outcome.rendered.content.iter().map(text_of).collect();
-    out.foreign(&pieces.join("\n")).into_owned()
+    let mut text = out.foreign(&pieces.join("\n")).into_owned();
+    if let Display::Plan { entries } = &outcome.result.display {
+        for entry in entries {
+            text.push('\n');
+            text.push_str(&step(out, entry));
+        }
+    }
+    text
 }
 
 /// The text of one piece of content, whatever the dialect wraps it in.

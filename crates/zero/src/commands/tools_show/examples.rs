@@ -33,7 +33,16 @@ const CANONICAL: &[(&str, &str)] = &[
     ("WebFetch", r#"{"url": "https://example.com/", "prompt": "what this domain is for"}"#),
     ("WebSearch", r#"{"query": "rust cancellation token"}"#),
     ("WebRequest", r#"{"url": "https://example.com/", "method": "HEAD"}"#),
+    (
+        "TodoWrite",
+        r#"{"todos": [{"content": "Buy milk", "status": "in_progress", "activeForm": "Buying milk"}]}"#,
+    ),
+    ("Memory", r#"{"action": "save", "name": "milk", "text": "Oat milk is preferred."}"#),
+    ("AskUserQuestion", QUESTION),
+    ("Plan", r#"{"plan": [{"step": "Buy milk", "status": "pending"}]}"#),
 ];
+
+const QUESTION: &str = r#"{"questions": [{"question": "Which milk?", "header": "Milk", "options": [{"label": "Oat", "description": "Of oats"}, {"label": "Soy", "description": "Of beans"}]}]}"#;
 
 /// Those that have one name in every dialect.
 const EVERYWHERE: &[(&str, &str)] = &[("BashOutput", "{}"), ("BashKill", r#"{"job_id": "job_1"}"#)];
@@ -64,6 +73,9 @@ const QWEN: &[(&str, &str)] = &[
     ("run_shell_command", r#"{"command": "wc -l notes.txt"}"#),
     ("web_fetch", r#"{"url": "https://example.com/", "prompt": "what this domain is for"}"#),
     ("web_search", r#"{"query": "rust cancellation token"}"#),
+    ("save_memory", r#"{"fact": "Oat milk is preferred."}"#),
+    ("ask_user_question", QUESTION),
+    ("todo_write", r#"{"todos": [{"id": "1", "content": "Buy milk", "status": "in_progress"}]}"#),
 ];
 
 const OPENCODE: &[(&str, &str)] = &[
@@ -79,4 +91,7 @@ const OPENCODE: &[(&str, &str)] = &[
     ("lsp-hover", r#"{"path": "notes.txt", "line": 1, "character": 5}"#),
     ("webfetch", r#"{"url": "https://example.com/", "prompt": "what this domain is for"}"#),
     ("websearch", r#"{"query": "rust cancellation token"}"#),
+    ("question", QUESTION),
+    ("todo", r#"{"todos": [{"content": "Buy milk", "status": "in_progress"}]}"#),
+    ("plan", r#"{"plan": [{"step": "Buy milk", "status": "pending"}]}"#),
 ];

@@ -195,6 +195,22 @@ fn an_address_is_the_host_it_leads_to() {
 }
 
 #[test]
+fn lists_and_questions_stay_within_zero() {
+    let fixture = Fixture::new();
+    let todos = json!([{"content": "a", "status": "pending", "activeForm": "a"}]);
+    fixture.check("TodoWrite", json!({ "todos": todos }), "change the task list");
+    let plan = json!([{"step": "a", "status": "pending"}]);
+    fixture.check("Plan", json!({ "plan": plan }), "change the plan");
+    let option = |label: &str| json!({"label": label, "description": "x"});
+    let question = json!({"question": "a?", "header": "a", "options": [option("b"), option("c")]});
+    fixture.check("AskUserQuestion", json!({ "questions": [question] }), "ask you");
+    fixture.check("Memory", json!({"action": "list"}), "change what is recalled");
+    fixture.check("Memory", json!({"action": "save", "text": "a"}), "");
+    fixture.check("Memory", json!({"action": "forget", "name": "a"}), "");
+    fixture.check_in(DialectName::Qwen, "save_memory", json!({"fact": "a"}), "");
+}
+
+#[test]
 fn every_name_of_every_dialect_means_the_same_tool() {
     let fixture = Fixture::new();
     for dialect in DialectName::ALL {

@@ -1,0 +1,183 @@
+//! One note: its name, what it says, and where it comes from.
+//!
+//! In its file, a few lines between `---` say when it was kept and by whom; the text follows. A file
+//! without them is a note that a person wrote.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use super::Scope;
+
+const NAME_CHARS_MAX: usize = 64;
+/// Words of a text that make a name.
+const NAME_WORDS_MAX: usize = 6;
+const FENCE: &str = "---";
+/// Most lines between the fences that are looked at.
+const HEAD_LINES_MAX: usize = 20;
+/// Longest value in them that is kept, in characters.
+const VALUE_CHARS_MAX: usize = 200;
+
+/// Name of a note: small letters, digits and `-`, at most 64, so that it is a file name everywhere
+/// and leads nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NoteName(String);
+
+/// A text that is no name of a note.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a note's name has 1 to {NAME_CHARS_MAX} small letters, digits and `-`, such as `build-command`"
+)]
+pub struct InvalidNoteName;
+
+impl NoteName {
+    /// Checks a name.
+    pub fn new(name: &str) -> Result<Self, InvalidNoteName> {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_name = !name.starts_with('-')
+            && (1..=NAME_CHARS_MAX).contains(&name.len())
+            && name.chars().all(fits);
+        if is_name { Ok(Self(name.to_owned())) } else { Err(InvalidNoteName) }
+    }
+
+    /// A name made of the first words of a text.
+    pub fn of_text(text: &str) -> Self {
+        let mut name = String::new();
+        let words =
+            text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        for word in words.take(NAME_WORDS_MAX) {
+            if name.len() + word.len() + 1 > NAME_CHARS_MAX {
+                break;
+            }
+            if !name.is_empty() {
+                name.push('-');
+            }
+            name.push_str(&word.to_ascii_lowercase());
+        }
+        Self::new(&name).unwrap_or_else(|_| Self("note".to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NoteName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a note comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// When it was kept; unknown for a file that somebody wrote.
+    pub saved: Option<Timestamp>,
+    /// By whom: `agent`, or `person`.
+    pub by: Option<String>,
+    /// In which session.
+    pub session: Option<String>,
+}
+
+impl Provenance {
+    /// An agent, now.
+    pub fn agent(session: Option<String>) -> Self {
+        Self { saved: Some(Timestamp::now()), by: Some("agent".to_owned()), session }
+    }
+
+    /// The person, now.
+    pub fn person() -> Self {
+        Self { saved: Some(Timestamp::now()), by: Some("person".to_owned()), session: None }
+    }
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "by {}", self.by.as_deref().unwrap_or("a file that somebody wrote"))?;
+        if let Some(session) = &self.session {
+            write!(f, " in session {session}")?;
+        }
+        match self.saved {
+            Some(saved) => write!(f, ", {}", saved.strftime("%Y-%m-%d")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Whose it is.
+    pub scope: Scope,
+    /// Its name.
+    pub name: NoteName,
+    /// What it says.
+    pub text: String,
+    /// Where it comes from.
+    pub provenance: Provenance,
+}
+
+impl Note {
+    /// Takes a file apart.
+    pub(super) fn read(scope: Scope, name: NoteName, file: &str) -> Self {
+        let file = file.strip_prefix('\u{feff}').unwrap_or(file);
+        let (provenance, text) = parted(file).unwrap_or((Provenance::default(), file));
+        Self { scope, name, text: text.trim().to_owned(), provenance }
+    }
+
+    /// The file it is written as.
+    pub(super) fn written(&self) -> String {
+        let Provenance { saved, by, session } = &self.provenance;
+        let mut file = format!("{FENCE}\n");
+        let saved = saved.map(|saved| saved.to_string());
+        for (key, value) in [("saved", &saved), ("by", by), ("session", session)] {
+            if let Some(value) = value {
+                file.push_str(&format!("{key}: {}\n", value_of(value)));
+            }
+        }
+        file.push_str(&format!("{FENCE}\n\n{}\n", self.text.trim()));
+        file
+    }
+
+    /// The beginning of its first line.
+    pub fn first_line(&self, chars_max: usize) -> String {
+        let line = self.text.lines().next().unwrap_or_default().trim_start_matches('#').trim();
+        zero_core::shown::shortened(&zero_core::shown::line(line), chars_max)
+    }
+
+    /// Whether all words are in its name or text, whatever their case.
+    pub fn holds(&self, words: &[String]) -> bool {
+        let text = format!("{} {}", self.name, self.text).to_lowercase();
+        words.iter().all(|word| text.contains(word.as_str()))
+    }
+}
+
+/// What is said of a note, and its text.
+fn parted(file: &str) -> Option<(Provenance, &str)> {
+    let mut rest = file.strip_prefix(FENCE)?.strip_prefix(['\n', '\r'])?;
+    let mut provenance = Provenance::default();
+    for _ in 0..HEAD_LINES_MAX {
+        let (line, after) = rest.split_once('\n')?;
+        rest = after;
+        let line = line.trim();
+        if line == FENCE {
+            return Some((provenance, rest));
+        }
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let value = value_of(value);
+        match key.trim() {
+            "saved" => provenance.saved = value.parse().ok(),
+            "by" => provenance.by = Some(value),
+            "session" => provenance.session = Some(value),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A value that stands in one line and does nothing there.
+fn value_of(value: &str) -> String {
+    let harmless = value.trim().chars().filter(|c| zero_core::shown::is_harmless(*c) && *c != '\n');
+    harmless.take(VALUE_CHARS_MAX).collect()
+}

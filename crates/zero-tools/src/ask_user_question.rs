@@ -1,0 +1,220 @@
+//! AskUserQuestion: a choice that only the person can make.
+//!
+//! What is asked goes to whoever is there, in whichever way reaches them; nobody else answers. Where
+//! nobody is, the model is told so, and no choice is made in the person's name.
+
+mod form;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::{
+    Category, Effect, Effects, ErrorType, Kind, Reason, Risk, TimeoutClass, ToolError, Violation,
+};
+use zero_runtime::{About, CallContext, Description, ElicitationAnswer, Tool, ToolReply, Wanted};
+use zero_sandbox::Workspace;
+
+use self::form::Form;
+use crate::wording::{counted, one_line};
+
+/// How long a person may think. Whoever carries the question may give up before that.
+const ANSWER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const QUESTIONS_MAX: usize = 4;
+const OPTIONS_MIN: usize = 2;
+const OPTIONS_MAX: usize = 4;
+const HEADER_CHARS_MAX: usize = 12;
+const QUESTION_CHARS_MAX: usize = 1_000;
+const LABEL_CHARS_MAX: usize = 80;
+const DESCRIPTION_CHARS_MAX: usize = 500;
+/// The word for an answer of the person's own, which every question has.
+const OTHER: &str = "other";
+/// Who asks, as the person is told.
+const ORIGIN: &str = "The agent";
+
+/// Asks the person to choose, and waits for the answer. Use it when you cannot go on well without
+/// something that only they know or decide: what they prefer, which of several ways to go, what an
+/// unclear order means. Do not ask what you can find out yourself, nor for leave to use a tool: that
+/// is asked by itself. Put what belongs together into one call. Every question can also be answered
+/// with a text of the person's own, so give no option such as `Other`. Put the option that you would
+/// take first and add `(recommended)` to its label.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskUserQuestionArgs {
+    /// 1 to 4 questions.
+    #[schemars(length(min = 1, max = 4))]
+    questions: Vec<Question>,
+}
+
+/// One question.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Question {
+    /// The whole question, such as `Which database should we use?`.
+    question: String,
+    /// A word for it, of at most 12 characters: `Database`.
+    header: String,
+    /// 2 to 4 answers to choose from.
+    #[schemars(length(min = 2, max = 4))]
+    options: Vec<Choice>,
+    /// Whether several of them may be chosen. Default false.
+    #[serde(default)]
+    multi_select: bool,
+}
+
+/// An answer to choose.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Choice {
+    /// The answer, in 1 to 5 words.
+    label: String,
+    /// What it means, or what follows from it.
+    description: String,
+}
+
+/// What the person said.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AskUserQuestionOutput {
+    /// For each question that was answered, by its text: the chosen labels, or the person's own
+    /// words. Several are separated by commas.
+    pub answers: BTreeMap<String, String>,
+}
+
+/// Asks the person.
+pub struct AskUserQuestion;
+
+impl Tool for AskUserQuestion {
+    type Args = AskUserQuestionArgs;
+    type Output = AskUserQuestionOutput;
+    type Plan = Form;
+    const NAME: &'static str = "AskUserQuestion";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Ask the person",
+            category: Category::Ui,
+            kind: Kind::Other,
+            risk: Risk::Low,
+            timeout_class: TimeoutClass::File,
+            idempotent: false,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: AskUserQuestionArgs, _workspace: &Workspace) -> Result<Form, ToolError> {
+        let wrong = violations(&args.questions);
+        match wrong.is_empty() {
+            true => Ok(Form::new(args.questions)),
+            false => Err(ToolError::from_violations(&wrong)),
+        }
+    }
+
+    fn describe(&self, form: &Form) -> Description {
+        Description { title: format!("Ask: {}", form.title()), locations: Vec::new() }
+    }
+
+    fn effects(&self, _form: &Form) -> Effects {
+        vec![Effect::Ask]
+    }
+
+    fn deadline(&self, _form: &Form) -> Option<Duration> {
+        Some(ANSWER_MAX)
+    }
+
+    async fn run(
+        &self,
+        form: Arc<Form>,
+        cx: CallContext,
+    ) -> Result<ToolReply<AskUserQuestionOutput>, ToolError> {
+        let wanted = Wanted::Form(form.schema());
+        let values = match cx.elicit(ORIGIN, form.message(), wanted).await? {
+            ElicitationAnswer::Accept(values) => values,
+            ElicitationAnswer::Decline => return Err(unanswered(Reason::Rejected, DECLINED)),
+            ElicitationAnswer::Cancel => return Err(unanswered(Reason::NoApprover, NO_ANSWER)),
+        };
+        let answers = form.answers(values)?;
+        if answers.iter().all(|(_, answer)| answer.is_none()) {
+            return Err(unanswered(Reason::Rejected, DECLINED));
+        }
+        let mut text = String::from("The person answered:");
+        for (question, answer) in &answers {
+            let answer = answer.as_deref().unwrap_or("(no answer)");
+            text.push_str(&format!("\n- {}\n  {}", one_line(question), one_line(answer)));
+        }
+        let given = answers.into_iter().filter_map(|(question, answer)| Some((question, answer?)));
+        Ok(ToolReply::text(text, AskUserQuestionOutput { answers: given.collect() }))
+    }
+}
+
+const DECLINED: &str = "the person chose not to answer; do not ask the same again: go on without it where you can, or say in your own words what you need";
+const NO_ANSWER: &str = "no answer came: nobody is there, or the question cannot be shown where they are; nothing was chosen. Put the question into your reply instead, or go on with what you know and say what you assumed";
+
+fn unanswered(reason: Reason, message: &'static str) -> ToolError {
+    ToolError::new(ErrorType::PermissionDenied, reason, message)
+}
+
+fn violations(questions: &[Question]) -> Vec<Violation> {
+    let mut wrong = Vec::new();
+    let mut count = |pointer: String, found: usize, least: usize, most: usize| {
+        if !(least..=most).contains(&found) {
+            wrong.push(Violation::new(
+                pointer,
+                format!("{least} to {most} entries"),
+                found.to_string(),
+            ));
+        }
+    };
+    count("/questions".to_owned(), questions.len(), 1, QUESTIONS_MAX);
+    for (at, question) in questions.iter().enumerate() {
+        let pointer = format!("/questions/{at}/options");
+        count(pointer, question.options.len(), OPTIONS_MIN, OPTIONS_MAX);
+    }
+    for (at, question) in questions.iter().enumerate() {
+        let at_question = format!("/questions/{at}");
+        let mut text = |pointer: String, text: &str, most: usize| {
+            let chars = text.chars().count();
+            let found = match () {
+                () if text.trim().is_empty() => "an empty text".to_owned(),
+                () if chars > most => counted(chars as u64, "character", "characters"),
+                () => return,
+            };
+            wrong.push(Violation::new(pointer, format!("a text of 1 to {most} characters"), found));
+        };
+        text(format!("{at_question}/question"), &question.question, QUESTION_CHARS_MAX);
+        text(format!("{at_question}/header"), &question.header, HEADER_CHARS_MAX);
+        for (index, option) in question.options.iter().enumerate() {
+            let at_option = format!("{at_question}/options/{index}");
+            text(format!("{at_option}/label"), &option.label, LABEL_CHARS_MAX);
+            text(format!("{at_option}/description"), &option.description, DESCRIPTION_CHARS_MAX);
+        }
+        let same = |other: &Question| other.question.trim() == question.question.trim();
+        if let Some(first) = questions.iter().take(at).position(same) {
+            let expected =
+                format!("another text than that of question {first}: answers are told apart by it");
+            wrong.push(Violation::new(format!("{at_question}/question"), expected, "the same"));
+        }
+        for (index, option) in question.options.iter().enumerate() {
+            let pointer = format!("{at_question}/options/{index}/label");
+            let label = option.label.trim();
+            let same = |other: &Choice| other.label.trim().eq_ignore_ascii_case(label);
+            if label.eq_ignore_ascii_case(OTHER) {
+                let expected = "an answer: a text of the person's own is always offered";
+                wrong.push(Violation::new(pointer, expected, "`Other`"));
+            } else if question.options.iter().take(index).any(same) {
+                wrong.push(Violation::new(
+                    pointer,
+                    "a label that no other option has",
+                    "one twice",
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+use std::sync::Mutex;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Elicitation, Elicitor};
+
+use super::*;
+use crate::testing::TestHost;
+
+/// Answers as it was told, and remembers what it was asked.
+struct Person {
+    answer: Option<ElicitationAnswer>,
+    asked: Mutex<Vec<Elicitation>>,
+    heard: Notify,
+}
+
+impl Person {
+    fn who_says(answer: Option<ElicitationAnswer>) -> Arc<Self> {
+        Arc::new(Self { answer, asked: Mutex::default(), heard: Notify::new() })
+    }
+}
+
+impl Elicitor for Person {
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
+        self.asked.lock().unwrap().push(elicitation.clone());
+        self.heard.notify_one();
+        match &self.answer {
+            Some(answer) => Box::pin(std::future::ready(answer.clone())),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+fn question(text: &str, multi: bool) -> Value {
+    json!({
+        "question": text,
+        "header": "Database",
+        "options": [
+            {"label": "PostgreSQL", "description": "Relational"},
+            {"label": "Redis", "description": "Key-value"},
+        ],
+        "multiSelect": multi,
+    })
+}
+
+fn accept(values: Value) -> Option<ElicitationAnswer> {
+    let values: Map<String, Value> = values.as_object().unwrap().clone();
+    Some(ElicitationAnswer::Accept(values))
+}
+
+/// What becomes of two questions, the second with several answers: the answers, or the reason.
+#[track_caller]
+fn check(answer: Option<ElicitationAnswer>, expected: Result<Value, Reason>) {
+    let host = TestHost::new().with_elicitor(Person::who_says(answer));
+    let input = json!({"questions": [question("Which?", false), question("Any?", true)]});
+    let report = host.wait(host.call("AskUserQuestion", input));
+    match (report.outcome, expected) {
+        (Ok(outcome), Ok(answers)) => {
+            assert_eq!(outcome.result.structured, json!({ "answers": answers }));
+        }
+        (Err(error), Err(reason)) => assert_eq!(error.reason(), Some(reason), "{error}"),
+        (outcome, expected) => {
+            panic!("{:?} instead of {expected:?}", outcome.map(|one| one.result))
+        }
+    }
+}
+
+#[test]
+fn answers_are_what_the_person_chose_or_wrote() {
+    check(
+        accept(json!({"q1": "Redis", "q2": ["PostgreSQL", "Redis"]})),
+        Ok(json!({"Which?": "Redis", "Any?": "PostgreSQL, Redis"})),
+    );
+    check(
+        accept(json!({"q1_other": " SQLite \n", "q2": ["Redis"], "q2_other": "DuckDB"})),
+        Ok(json!({"Which?": "SQLite", "Any?": "Redis, DuckDB"})),
+    );
+    check(accept(json!({"q1": "Redis"})), Ok(json!({"Which?": "Redis"})));
+}
+
+#[test]
+fn no_answer_is_never_one() {
+    check(accept(json!({})), Err(Reason::Rejected));
+    check(accept(json!({"q1_other": "  ", "q2": []})), Err(Reason::Rejected));
+    check(Some(ElicitationAnswer::Decline), Err(Reason::Rejected));
+    check(Some(ElicitationAnswer::Cancel), Err(Reason::NoApprover));
+    check(accept(json!({"q1": "Oracle"})), Err(Reason::RemoteFailure));
+    check(accept(json!({"q2": ["Oracle"]})), Err(Reason::RemoteFailure));
+}
+
+#[test]
+fn where_nobody_is_the_model_is_told() {
+    let error =
+        TestHost::new().err("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
+    assert_eq!(error.reason(), Some(Reason::NoApprover));
+    assert!(error.message.starts_with("nobody is here who could be asked"), "{error}");
+}
+
+#[test]
+fn the_person_sees_all_of_it() {
+    let person = Person::who_says(accept(json!({"q1": "Redis"})));
+    let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
+    host.ok("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
+    let asked = person.asked.lock().unwrap();
+    let Elicitation { origin, call, message, wanted } = &asked[0];
+    assert_eq!((origin.as_str(), message.as_str(), call.is_some()), ("The agent", "Which?", true));
+    let Wanted::Form(schema) = wanted else { panic!("{wanted:?}") };
+    assert_eq!(
+        schema["properties"]["q1"],
+        json!({
+            "type": "string",
+            "oneOf": [
+                {"const": "PostgreSQL", "title": "PostgreSQL – Relational"},
+                {"const": "Redis", "title": "Redis – Key-value"},
+            ],
+            "title": "Database",
+        })
+    );
+    assert_eq!(schema["properties"]["q1_other"]["title"], "Database: other");
+}
+
+#[test]
+fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
+    let person = Person::who_says(None);
+    let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
+    let plan = AskUserQuestion
+        .plan(
+            serde_json::from_value(json!({"questions": [question("Which?", false)]})).unwrap(),
+            host.workspace(),
+        )
+        .unwrap();
+    assert!(AskUserQuestion.deadline(&plan) > Some(Duration::from_secs(3_600)));
+    let stop = CancellationToken::new();
+    let input = json!({"questions": [question("Which?", false)]});
+    let report = host.wait(async {
+        let call = host.call_until("AskUserQuestion", input, &stop);
+        let stopped = async {
+            person.heard.notified().await;
+            assert_eq!(host.in_flight(), 0, "who waits for a person takes nobody's place");
+            stop.cancel();
+        };
+        tokio::join!(call, stopped).0
+    });
+    assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+}
+
+#[track_caller]
+fn refuses(change: impl FnOnce(&mut Value), pointer: &str, expected: &str) {
+    let mut input = json!({"questions": [question("Which?", false)]});
+    change(&mut input);
+    let message = TestHost::new().err("AskUserQuestion", input).message;
+    assert!(message.contains(pointer) && message.contains(expected), "{message}");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let first = "/questions/0";
+    refuses(|input| input["questions"] = json!([]), "/questions", "1");
+    refuses(
+        |input| {
+            input["questions"] =
+                json!((0..5).map(|n| question(&n.to_string(), false)).collect::<Vec<_>>())
+        },
+        "/questions",
+        "4",
+    );
+    refuses(
+        |input| input["questions"][0]["header"] = json!("a long header"),
+        "/questions/0/header",
+        "1 to 12 characters, found 13",
+    );
+    refuses(
+        |input| input["questions"][0]["options"] = json!([{"label": "a", "description": "b"}]),
+        "/questions/0/options",
+        "2",
+    );
+    refuses(
+        |input| input["questions"][0]["options"][1]["label"] = json!("other"),
+        "/questions/0/options/1/label",
+        "a text of the person's own is always offered",
+    );
+    refuses(
+        |input| input["questions"][0]["options"][1]["label"] = json!("postgresql"),
+        "/questions/0/options/1/label",
+        "no other option has",
+    );
+    refuses(
+        |input| input["questions"] = json!([question("Same?", false), question("Same?", true)]),
+        "/questions/1/question",
+        "another text than that of question 0",
+    );
+    refuses(|input| input["questions"][0]["question"] = json!(" "), first, "an empty text");
+}

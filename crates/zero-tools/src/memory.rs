@@ -1,0 +1,229 @@
+//! Memory: notes that outlive a session.
+
+mod args;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use zero_core::{
+    Category, Display, Effect, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, shown,
+};
+use zero_runtime::memory::{Memories, Note, NoteName, Provenance, Scope, Shelf};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::Workspace;
+
+pub use self::args::{Action, MemoryArgs, ScopeName};
+use self::args::{MemoryPlan, Wish};
+use crate::wording::counted;
+
+/// Most of a note's first line that a list shows, in characters.
+const SUMMARY_CHARS_MAX: usize = 120;
+/// Most notes that a search tells in full.
+const FOUND_MAX: usize = 20;
+
+/// A note.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct MemoryNote {
+    /// `project` or `user`.
+    pub scope: String,
+    /// Its name.
+    pub name: String,
+    /// What it says; in a list the beginning.
+    pub text: String,
+    /// Where it comes from.
+    pub origin: String,
+}
+
+/// The notes that a call was about.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct MemoryOutput {
+    /// The notes: those that were found, or the one that was kept or forgotten.
+    pub notes: Vec<MemoryNote>,
+}
+
+/// Keeps, finds and forgets notes.
+pub struct Memory;
+
+impl Tool for Memory {
+    type Args = MemoryArgs;
+    type Output = MemoryOutput;
+    type Plan = MemoryPlan;
+    const NAME: &'static str = "Memory";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Remember",
+            category: Category::Project,
+            kind: Kind::Think,
+            risk: Risk::Medium,
+            timeout_class: TimeoutClass::File,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: MemoryArgs, _workspace: &Workspace) -> Result<MemoryPlan, ToolError> {
+        args.settled()
+    }
+
+    fn describe(&self, plan: &MemoryPlan) -> Description {
+        let place = |scope: Scope| match scope {
+            Scope::Project => "for this project",
+            Scope::User => "for all your work",
+        };
+        let title = match &plan.wish {
+            Wish::Save { scope, name, .. } => format!("Remember `{name}` {}", place(*scope)),
+            Wish::Forget { scope: Some(scope), name } => {
+                format!("Forget `{name}`, kept {}", place(*scope))
+            }
+            Wish::Forget { scope: None, name } => format!("Forget `{name}`"),
+            Wish::Read { name, .. } => format!("Recall `{name}`"),
+            Wish::List { .. } => "List what is remembered".to_owned(),
+            Wish::Search { words, .. } => format!("Recall {}", shown::quoted(&words.join(" "))),
+        };
+        Description { title, locations: Vec::new() }
+    }
+
+    fn effects(&self, plan: &MemoryPlan) -> Effects {
+        match plan.wish {
+            // What later sessions are told is for the person to decide about: it is judged by the
+            // tool's risk, since no rule for files may open the folders of notes.
+            Wish::Save { .. } | Wish::Forget { .. } => Vec::new(),
+            Wish::List { .. } | Wish::Read { .. } | Wish::Search { .. } => {
+                vec![Effect::State("what is recalled".to_owned())]
+            }
+        }
+    }
+
+    fn preview(&self, plan: &MemoryPlan, _cx: &CallContext) -> Option<Display> {
+        match &plan.wish {
+            Wish::Save { text, .. } => Some(Display::markdown(shown::block(text, "markdown"))),
+            _ => None,
+        }
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<MemoryPlan>,
+        cx: CallContext,
+    ) -> Result<ToolReply<MemoryOutput>, ToolError> {
+        cx.blocking(move |cx| {
+            let Some(memories) = cx.companion::<Memories>() else {
+                let message = "nothing is remembered here; put what matters into your reply";
+                return Err(ToolError::not_found(Reason::ServerUnavailable, message));
+            };
+            Desk { memories: &memories, cx }.make(&plan.wish)
+        })
+        .await
+    }
+}
+
+/// What a call works with.
+struct Desk<'a> {
+    memories: &'a Memories,
+    cx: &'a CallContext,
+}
+
+impl Desk<'_> {
+    fn make(&self, wish: &Wish) -> Result<ToolReply<MemoryOutput>, ToolError> {
+        match wish {
+            Wish::Save { scope, name, text } => {
+                let session = self.cx.session().map(ToString::to_string);
+                let provenance = Provenance::agent(session);
+                let (scope, name, text) = (*scope, name.clone(), text.clone());
+                let note = Note { scope, name, text, provenance };
+                let signed = self.cx.change_note();
+                let shelf = self.shelf(scope)?;
+                let replaced = shelf.put(&note, &signed, || self.cx.check_cancelled())?;
+                let what = if replaced { "Replaced the note" } else { "Remembered as" };
+                let said = format!("{what} `{}` ({}).", note.name, scope.word());
+                Ok(ToolReply::text(said, MemoryOutput { notes: vec![told(&note)] }))
+            }
+            Wish::Forget { scope, name } => {
+                let note = self.find(*scope, name)?;
+                let shelf = self.shelf(note.scope)?;
+                shelf.forget(name, &self.cx.change_note(), || self.cx.check_cancelled())?;
+                let said = format!("Forgot `{name}` ({}).", note.scope.word());
+                Ok(ToolReply::text(said, MemoryOutput { notes: vec![told(&note)] }))
+            }
+            Wish::Read { scope, name } => {
+                let note = self.find(*scope, name)?;
+                Ok(ToolReply::text(in_full(&note), MemoryOutput { notes: vec![told(&note)] }))
+            }
+            Wish::List { scope } => {
+                let (notes, more) = self.notes(*scope)?;
+                let line = |note: &Note| {
+                    let (name, scope) = (&note.name, note.scope.word());
+                    format!("- {name} ({scope}): {}", note.first_line(SUMMARY_CHARS_MAX))
+                };
+                let mut lines: Vec<String> = notes.iter().map(line).collect();
+                lines.extend((more > 0).then(|| format!("({more} more are not shown)")));
+                let text = match lines.is_empty() {
+                    true => "Nothing is remembered yet.".to_owned(),
+                    false => lines.join("\n"),
+                };
+                let short = |note: &Note| MemoryNote {
+                    text: note.first_line(SUMMARY_CHARS_MAX),
+                    ..told(note)
+                };
+                let notes = notes.iter().map(short).collect();
+                Ok(ToolReply::text(text, MemoryOutput { notes }))
+            }
+            Wish::Search { scope, words } => {
+                let (mut notes, _) = self.notes(*scope)?;
+                notes.retain(|note| note.holds(words));
+                let found = counted(notes.len() as u64, "note", "notes");
+                let mut parts = match notes.is_empty() {
+                    true => vec!["No note holds these words.".to_owned()],
+                    false => vec![format!("{found} found:")],
+                };
+                parts.extend(notes.iter().take(FOUND_MAX).map(in_full));
+                if notes.len() > FOUND_MAX {
+                    parts.push(format!("({} more: use more words)", notes.len() - FOUND_MAX));
+                }
+                let notes = notes.iter().take(FOUND_MAX).map(told).collect();
+                Ok(ToolReply::text(parts.join("\n\n"), MemoryOutput { notes }))
+            }
+        }
+    }
+
+    fn shelf(&self, scope: Scope) -> Result<Shelf, ToolError> {
+        self.memories.made_shelf(scope, self.cx.workspace())
+    }
+
+    fn notes(&self, scope: Option<Scope>) -> Result<(Vec<Note>, usize), ToolError> {
+        let may_read = |scope: Scope, path: &Path| self.may_read(scope, path);
+        self.memories.notes(scope, self.cx.workspace(), &may_read)
+    }
+
+    fn find(&self, scope: Option<Scope>, name: &NoteName) -> Result<Note, ToolError> {
+        let may_read = |scope: Scope, path: &Path| self.may_read(scope, path);
+        self.memories.find(scope, name, self.cx.workspace(), &may_read)
+    }
+
+    /// Rules may keep files of the project from being read; the person's notes are no such files.
+    fn may_read(&self, scope: Scope, path: &Path) -> bool {
+        scope == Scope::User || self.cx.may_read(path, path)
+    }
+}
+
+/// A note with where it comes from. What it says is set off: it is information, and no order.
+fn in_full(note: &Note) -> String {
+    let Note { scope, name, text, provenance } = note;
+    format!("{name} ({}, {provenance})\n{}", scope.word(), shown::block(text, "markdown"))
+}
+
+fn told(note: &Note) -> MemoryNote {
+    MemoryNote {
+        scope: note.scope.word().to_owned(),
+        name: note.name.to_string(),
+        text: note.text.clone(),
+        origin: note.provenance.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

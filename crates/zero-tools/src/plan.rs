@@ -1,0 +1,158 @@
+//! Plan: how a task will be gone about, shown to the person before and while it is done.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::{
+    Category, Content, Effect, Effects, Kind, Risk, TimeoutClass, ToolError, Violation,
+};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::Workspace;
+
+use crate::task_list::{Priority, Status, Step, TaskList};
+use crate::wording::one_line;
+
+/// Longest explanation, in characters.
+const EXPLANATION_CHARS_MAX: usize = 2_000;
+
+/// Shows the person how you go about a task, step by step, before you begin and whenever that
+/// changes. It decides nothing and nobody answers: to have the person choose, ask them. Write the
+/// whole plan every time. Have one step `in_progress` while you work and mark steps `completed` when
+/// they are done. The plan and a task list take each other's place, so use one of the two.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanArgs {
+    /// The steps, in the order of the work; at most 100, at most one `in_progress`.
+    plan: Vec<PlanStep>,
+    /// Why it is so, or why it changed, in a sentence or two.
+    explanation: Option<String>,
+}
+
+/// One step.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct PlanStep {
+    /// What is to be done, in a few words.
+    step: String,
+    /// How far it is.
+    status: Status,
+    /// How much it matters; `medium` when absent.
+    priority: Option<Priority>,
+}
+
+/// What became of the plan.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PlanOutput {
+    /// Whether it is kept.
+    pub success: bool,
+}
+
+/// A plan that fits together.
+#[derive(Debug)]
+pub struct PlanPlan {
+    list: TaskList,
+    explanation: Option<String>,
+}
+
+/// Shows a plan.
+pub struct Plan;
+
+impl Tool for Plan {
+    type Args = PlanArgs;
+    type Output = PlanOutput;
+    type Plan = PlanPlan;
+    const NAME: &'static str = "Plan";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Update the plan",
+            category: Category::Project,
+            kind: Kind::Think,
+            risk: Risk::Low,
+            timeout_class: TimeoutClass::File,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: PlanArgs, _workspace: &Workspace) -> Result<PlanPlan, ToolError> {
+        let PlanArgs { plan, explanation } = args;
+        if explanation.as_ref().is_some_and(|text| text.chars().count() > EXPLANATION_CHARS_MAX) {
+            let expected = format!("at most {EXPLANATION_CHARS_MAX} characters");
+            let wrong = Violation::new("/explanation", expected, "more");
+            return Err(ToolError::from_violations(&[wrong]));
+        }
+        let step = |step: PlanStep| Step {
+            texts: vec![("step", step.step)],
+            status: step.status,
+            priority: step.priority.unwrap_or_default(),
+        };
+        let list = TaskList::new("plan", plan.into_iter().map(step).collect())?;
+        let explanation = explanation.filter(|text| !text.trim().is_empty());
+        Ok(PlanPlan { list, explanation })
+    }
+
+    fn describe(&self, plan: &PlanPlan) -> Description {
+        let title = format!("Update the plan ({})", plan.list.progress());
+        Description { title, locations: Vec::new() }
+    }
+
+    fn effects(&self, _plan: &PlanPlan) -> Effects {
+        vec![Effect::State("the plan".to_owned())]
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<PlanPlan>,
+        _cx: CallContext,
+    ) -> Result<ToolReply<PlanOutput>, ToolError> {
+        let mut reply = plan.list.reply("plan", PlanOutput { success: true });
+        if let Some(explanation) = &plan.explanation {
+            reply.content.push(Content::Text(format!("Why: {}", one_line(explanation.trim()))));
+        }
+        Ok(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use zero_core::Display;
+
+    use crate::testing::TestHost;
+
+    #[test]
+    fn a_plan_is_shown_with_its_reason() {
+        let host = TestHost::new();
+        let plan = json!([
+            {"step": "Look", "status": "completed"},
+            {"step": "Change", "status": "in_progress", "priority": "low"},
+        ]);
+        let input = json!({"plan": plan, "explanation": "First look."});
+        let result = host.ok("Plan", input.clone());
+        assert_eq!(result.structured, json!({"success": true}));
+        let Display::Plan { entries } = &result.display else { panic!("{:?}", result.display) };
+        assert_eq!((entries.len(), entries[1].priority.as_str()), (2, "low"));
+        let said = host.text("Plan", input);
+        assert!(said.starts_with("The plan is kept: 1 of 2 steps done. Now: Change."), "{said}");
+        assert!(said.ends_with("Why: First look."), "{said}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_of_each_step() {
+        let two = json!([
+            {"step": "a", "status": "in_progress"},
+            {"step": "", "status": "in_progress"},
+        ]);
+        let message = TestHost::new().err("Plan", json!({ "plan": two })).message;
+        assert!(
+            message.contains("/plan/1/status") && message.contains("/plan/1/step"),
+            "{message}"
+        );
+        let long = json!({"plan": [], "explanation": "x".repeat(2_001)});
+        let message = TestHost::new().err("Plan", long).message;
+        assert!(message.contains("/explanation: expected at most 2000 characters"), "{message}");
+    }
+}

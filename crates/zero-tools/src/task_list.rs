@@ -1,0 +1,163 @@
+//! The steps of a piece of work, as TodoWrite and Plan take them: checked, bounded, shown.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use zero_core::event::PlanEntry;
+use zero_core::{Content, Display, ToolError, Violation};
+use zero_runtime::ToolReply;
+
+use crate::wording::{counted, one_line};
+
+/// Most steps of one list. Whoever has more has not yet found the steps.
+pub(crate) const STEPS_MAX: usize = 100;
+/// Longest text of a step, in characters.
+pub(crate) const STEP_CHARS_MAX: usize = 500;
+/// Most that is shown of a step in an error.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Status {
+    /// Not begun.
+    Pending,
+    /// Being worked on.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+/// How much a step matters.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Priority {
+    /// More than the others.
+    High,
+    /// As most do.
+    #[default]
+    Medium,
+    /// Less than the others.
+    Low,
+}
+
+/// One step, and the fields of the input that its texts come from.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) texts: Vec<(&'static str, String)>,
+    pub(crate) status: Status,
+    pub(crate) priority: Priority,
+}
+
+/// Steps that fit together.
+#[derive(Debug)]
+pub struct TaskList {
+    entries: Vec<PlanEntry>,
+    /// What is being done now, in the words for that.
+    now: Option<String>,
+    done: usize,
+}
+
+impl TaskList {
+    /// The list in the field `field` of an input. The first text of a step says what it is, the last
+    /// what is said while it is worked on. An error names every entry that is wrong.
+    pub(crate) fn new(field: &str, steps: Vec<Step>) -> Result<Self, ToolError> {
+        let wrong = violations(field, &steps);
+        if !wrong.is_empty() {
+            return Err(ToolError::from_violations(&wrong));
+        }
+        let done = steps.iter().filter(|step| step.status == Status::Completed).count();
+        let current = steps.iter().find(|step| step.status == Status::InProgress);
+        let now = current.and_then(|step| step.texts.last()).map(|(_, text)| one_line(text));
+        let entries = steps.iter().map(entry).collect();
+        Ok(Self { entries, now, done })
+    }
+
+    /// `1 of 3 steps done`.
+    pub(crate) fn progress(&self) -> String {
+        match self.entries.len() {
+            0 => "empty".to_owned(),
+            all => format!("{} of {} done", self.done, counted(all as u64, "step", "steps")),
+        }
+    }
+
+    /// What is said of the list that stands now.
+    pub(crate) fn reply<O>(&self, what: &str, output: O) -> ToolReply<O> {
+        let mut text = match self.entries.is_empty() {
+            true => format!("The {what} is empty now."),
+            false => format!("The {what} is kept: {}.", self.progress()),
+        };
+        match &self.now {
+            Some(now) => text.push_str(&format!(" Now: {now}.")),
+            None if self.done < self.entries.len() => {
+                text.push_str(" Nothing is in progress: mark what you begin.");
+            }
+            None => {}
+        }
+        ToolReply {
+            content: vec![Content::Text(text)],
+            display: Display::Plan { entries: self.entries.clone() },
+            output,
+            locations: Vec::new(),
+        }
+    }
+}
+
+fn entry(step: &Step) -> PlanEntry {
+    let priority = match step.priority {
+        Priority::High => "high",
+        Priority::Medium => "medium",
+        Priority::Low => "low",
+    };
+    let status = match step.status {
+        Status::Pending => "pending",
+        Status::InProgress => "in_progress",
+        Status::Completed => "completed",
+    };
+    PlanEntry {
+        content: one_line(what(step)),
+        priority: priority.to_owned(),
+        status: status.to_owned(),
+    }
+}
+
+fn what(step: &Step) -> &str {
+    step.texts.first().map_or("", |(_, text)| text.trim())
+}
+
+fn violations(field: &str, steps: &[Step]) -> Vec<Violation> {
+    let mut wrong = Vec::new();
+    if steps.len() > STEPS_MAX {
+        let expected = format!("at most {STEPS_MAX} entries");
+        wrong.push(Violation::new(format!("/{field}"), expected, steps.len().to_string()));
+        return wrong;
+    }
+    let mut current: Option<(usize, &Step)> = None;
+    for (at, step) in steps.iter().enumerate() {
+        for (name, text) in &step.texts {
+            let chars = text.chars().count();
+            let found = match () {
+                () if text.trim().is_empty() => "an empty text".to_owned(),
+                () if chars > STEP_CHARS_MAX => counted(chars as u64, "character", "characters"),
+                () => continue,
+            };
+            let expected = format!("a text of 1 to {STEP_CHARS_MAX} characters");
+            wrong.push(Violation::new(format!("/{field}/{at}/{name}"), expected, found));
+        }
+        match current {
+            Some((first, other)) if step.status == Status::InProgress => {
+                let shown: String = what(other).chars().take(SHOWN_CHARS_MAX).collect();
+                let expected = format!(
+                    "`pending` or `completed`, since entry {first} ({}) is in progress and only one may be",
+                    zero_core::shown::quoted(&shown)
+                );
+                let pointer = format!("/{field}/{at}/status");
+                wrong.push(Violation::new(pointer, expected, "`in_progress`"));
+            }
+            None if step.status == Status::InProgress => current = Some((at, step)),
+            _ => {}
+        }
+    }
+    wrong
+}

@@ -1,0 +1,158 @@
+//! TodoWrite: the list of what is to be done, kept with the session and shown to the person.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zero_core::{Category, Effect, Effects, Kind, Risk, TimeoutClass, ToolError};
+use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_sandbox::Workspace;
+
+use crate::task_list::{Priority, Status, Step, TaskList};
+
+/// Keeps your task list and shows it to the person. Use it for work of three steps or more, or when
+/// the person names several things to do; for less just do it. Write the whole list every time: it
+/// takes the place of the one before, so leave nothing out that is still to be done. Have one entry
+/// `in_progress` while you work, mark it `completed` as soon as it is really done, and not before,
+/// then begin the next. Add what you find on the way, and take out what is not needed any more.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TodoWriteArgs {
+    /// The whole list, in the order of the work; at most 100 entries, at most one `in_progress`. An
+    /// empty list clears it.
+    todos: Vec<Todo>,
+}
+
+/// One thing to do.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Todo {
+    /// What is to be done, as an order: `Add unit tests`.
+    content: String,
+    /// How far it is.
+    status: Status,
+    /// The same while it is done: `Adding unit tests`.
+    active_form: String,
+    /// How much it matters; `medium` when absent.
+    priority: Option<Priority>,
+}
+
+/// What became of the list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TodoWriteOutput {
+    /// Whether it is kept.
+    pub success: bool,
+}
+
+/// Keeps the task list.
+pub struct TodoWrite;
+
+impl Tool for TodoWrite {
+    type Args = TodoWriteArgs;
+    type Output = TodoWriteOutput;
+    type Plan = TaskList;
+    const NAME: &'static str = "TodoWrite";
+
+    fn about(&self) -> About {
+        About {
+            display_name: "Update the task list",
+            category: Category::Project,
+            kind: Kind::Think,
+            risk: Risk::Low,
+            timeout_class: TimeoutClass::File,
+            idempotent: true,
+            fallback: None,
+        }
+    }
+
+    fn plan(&self, args: TodoWriteArgs, _workspace: &Workspace) -> Result<TaskList, ToolError> {
+        let step = |todo: Todo| Step {
+            texts: vec![("content", todo.content), ("activeForm", todo.active_form)],
+            status: todo.status,
+            priority: todo.priority.unwrap_or_default(),
+        };
+        TaskList::new("todos", args.todos.into_iter().map(step).collect())
+    }
+
+    fn describe(&self, list: &TaskList) -> Description {
+        let title = format!("Update the task list ({})", list.progress());
+        Description { title, locations: Vec::new() }
+    }
+
+    fn effects(&self, _list: &TaskList) -> Effects {
+        vec![Effect::State("the task list".to_owned())]
+    }
+
+    async fn run(
+        &self,
+        list: Arc<TaskList>,
+        _cx: CallContext,
+    ) -> Result<ToolReply<TodoWriteOutput>, ToolError> {
+        Ok(list.reply("task list", TodoWriteOutput { success: true }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use zero_core::Display;
+
+    use crate::testing::TestHost;
+
+    fn todo(content: &str, status: &str) -> Value {
+        json!({"content": content, "status": status, "activeForm": format!("Doing {content}")})
+    }
+
+    #[track_caller]
+    fn refuses(todos: Value, expected: &[&str]) {
+        let error = TestHost::new().err("TodoWrite", json!({ "todos": todos }));
+        for part in expected {
+            assert!(error.message.contains(part), "{part}\n{}", error.message);
+        }
+    }
+
+    #[test]
+    fn the_list_is_replaced_and_shown_as_a_plan() {
+        let host = TestHost::new();
+        let todos = json!([
+            todo("a", "completed"),
+            todo("b\nc", "in_progress"),
+            {"content": "d", "status": "pending", "activeForm": "Doing d", "priority": "high"},
+        ]);
+        let result = host.ok("TodoWrite", json!({ "todos": todos }));
+        assert_eq!(result.structured, json!({"success": true}));
+        let Display::Plan { entries } = &result.display else { panic!("{:?}", result.display) };
+        let shown: Vec<String> = entries
+            .iter()
+            .map(|entry| format!("{} {} {}", entry.content, entry.status, entry.priority))
+            .collect();
+        let expected = ["a completed medium", "b\\nc in_progress medium", "d pending high"];
+        assert_eq!(shown, expected, "nothing in it does anything to a terminal");
+        let said = host.text("TodoWrite", json!({ "todos": todos }));
+        assert_eq!(said, "The task list is kept: 1 of 3 steps done. Now: Doing b\\nc.");
+        assert_eq!(host.text("TodoWrite", json!({"todos": []})), "The task list is empty now.");
+        assert_eq!(
+            host.text("TodoWrite", json!({"todos": [todo("a", "pending")]})),
+            "The task list is kept: 0 of 1 step done. Nothing is in progress: mark what you begin."
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_of_each_entry() {
+        refuses(
+            json!([todo("first", "in_progress"), todo("b", "pending"), todo("c", "in_progress")]),
+            &["/todos/2/status", "entry 0 (`first`) is in progress and only one may be"],
+        );
+        refuses(
+            json!([todo(" ", "pending"), todo(&"x".repeat(501), "pending")]),
+            &["/todos/0/content", "an empty text", "/todos/1/content", "501 characters"],
+        );
+        refuses(
+            json!([{"content": "a", "status": "done"}]),
+            &["/todos/0/activeForm", "/todos/0/status", "\"in_progress\""],
+        );
+        let many: Vec<Value> = (0..101).map(|_| todo("a", "pending")).collect();
+        refuses(json!(many), &["/todos", "at most 100 entries", "101"]);
+    }
+}

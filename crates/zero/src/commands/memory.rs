@@ -1,0 +1,203 @@
+//! `zero memory`: what is remembered from one session to the next, for the person to see and change.
+
+use serde_json::{Value, json};
+use zero_core::{ErrorType, ToolError, shown};
+use zero_runtime::memory::{Memories, Note, NoteName, Provenance, Scope, TEXT_BYTES_MAX};
+use zero_sandbox::{ChangeNote, Workspace};
+
+use crate::App;
+use crate::cli::{MemoryCommand, MemoryPlaceArgs, MemoryScope};
+use crate::exit::{Exit, UsageError};
+use crate::terminal::{FAINT, STRONG, Table, escape_line, short_time};
+
+/// Most of a note's first line that a list shows, in characters.
+const SUMMARY_CHARS_MAX: usize = 80;
+
+pub(super) fn run(app: &App, command: &MemoryCommand) -> anyhow::Result<Exit> {
+    let place = match command {
+        MemoryCommand::List(args) => &args.place,
+        MemoryCommand::Show(args) | MemoryCommand::Forget(args) => &args.place,
+        MemoryCommand::Add(args) => &args.place,
+        MemoryCommand::Search(args) => &args.place,
+    };
+    let workspace = app.config.workspace(place.workspace.as_slice())?;
+    let memories = app.memories(app.config.state()?);
+    let desk = Desk { app, place, workspace, memories };
+    let done = match command {
+        MemoryCommand::List(_) => desk.list(),
+        MemoryCommand::Show(args) => desk.show(&name_of(&args.name)?),
+        MemoryCommand::Forget(args) => desk.forget(&name_of(&args.name)?),
+        MemoryCommand::Search(args) => desk.search(&args.words),
+        MemoryCommand::Add(args) => {
+            let text = args.text.join(" ").trim().to_owned();
+            if text.is_empty() || text.len() > TEXT_BYTES_MAX {
+                let message = format!("a note has a text of 1 to {TEXT_BYTES_MAX} bytes");
+                return Err(UsageError(message).into());
+            }
+            let name = match &args.name {
+                Some(name) => name_of(name)?,
+                None => NoteName::of_text(&text),
+            };
+            desk.add(name, text)
+        }
+    };
+    match done {
+        Ok(()) => Ok(Exit::Ok),
+        Err(error) => match error.downcast::<ToolError>() {
+            Ok(error) => desk.failed(&error.for_tool("memory")),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+fn name_of(name: &str) -> Result<NoteName, UsageError> {
+    NoteName::new(name).map_err(|error| UsageError(format!("{}: {error}", shown::quoted(name))))
+}
+
+/// What a command works with.
+struct Desk<'a> {
+    app: &'a App,
+    place: &'a MemoryPlaceArgs,
+    workspace: Workspace,
+    memories: Memories,
+}
+
+impl Desk<'_> {
+    fn scope(&self) -> Option<Scope> {
+        self.place.scope.map(|scope| match scope {
+            MemoryScope::Project => Scope::Project,
+            MemoryScope::User => Scope::User,
+        })
+    }
+
+    fn notes(&self) -> anyhow::Result<Vec<Note>> {
+        let (notes, more) = self.memories.notes(self.scope(), &self.workspace, &|_, _| true)?;
+        if more > 0 {
+            self.app.terminal.note(&format!("{more} more notes are left out; forget some"));
+        }
+        Ok(notes)
+    }
+
+    fn find(&self, name: &NoteName) -> anyhow::Result<Note> {
+        Ok(self.memories.find(self.scope(), name, &self.workspace, &|_, _| true)?)
+    }
+
+    fn list(&self) -> anyhow::Result<()> {
+        let (notes, out) = (self.notes()?, &self.app.terminal.out);
+        if self.place.json {
+            return Ok(out.write_pretty(&self.told(&notes))?);
+        }
+        if notes.is_empty() {
+            out.write("nothing is remembered here; `zero memory add` keeps a note\n")?;
+            return Ok(());
+        }
+        let mut table = Table::new(["SCOPE", "NAME", "BY", "SAVED", "NOTE"]);
+        for note in &notes {
+            let Provenance { saved, by, .. } = &note.provenance;
+            table.row([
+                note.scope.word().into(),
+                note.name.as_str().into(),
+                by.as_deref().unwrap_or("a file").into(),
+                saved.map(short_time).unwrap_or_default().into(),
+                note.first_line(SUMMARY_CHARS_MAX).into(),
+            ]);
+        }
+        Ok(out.write(&table.render(out))?)
+    }
+
+    fn show(&self, name: &NoteName) -> anyhow::Result<()> {
+        let (note, out) = (self.find(name)?, &self.app.terminal.out);
+        match self.place.json {
+            true => Ok(out.write_pretty(&self.one(&note))?),
+            false => Ok(out.write(&self.in_full(&note))?),
+        }
+    }
+
+    fn search(&self, words: &[String]) -> anyhow::Result<()> {
+        let words: Vec<String> =
+            words.iter().flat_map(|word| word.split_whitespace()).map(str::to_lowercase).collect();
+        let (mut notes, out) = (self.notes()?, &self.app.terminal.out);
+        notes.retain(|note| note.holds(&words));
+        if self.place.json {
+            return Ok(out.write_pretty(&self.told(&notes))?);
+        }
+        if notes.is_empty() {
+            return Ok(out.write("no note holds these words\n")?);
+        }
+        let shown: Vec<String> = notes.iter().map(|note| self.in_full(note)).collect();
+        Ok(out.write(&shown.join("\n"))?)
+    }
+
+    fn add(&self, name: NoteName, text: String) -> anyhow::Result<()> {
+        let scope = self.scope().unwrap_or(Scope::Project);
+        let note = Note { scope, name, text, provenance: Provenance::person() };
+        let shelf = self.memories.made_shelf(scope, &self.workspace)?;
+        let replaced = shelf.put(&note, &signed(), || Ok(()))?;
+        let what = if replaced { "replaced" } else { "remembered" };
+        self.said(what, &note)
+    }
+
+    fn forget(&self, name: &NoteName) -> anyhow::Result<()> {
+        let note = self.find(name)?;
+        let shelf = self.memories.made_shelf(note.scope, &self.workspace)?;
+        shelf.forget(name, &signed(), || Ok(()))?;
+        self.said("forgot", &note)
+    }
+
+    fn said(&self, what: &str, note: &Note) -> anyhow::Result<()> {
+        let out = &self.app.terminal.out;
+        match self.place.json {
+            true => out.write_line(&json!({"ok": true, "note": self.one(note)}))?,
+            false => out.write(&format!("{what} `{}` ({})\n", note.name, note.scope.word()))?,
+        }
+        Ok(())
+    }
+
+    fn failed(&self, error: &ToolError) -> anyhow::Result<Exit> {
+        let terminal = &self.app.terminal;
+        match self.place.json {
+            true => terminal.out.write_line(&json!({"ok": false, "error": error}))?,
+            false => terminal.error(&error.message),
+        }
+        Ok(match error.error_type {
+            ErrorType::PermissionDenied => Exit::Denied,
+            _ => Exit::Error,
+        })
+    }
+
+    fn path_of(&self, note: &Note) -> String {
+        let shelf = self.memories.shelf(note.scope, &self.workspace).ok().flatten();
+        shelf.map(|shelf| shelf.path_of(&note.name).display().to_string()).unwrap_or_default()
+    }
+
+    fn in_full(&self, note: &Note) -> String {
+        let out = &self.app.terminal.out;
+        let name = out.paint(STRONG, note.name.as_str()).into_owned();
+        let about =
+            escape_line(&format!("({}, {})", note.scope.word(), note.provenance)).into_owned();
+        let path = escape_line(&self.path_of(note)).into_owned();
+        let text = out.foreign(&note.text).into_owned();
+        format!("{name} {}\n{}\n\n{text}\n", out.paint(FAINT, &about), out.paint(FAINT, &path))
+    }
+
+    fn told(&self, notes: &[Note]) -> Value {
+        notes.iter().map(|note| self.one(note)).collect()
+    }
+
+    fn one(&self, note: &Note) -> Value {
+        let Provenance { saved, by, session } = &note.provenance;
+        json!({
+            "scope": note.scope.word(),
+            "name": note.name.as_str(),
+            "text": note.text,
+            "saved": saved.map(|saved| saved.to_string()),
+            "by": by,
+            "session": session,
+            "path": self.path_of(note),
+        })
+    }
+}
+
+fn signed() -> ChangeNote {
+    ChangeNote { tool: "zero memory".to_owned(), call: String::new() }
+}
