@@ -227,7 +227,7 @@ fn a_gateway_that_wants_to_know_the_device_is_shown_the_same_one_each_time() {
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("approve this device at the gateway"), "{error}");
         acp.leave();
-        let mut greeting = || greeted.recv_timeout(PATIENCE).unwrap()["device"].clone();
+        let greeting = || greeted.recv_timeout(PATIENCE).unwrap()["device"].clone();
         assert_eq!(greeting(), Value::Null, "nobody asked for it yet");
         shown.push(greeting()["id"].as_str().unwrap().to_owned());
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
