@@ -1,3 +1,5 @@
+//! Pages as people write them, and as nobody should.
+
 use super::*;
 
 fn article(html: &str) -> Article {

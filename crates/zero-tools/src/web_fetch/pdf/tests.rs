@@ -1,3 +1,5 @@
+//! Files as programs write them, and files that mean harm.
+
 use std::io::Write as _;
 
 use flate2::Compression;
