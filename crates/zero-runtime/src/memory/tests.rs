@@ -1,3 +1,5 @@
+//! Notes in files that people, links and tricks get at.
+
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
 use std::os::unix::fs::symlink;

@@ -1,3 +1,5 @@
+//! People who answer, decline, or are not there.
+
 use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,5 @@
+//! Notes as a model keeps and finds them.
+
 use serde_json::{Value, json};
 
 use crate::testing::TestHost;
