@@ -53,7 +53,7 @@ async fn one_that_only_reads_sees_the_workspace_and_changes_nothing() {
         config.commands.writable = vec![root.clone()];
         config.commands.network.localhost = true;
         let host = ToolHost::new(config);
-        let script = "cat plain secret closed/in; for f in plain new .git/hooks/x ../other; do \
+        let script = "cat plain secret closed/in; echo evil > ../other; for f in plain new .git/hooks/x; do \
             (mkdir -p $(dirname $f) && echo evil > $f) && echo wrote $f; done; \
             echo made > $MADE/a && cat $MADE/a; env | grep -ci proxy; ls /sys/class/net | wc -l";
         let request = ServiceRequest {
