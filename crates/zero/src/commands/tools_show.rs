@@ -248,6 +248,11 @@ mod tests {
                     assert!(tool.name.to_ascii_lowercase().starts_with("lsp"), "{line}\n{said}");
                     continue;
                 }
+                // Nobody sits at this terminal.
+                if said.contains("nobody is here who could be asked") {
+                    assert!(tool.name.to_ascii_lowercase().contains("question"), "{line}\n{said}");
+                    continue;
+                }
                 assert_eq!(exit, Exit::Ok, "{line}\n{said}");
                 let found = said.contains("milk") || said.contains("notes.txt");
                 assert!(found || tool.registered.tool.spec().risk > Risk::Low, "{line}\n{said}");

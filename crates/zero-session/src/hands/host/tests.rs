@@ -414,7 +414,7 @@ async fn the_bench_shows_what_there_is() {
         names.sort();
         names
     };
-    assert_eq!(read_only(&bench), ["Glob", "Grep", "LS", "Read", "ReadMany"]);
+    assert_eq!(read_only(&bench), ["Glob", "Grep", "LS", "LSP", "Read", "ReadMany"]);
     assert_eq!(hands.whereabouts(), "this machine");
     // Tools of others change what they like, whatever they say.
     let registry = fixture.host.registry();
