@@ -286,6 +286,20 @@ impl Presenter {
         self.ask(call, about, &request.id, facts, shown)
     }
 
+    /// The same for a run. A call that is only known by the question is over when the run is.
+    pub(crate) fn asked_by(
+        &mut self,
+        run: Option<&RunId>,
+        request: &ApprovalRequest,
+    ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
+        let asked = self.asked(request);
+        let known = self.calls.get_mut(&request.call).filter(|call| call.run.is_none());
+        if let Some(call) = known {
+            call.run = run.cloned();
+        }
+        asked
+    }
+
     /// A person is asked to choose something: the call that stands for the question, and the same as
     /// the question shows it.
     pub(crate) fn choice(

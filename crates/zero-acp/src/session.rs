@@ -451,7 +451,7 @@ impl Desk {
         }
         match &event.what {
             What::ApprovalRequested(request) => {
-                let (updates, call) = self.presenter.asked(request);
+                let (updates, call) = self.presenter.asked_by(event.run.as_ref(), request);
                 self.tell(updates).await;
                 self.questions.permission_for_gateway(request, call);
             }
