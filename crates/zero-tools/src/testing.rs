@@ -251,7 +251,7 @@ impl TestHost {
         pieces.join("\n")
     }
 
-    fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 }
