@@ -1,3 +1,5 @@
+//! Notes in real folders, with links and files that others wrote.
+
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
 use std::os::unix::fs::symlink;

@@ -1,3 +1,5 @@
+//! Questions put to a person who answers as told, or never.
+
 use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};

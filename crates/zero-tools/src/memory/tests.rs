@@ -1,3 +1,5 @@
+//! Notes through the whole path of a call.
+
 use serde_json::{Value, json};
 
 use crate::testing::TestHost;
