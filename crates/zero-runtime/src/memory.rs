@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{ByteSize, ErrorType, Reason, ToolError};
 use zero_sandbox::{
-    Change, ChangeNote, Folder, Journal, LastLink, Located, Snapshot, StateDir, Workspace,
+    Change, ChangeNote, FileType, Folder, Journal, LastLink, Located, Snapshot, StateDir, Workspace,
 };
 
 pub use self::note::{InvalidNoteName, Note, NoteName, Provenance};
@@ -247,6 +247,9 @@ impl Shelf {
         }
         match located.facts()? {
             None => Ok(None),
+            Some(facts) if facts.file_type == FileType::Symlink => {
+                Err(led_away(&path.display().to_string()))
+            }
             Some(_) => located.open_folder().map(Some),
         }
     }

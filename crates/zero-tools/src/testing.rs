@@ -10,7 +10,7 @@ use zero_core::{ByteSize, Content, Effect, Limits, SessionId, ToolCall, ToolErro
 use zero_runtime::host::new_call_id;
 use zero_runtime::{
     Decision, Dialect, DialectName, Elicitor, HostConfig, Policy, PolicyRequest, Report,
-    RiskPolicy, Session, ToolHost, Verdict,
+    RiskPolicy, Session, Tool as _, ToolHost, Verdict,
 };
 use zero_sandbox::{StateDir, Workspace};
 
@@ -25,8 +25,14 @@ impl Policy for Denying {
             }
             _ => false,
         });
+        // Notes are judged by their tool alone, and nobody can be asked here.
+        let allowed = request.spec.name.as_str() == crate::memory::Memory::NAME;
         let decision = RiskPolicy.decide(request);
-        if denied { Decision { verdict: Verdict::Deny, ..decision } } else { decision }
+        match (denied, allowed) {
+            (true, _) => Decision { verdict: Verdict::Deny, ..decision },
+            (false, true) => Decision { verdict: Verdict::Allow, ..decision },
+            (false, false) => decision,
+        }
     }
 
     fn may_read(&self, _tool: &str, written: &Path, canonical: &Path) -> bool {
@@ -251,7 +257,6 @@ impl TestHost {
         pieces.join("\n")
     }
 
-    /// Runs something to its end.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }

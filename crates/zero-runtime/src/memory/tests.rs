@@ -1,4 +1,4 @@
-//! Notes in files that people, links and tricks get at.
+//! Notes in real folders, with links and files that others wrote.
 
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 

@@ -1,4 +1,4 @@
-//! People who answer, decline, or are not there.
+//! Questions put to a person who answers as told, or never.
 
 use std::sync::Mutex;
 

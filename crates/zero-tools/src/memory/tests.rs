@@ -1,4 +1,4 @@
-//! Notes as a model keeps and finds them.
+//! Notes through the whole path of a call.
 
 use serde_json::{Value, json};
 

@@ -73,6 +73,10 @@ async fn open_socket(url: &GatewayUrl, options: &ConnectOptions) -> Result<Socke
             what: format!("{url} answered HTTP {} instead of a WebSocket", answer.status()),
         }),
         Err(SocketError::Io(error)) => Err(unreachable(error.to_string())),
+        // Somebody is there and goes: a gateway that ends, or whoever stands in front of one.
+        Err(SocketError::Protocol(ProtocolError::HandshakeIncomplete)) => {
+            Err(unreachable("the connection ended before anything was said".to_owned()))
+        }
         Err(error) => {
             Err(ClientError::Protocol { what: format!("{url} opens no WebSocket: {error}") })
         }
