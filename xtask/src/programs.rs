@@ -44,13 +44,19 @@ const BY_NPM: &[(&str, &[&str])] = &[
     ("pyright-langserver", &["pyright@1.1.414"]),
     ("typescript-language-server", &["typescript-language-server@5.3.0", "typescript@5.9.3"]),
 ];
-/// Where they are installed.
+/// Where they are installed, and where instead when the repository lies in `/tmp`, of which what is
+/// confined has its own.
 const BESIDE_THE_BUILD: &str = "target/language-servers";
+const OUTSIDE_OF_TMP: &str = "/var/tmp/zero-language-servers";
 
 /// Sees to it that the programs are there, as far as that is in our power, and says what is not.
 pub(crate) fn ensure() {
     ensure_system();
-    ensure_by_npm(&repository::root().join(BESIDE_THE_BUILD));
+    let root = repository::root();
+    match root.canonicalize().is_ok_and(|root| root.starts_with("/tmp")) {
+        true => ensure_by_npm(Path::new(OUTSIDE_OF_TMP)),
+        false => ensure_by_npm(&root.join(BESIDE_THE_BUILD)),
+    }
 }
 
 fn ensure_by_npm(folder: &Path) {
@@ -76,7 +82,8 @@ fn ensure_by_npm(folder: &Path) {
     eprint!("{said}");
     for (program, packages) in missing {
         eprintln!(
-            "note: there is no `{program}`: tests of language servers will fail; they need `npm install --no-save --prefix {BESIDE_THE_BUILD} {}`",
+            "note: there is no `{program}`: tests of language servers will fail; they need `npm install --no-save --prefix {} {}`",
+            folder.display(),
             packages.join(" ")
         );
     }

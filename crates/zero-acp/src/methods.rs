@@ -201,11 +201,18 @@ pub(crate) async fn set_option(agent: Arc<Agent>, params: Value) -> Result<Done,
 /// Changes what the person chose. A mode holds here as well, whatever the gateway makes of it.
 async fn change(active: &Active, change: Change) -> Result<(), Error> {
     let own_mode = &active.own_mode;
-    let before = change.mode.map(|mode| own_mode.choose(mode));
+    let chosen = change.mode.map(|mode| (mode, own_mode.choose(mode)));
+    if chosen.is_some() {
+        // Before anybody else is asked: who takes long to answer keeps no tool freer meanwhile.
+        tell_mode(active).await?;
+    }
     let changed = active.near.change(change).await;
-    match (&changed, before) {
+    match (&changed, chosen) {
         (_, None) => {}
-        (Err(_), Some(before)) => own_mode.take_back(before),
+        (Err(_), Some((mode, before))) => {
+            own_mode.take_back(mode, before);
+            tell_mode(active).await?;
+        }
         (Ok(info), Some(_)) => own_mode.is_kept(info.last_seq),
     }
     {
@@ -216,8 +223,13 @@ async fn change(active: &Active, change: Change) -> Result<(), Error> {
         }
     }
     changed.map_err(|error| rpc::of_link(&error))?;
-    match before {
+    match chosen {
         None => Ok(()),
-        Some(_) => own_mode.tell(&*active.hands).await.map_err(|error| rpc::of_hands(&error)),
+        Some(_) => tell_mode(active).await,
     }
+}
+
+/// Has the tools of the session follow its mode.
+async fn tell_mode(active: &Active) -> Result<(), Error> {
+    active.own_mode.tell(&*active.hands).await.map_err(|error| rpc::of_hands(&error))
 }

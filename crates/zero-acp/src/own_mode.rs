@@ -58,10 +58,13 @@ impl OwnMode {
         before
     }
 
-    /// What was chosen came to nothing.
-    pub(crate) fn take_back(&self, before: Said) {
+    /// What was chosen came to nothing at the gateway. A stricter mode holds all the same, and so
+    /// does one that was chosen since.
+    pub(crate) fn take_back(&self, chosen: Mode, before: Said) {
         let mut said = self.said();
-        (said.own, said.wanted) = (before.own, before.wanted);
+        if said.own == chosen && !chosen.is_within(before.own) {
+            (said.own, said.wanted) = (before.own, before.wanted);
+        }
     }
 
     /// The ledger has what was chosen; whatever it said until then is older.
@@ -140,8 +143,17 @@ mod tests {
         check(&own, Mode::Auto, Mode::AcceptEdits);
         check(&own, Mode::AcceptEdits, Mode::AcceptEdits);
         check(&own, Mode::Ask, Mode::Ask);
-        own.take_back(before);
+        own.take_back(Mode::AcceptEdits, before);
         check(&own, Mode::AcceptEdits, Mode::Ask);
+        // A stricter one holds though the gateway does not keep it, and so does one that was chosen
+        // since.
+        let before = own.choose(Mode::Plan);
+        own.take_back(Mode::Plan, before);
+        check(&own, Mode::Auto, Mode::Plan);
+        let before = own.choose(Mode::Auto);
+        own.choose(Mode::Ask);
+        own.take_back(Mode::Auto, before);
+        check(&own, Mode::Auto, Mode::Ask);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -25,6 +26,8 @@ use zero_wire::tools::{
 
 /// Calls at a time; more are refused. The loop of a gateway makes fewer.
 const CALLS_MAX: usize = 64;
+/// How long a gateway may take to answer whoever brings tools.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Words about progress that wait to be sent; more are dropped.
 const PROGRESS_WAITING_MAX: usize = 64;
 
@@ -55,7 +58,7 @@ impl ToolService {
         hands: Arc<dyn Hands>,
         own_mode: Mode,
     ) -> Result<Arc<Self>, ClientError> {
-        let terms = client.request::<ToolsAttach>(wish).await?;
+        let terms = client.request_within::<ToolsAttach>(wish, ANSWER_MAX).await?;
         let service = Arc::new(Self {
             client: client.clone(),
             hands,
@@ -153,7 +156,7 @@ impl ToolService {
     }
 
     async fn offer(&self, offer: ToolsOfferParams) -> Result<(), ClientError> {
-        self.client.request::<ToolsOffer>(offer.clone()).await?;
+        self.client.request_within::<ToolsOffer>(offer.clone(), ANSWER_MAX).await?;
         self.state().offered = Some(offer);
         Ok(())
     }

@@ -24,7 +24,7 @@ use zero_core::{
 };
 use zero_policy::{HostPattern, Verdict};
 use zero_sandbox::running::{Ended, Running};
-use zero_sandbox::{StateDir, Workspace};
+use zero_sandbox::{Property, StateDir, Workspace};
 
 use self::attended::Attended;
 use self::record::Record;
@@ -214,7 +214,13 @@ impl Host {
             Access::AsCommands => [launcher.writable, writable].concat(),
             Access::ReadOnly => writable,
         };
-        let launcher = Launcher { writable, access: request.access, ..launcher };
+        let mut weaknesses = launcher.weaknesses;
+        if request.access == Access::ReadOnly {
+            // Nobody is asked about it, in folders that nobody trusts: these hold, or it does not run.
+            let must_hold = [Property::Writes, Property::Masked, Property::Network];
+            weaknesses.retain(|weakness| !must_hold.contains(weakness));
+        }
+        let launcher = Launcher { writable, weaknesses, access: request.access, ..launcher };
         let ready = launcher.ready(&self.workspace, &execution, Streams::Pipes)?;
         let running = ready.spawn_single()?;
         Ok((running, ready, home))

@@ -38,6 +38,7 @@ fn zero(args: &[Arg]) -> Study {
         ("audit", "tail" | "show" | "verify") => looks(Study::read_only()),
         ("config", "get" | "list" | "path" | "schema") => looks(Study::read_only()),
         ("tools", "list" | "show") => looks(Study::read_only()),
+        ("memory", "list" | "show" | "search") => looks(Study::read_only()),
         ("policy", "check" | "explain" | "simulate") => looks(Study::read_only()),
         ("policy", "test") => {
             let files = from(rest, 1).iter().filter(|arg| !arg.certain_start().starts_with('-'));
@@ -56,7 +57,9 @@ fn zero(args: &[Arg]) -> Study {
 
 /// Whether a word is a command that acts, or the beginning of one.
 fn acts(word: &str) -> bool {
-    ["trust", "config", "tools", "undo"].iter().any(|command| command.starts_with(word))
+    const ACTING: &[&str] =
+        &["trust", "config", "tools", "undo", "memory", "mcp", "run", "sessions", "gateway", "acp"];
+    ACTING.iter().any(|command| command.starts_with(word))
 }
 
 /// Adds the files and folders that options name.
@@ -91,6 +94,11 @@ mod tests {
         check("zero $X", "program critical");
         check("zero tools call Bash", "program critical");
         check("zero undo", "program critical");
+        check("zero memory list", "read-only");
+        check("zero memory add x", "program critical");
+        check("zero mcp approve x", "program critical");
+        check("zero run --yes x", "program critical");
+        check("zero sessions delete x", "program critical");
         check("./zero trust", "program critical");
         check("zero-0.1.0 undo", "program critical");
         check("zero strange", "program");

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use zero_core::SessionId;
 
 use super::Scope;
 
@@ -168,8 +169,11 @@ fn parted(file: &str) -> Option<(Provenance, &str)> {
         let value = value_of(value);
         match key.trim() {
             "saved" => provenance.saved = value.parse().ok(),
-            "by" => provenance.by = Some(value),
-            "session" => provenance.session = Some(value),
+            // It is told beside the note, not as a part of it: no words of somebody's own.
+            "by" => provenance.by = Some(value).filter(|by| by == "agent" || by == "person"),
+            "session" => {
+                provenance.session = Some(value).filter(|id| SessionId::new(id.as_str()).is_ok())
+            }
             _ => {}
         }
     }

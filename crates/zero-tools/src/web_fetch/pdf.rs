@@ -111,6 +111,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<PdfText, PdfError> {
     let mut text = String::new();
     let mut cut = pages.len() == PAGES_MAX;
     for page in &pages {
+        if budget.work == 0 {
+            break;
+        }
         let painted = painter.page(page, &mut budget);
         if text.len() + painted.len() > TEXT_BYTES_MAX {
             cut = true;

@@ -111,6 +111,9 @@ impl<'d> Painter<'d> {
             _ => &[],
         };
         for part in parts {
+            if !budget.work(1) {
+                break;
+            }
             content.extend(self.document.stream(part, budget).unwrap_or_default());
             content.push(b'\n');
         }
@@ -255,10 +258,12 @@ impl<'d> Painter<'d> {
         if let Some(font) = self.fonts.get(&std::ptr::from_ref(dict)) {
             return Some(Rc::clone(font));
         }
-        let font = Rc::new(Font::read(dict, self.document, budget));
-        if self.fonts.len() < FONTS_MAX {
-            self.fonts.insert(std::ptr::from_ref(dict), Rc::clone(&font));
+        if self.fonts.len() >= FONTS_MAX {
+            budget.exceeded = true;
+            return None;
         }
+        let font = Rc::new(Font::read(dict, self.document, budget));
+        self.fonts.insert(std::ptr::from_ref(dict), Rc::clone(&font));
         Some(font)
     }
 }
@@ -268,6 +273,10 @@ impl Sheet {
     fn show(&mut self, shown: &[u8], state: &State, mut text: Matrix) -> Matrix {
         let Some(font) = &state.font else { return text };
         for glyph in font.glyphs(shown) {
+            // One operator may show more than a page holds.
+            if self.text.len() > PAGE_BYTES_MAX {
+                return text;
+            }
             let place = text.then(state.page);
             let size = (place.scale() * state.size.abs()).max(0.01);
             let letters = glyph.letters.unwrap_or_default();

@@ -17,6 +17,8 @@ use super::syntax::{Dict, Reader, Value, is_space, whole};
 const NUMBERS_BYTES_MAX: usize = 24;
 /// How often packing may be applied to one stream.
 const FILTERS_MAX: usize = 3;
+/// What looking for a stream costs, in bytes looked at.
+const LOOK_COST: usize = 64;
 /// Steps from a reference to what it refers to.
 const STEPS_MAX: usize = 8;
 /// Most nodes of the tree of pages.
@@ -147,16 +149,19 @@ impl<'a> Document<'a> {
         let object = self.objects.get(&number)?;
         let dict = object.value.dict()?;
         let raw = self.bytes.get(object.stream.clone()?)?;
+        if !budget.work(LOOK_COST) {
+            return None;
+        }
         let filters = match self.get(dict, "Filter") {
             None => Vec::new(),
             Some(Value::Name(name)) => vec![name.as_str()],
-            Some(Value::List(names)) => {
+            Some(Value::List(names)) if names.len() <= FILTERS_MAX => {
                 let names = names.iter().map(|name| self.resolve(name).and_then(Value::name));
                 names.collect::<Option<_>>()?
             }
             Some(_) => return None,
         };
-        if filters.len() > FILTERS_MAX || self.is_predicted(dict) {
+        if self.is_predicted(dict) {
             return None;
         }
         if !Budget::take(&mut budget.unpacked, &mut budget.exceeded, raw.len()) {
@@ -240,7 +245,9 @@ impl<'a> Document<'a> {
             let resources = self.get(dict, "Resources").and_then(Value::dict).or(inherited);
             match self.get(dict, "Kids").and_then(Value::list) {
                 Some(kids) => {
-                    waiting.extend(kids.iter().rev().take(NODES_MAX).map(|kid| (kid, resources)));
+                    // Kids that are written out are not known by a number, and may come again.
+                    let room = NODES_MAX.saturating_sub(nodes + waiting.len());
+                    waiting.extend(kids.iter().take(room).rev().map(|kid| (kid, resources)));
                 }
                 None => pages.push(Page { dict, resources }),
             }

@@ -11,6 +11,8 @@ use super::syntax::{Dict, Reader, Value};
 
 /// Most codes of one font that are told apart.
 const CODES_MAX: usize = 70_000;
+/// What keeping something of one code costs, in bytes looked at.
+const CODE_COST: usize = 32;
 /// Width of a letter that nobody says, in thousandths of its size.
 const USUAL_WIDTH: f64 = 500.0;
 /// Longest text that one code stands for, in characters.
@@ -55,8 +57,8 @@ impl Font {
             usual_width: USUAL_WIDTH,
         };
         match is_composite {
-            true => font.read_descendant(dict, document),
-            false => font.read_simple(dict, document),
+            true => font.read_descendant(dict, document, budget),
+            false => font.read_simple(dict, document, budget),
         }
         let map = dict.get("ToUnicode").and_then(|map| document.stream(map, budget));
         if let Some(map) = map {
@@ -91,7 +93,7 @@ impl Font {
         }
     }
 
-    fn read_simple(&mut self, dict: &Dict, document: &Document<'_>) {
+    fn read_simple(&mut self, dict: &Dict, document: &Document<'_>, budget: &mut Budget) {
         let encoding = document.get(dict, "Encoding");
         let base = match encoding {
             Some(Value::Dict(encoding)) => document.get(encoding, "BaseEncoding"),
@@ -109,11 +111,14 @@ impl Font {
             && let Some(differences) = document.get(encoding, "Differences").and_then(Value::list)
         {
             let mut code = 0_u32;
-            for value in differences.iter().take(CODES_MAX) {
+            for value in differences.iter().take_while(|_| budget.work(CODE_COST)) {
                 match value {
                     Value::Number(number) => code = code_number(*number),
                     Value::Name(name) => {
-                        if let Some(letters) = glyphs::letters(name) {
+                        // Its codes are single bytes.
+                        if code <= 255
+                            && let Some(letters) = glyphs::letters(name)
+                        {
                             self.letters.insert(code, letters);
                         }
                         code = code.saturating_add(1);
@@ -132,7 +137,7 @@ impl Font {
         }
     }
 
-    fn read_descendant(&mut self, dict: &Dict, document: &Document<'_>) {
+    fn read_descendant(&mut self, dict: &Dict, document: &Document<'_>, budget: &mut Budget) {
         let descendants = document.get(dict, "DescendantFonts").and_then(Value::list);
         let descendant = descendants.and_then(|fonts| document.resolve(fonts.first()?));
         let Some(descendant) = descendant.and_then(Value::dict) else { return };
@@ -146,13 +151,15 @@ impl Font {
             let first = code_number(first);
             match widths.next().and_then(|value| document.resolve(value)) {
                 Some(Value::List(each)) => {
-                    for (code, width) in (first..).zip(each) {
+                    for (code, width) in (first..).zip(each).take_while(|_| budget.work(CODE_COST))
+                    {
                         self.set_width(code, width, &mut left);
                     }
                 }
                 Some(Value::Number(last)) => {
                     let Some(width) = widths.next() else { return };
-                    for code in (first..=code_number(*last)).take(left) {
+                    let codes = (first..=code_number(*last)).take(left);
+                    for code in codes.take_while(|_| budget.work(CODE_COST)) {
                         self.set_width(code, width, &mut left);
                     }
                 }

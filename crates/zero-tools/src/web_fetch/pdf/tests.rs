@@ -188,3 +188,40 @@ proptest::proptest! {
         let _ = read(&one_page(content.as_bytes(), PLAIN));
     }
 }
+
+#[test]
+fn pages_that_hold_themselves_many_times_take_little_memory() {
+    let kids = format!("[<< /Kids 7 0 R >> {}]", "0 ".repeat(19_999));
+    let objects = [
+        (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
+        (2, b"<< /Kids 7 0 R >>".to_vec()),
+        (7, kids.into_bytes()),
+    ];
+    let before = peak_memory();
+    assert!(read(&file(&objects)).is_err());
+    assert!(peak_memory() - before < 200 << 20);
+}
+
+#[test]
+fn a_text_that_one_operator_shows_ends_where_a_page_does() {
+    let map = format!(
+        "1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfchar <61> <{}> endbfchar",
+        "d83ddc00".repeat(16)
+    );
+    let shown = format!("BT /F1 10 Tf [{}] TJ ET", format!("({})", "a".repeat(1 << 20)).repeat(8));
+    let font = "<< /Type /Font /Subtype /Type1 /ToUnicode 6 0 R >>";
+    let mut bytes = one_page(shown.as_bytes(), font);
+    bytes.truncate(bytes.len() - b"trailer << /Root 1 0 R >>\n%%EOF".len());
+    bytes.extend(b"6 0 obj\n");
+    bytes.extend(stream("/Filter /FlateDecode", &packed(map.as_bytes())));
+    bytes.extend(b"\nendobj\ntrailer << /Root 1 0 R >>\n%%EOF");
+    let read = read(&bytes).unwrap();
+    assert!(read.text.len() > 1 << 20 && read.text.len() < 2 << 20, "{}", read.text.len());
+}
+
+#[expect(clippy::disallowed_methods, reason = "the kernel's account is no person's file")]
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
+}
