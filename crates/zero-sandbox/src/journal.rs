@@ -434,7 +434,11 @@ impl Journal {
 
     /// Puts what stands there now, and what is about to, safely on disk.
     fn begin(&self, site: &Site<'_>, after: Side) -> Result<Record, ToolError> {
-        let id = self.shelf.claim()?;
+        let before = match &site.before {
+            Snapshot::File { bytes, .. } => Some(&bytes[..]),
+            Snapshot::Absent | Snapshot::Symlink { .. } => None,
+        };
+        let id = self.shelf.claim(before.map_or(0, <[u8]>::len) as u64)?;
         let path = site.target.path();
         let made = site.target.missing_folders.len();
         let mut created: Vec<_> = path.ancestors().skip(1).take(made).map(Into::into).collect();
@@ -450,10 +454,6 @@ impl Journal {
             created_folders: created,
             undoes: site.undoes,
             pid: std::process::id(),
-        };
-        let before = match &site.before {
-            Snapshot::File { bytes, .. } => Some(&bytes[..]),
-            Snapshot::Absent | Snapshot::Symlink { .. } => None,
         };
         self.shelf.keep(&record, before)?;
         Ok(record)

@@ -30,11 +30,10 @@ impl LockedLine {
     /// Opens the file for changing it, making it and the folder when needed.
     #[expect(clippy::disallowed_methods, reason = "zero's own file, in its own folder")]
     pub fn open(dir: &StateDir, name: &str) -> io::Result<Self> {
-        dir.create()?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(NO_LINK);
-        let file = options.open(dir.path().join(name))?;
+        let file = dir.open_to_write(name, &options)?;
         reserve(&file)?;
         Ok(Self { file })
     }

@@ -44,29 +44,33 @@ impl StateDir {
 
     /// Opens a file of lines for adding to it, making it and the folder when needed.
     pub fn append_lines(&self, name: &str) -> io::Result<AppendFile> {
-        self.create()?;
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o600).custom_flags(NO_LINK);
-        let file = options.open(self.path.join(name))?;
-        Ok(AppendFile::new(file))
+        Ok(AppendFile::new(self.open_to_write(name, &options)?))
     }
 
     /// Makes a file that must not exist yet.
     pub fn create_new(&self, name: &str) -> io::Result<File> {
-        self.create()?;
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.path.join(name))
+        self.open_to_write(name, OpenOptions::new().write(true).create_new(true).mode(0o600))
     }
 
     /// Opens a file for locking, making it when needed.
     pub fn lock_file(&self, name: &str) -> io::Result<File> {
-        self.create()?;
-        OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(NO_LINK)
-            .open(self.path.join(name))
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_LINK);
+        self.open_to_write(name, &options)
+    }
+
+    /// Opens a file that may have to be made, and the folder with it. As a rule the folder is there.
+    pub(crate) fn open_to_write(&self, name: &str, options: &OpenOptions) -> io::Result<File> {
+        let path = self.path.join(name);
+        match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.create()?;
+                options.open(&path)
+            }
+            opened => opened,
+        }
     }
 
     /// Opens a file for reading.
