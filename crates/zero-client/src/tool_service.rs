@@ -275,7 +275,7 @@ fn offer(session_key: &str, dialect: DialectName, bench: Bench) -> ToolsOfferPar
         dialect: dialect.to_string(),
         cwd: one_line(&bench.cwd.display().to_string()),
         system: bench.system,
-        tools: bench.tools.into_iter().filter_map(tool).take(TOOLS_MAX).collect(),
+        tools: bench.tools.iter().cloned().filter_map(tool).take(TOOLS_MAX).collect(),
         instructions: bench.instructions.into_iter().map(instruction).collect(),
         commands: bench.commands.into_iter().map(command).collect(),
     }

@@ -68,7 +68,7 @@ fn read(params: ToolsOfferParams) -> Result<Offer, String> {
     let instructions = params.instructions.into_iter().map(instruction);
     let instructions = instructions.collect::<Result<_, _>>()?;
     let commands = params.commands.into_iter().map(command).collect::<Result<_, _>>()?;
-    let tools = tools(params.tools)?;
+    let tools = tools(params.tools)?.into();
     let (cwd, system) = (PathBuf::from(params.cwd), params.system);
     Ok(Offer { dialect, bench: Bench { cwd, system, tools, instructions, commands } })
 }

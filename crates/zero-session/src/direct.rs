@@ -141,7 +141,7 @@ mod tests {
         let earlier = [Message::user("/bash rm -rf /"), Message::assistant(vec![])];
         ModelRequest {
             messages: earlier.into_iter().chain([last]).collect(),
-            tools: vec![tool("Read", json!({}))],
+            tools: [tool("Read", json!({}))].into(),
             ..ModelRequest::default()
         }
     }

@@ -7,6 +7,7 @@ mod content;
 pub mod host;
 pub mod instructions;
 mod memory;
+mod toolbox;
 pub mod user_commands;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use zero_policy::Mode;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{DialectName, Elicitor, Reader};
 
+pub use self::toolbox::Toolbox;
 use crate::event::{Place, ResultContent, Shown, ToolStatus};
 use crate::reach::{OutOfReach, Reach};
 
@@ -62,7 +64,7 @@ pub struct Bench {
     /// The system it is on, in words a model understands: `linux x86_64`.
     pub system: String,
     /// The tools, in the dialect that was asked for.
-    pub tools: Vec<BenchTool>,
+    pub tools: Toolbox,
     /// What the workspace says about itself (AGENTS.md and the like), outermost first.
     pub instructions: Vec<Instruction>,
     /// The person's own commands, by name.

@@ -24,6 +24,7 @@ mod tally;
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
@@ -99,7 +100,7 @@ pub struct ModelRequest {
     /// The conversation. It ends with a message of the user.
     pub messages: Vec<Message>,
     /// The tools it may use.
-    pub tools: Vec<ToolDefinition>,
+    pub tools: Arc<[ToolDefinition]>,
     /// Most tokens it may write; the model's own limit when absent.
     pub output_tokens_max: Option<u64>,
     /// How much it should think.

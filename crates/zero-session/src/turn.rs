@@ -19,11 +19,9 @@ pub use self::steps::{
     Action, CallOrder, Goal, GuardAnswer, Input, Summary, TurnConfig, Workbench,
 };
 use crate::event::{RunEnd, Usage, What};
-use crate::hands::{BenchTool, CallEnd, HandsError};
+use crate::hands::{CallEnd, HandsError};
 use crate::message::{Block, Message};
-use crate::model::{
-    ModelError, ModelErrorKind, ModelEvent, ModelRequest, Reply, Stop, ToolDefinition, UNBOUNDED,
-};
+use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, Reply, Stop, UNBOUNDED};
 
 /// What to do when a conversation cannot be made to fit.
 const TOO_LONG: &str = "reset the session, or choose a model with a larger window";
@@ -185,15 +183,10 @@ impl Turn {
         self.turns = self.turns.saturating_add(1);
         self.streamed.clear();
         self.phase = Phase::Asking;
-        let definition = |tool: &BenchTool| ToolDefinition {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            input_schema: tool.input_schema.clone(),
-        };
         actions.push(Action::AskModel(ModelRequest {
             system: self.bench.system.clone(),
             messages: transcript::seen_by(&self.transcript, self.config.takes_images),
-            tools: self.bench.tools.iter().map(definition).collect(),
+            tools: self.bench.tools.definitions(),
             output_tokens_max: None,
             thinking: self.config.thinking,
         }));

@@ -331,7 +331,7 @@ impl Hands for Looking {
             kind: zero_core::Kind::Read,
             read_only: true,
         };
-        let bench = Bench { tools: vec![look], ..Bench::default() };
+        let bench = Bench { tools: vec![look].into(), ..Bench::default() };
         Box::pin(async { Ok(bench) })
     }
 

@@ -101,7 +101,7 @@ mod tests {
                 Message::assistant(said),
                 user(vec![result("toolu_1", "Read", "r")]),
             ],
-            tools: vec![tool],
+            tools: [tool].into(),
             ..ModelRequest::default()
         };
         let body = Anthropic.body(&request::tests::info("claude-sonnet-4-5"), &request);

@@ -7,6 +7,7 @@
 mod address;
 mod answer;
 mod client;
+mod told_tools;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use self::address::{base_url, headers, is_loopback};
 use self::answer::Answer;
 pub(crate) use self::client::SharedClient;
 use self::client::innermost;
+use self::told_tools::ToldTools;
 use crate::event::ResultContent;
 use crate::message::Block;
 use crate::model::catalogue::{Key, ModelConfig};
@@ -83,6 +85,7 @@ struct Inner {
     client: SharedClient,
     limits: HttpLimits,
     subject: Subject,
+    told_tools: ToldTools,
 }
 
 impl HttpModel {
@@ -102,7 +105,17 @@ impl HttpModel {
             origin: base.origin().ascii_serialization(),
             key_hint: config.key_hint(),
         };
-        Ok(Self(Arc::new(Inner { info, config, base, headers, protocol, client, limits, subject })))
+        Ok(Self(Arc::new(Inner {
+            info,
+            config,
+            base,
+            headers,
+            protocol,
+            client,
+            limits,
+            subject,
+            told_tools: ToldTools::default(),
+        })))
     }
 }
 
@@ -113,7 +126,7 @@ impl Model for HttpModel {
 
     fn stream(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
         let inner = self.0.clone();
-        let body = Bytes::from(inner.body(request).to_string());
+        let body = Bytes::from(inner.body(request));
         let limits = inner.limits.retry;
         retrying(limits, cancel.clone(), move || {
             Exchange::start(inner.clone(), body.clone(), cancel.clone())
@@ -122,13 +135,13 @@ impl Model for HttpModel {
 }
 
 impl Inner {
-    fn body(&self, mut request: ModelRequest) -> serde_json::Value {
+    fn body(&self, mut request: ModelRequest) -> String {
         let tokens_max = request.output_tokens_max.or(self.config.output_tokens_max);
         request.output_tokens_max = tokens_max.map(|max| max.min(self.info.output_tokens_max));
         if !self.info.takes_images {
             leave_images_out(&mut request);
         }
-        self.protocol.body(&self.info, &request)
+        self.told_tools.text(request, |request| self.protocol.body(&self.info, request))
     }
 
     /// Asks, and waits for the beginning of an answer.

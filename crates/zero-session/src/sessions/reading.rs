@@ -81,7 +81,7 @@ fn request(reading: &Reading) -> ModelRequest {
     ModelRequest {
         system: SYSTEM.to_owned(),
         messages: vec![Message::user(asked)],
-        tools: Vec::new(),
+        tools: Arc::default(),
         output_tokens_max: Some(ANSWER_TOKENS_MAX),
         thinking: Thinking::Default,
     }

@@ -20,7 +20,7 @@ use zero_runtime::tool::BoxFuture;
 
 use crate::agent::Agent;
 use crate::event::{RunEnd, ToolStatus, Usage, What};
-use crate::hands::{Bench, CallEnd, HandsCall, HandsError};
+use crate::hands::{Bench, BenchTool, CallEnd, HandsCall, HandsError};
 use crate::message::Message;
 use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream};
 use crate::reach::Reach;
@@ -30,6 +30,7 @@ use crate::sessions::news::{CallWatch, Latest, News, Told};
 use crate::sessions::outbox::Outbox;
 use crate::sessions::places::Place;
 use crate::sessions::reading::ModelReader;
+use crate::sessions::unsaved::Unsaved;
 use crate::store::{SessionPatch, StoreError, TranscriptStart};
 use crate::turn::{Action, CallOrder, GuardAnswer, Input, Summary, Turn, Workbench};
 
@@ -70,7 +71,7 @@ pub(super) struct Ended {
 struct UnderWay<'a> {
     turn: Turn,
     todo: VecDeque<Action>,
-    unsaved: Vec<Message>,
+    unsaved: Unsaved<'a>,
     cancel: CancellationToken,
     asking: Option<ModelStream>,
     looking: Option<BoxFuture<'a, Result<(Workbench, HandsNow), HandsError>>>,
@@ -92,6 +93,7 @@ struct UnderWay<'a> {
 enum Next {
     Input(Input),
     Written(Result<(), StoreError>),
+    Saved(Result<(), StoreError>),
     Looked(Result<(Workbench, HandsNow), HandsError>),
     Joined(Result<(Id, CallEnd), JoinError>),
     Told,
@@ -108,7 +110,7 @@ impl<'a> Shell<'a> {
         let mut under_way = UnderWay {
             turn,
             todo: VecDeque::new(),
-            unsaved: Vec::new(),
+            unsaved: Unsaved::default(),
             cancel,
             asking: None,
             looking: None,
@@ -135,6 +137,7 @@ impl<'a> Shell<'a> {
                 continue;
             }
             self.outbox.start();
+            self.start_saving(&mut under_way);
             let next = self.next(&mut under_way).await;
             self.take(next, &mut under_way);
         }
@@ -146,10 +149,7 @@ impl<'a> Shell<'a> {
             // A summary that could not be kept is not announced.
             Action::Show(What::Compacted { .. }) if self.outbox.is_broken() => {}
             Action::Show(what) => self.outbox.push(what),
-            Action::Save(messages) => {
-                under_way.unsaved.extend(messages);
-                self.save(under_way).await;
-            }
+            Action::Save(messages) => under_way.unsaved.add(messages),
             Action::Restart(messages) => self.restart(messages, under_way).await,
             Action::LookAround => {
                 under_way.looking = Some(self.look(under_way.hands.as_ref()));
@@ -191,26 +191,38 @@ impl<'a> Shell<'a> {
         Box::pin(asking.into_stream().flatten())
     }
 
+    /// Waits until all that is to be shown, and all that was said, is written: side by side, since
+    /// the store writes together what comes together.
     async fn flush(&mut self, under_way: &mut UnderWay<'a>) {
+        if self.outbox.is_broken() {
+            return;
+        }
+        self.start_saving(under_way);
+        let (flushed, saved) = tokio::join!(self.outbox.flush(), under_way.unsaved.saved());
+        self.check(flushed, under_way);
+        self.check(saved, under_way);
+        self.save(under_way).await;
+    }
+
+    /// Begins to save what was said, unless that is under way.
+    fn start_saving(&self, under_way: &mut UnderWay<'a>) {
         if !self.outbox.is_broken() {
-            let flushed = self.outbox.flush().await;
-            self.check(flushed, under_way);
+            let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
+            under_way.unsaved.start(store, session);
         }
     }
 
+    /// Saves all that was said.
     async fn save(&mut self, under_way: &mut UnderWay<'a>) {
-        if self.outbox.is_broken() || under_way.unsaved.is_empty() {
-            return;
+        while !under_way.unsaved.is_empty() && !self.outbox.is_broken() {
+            self.start_saving(under_way);
+            let saved = under_way.unsaved.saved().await;
+            self.check(saved, under_way);
         }
-        let (store, session) = (&self.inner.config.store, self.desk.recorder.session());
-        let saved = store.add_messages(session, under_way.unsaved.clone()).await;
-        if saved.is_ok() {
-            under_way.unsaved.clear();
-        }
-        self.check(saved, under_way);
     }
 
     async fn restart(&mut self, messages: Vec<Message>, under_way: &mut UnderWay<'a>) {
+        self.save(under_way).await;
         if self.outbox.is_broken() {
             return;
         }
@@ -320,6 +332,7 @@ impl<'a> Shell<'a> {
     /// Waits until something happens.
     async fn next(&mut self, under_way: &mut UnderWay<'a>) -> Next {
         let (writing, full) = (self.outbox.is_writing(), self.outbox.is_full());
+        let saving = under_way.unsaved.is_saving();
         let (may_stop, calling) = (!under_way.stopping, !under_way.calls.is_empty());
         let now = Instant::now();
         let (late, patience) = (self.deadline.unwrap_or(now), under_way.give_up.unwrap_or(now));
@@ -330,6 +343,7 @@ impl<'a> Shell<'a> {
                 Next::Input(Input::Stop(RunEnd::Aborted { by: "timeout".to_owned() }))
             }
             written = self.outbox.written(), if writing => Next::Written(written),
+            saved = under_way.unsaved.saved(), if saving => Next::Saved(saved),
             Some(joined) = under_way.calls.join_next_with_id(), if calling => Next::Joined(joined),
             () = under_way.news.arrived() => Next::Told,
             () = self.place.queued(), if may_stop => Next::Queued,
@@ -345,7 +359,7 @@ impl<'a> Shell<'a> {
         match next {
             Next::Input(Input::Stop(end)) => under_way.stop(end),
             Next::Input(input) => under_way.tell(input),
-            Next::Written(written) => self.check(written, under_way),
+            Next::Written(written) | Next::Saved(written) => self.check(written, under_way),
             Next::Looked(looked) => {
                 let bench = looked.map(|(bench, now)| {
                     under_way.hands = Some(now);
@@ -364,18 +378,24 @@ impl<'a> Shell<'a> {
     }
 
     async fn leave(&mut self, end: RunEnd, under_way: UnderWay<'a>) -> Ended {
-        let UnderWay { turn, unsaved, .. } = under_way;
-        let (store, session) = (&self.inner.config.store, self.desk.recorder.session());
-        if !unsaved.is_empty()
-            && let Err(error) = store.add_messages(session, unsaved).await
-        {
-            tracing::error!(%session, %error, "the end of a run is missing in its transcript");
-        }
+        let UnderWay { turn, mut unsaved, .. } = under_way;
+        let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
+        let save = async {
+            // What could not be saved is tried once more.
+            let _ = unsaved.saved().await;
+            unsaved.start(store, session);
+            if let Err(error) = unsaved.saved().await {
+                tracing::error!(%session, %error, "the end of a run is missing in its transcript");
+            }
+        };
         let context_tokens = Some(turn.context_tokens());
         let patch = SessionPatch { context_tokens, ..SessionPatch::default() };
-        if let Err(error) = self.inner.patch_by_id(session, patch).await {
-            tracing::warn!(%session, %error, "how full the model's window is was not kept");
-        }
+        let patch = async {
+            if let Err(error) = self.inner.patch_by_id(session, patch).await {
+                tracing::warn!(%session, %error, "how full the model's window is was not kept");
+            }
+        };
+        tokio::join!(save, patch);
         Ended { end, usage: turn.usage() }
     }
 }
@@ -460,7 +480,8 @@ fn lost() -> CallEnd {
 /// The system prompt and the tools that an agent may use.
 fn workbench(agent: &Agent, mut bench: Bench) -> Workbench {
     if let Some(wanted) = &agent.tools {
-        bench.tools.retain(|tool| wanted.iter().any(|name| fits(name, &tool.canonical)));
+        let is_wanted = |tool: &&BenchTool| wanted.iter().any(|name| fits(name, &tool.canonical));
+        bench.tools = bench.tools.iter().filter(is_wanted).cloned().collect();
     }
     let system = crate::prompt::system_prompt(agent, &bench, jiff::Zoned::now().date());
     Workbench { system, tools: bench.tools }

@@ -23,6 +23,9 @@ const PLACE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often a transaction is begun while another process writes; each waits a while by itself.
 const BEGIN_ATTEMPTS_MAX: u32 = 3;
 
+/// Begins a transaction that will write, so that nothing can come in between.
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
 /// The way to the thread, which ends, after all that waits, when this is dropped.
 pub(super) struct Writer {
     /// Gone only while this is dropped.
@@ -193,7 +196,7 @@ fn commit(connection: &Connection, group: &mut [Queued]) -> Result<(), Failure> 
     let done = group
         .iter_mut()
         .try_for_each(|queued| queued.job.run(connection))
-        .and_then(|()| Ok(connection.execute_batch("COMMIT")?));
+        .and_then(|()| execute(connection, "COMMIT"));
     if done.is_err() {
         roll_back(connection)?;
     }
@@ -203,12 +206,17 @@ fn commit(connection: &Connection, group: &mut [Queued]) -> Result<(), Failure> 
 fn begin(connection: &Connection) -> Result<(), Failure> {
     roll_back(connection)?;
     for _ in 1..BEGIN_ATTEMPTS_MAX {
-        match connection.execute_batch("BEGIN IMMEDIATE").map_err(Failure::from) {
+        match execute(connection, BEGIN) {
             Err(failure) if failure.is_busy() => {}
             begun => return begun,
         }
     }
-    Ok(connection.execute_batch("BEGIN IMMEDIATE")?)
+    execute(connection, BEGIN)
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), Failure> {
+    connection.prepare_cached(sql)?.execute(())?;
+    Ok(())
 }
 
 /// Ends a transaction that was left open; SQLite ends some itself when they fail.

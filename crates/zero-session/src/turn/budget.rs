@@ -73,11 +73,11 @@ pub(super) fn priced(usage: Usage, prices: Option<Prices>) -> Usage {
 }
 
 fn whole(bench: &Workbench, transcript: &[Message]) -> u64 {
-    let tools = bench.tools.iter().map(|tool| {
+    let tools = bench.tools.weight(|tool| {
         text_tokens(&tool.description) + text_tokens(&tool.input_schema.to_string()) + FRAME_TOKENS
     });
     let messages = transcript.iter().map(message_tokens);
-    text_tokens(&bench.system) + tools.sum::<u64>() + messages.sum::<u64>()
+    text_tokens(&bench.system) + tools + messages.sum::<u64>()
 }
 
 /// Tokens of a message, roughly.

@@ -3,6 +3,8 @@
 //! The model reads the conversation as plain text: a request without tools may not hold calls with
 //! every provider, and text can be cut where it does not fit.
 
+use std::sync::Arc;
+
 use super::budget::message_tokens;
 use crate::event::ResultContent;
 use crate::message::{Block, Message, Role, ToolInput};
@@ -74,7 +76,7 @@ pub(super) fn request(messages: &[Message], window: u64) -> ModelRequest {
     ModelRequest {
         system: SYSTEM.to_owned(),
         messages: vec![Message::user(asked)],
-        tools: Vec::new(),
+        tools: Arc::default(),
         output_tokens_max: None,
         thinking: Thinking::Default,
     }

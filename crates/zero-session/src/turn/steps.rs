@@ -3,7 +3,7 @@
 use zero_core::Kind;
 
 use crate::event::{Place, RunEnd, Usage, What};
-use crate::hands::{BenchTool, CallEnd, HandsError};
+use crate::hands::{CallEnd, HandsError, Toolbox};
 use crate::message::Message;
 use crate::model::{ModelError, ModelEvent, ModelRequest, Prices, Thinking};
 
@@ -93,7 +93,7 @@ pub struct Workbench {
     /// What the model is told about itself and its work.
     pub system: String,
     /// The tools it may use.
-    pub tools: Vec<BenchTool>,
+    pub tools: Toolbox,
 }
 
 /// What a person says about a run that goes round in circles.

@@ -10,6 +10,7 @@ use zero_core::Kind;
 use super::transcript::tests::flaw;
 use super::*;
 use crate::event::ToolStatus;
+use crate::hands::BenchTool;
 use crate::message::ToolInput;
 use crate::model::Thinking;
 
@@ -40,7 +41,7 @@ fn bench() -> Workbench {
     };
     Workbench {
         system: "sys".to_owned(),
-        tools: vec![tool("Read", true), tool("Grep", true), tool("Write", false)],
+        tools: vec![tool("Read", true), tool("Grep", true), tool("Write", false)].into(),
     }
 }
 

@@ -70,11 +70,12 @@ fn a_conversation_is_sent_as_items() {
             ]),
             result("1", vec![text, image]),
         ],
-        tools: vec![ToolDefinition {
+        tools: [ToolDefinition {
             name: "Read".into(),
             description: "Reads".into(),
             input_schema: json!({"type": "object"}),
-        }],
+        }]
+        .into(),
         output_tokens_max: Some(500),
         thinking: Thinking::High,
     };

@@ -206,7 +206,7 @@ impl Hands for ScriptedHands {
         };
         let bench = Bench {
             cwd: PathBuf::from("/w"),
-            tools: names.map(tool).to_vec(),
+            tools: names.map(tool).to_vec().into(),
             commands: vec![command],
             ..Bench::default()
         };

@@ -53,7 +53,7 @@ fn without_marks(mut value: Value) -> Value {
 
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
-    let request = ModelRequest { tools: vec![tool("X")], ..ask(messages) };
+    let request = ModelRequest { tools: [tool("X")].into(), ..ask(messages) };
     let body = without_marks(body(&info("claude-sonnet-4-5"), &request));
     assert_eq!(body["messages"], expected);
 }
@@ -63,11 +63,12 @@ fn a_whole_request() {
     let request = ModelRequest {
         system: "Be brief.".into(),
         messages: vec![Message::user("Hello")],
-        tools: vec![ToolDefinition {
+        tools: [ToolDefinition {
             name: "Read".into(),
             description: "Reads a file.".into(),
             input_schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
-        }],
+        }]
+        .into(),
         output_tokens_max: Some(1_000),
         thinking: Thinking::Off,
     };
@@ -108,7 +109,7 @@ fn there_are_at_most_four_marks_for_the_cache() {
     }
     messages.push(Message::user("last"));
     let request =
-        ModelRequest { system: "s".into(), tools: vec![tool("A"), tool("B")], ..ask(messages) };
+        ModelRequest { system: "s".into(), tools: [tool("A"), tool("B")].into(), ..ask(messages) };
     let body = body(&info("claude-sonnet-4-5"), &request);
     assert_eq!(body.to_string().matches("cache_control").count(), 4);
     let marked: Vec<&str> = body["messages"]
@@ -387,7 +388,8 @@ fn a_turn_that_began_without_a_thought_ends_without_one() {
         let messages =
             vec![Message::user("q"), Message::assistant(said), user(vec![result("a", "X", "r")])];
         let tools = vec![tool("X")];
-        let request = ModelRequest { thinking: Thinking::Low, tools, ..ask(messages) };
+        let request =
+            ModelRequest { thinking: Thinking::Low, tools: tools.into(), ..ask(messages) };
         let body = body(&info("claude-sonnet-4-5"), &request);
         assert_eq!(body.get("thinking").is_some(), expected);
     }

@@ -47,11 +47,12 @@ fn a_whole_request() {
     let request = ModelRequest {
         system: "Be brief.".into(),
         messages: vec![Message::user("Hello"), Message::user("there")],
-        tools: vec![ToolDefinition {
+        tools: [ToolDefinition {
             name: "Read".into(),
             description: "Reads a file.".into(),
             input_schema: schema,
-        }],
+        }]
+        .into(),
         output_tokens_max: Some(1_000),
         thinking: Thinking::Default,
     };
