@@ -107,7 +107,8 @@ async def chooses(acpx, _model):
     try:
         await acpx.run("set", "thought_level", "low")
         await acpx.run("set-mode", "accept-edits")
-        await acpx.run("--deny-all", "prompt", "[write]")
+        # Without its files: `--deny-all` would also refuse to write for us, and count that.
+        await acpx.run("--no-fs", "--deny-all", "prompt", "[write]")
         check(acpx.made(), "it was asked about")
     finally:
         await acpx.run("sessions", "close")

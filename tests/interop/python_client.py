@@ -46,9 +46,12 @@ CALLS = [
     ("Delete", {"file_path": "notes.txt"}),
     # Needs clangd.
     ("LSP", {"operation": "documentSymbol", "filePath": "sum.c"}),
+    ("TodoWrite", {"todos": [{"content": "Buy milk", "status": "pending", "activeForm": "Buying milk"}]}),
+    ("Plan", {"plan": [{"step": "Buy milk", "status": "pending"}]}),
+    ("Memory", {"action": "save", "name": "milk", "text": "Oat milk is preferred."}),
 ]
-# Tools that go out to the web: nothing is there to go to.
-ONLY_LISTED = {"WebFetch", "WebSearch", "WebRequest"}
+# Tools that go out to the web, where nothing is there to go to, and one that asks a person.
+ONLY_LISTED = {"WebFetch", "WebSearch", "WebRequest", "AskUserQuestion"}
 
 failures = []
 
