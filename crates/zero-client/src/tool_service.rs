@@ -2,6 +2,7 @@
 //! files are, and they obey this machine's rules, whatever the gateway says.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -46,8 +47,8 @@ struct State {
     dialect: DialectName,
     session_id: String,
     calls: HashMap<String, CancellationToken>,
-    /// What was offered last.
-    offered: Option<ToolsOfferParams>,
+    /// What was offered last: its sum, which is as good to see that something else is there.
+    offered: Option<u64>,
 }
 
 impl ToolService {
@@ -138,7 +139,7 @@ impl ToolService {
     pub async fn offer_anew(&self) -> Result<(), ClientError> {
         let dialect = self.state().dialect;
         let offer = self.look_round(dialect).await;
-        if self.state().offered.as_ref() == Some(&offer) {
+        if self.state().offered == Some(sum(&offer)) {
             return Ok(());
         }
         self.offer(offer).await
@@ -156,8 +157,9 @@ impl ToolService {
     }
 
     async fn offer(&self, offer: ToolsOfferParams) -> Result<(), ClientError> {
-        self.client.request_within::<ToolsOffer>(offer.clone(), ANSWER_MAX).await?;
-        self.state().offered = Some(offer);
+        let sum = sum(&offer);
+        self.client.request_within::<ToolsOffer>(offer, ANSWER_MAX).await?;
+        self.state().offered = Some(sum);
         Ok(())
     }
 
@@ -240,6 +242,13 @@ fn payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
         |error| tracing::warn!(%error, event = event.event, "an event is not as it should be"),
     )
     .ok()
+}
+
+/// A number that is another one for another offer.
+fn sum(offer: &ToolsOfferParams) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_vec(offer).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// An offer that a gateway takes. It takes it whole or not at all, so what others wrote is made

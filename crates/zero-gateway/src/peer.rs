@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use zero_core::SessionId;
+use zero_session::hands::Toolbox;
 use zero_session::key::SessionKey;
 use zero_session::reach::Reach;
 use zero_session::sessions::{HandsLease, OpenSession, SessionError, Sessions};
@@ -32,6 +33,8 @@ const CAP_APPROVALS: &str = "exec-approvals";
 
 /// Sessions that a connection hosts before those are forgotten that others took over.
 const TAKEN_OVER_MAX: usize = 256;
+/// How many sessions of a client are looked at for the same tools.
+const COMPARED_MAX: usize = 4;
 
 /// What was agreed when the connection began.
 pub(crate) struct Greeting {
@@ -280,6 +283,13 @@ impl Peer {
     pub(crate) fn hosted(&self, session: &SessionId) -> Option<Arc<RemoteHands>> {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         hosted.get(session).map(|hosted| Arc::clone(&hosted.hands))
+    }
+
+    /// The same tools, where another session of this client has them already: most offer the same.
+    pub(crate) fn shared(&self, tools: Toolbox) -> Toolbox {
+        let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = hosted.values().take(COMPARED_MAX).filter_map(|hosted| hosted.hands.tools());
+        others.into_iter().find(|others| *others == tools).unwrap_or(tools)
     }
 
     /// Hosts them no more.

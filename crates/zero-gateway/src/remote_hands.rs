@@ -16,7 +16,7 @@ use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
 use zero_session::Mode;
 use zero_session::event::{Place, ToolStatus};
-use zero_session::hands::{Bench, CallEnd, Hands, HandsCall, HandsError, HandsWatch};
+use zero_session::hands::{Bench, CallEnd, Hands, HandsCall, HandsError, HandsWatch, Toolbox};
 use zero_session::store::SessionRecord;
 use zero_wire::ErrorShape;
 use zero_wire::tools::{
@@ -147,6 +147,11 @@ impl RemoteHands {
     /// The host says which tools there are.
     pub(crate) fn offer(&self, offer: Offer) {
         self.offer.send_replace(Some(Arc::new(offer)));
+    }
+
+    /// The tools that it has said there are.
+    pub(crate) fn tools(&self) -> Option<Toolbox> {
+        self.offer.borrow().as_ref().map(|offer| offer.bench.tools.clone())
     }
 
     /// The host says how far a call is.

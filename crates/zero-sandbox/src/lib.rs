@@ -34,6 +34,7 @@ pub mod metadata;
 #[cfg(target_os = "linux")]
 pub mod net;
 pub mod open_files;
+pub mod own_memory;
 pub mod probe;
 #[cfg(target_os = "linux")]
 mod process_tree;

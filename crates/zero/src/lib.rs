@@ -14,6 +14,7 @@ mod editor_bench;
 mod engine;
 pub mod exit;
 mod hosting;
+mod idle;
 mod json_input;
 mod limit_range;
 mod logging;

@@ -45,6 +45,9 @@ const CALLS: usize = 50;
 const SESSIONS: usize = 20;
 /// Turns of each of them.
 const TURNS: usize = 50;
+/// How long an agent has had nothing to do when it is idle, and how many are looked at then.
+const IDLE_AFTER: Duration = Duration::from_secs(4);
+const IDLE_RUNS: usize = 3;
 /// Prompts before anything is counted.
 const WARM_UP_PROMPTS: usize = 5;
 /// Size of the large result.
@@ -124,7 +127,10 @@ fn start(place: &Place<'_>, table: &mut Table) -> Result<()> {
         let start = Instant::now();
         talk.open(&place.work)?;
         samples.1.push(start.elapsed());
-        held.push(peak::held_now(talk.pid())?);
+        if run < IDLE_RUNS {
+            std::thread::sleep(IDLE_AFTER);
+            held.push(peak::held_now(talk.pid())?);
+        }
         talk.end()?;
     }
     let (hello, opened) = (median(samples.0), median(samples.1));
@@ -132,7 +138,7 @@ fn start(place: &Place<'_>, table: &mut Table) -> Result<()> {
     table.add(timed("acp, the first `session/new`", opened, OPENED_MAX));
     let held = held.into_iter().max().unwrap_or_default();
     table.add(alone(
-        "acp, memory with a session open",
+        "acp, memory with a session open, idle",
         mb(held),
         at_most(mb(IDLE_BYTES_MAX)),
         held <= IDLE_BYTES_MAX,

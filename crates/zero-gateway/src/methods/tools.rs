@@ -75,7 +75,9 @@ pub(super) async fn offer(peer: &Arc<Peer>, params: ToolsOfferParams) -> Result<
     let offer = tokio::task::spawn_blocking(move || Offer::of(params)).await;
     let broken =
         |_| ErrorShape::new(ErrorCode::Unavailable, "the offer could not be looked through");
-    hands.offer(offer.map_err(broken)??);
+    let mut offer = offer.map_err(broken)??;
+    offer.bench.tools = peer.shared(offer.bench.tools);
+    hands.offer(offer);
     Ok(Done { ok: true })
 }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use zero_acp::{Config, Defaults, Login};
 use zero_client::Link;
 use zero_runtime::stdio::stdio_over;
-use zero_sandbox::stdio_guard;
+use zero_sandbox::{own_memory, stdio_guard};
 
 use crate::App;
 use crate::cli::AcpArgs;
@@ -20,6 +20,7 @@ use crate::dialling::Dialling;
 use crate::editor_bench::EditorBench;
 use crate::exit::{Exit, UsageError};
 use crate::hosting::busy_runtime;
+use crate::idle;
 use crate::model_key::{KeysHere, WantedKey};
 use crate::settings::models::SecretSetting;
 
@@ -29,7 +30,9 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     }
     let output = stdio_guard::take_stdout().context("could not keep stdout for the editor")?;
     let app = app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
+    own_memory::keep_together();
     let runtime = busy_runtime()?;
+    runtime.spawn(idle::give_back());
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);

@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zero_gateway::{AuthConfig, Gateway, Listening, Plaintext, Principal, ServeError, Tls};
-use zero_sandbox::{ConfigFile, FileType, open_files, survey};
+use zero_sandbox::{ConfigFile, FileType, open_files, own_memory, survey};
 use zero_session::reach::Reach;
 use zero_wire::method::Scope;
 
@@ -18,6 +18,7 @@ use crate::commands::tools_call::signals;
 use crate::connection::{TOKEN_FILE, everything, this_person};
 use crate::exit::{Exit, UsageError};
 use crate::hosting::busy_runtime;
+use crate::idle;
 use crate::logging;
 use crate::secret;
 use crate::settings::gateway::GatewaySettings;
@@ -60,7 +61,9 @@ fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
     let reach = reach(app, gateway.folders.as_deref(), workspace.cwd())?;
     let auth = auth(app, args, &gateway, address.ip(), reach)?;
     let collector = gateway.telemetry.as_ref().map(Collector::new).transpose()?;
+    own_memory::keep_together();
     let runtime = busy_runtime()?;
+    runtime.spawn(idle::give_back());
     let served = runtime.block_on(async {
         let (mut telemetry, traces) = collector.map(Telemetry::start).unzip();
         logging::start(app.config.log.as_deref(), &app.terminal, traces);

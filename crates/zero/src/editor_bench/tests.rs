@@ -136,7 +136,7 @@ async fn call(hands: &dyn Hands, tool: &str, input: Value) -> (ToolStatus, Strin
 
 async fn tools(hands: &dyn Hands) -> Vec<String> {
     let bench = hands.bench(DialectName::Canonical).await.unwrap();
-    bench.tools.into_iter().map(|tool| tool.canonical).collect()
+    bench.tools.iter().map(|tool| tool.canonical.clone()).collect()
 }
 
 /// Waits for something that others do.

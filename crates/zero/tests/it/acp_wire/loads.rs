@@ -176,7 +176,7 @@ impl Hands for Planner {
             read_only: true,
         };
         let cwd = PathBuf::from("/elsewhere");
-        let bench = Bench { cwd, tools: vec![tool], ..Bench::default() };
+        let bench = Bench { cwd, tools: vec![tool].into(), ..Bench::default() };
         Box::pin(std::future::ready(Ok(bench)))
     }
 
