@@ -40,6 +40,8 @@ const TOLD_MAX: usize = OPEN_MAX + 4;
 const SILENT_MAX: u32 = 3;
 /// How long a server may take to end by itself, and after its input has ended.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long the end of one that was killed is waited for: only what hangs in the kernel takes longer.
+const KILLED_MAX: Duration = Duration::from_secs(10);
 /// What servers say of a question that the project overtook: it may be asked again.
 const OVERTAKEN: [i64; 2] = [-32801, -32802];
 /// How often it is asked again.
@@ -345,7 +347,8 @@ impl Connection {
     pub(crate) async fn cut_off(&self, why: &str) {
         self.shared.close(why.to_owned());
         self.process.kill();
-        self.process.ended_within(GRACE).await;
+        // Nothing of it writes any more when what it wrote is removed.
+        self.process.ended_within(KILLED_MAX).await;
         self.forget().await;
     }
 

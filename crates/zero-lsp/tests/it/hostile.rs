@@ -2,6 +2,7 @@
 //! and everybody else is left alone.
 
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +113,36 @@ async fn files_are_opened_and_closed_in_the_order_it_hears_of_it() {
     }
     let said = arena.hover_of(&server, "minds-the-order").await.unwrap().unwrap();
     assert_eq!(said, "wrong:");
+}
+
+/// Many servers are scripts, and what runs those is found by name.
+#[tokio::test]
+async fn what_runs_its_script_is_not_found_in_the_workspace() {
+    let put = |path: &Path, text: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    let arena = Arena::of_host(
+        &["good"],
+        bounds(),
+        |server| {
+            let program = Path::new(&server.commands[0][0]);
+            let tools = program.with_file_name("tools");
+            put(&tools.join("server"), "#!/usr/bin/env -S my-node good\n");
+            std::os::unix::fs::symlink(program, tools.join("my-node")).unwrap();
+            server.commands = vec![vec!["server".to_owned()]];
+        },
+        |config| {
+            let work = config.workspace.cwd().to_owned();
+            put(&work.join("bin/my-node"), "#!/bin/sh\necho from the project >&2; exit 9\n");
+            put(&work.join("bin/server"), "#!/bin/sh\nexit 8\n");
+            let (bin, tools) = (work.join("bin"), work.with_file_name("tools"));
+            let path = format!("{}:{}:/usr/bin:/bin", bin.display(), tools.display());
+            config.commands.environment = vec![("PATH".to_owned(), path)];
+        },
+    );
+    check(arena.hover("good").await, "good", Ok("fine"));
 }
 
 /// Judges by risk; what is called `late.txt` may not be read, and is found when it is there.

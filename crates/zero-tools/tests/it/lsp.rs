@@ -230,7 +230,7 @@ async fn rules_hold_for_servers_and_for_what_they_see() {
     let f = ruled(&["Read(hidden.h)"]);
     f.put("a.c", text);
     assert_ne!(ask(&f, "diagnostics", "a.c", (1, 1)).await["total"], 0);
-    f.put("hidden.h", "#error s3cret\n").put("a.c", &format!("{text}int more;\n"));
+    f.put("hidden.h", "#error s3cret\n").put("a.c", format!("{text}int more;\n"));
     let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
     assert!(!found.to_string().contains("s3cret") && found["total"] != 0, "{found}");
     // What may be written and not be read is not spoken of after a change either.
