@@ -16,8 +16,9 @@ use crate::questions::ANSWER_MAX;
 use crate::session::{Letter, Mailbox};
 use crate::to_client::ToClient;
 
-/// The option that chooses nothing.
+/// The option that chooses nothing, or nothing more.
 const NONE: &str = "none";
+const DONE: &str = "done";
 /// Options that a client can be expected to show.
 const OPTIONS_MAX: usize = 20;
 /// Choices of one form that somebody can be expected to make.
@@ -72,7 +73,13 @@ impl Asking {
                 Some(about) => format!("{message}\n{about}"),
                 None => message.to_owned(),
             };
-            match self.choose(asked, choice).await {
+            let chosen = match choice.count {
+                Count::One => self.choose(asked, choice).await,
+                Count::Several { least, most } => {
+                    self.choose_several(asked, choice, least, most).await
+                }
+            };
+            match chosen {
                 ElicitationAnswer::Accept(chosen) => values.extend(chosen),
                 ElicitationAnswer::Decline => {}
                 ElicitationAnswer::Cancel => return ElicitationAnswer::Cancel,
@@ -84,29 +91,72 @@ impl Asking {
         }
     }
 
-    /// Shows the choice as the options of a permission for a call that does nothing else. Whoever
-    /// takes the question back settles that call.
+    /// One of several values.
     async fn choose(&self, message: String, choice: Choice) -> ElicitationAnswer {
+        match self.pick(message, choice.options(&[], 1)).await {
+            Picked::Value(at) => match choice.values.get(at) {
+                Some((value, _)) => choice.answer(Value::String(value.clone())),
+                None => ElicitationAnswer::Decline,
+            },
+            Picked::Nothing | Picked::Done => ElicitationAnswer::Decline,
+            Picked::Cancelled => ElicitationAnswer::Cancel,
+        }
+    }
+
+    /// Several of them, one after another, until whoever chooses is done: a permission has room for
+    /// one answer only. Each is offered once, so there is an end to it.
+    async fn choose_several(
+        &self,
+        message: String,
+        choice: Choice,
+        least: usize,
+        most: usize,
+    ) -> ElicitationAnswer {
+        let mut chosen: Vec<usize> = Vec::new();
+        while chosen.len() < most.min(choice.values.len()) {
+            let asked = match chosen.is_empty() {
+                true => format!("{message}\n(several may be chosen, one after another)"),
+                false => format!("{message}\nChosen: {}", choice.titles(&chosen)),
+            };
+            match self.pick(asked, choice.options(&chosen, least)).await {
+                Picked::Value(at) if at < choice.values.len() && !chosen.contains(&at) => {
+                    chosen.push(at);
+                }
+                Picked::Done if chosen.len() >= least.max(1) => break,
+                Picked::Value(_) | Picked::Nothing | Picked::Done => {
+                    return ElicitationAnswer::Decline;
+                }
+                Picked::Cancelled => return ElicitationAnswer::Cancel,
+            }
+        }
+        chosen.sort_unstable();
+        let values = chosen.iter().filter_map(|at| choice.values.get(*at));
+        choice.answer(values.map(|(value, _)| Value::String(value.clone())).collect())
+    }
+
+    /// Shows options as those of a permission for a call that does nothing else. Whoever takes the
+    /// question back settles that call.
+    async fn pick(&self, message: String, options: Vec<PermissionOption>) -> Picked {
         let (shown, call) = oneshot::channel();
         let question = self.question.clone();
         self.mailbox.put(Letter::Choose { question, message, shown }).await;
-        let Ok(call) = call.await else { return ElicitationAnswer::Cancel };
-        let asked = RequestPermissionRequest::new(self.session.clone(), call, choice.options());
+        let Ok(call) = call.await else { return Picked::Cancelled };
+        let asked = RequestPermissionRequest::new(self.session.clone(), call, options);
         let asked = self.to_client.ask(asked, ANSWER_MAX).await;
-        let answer = match asked.map(|response| response.outcome) {
+        let picked = match asked.map(|response| response.outcome) {
             Ok(RequestPermissionOutcome::Selected(selected)) => {
-                choice.chosen(&selected.option_id.0)
+                Picked::option(&selected.option_id.0)
             }
-            Ok(_) | Err(_) => ElicitationAnswer::Cancel,
+            Ok(_) | Err(_) => Picked::Cancelled,
         };
-        let told = match answer {
-            ElicitationAnswer::Accept(_) => "allow_once",
-            ElicitationAnswer::Decline => "reject_once",
-            ElicitationAnswer::Cancel => "cancelled",
+        let told = match picked {
+            Picked::Value(_) | Picked::Done => "allow_once",
+            Picked::Nothing => "reject_once",
+            Picked::Cancelled => "cancelled",
         };
         let question = self.question.clone();
         self.mailbox.put(Letter::Chosen { question, answer: told }).await;
-        answer
+        picked
     }
 }
 
@@ -128,10 +178,40 @@ async fn create(to_client: &ToClient, request: CreateElicitationRequest) -> Elic
     }
 }
 
+/// What was picked among options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Picked {
+    /// A value, by its place.
+    Value(usize),
+    /// Nothing more.
+    Done,
+    /// Nothing at all.
+    Nothing,
+    /// The question was taken back, or nobody answered it.
+    Cancelled,
+}
+
+impl Picked {
+    fn option(id: &str) -> Self {
+        match id {
+            DONE => Self::Done,
+            id => id.parse().map_or(Self::Nothing, Self::Value),
+        }
+    }
+}
+
+/// How many values of a field are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Count {
+    One,
+    Several { least: usize, most: usize },
+}
+
 /// A field with a few values.
 #[derive(Debug, PartialEq)]
 struct Choice {
     field: String,
+    count: Count,
     /// What it is about, where the form has several.
     about: Option<String>,
     /// Each value, and what it is called.
@@ -165,37 +245,53 @@ impl Choice {
             Some((text.to_owned(), title.to_owned()))
         };
         let plain = |value: &Value| Some((value.as_str()?.to_owned(), value.as_str()?.to_owned()));
-        let values: Option<Vec<_>> = match (about.get("oneOf"), about.get("enum")) {
+        let is_list = about.get("type").and_then(Value::as_str) == Some("array");
+        let (of, titled) = match about.get("items").filter(|_| is_list) {
+            Some(items) => (items, "anyOf"),
+            None => (about, "oneOf"),
+        };
+        let values: Option<Vec<_>> = match (of.get(titled), of.get("enum")) {
             (Some(Value::Array(values)), _) => values.iter().map(named).collect(),
             (_, Some(Value::Array(values))) => values.iter().map(plain).collect(),
             _ => None,
         };
+        let figure = |key: &str| about.get(key)?.as_u64()?.try_into().ok();
+        let count = match is_list {
+            true => Count::Several {
+                least: figure("minItems").unwrap_or(0),
+                most: figure("maxItems").unwrap_or(usize::MAX),
+            },
+            false => Count::One,
+        };
         let values = values.filter(|values| (1..=OPTIONS_MAX).contains(&values.len()))?;
         let text = |key: &str| about.get(key).and_then(Value::as_str);
         let about = text("description").or_else(|| text("title")).map(str::to_owned);
-        Some(Self { field: field.to_owned(), about, values })
+        Some(Self { field: field.to_owned(), count, about, values })
     }
 
-    fn options(&self) -> Vec<PermissionOption> {
+    /// What can be picked once these were chosen, of which there have to be so many.
+    fn options(&self, chosen: &[usize], least: usize) -> Vec<PermissionOption> {
         let option = |(at, (_, title)): (usize, &(String, String))| {
             PermissionOption::new(at.to_string(), title.clone(), PermissionOptionKind::AllowOnce)
         };
-        let mut options: Vec<PermissionOption> =
-            self.values.iter().enumerate().map(option).collect();
+        let left = self.values.iter().enumerate().filter(|(at, _)| !chosen.contains(at));
+        let mut options: Vec<PermissionOption> = left.map(option).collect();
+        if !chosen.is_empty() && chosen.len() >= least {
+            let kind = PermissionOptionKind::AllowOnce;
+            options.insert(0, PermissionOption::new(DONE, "Done", kind));
+        }
         let kind = PermissionOptionKind::RejectOnce;
         options.push(PermissionOption::new(NONE, "None of these", kind));
         options
     }
 
-    fn chosen(&self, option: &str) -> ElicitationAnswer {
-        let at = option.parse::<usize>().ok();
-        match at.and_then(|at| self.values.get(at)) {
-            Some((value, _)) => {
-                let value = Value::String(value.clone());
-                ElicitationAnswer::Accept(Map::from_iter([(self.field.clone(), value)]))
-            }
-            None => ElicitationAnswer::Decline,
-        }
+    fn titles(&self, chosen: &[usize]) -> String {
+        let titles = chosen.iter().filter_map(|at| self.values.get(*at));
+        titles.map(|(_, title)| title.as_str()).collect::<Vec<_>>().join("; ")
+    }
+
+    fn answer(&self, value: Value) -> ElicitationAnswer {
+        ElicitationAnswer::Accept(Map::from_iter([(self.field.clone(), value)]))
     }
 }
 
@@ -210,7 +306,11 @@ mod tests {
     fn check(schema: Value, expected: Option<&[&str]>) {
         let shown = |choice: Choice| {
             let values = choice.values.iter().map(|(value, title)| format!(" {value}={title}"));
-            format!("{} {:?}{}", choice.field, choice.about, values.collect::<String>())
+            let count = match choice.count {
+                Count::One => String::new(),
+                Count::Several { least, most } => format!("[{least}..={most}]"),
+            };
+            format!("{}{count} {:?}{}", choice.field, choice.about, values.collect::<String>())
         };
         let found: Option<Vec<String>> =
             choices(&schema).map(|choices| choices.into_iter().map(shown).collect());
@@ -241,7 +341,40 @@ mod tests {
         check(json!({ "properties": fields }), Some(&["c None a=a"]));
         check(json!({"properties": fields, "required": ["c"]}), Some(&["c None a=a"]));
         check(json!({"properties": fields, "required": ["t"]}), None);
-        let many = json!({"c": {"enum": ["a"]}, "m": {"type": "array", "items": {"enum": ["a"]}}});
+        let many =
+            json!({"c": {"enum": ["a"]}, "m": {"type": "array", "items": {"type": "string"}}});
         check(json!({ "properties": many }), None);
+    }
+
+    #[test]
+    fn several_of_a_few_values_are_choices_too() {
+        let titled = json!({"properties": {"m": {"type": "array", "maxItems": 2,
+            "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}}}});
+        check(titled, Some(&["m[0..=2] None a=A b=B"]));
+        let plain = json!({"properties": {"m": {"type": "array", "minItems": 1, "maxItems": 9,
+            "items": {"enum": ["a"]}}}});
+        check(plain, Some(&["m[1..=9] None a=a"]));
+    }
+
+    #[test]
+    fn what_was_chosen_is_not_offered_again_and_there_is_an_end() {
+        let schema = json!({"properties": {"m": {"type": "array", "items": {"enum": ["a", "b"]}}}});
+        let choice = choices(&schema).unwrap().remove(0);
+        let ids = |chosen: &[usize], least: usize| {
+            let options = choice.options(chosen, least);
+            options.iter().map(|option| option.option_id.0.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&[], 0), ["0", "1", "none"]);
+        assert_eq!(ids(&[1], 0), ["done", "0", "none"]);
+        assert_eq!(ids(&[1], 2), ["0", "none"]);
+        assert_eq!(choice.titles(&[1, 0]), "b; a");
+        for (id, expected) in [
+            ("1", Picked::Value(1)),
+            ("done", Picked::Done),
+            ("none", Picked::Nothing),
+            ("", Picked::Nothing),
+        ] {
+            assert_eq!(Picked::option(id), expected);
+        }
     }
 }

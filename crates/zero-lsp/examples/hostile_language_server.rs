@@ -7,6 +7,7 @@
     reason = "it misbehaves on purpose, and is no part of the product"
 )]
 
+use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Read as _, Stdin, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +30,13 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let mut server = Server { input: BufReader::new(std::io::stdin()), mode, root: PathBuf::new() };
+    let mut server = Server {
+        input: BufReader::new(std::io::stdin()),
+        mode,
+        root: PathBuf::new(),
+        open: HashSet::new(),
+        wrong: Vec::new(),
+    };
     while let Some(message) = server.next() {
         if let Some(code) = server.answer(&message) {
             return code;
@@ -45,6 +52,9 @@ struct Server {
     input: BufReader<Stdin>,
     mode: String,
     root: PathBuf,
+    /// The files that are open, and what was said of others as if they were, or the reverse.
+    open: HashSet<String>,
+    wrong: Vec<String>,
 }
 
 impl Server {
@@ -74,12 +84,28 @@ impl Server {
                 self.greet(id);
             }
             "textDocument/hover" => return self.hover(id),
+            "initialized" if self.mode == "deaf" => sleep(FOR_EVER),
+            method if self.mode == "minds-the-order" => self.mind(method, message),
             "textDocument/didOpen" if self.mode == "publishes" => publish(message),
             "shutdown" if self.mode != "ignores-the-end" => reply(id, Value::Null),
             "exit" if self.mode != "ignores-the-end" => return Some(ExitCode::SUCCESS),
             _ => {}
         }
         None
+    }
+
+    /// Notes what makes no sense about a file that is open, or is not.
+    fn mind(&mut self, method: &str, message: &Value) {
+        let uri = message["params"]["textDocument"]["uri"].as_str().unwrap_or_default().to_owned();
+        let is_right = match method {
+            "textDocument/didOpen" => self.open.insert(uri),
+            "textDocument/didClose" => self.open.remove(&uri),
+            "textDocument/didChange" | "textDocument/didSave" => self.open.contains(&uri),
+            _ => true,
+        };
+        if !is_right {
+            self.wrong.push(method.to_owned());
+        }
     }
 
     fn greet(&self, id: &Value) {
@@ -152,6 +178,23 @@ impl Server {
                 say(&json!({"jsonrpc": "2.0", "id": 12_345, "result": 1}));
             },
             "confined" => told(id, &self.try_everything()),
+            "minds-the-order" => told(id, &format!("wrong: {}", self.wrong.join(" "))),
+            "peeks" => {
+                let seen = std::fs::read_to_string(self.root.join("late.txt")).unwrap_or_default();
+                let known = std::fs::read_to_string(cache().join("seen")).unwrap_or_default();
+                if !seen.is_empty() {
+                    std::fs::write(cache().join("seen"), &seen).unwrap_or_default();
+                }
+                told(id, &format!("sees `{seen}` and knows `{known}`"));
+            }
+            "long-names" => {
+                let name = "x".repeat(1 << 20);
+                loop {
+                    say(
+                        &json!({"jsonrpc": "2.0", "id": name, "method": "workspace/workspaceFolders"}),
+                    );
+                }
+            }
             _ => told(id, "fine"),
         }
         None

@@ -19,16 +19,17 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use zero_runtime::services::Services;
-use zero_sandbox::survey;
+use zero_sandbox::{StateDir, survey};
 
-use self::exchange::{Answered, PENDING_MAX, Shared, listen, message, write};
+use self::exchange::{Answered, PENDING_MAX, Shared, framed_message, listen, write};
 use self::progress::Progress;
 use crate::definition::ServerDefinition;
-use crate::documents::{Documents, OPEN_MAX, Text, Told};
+use crate::documents::{Documents, Notification, OPEN_MAX, Text, Told};
 use crate::error::LspError;
 use crate::position::PositionEncoding;
 use crate::process::{Pipes, Process};
 use crate::published::{Published, Report};
+use crate::servers::Bounds;
 use crate::uri;
 
 /// Messages that wait to be read by the server: room for what there is to tell of a file, and more.
@@ -37,10 +38,10 @@ const OUTBOX_MAX: usize = 2 * TOLD_MAX;
 const TOLD_MAX: usize = OPEN_MAX + 4;
 /// Questions in a row that were not answered in time before a server is taken for hung.
 const SILENT_MAX: u32 = 3;
-/// How long a server may read nothing while there is much to read.
-const STUCK_MAX: Duration = Duration::from_secs(20);
 /// How long a server may take to end by itself, and after its input has ended.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long the end of one that was killed is waited for: only what hangs in the kernel takes longer.
+const KILLED_MAX: Duration = Duration::from_secs(10);
 /// What servers say of a question that the project overtook: it may be asked again.
 const OVERTAKEN: [i64; 2] = [-32801, -32802];
 /// How often it is asked again.
@@ -54,9 +55,11 @@ pub(crate) struct Start<'a> {
     pub(crate) words: Vec<String>,
     /// The folder of the workspace it is for.
     pub(crate) root: &'a Path,
-    pub(crate) cache: Option<PathBuf>,
-    /// How long it may take until it can be asked.
-    pub(crate) limit: Duration,
+    /// The folder that is kept for what it makes.
+    pub(crate) cache: Option<StateDir>,
+    /// Where it finds programs, as `PATH` says it.
+    pub(crate) path: Option<String>,
+    pub(crate) bounds: Bounds,
 }
 
 /// A conversation with a running server. Dropping it ends the server.
@@ -68,14 +71,19 @@ pub struct Connection {
     capabilities: Value,
     since: Instant,
     silent: AtomicU32,
+    cache: Option<StateDir>,
+    /// How long it may read nothing while there is something to read.
+    stuck_max: Duration,
 }
 
 impl Connection {
     /// Starts a server and greets it.
     pub(crate) async fn start(start: Start<'_>) -> Result<Self, LspError> {
-        let Start { services, server, words, root, cache, limit } = start;
+        let Start { services, server, words, root, cache, path, bounds } = start;
+        let (limit, stuck_max) = (bounds.start_max, bounds.stuck_max);
         let not_started = |why: String| LspError::NotStarted { server: server.name.clone(), why };
-        let begun = Process::start(services, server, words, root, cache).await;
+        let folder = cache.as_ref().map(|cache| cache.path().to_owned());
+        let begun = Process::start(services, server, words, root, folder, path).await;
         let (process, pipes) = begun.map_err(not_started)?;
         let name = root.file_name().map(|name| name.to_string_lossy().into_owned());
         let folder = json!({"uri": uri::of_path(root), "name": name.unwrap_or_default()});
@@ -94,7 +102,8 @@ impl Connection {
             why: OnceLock::new(),
         });
         let Pipes { input, output } = pipes;
-        tokio::spawn(write(input, waiting, shared.closed.clone()));
+        process.end_after(shared.closed.clone(), GRACE);
+        tokio::spawn(write(input, waiting, Arc::clone(&shared), stuck_max));
         tokio::spawn(listen(output, Arc::clone(&shared)));
         let mut connection = Self {
             shared,
@@ -104,6 +113,8 @@ impl Connection {
             capabilities: Value::Null,
             since: Instant::now(),
             silent: AtomicU32::new(0),
+            cache,
+            stuck_max,
         };
         let greeting =
             greeting::initialize(root, &connection.shared.folders, &server.initialization_options);
@@ -186,7 +197,7 @@ impl Connection {
             self.shared.gone(format!("{PENDING_MAX} questions wait for an answer already"))
         })?;
         let id = question.id;
-        let message = message(Some(id), method, params);
+        let message = framed_message(Some(id), method, params);
         let asking = async {
             self.send(message).await?;
             tokio::select! {
@@ -229,24 +240,38 @@ impl Connection {
         let since = self.shared.published.count();
         let (told, notifications) = documents.tell(text, since, Instant::now(), survey::stamp);
         for ((method, params), permit) in notifications.into_iter().zip(&mut room) {
-            permit.send(message(None, method, params));
+            permit.send(framed_message(None, method, params));
         }
         Ok(told)
     }
 
-    /// Tells it that a file was saved as it was told.
+    /// Tells it that a file was saved as it was told, if it knows it.
     pub async fn saved(&self, path: &Path) -> Result<(), LspError> {
-        let document = json!({"textDocument": {"uri": uri::of_path(path)}});
-        self.notify("textDocument/didSave", document).await
+        self.tell_about(|documents| {
+            let saved = json!({"textDocument": {"uri": uri::of_path(path)}});
+            documents.is_open(path).then_some(("textDocument/didSave", saved))
+        })
+        .await
     }
 
     /// Closes a file, whatever is on disk then.
     pub async fn close_file(&self, path: &Path) -> Result<(), LspError> {
-        let closing = self.documents.lock().await.close(path);
-        match closing {
-            Some((method, params)) => self.notify(method, params).await,
-            None => Ok(()),
+        self.tell_about(|documents| documents.close(path)).await
+    }
+
+    /// Tells it one thing about a file that it has open. As with [`Self::tell`], nobody else tells it
+    /// anything of files between what is noted down and what it hears.
+    async fn tell_about(
+        &self,
+        notify: impl FnOnce(&mut Documents) -> Option<Notification>,
+    ) -> Result<(), LspError> {
+        let mut documents = self.documents.lock().await;
+        let room = self.in_time(self.shared.outbox.reserve()).await;
+        let Ok(Ok(room)) = room else { return Err(self.gone().await) };
+        if let Some((method, params)) = notify(&mut documents) {
+            room.send(framed_message(None, method, params));
         }
+        Ok(())
     }
 
     /// The state of a file that it was told of last.
@@ -297,7 +322,14 @@ impl Connection {
         }
     }
 
-    /// Asks it to end, and ends it where it does not.
+    /// Whether it can see a file that may not be read, because that came after it. What it says is
+    /// not to be told then.
+    pub async fn is_outdated(&self) -> bool {
+        self.process.is_outdated().await
+    }
+
+    /// Asks it to end, and ends it where it does not. What it made of files that it should not have
+    /// seen goes with it.
     pub async fn end(&self) {
         let _ = self.ask_once("shutdown", Value::Null, GRACE).await;
         let _ = tokio::time::timeout(GRACE, self.notify("exit", Value::Null)).await;
@@ -306,6 +338,30 @@ impl Connection {
             self.process.ended_within(GRACE).await;
         }
         self.shared.close("it was ended".to_owned());
+        if self.cache.is_some() && self.is_outdated().await {
+            self.forget().await;
+        }
+    }
+
+    /// Ends it at once, with everything that it made.
+    pub(crate) async fn cut_off(&self, why: &str) {
+        self.shared.close(why.to_owned());
+        self.process.kill();
+        // Nothing of it writes any more when what it wrote is removed.
+        self.process.ended_within(KILLED_MAX).await;
+        self.forget().await;
+    }
+
+    /// Removes what it made.
+    async fn forget(&self) {
+        let Some(cache) = self.cache.clone() else { return };
+        let server = self.shared.server.clone();
+        let removing = tokio::task::spawn_blocking(move || {
+            if let Err(error) = cache.remove_all() {
+                tracing::warn!(%error, server, "what a language server made could not be removed");
+            }
+        });
+        let _ = removing.await;
     }
 
     /// Why it cannot be asked any more.
@@ -320,7 +376,7 @@ impl Connection {
     }
 
     async fn notify(&self, method: &str, params: Value) -> Result<(), LspError> {
-        match self.send(message(None, method, params)).await {
+        match self.send(framed_message(None, method, params)).await {
             Ok(()) => Ok(()),
             Err(()) => Err(self.gone().await),
         }
@@ -337,8 +393,8 @@ impl Connection {
         tokio::select! {
             biased;
             () = self.shared.closed.cancelled() => Err(()),
-            done = tokio::time::timeout(STUCK_MAX, room) => done.map_err(|_| {
-                self.shared.close("it reads nothing".to_owned());
+            done = tokio::time::timeout(self.stuck_max, room) => done.map_err(|_| {
+                self.shared.close(exchange::stuck(self.stuck_max));
             }),
         }
     }

@@ -10,6 +10,8 @@ use zero_sandbox::survey;
 
 pub use self::known::known;
 
+/// Where programs are found when `PATH` leads nowhere but into the workspace.
+const USUAL_PATH: &str = "/usr/bin:/bin";
 /// Longest name of a server.
 pub const NAME_LEN_MAX: usize = 32;
 
@@ -57,8 +59,8 @@ impl ServerDefinition {
     }
 
     /// The program that would run, by its full path, with its arguments; `None` where none is
-    /// installed. Folders of `PATH` that lie in the workspace do not count: what a project brings
-    /// along runs only where settings name it.
+    /// installed. Programs and folders of `PATH` that lie in the workspace do not count: what a
+    /// project brings along runs only where settings name it.
     pub fn find(&self, place: &Place<'_>) -> Option<Vec<String>> {
         self.commands.iter().find_map(|command| {
             let (program, args) = command.split_first()?;
@@ -73,7 +75,7 @@ impl ServerDefinition {
 pub struct Place<'a> {
     /// Folders in which programs are found, in order.
     pub search_path: &'a [PathBuf],
-    /// Folders of the workspace; paths that settings write start in the first.
+    /// Folders of the workspace; paths that its own settings write start in the first.
     pub roots: &'a [PathBuf],
 }
 
@@ -84,14 +86,35 @@ impl Place<'_> {
             let path = self.roots.first()?.join(program);
             return Some(path).filter(is_there)?.to_str().map(str::to_owned);
         }
-        let is_outside = |folder: &&PathBuf| {
-            let real = survey::canonical(folder);
-            let is_in = |path: &Path| self.roots.iter().any(|root| path.starts_with(root));
-            folder.is_absolute() && !is_in(folder) && real.is_some_and(|real| !is_in(&real))
-        };
-        let folders = self.search_path.iter().filter(is_outside);
-        let found = folders.map(|folder| folder.join(program)).find(is_there)?;
+        // A link of that name may lead into the workspace too.
+        let is_meant = |path: &PathBuf| is_there(path) && self.is_outside(path);
+        let found = self.folders().map(|folder| folder.join(program)).find(is_meant)?;
         found.to_str().map(str::to_owned)
+    }
+
+    /// `PATH` for a server, which starts others by their names, above all what its own script is
+    /// for. `None` where there is nothing to say about it.
+    pub(crate) fn path(&self) -> Option<String> {
+        if self.search_path.is_empty() {
+            return None;
+        }
+        let folders: Vec<&str> = self.folders().filter_map(|folder| folder.to_str()).collect();
+        Some(match folders.is_empty() {
+            // Nothing would mean the folder it starts in.
+            true => USUAL_PATH.to_owned(),
+            false => folders.join(":"),
+        })
+    }
+
+    /// The folders in which programs are found by name.
+    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        self.search_path.iter().filter(|folder| self.is_outside(folder))
+    }
+
+    fn is_outside(&self, path: &Path) -> bool {
+        let is_in = |path: &Path| self.roots.iter().any(|root| path.starts_with(root));
+        let real = survey::canonical(path);
+        path.is_absolute() && !is_in(path) && real.is_some_and(|real| !is_in(&real))
     }
 }
 
@@ -164,6 +187,17 @@ mod tests {
         check("my-server", &["work", "link", "bin"], Some("bin/my-server"));
         check("my-server", &["work", "work/node_modules/.bin", "link"], None);
         check("other", &["bin"], None);
+        // A link among the usual ones that leads into the project.
+        std::os::unix::fs::symlink(work.join("my-server"), usual.join("linked")).unwrap();
+        check("linked", &["bin"], None);
+        let path = |path: &[&str]| {
+            let search_path: Vec<PathBuf> = path.iter().map(|p| root.join(p)).collect();
+            Place { search_path: &search_path, roots: std::slice::from_ref(&work) }.path()
+        };
+        let usual = usual.to_str().unwrap();
+        assert_eq!(path(&["work/node_modules/.bin", "link", "bin", "work"]).unwrap(), usual);
+        assert_eq!(path(&["work", "link"]).unwrap(), USUAL_PATH);
+        assert_eq!(path(&[]), None);
         // Settings that were trusted may name it.
         check("./my-server", &[], Some("work/./my-server"));
         check("./other", &["bin"], None);

@@ -56,6 +56,14 @@ pub enum LspError {
         /// What became of it.
         why: String,
     },
+    /// It can see files that it may not, because they came after it.
+    #[error(
+        "`{server}` was ended, since it could see a file that may not be read, which was made or replaced after it had started; ask again"
+    )]
+    Outdated {
+        /// The server.
+        server: String,
+    },
     /// It took too long.
     #[error("`{server}` did not answer `{what}` within {} s; it may still be reading the project: try again later", limit.as_secs())]
     Silent {
@@ -99,7 +107,7 @@ pub enum LspError {
 impl LspError {
     /// Whether another try with a new server may go better.
     pub fn is_of_this_life(&self) -> bool {
-        matches!(self, Self::Gone { .. })
+        matches!(self, Self::Gone { .. } | Self::Outdated { .. })
     }
 
     /// As the caller of a tool gets it. A server that fails says nothing about the tool, which works
@@ -117,6 +125,7 @@ impl LspError {
             | Self::Resting { .. }
             | Self::NotStarted { .. }
             | Self::Gone { .. }
+            | Self::Outdated { .. }
             | Self::Silent { .. }
             | Self::Nonsense { .. } => ToolError::failed(Reason::ServerUnavailable, message),
         }

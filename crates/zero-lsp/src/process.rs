@@ -46,15 +46,18 @@ pub(crate) struct Pipes {
 
 impl Process {
     /// Starts it in a folder of the workspace. `words` are its program and arguments, `cache` is
-    /// the folder that is kept for it.
+    /// the folder that is kept for it, `path` where it finds programs.
     pub(crate) async fn start(
         services: &Services,
         server: &ServerDefinition,
         words: Vec<String>,
         root: &Path,
         cache: Option<PathBuf>,
+        path: Option<String>,
     ) -> Result<(Self, Pipes), String> {
-        let request = request(server, words, root, cache);
+        let mut request = request(server, words, root, cache);
+        // What a setting says comes later, and counts.
+        request.variables.splice(0..0, path.map(|path| ("PATH".to_owned(), path)));
         let services = services.clone();
         let started = tokio::task::spawn_blocking(move || services.start(&request)).await;
         let service = started.map_err(|error| error.to_string())?.map_err(|error| error.message)?;
@@ -111,6 +114,24 @@ impl Process {
     /// Ends every process of it.
     pub(crate) fn kill(&self) {
         self.service.kill();
+    }
+
+    /// Whether it can see what may not be read, because that came after it.
+    pub(crate) async fn is_outdated(&self) -> bool {
+        let service = Arc::clone(&self.service);
+        // Where nobody could look, nobody can say.
+        tokio::task::spawn_blocking(move || service.is_outdated()).await.unwrap_or(true)
+    }
+
+    /// Ends every process of it once that is to be, unless it ends by itself within `grace`.
+    pub(crate) fn end_after(&self, over: CancellationToken, grace: Duration) {
+        let (service, ended) = (Arc::clone(&self.service), self.ended.clone());
+        tokio::spawn(async move {
+            over.cancelled().await;
+            if tokio::time::timeout(grace, ended.cancelled()).await.is_err() {
+                service.kill();
+            }
+        });
     }
 
     /// The number of the process at the top of its tree.

@@ -17,8 +17,11 @@ use crate::answer::{self, Diagnostic, Pieces};
 use crate::documents::Told;
 use crate::uri;
 
-/// Most files about which something is remembered.
+/// Most files about which something is remembered, how much of one, and of all together: in bytes, as
+/// far as they grow with what is said.
 const FILES_MAX: usize = 1_000;
+const REPORT_BYTES_MAX: usize = 2 << 20;
+const BYTES_MAX: usize = 16 << 20;
 /// How long nothing may come after the first word, where the server says which state it means, and
 /// where it does not.
 const QUIET: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(600)];
@@ -26,9 +29,16 @@ const QUIET: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(
 /// What was published last about each file.
 #[derive(Debug)]
 pub struct Published {
-    files: Mutex<HashMap<PathBuf, Report>>,
+    files: Mutex<Files>,
     /// How often anything was published.
     count: watch::Sender<u64>,
+}
+
+/// The files, and how much is kept of all.
+#[derive(Debug, Default)]
+struct Files {
+    reports: HashMap<PathBuf, Report>,
+    bytes: usize,
 }
 
 /// What was published about a file.
@@ -39,6 +49,8 @@ pub struct Report {
     /// How much had been published before and with it.
     number: u64,
     at: Instant,
+    /// How much of memory it takes, about.
+    bytes: usize,
     /// What is wrong.
     pub found: Pieces<Diagnostic>,
 }
@@ -64,16 +76,9 @@ impl Published {
         let number = *self.count.borrow() + 1;
         let version = params.get("version").and_then(Value::as_i64);
         let at = Instant::now();
-        let report = Report { version, number, at, found: answer::diagnostics(list) };
-        let mut files = self.lock();
-        if files.len() >= FILES_MAX && !files.contains_key(&path) {
-            let oldest = files.iter().min_by_key(|(_, report)| report.number);
-            if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
-                files.remove(&oldest);
-            }
-        }
-        files.insert(path, report);
-        drop(files);
+        let (found, bytes) = bounded(answer::diagnostics(list));
+        let bytes = bytes + path.as_os_str().len();
+        self.lock().insert(path, Report { version, number, at, bytes, found });
         self.count.send_replace(number);
         true
     }
@@ -85,7 +90,7 @@ impl Published {
 
     /// What is known of a file in that state.
     pub fn about(&self, path: &Path, told: Told) -> Option<Report> {
-        let report = self.lock().get(path)?.clone();
+        let report = self.lock().reports.get(path)?.clone();
         let is_meant = match report.version {
             Some(version) => version >= told.version,
             None => report.number > told.since,
@@ -112,9 +117,45 @@ impl Published {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Report>> {
+    fn lock(&self) -> MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Files {
+    /// Takes in what was published about a file. What was published longest ago makes room for it.
+    fn insert(&mut self, path: PathBuf, report: Report) {
+        self.remove(&path);
+        while self.reports.len() >= FILES_MAX || self.bytes + report.bytes > BYTES_MAX {
+            let oldest = self.reports.iter().min_by_key(|(_, report)| report.number);
+            let Some(oldest) = oldest.map(|(path, _)| path.clone()) else { break };
+            self.remove(&oldest);
+        }
+        self.bytes += report.bytes;
+        self.reports.insert(path, report);
+    }
+
+    fn remove(&mut self, path: &Path) {
+        let gone = self.reports.remove(path).map_or(0, |report| report.bytes);
+        self.bytes = self.bytes.saturating_sub(gone);
+    }
+}
+
+/// The first of the problems, as many as are kept of one file, and how much of memory they take.
+fn bounded(mut found: Pieces<Diagnostic>) -> (Pieces<Diagnostic>, usize) {
+    let (mut kept, mut bytes) = (0, 0);
+    for problem in &found.taken {
+        let texts = [Some(&problem.message), problem.source.as_ref(), problem.code.as_ref()];
+        let length: usize = texts.into_iter().flatten().map(String::len).sum();
+        let with_it = bytes + length + size_of::<Diagnostic>();
+        if with_it > REPORT_BYTES_MAX {
+            break;
+        }
+        (kept, bytes) = (kept + 1, with_it);
+    }
+    found.taken.truncate(kept);
+    found.taken.shrink_to_fit();
+    (found, bytes)
 }
 
 #[cfg(test)]
@@ -186,6 +227,32 @@ mod tests {
         for number in 0..FILES_MAX + 10 {
             published.take(&json!({"uri": format!("file:///{number}"), "diagnostics": []}));
         }
-        assert_eq!(published.lock().len(), FILES_MAX);
+        assert_eq!(published.lock().reports.len(), FILES_MAX);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_in_bytes() {
+        let published = Published::default();
+        let long = "x".repeat(1_900);
+        let messages = vec![long.as_str(); 4_000];
+        for number in 0..20 {
+            let mut said = word(None, &messages);
+            said["uri"] = json!(format!("file:///{number}"));
+            assert!(published.take(&said));
+        }
+        let files = published.lock();
+        let sum: usize = files.reports.values().map(|report| report.bytes).sum();
+        assert_eq!(files.bytes, sum);
+        assert!(sum <= BYTES_MAX, "{sum}");
+        let (last, first) = (Path::new("/19"), Path::new("/0"));
+        let kept = &files.reports[last].found;
+        assert!(kept.taken.len() < messages.len() && kept.total == messages.len());
+        assert!(!files.reports.contains_key(first));
+        drop(files);
+        // What is said anew about a file takes the place of what was.
+        for number in 0..20 {
+            published.take(&json!({"uri": format!("file:///{number}"), "diagnostics": []}));
+        }
+        assert!(published.lock().bytes < 1_000);
     }
 }

@@ -25,6 +25,8 @@ pub struct Bounds {
     pub start_max: Duration,
     /// How long it may take to answer.
     pub answer_max: Duration,
+    /// How long it may read nothing of what it is told.
+    pub stuck_max: Duration,
     /// How long it is waited for while it reads the project.
     pub reading_max: Duration,
     /// How long it stays when nobody asks.
@@ -42,6 +44,7 @@ impl Default for Bounds {
         Self {
             start_max: Duration::from_secs(25),
             answer_max: Duration::from_secs(20),
+            stuck_max: Duration::from_secs(30),
             reading_max: Duration::from_secs(12),
             idle_max: Duration::from_secs(10 * 60),
             servers_max: 8,
@@ -103,6 +106,18 @@ impl LanguageServers {
             let slot = slots.get(&(server.name.clone(), root.to_owned()))?;
             Some((slot.running()?, language.to_owned()))
         })
+    }
+
+    /// Says whether what a server told may be told on. Not if it can see a file that may not be read,
+    /// because that came after it: then it is ended, and the next question starts another, from which
+    /// that is hidden. To be asked after it has answered.
+    pub async fn vouch(&self, lease: &Lease) -> Result<(), LspError> {
+        if !lease.is_outdated().await {
+            return Ok(());
+        }
+        tracing::debug!(server = lease.server(), "a language server ends: it sees too much");
+        lease.retire().await;
+        Err(LspError::Outdated { server: lease.server().to_owned() })
     }
 
     /// Ends them all, and waits until they have.
@@ -198,15 +213,17 @@ impl LanguageServers {
         let cache = match self.config.cache.clone() {
             Some(caches) => {
                 let (name, root) = (server.name.clone(), root.to_owned());
-                let made = move || cache::prepare(&caches, &name, &root);
+                let services = self.config.services.clone();
+                // Where it cannot be said what is hidden, nothing starts: it is told then.
+                let made = move || cache::prepare(&caches, &name, &root, &services.denied().ok()?);
                 tokio::task::spawn_blocking(made).await.ok().flatten()
             }
             None => None,
         };
-        let limit = self.config.bounds.start_max;
-        let services = &self.config.services;
+        let (bounds, services) = (self.config.bounds, &self.config.services);
+        let path = self.place().path();
         tracing::debug!(server = server.name, "a language server is started");
-        Connection::start(Start { services, server, words, root, cache, limit }).await
+        Connection::start(Start { services, server, words, root, cache, path, bounds }).await
     }
 
     /// Takes a place for one more server. Where there is none, the one that was left alone longest

@@ -45,6 +45,7 @@ use self::live::Live;
 pub use self::network::CommandNetwork;
 pub(crate) use self::network::{NetworkUse, SessionNetwork, Terms};
 use self::printed::{Printed, Rest};
+pub(crate) use self::profile::{denied, hidden};
 pub(crate) use self::session::{SessionCommands, TMP};
 use self::shell::EndNote;
 use self::spill::SpillFile;

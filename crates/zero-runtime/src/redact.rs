@@ -47,6 +47,20 @@ const CONTENT_FIELDS: &[&str] = &[
     "body",
 ];
 
+/// The field with the headers of a request, and those of them that are written down as they are.
+const HEADERS: &str = "headers";
+const PLAIN_HEADERS: &[&str] = &[
+    "accept",
+    "accept-language",
+    "cache-control",
+    "content-language",
+    "content-type",
+    "if-modified-since",
+    "if-none-match",
+    "range",
+    "user-agent",
+];
+
 /// Words that, as part of a field's name, say that its value is a secret whatever it looks like.
 const SECRET_WORDS: &[&str] = &[
     "password",
@@ -161,18 +175,43 @@ pub fn value(value: &Value) -> Value {
                 // Whatever lies under such a name is a secret, however deep.
                 let clean = match field {
                     Value::Null | Value::Bool(_) => field.clone(),
-                    Value::String(text) if CONTENT_FIELDS.contains(&name.as_str()) => {
-                        Value::String(format!("[{} bytes]", text.len()))
-                    }
+                    Value::String(text) if CONTENT_FIELDS.contains(&name.as_str()) => counted(text),
+                    Value::Object(headers) if name == HEADERS => self::headers(headers),
                     field if is_secret_field(name, field) => Value::String(REDACTED.to_owned()),
                     field => self::value(field),
                 };
-                (cut_text(name, NAME_BYTES_MAX), clean)
+                (name_text(name), clean)
             };
             Value::Object(fields.iter().take(ITEMS_MAX).map(clean).collect::<Map<_, _>>())
         }
         other => other.clone(),
     }
+}
+
+/// Headers of a request: what is not known to be plain may be a secret, whatever its name.
+fn headers(headers: &Map<String, Value>) -> Value {
+    let clean = |(name, header): (&String, &Value)| {
+        let is_plain = PLAIN_HEADERS.iter().any(|plain| name.eq_ignore_ascii_case(plain));
+        let clean = match header {
+            Value::String(text) if is_plain => Value::String(short_text(text)),
+            Value::String(_) if is_secret_field(name, header) => Value::String(REDACTED.to_owned()),
+            Value::String(text) => counted(text),
+            Value::Null | Value::Bool(_) => header.clone(),
+            _ => Value::String(REDACTED.to_owned()),
+        };
+        (name_text(name), clean)
+    };
+    Value::Object(headers.iter().take(ITEMS_MAX).map(clean).collect::<Map<_, _>>())
+}
+
+/// How much it was, instead of what.
+fn counted(text: &str) -> Value {
+    Value::String(format!("[{} bytes]", text.len()))
+}
+
+/// The name of a field as it is written down: whoever makes a call chooses it too.
+fn name_text(name: &str) -> String {
+    cut_text(&zero_core::shown::escaped(head(name, TEXT_BYTES_MAX * 4)), NAME_BYTES_MAX)
 }
 
 /// The same text without secrets, cut to what an audit row holds. It is cleaned before it is cut,
@@ -397,6 +436,32 @@ mod tests {
             value(&input),
             json!({"url": "x", "headers": {"Authorization": "[redacted]", "X-Api-Key": "[redacted]"}, "tokens": 3})
         );
+    }
+
+    #[test]
+    fn of_headers_only_the_plain_ones_are_written_down() {
+        let input = json!({"headers": {
+            "Content-Type": "application/json",
+            "X-Custom": "LEAK-9f8e",
+            "Cookie": "LEAK",
+            "X-Numbers": [1, "LEAK"],
+            "X-\u{1b}[2J\u{202e}\n": "LEAK",
+        }});
+        let clean = value(&input);
+        assert_eq!(
+            clean["headers"],
+            json!({
+                "Content-Type": "application/json",
+                "X-Custom": "[9 bytes]",
+                "Cookie": "[redacted]",
+                "X-Numbers": "[redacted]",
+                "X-\\u{1b}[2J\\u{202e}\n": "[4 bytes]",
+            })
+        );
+        let secret = "ghp_0123456789abcdefghij0123";
+        let long = "n".repeat(10_000);
+        let clean = value(&json!({"headers": {secret: "x", long: "y"}})).to_string();
+        assert!(!clean.contains(secret) && clean.len() < 500, "{clean}");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod attended;
 mod record;
+mod sight;
 mod wishes;
 
 use std::fmt;
@@ -28,11 +29,13 @@ use zero_sandbox::{Property, StateDir, Workspace};
 
 use self::attended::Attended;
 use self::record::Record;
+use self::sight::Sight;
 use crate::audit::{self, Audit};
 use crate::authorize;
 pub use crate::commands::Access;
 use crate::commands::{
-    CommandNetwork, Commands, Launcher, Ready, SessionCommands, SessionNetwork, Streams, Terms,
+    self, CommandNetwork, Commands, Launcher, Ready, SessionCommands, SessionNetwork, Streams,
+    Terms,
 };
 use crate::egress::Internet;
 use crate::host::ToolHost;
@@ -75,6 +78,7 @@ pub struct Service {
     /// The number of the process at the top of its tree.
     pub pid: i32,
     attended: Arc<Attended>,
+    sight: Sight,
 }
 
 impl Service {
@@ -91,6 +95,12 @@ impl Service {
     /// How it ended; waits for it. Any number may wait.
     pub async fn ended(&self) -> Ended {
         self.attended.ended().await
+    }
+
+    /// Whether it can see a file or folder that may not be read: one that was made or replaced since
+    /// it started. What it says may then be of that. Blocks, as long as looking for those takes.
+    pub fn is_outdated(&self) -> bool {
+        self.sight.is_outdated()
     }
 
     /// What is to be known of it for a person, such as hosts it was refused and what of its
@@ -139,6 +149,14 @@ impl Drop for Home {
     }
 }
 
+/// A service that was just started.
+struct Begun {
+    running: Running,
+    ready: Ready,
+    home: Home,
+    sight: Sight,
+}
+
 impl Services {
     pub(crate) fn of(host: &ToolHost) -> Self {
         let host = Host {
@@ -161,7 +179,7 @@ impl Services {
         host.audit.ready(Timestamp::now()).map_err(|error| audit::unwritable(&error))?;
         let mut record = Record::begin(request, &host.workspace);
         match host.start(request, &mut record) {
-            Ok((running, ready, home)) => self.attend(running, ready, home, record),
+            Ok(begun) => self.attend(begun, record),
             Err(error) => {
                 record.failed(&host.audit, &error);
                 Err(error)
@@ -169,12 +187,17 @@ impl Services {
         }
     }
 
+    /// What settings and rules deny a program to read that starts now; secrets come on top. Fails where
+    /// that cannot be listed: then none starts either. Blocks.
+    pub fn denied(&self) -> Result<Vec<PathBuf>, ToolError> {
+        let Host { commands, policy, workspace, .. } = &*self.host;
+        commands::denied(&commands.settings, &**policy, workspace)
+    }
+
     /// Sees to it that its end is noticed, and what it left settled.
     fn attend(
         &self,
-        mut running: Running,
-        ready: Ready,
-        home: Home,
+        Begun { mut running, ready, home, sight }: Begun,
         record: Record,
     ) -> Result<Service, ToolError> {
         let [stdin, stdout, stderr] =
@@ -188,16 +211,16 @@ impl Services {
         let attended = attended.map_err(|error| {
             ToolError::failed(Reason::Io, format!("the service cannot be watched: {error}"))
         })?;
-        Ok(Service { stdin, stdout, stderr, pid, attended })
+        Ok(Service { stdin, stdout, stderr, pid, attended, sight })
     }
 }
 
 impl Host {
     fn start(
-        &self,
+        self: &Arc<Self>,
         request: &ServiceRequest,
         record: &mut Record,
-    ) -> Result<(Running, Ready, Home), ToolError> {
+    ) -> Result<Begun, ToolError> {
         let execution = Execution {
             command: CommandLine::Program(request.words.clone()),
             folder: wishes::folder(request, &self.workspace)?,
@@ -222,8 +245,9 @@ impl Host {
         }
         let launcher = Launcher { writable, weaknesses, access: request.access, ..launcher };
         let ready = launcher.ready(&self.workspace, &execution, Streams::Pipes)?;
+        let sight = Sight::new(Arc::clone(self), ready.masked());
         let running = ready.spawn_single()?;
-        Ok((running, ready, home))
+        Ok(Begun { running, ready, home, sight })
     }
 
     /// Refuses what a rule for commands denies. That settings name it is as good as being asked.

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::canonical::{self, CanonicalError, LastLink};
@@ -70,6 +70,28 @@ impl Stamp {
 /// The stamp of what lies at a path, links not followed.
 pub fn stamp(path: &Path) -> Option<Stamp> {
     rustix::fs::lstat(path).ok().map(|stat| Stamp::of(&stat))
+}
+
+/// What tells a file or folder from every other, also from one that gets its number when it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    device: (u32, u32),
+    inode: u64,
+    born: (i64, u32),
+}
+
+/// The identity of what lies at a path, links not followed. Where the file system does not say when
+/// something was made, a file that is written to counts as another one.
+pub fn identity(path: &Path) -> Option<Identity> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let stat = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+    let is_file = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
+    let born = match (stat.stx_mask & StatxFlags::BTIME.bits() != 0, is_file) {
+        (true, _) => (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec),
+        (false, true) => (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        (false, false) => (0, 0),
+    };
+    Some(Identity { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, born })
 }
 
 /// How much of a folder was seen.
@@ -362,6 +384,27 @@ mod tests {
         assert_eq!(scan(&root.join("file"), 2, |_, _| {}), Scanned::Nothing);
         symlink("folder", root.join("link")).unwrap();
         assert_eq!(scan(&root.join("link"), 2, |_, _| {}), Scanned::Nothing);
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_another_is_another_one() {
+        let temp = tempfile::tempdir().unwrap();
+        let (file, other) = (temp.path().join("file"), temp.path().join("other"));
+        let make = |path: &Path| {
+            std::fs::write(path, "text").unwrap();
+            identity(path).unwrap()
+        };
+        let first = make(&file);
+        assert_eq!(identity(&file), Some(first));
+        let second = make(&other);
+        std::fs::rename(&other, &file).unwrap();
+        assert_eq!(identity(&file), Some(second));
+        assert_ne!(first, second);
+        // Its number may be given away again.
+        std::fs::remove_file(&file).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_ne!(make(&file), second);
+        assert_eq!(identity(&other), None);
     }
 
     #[test]

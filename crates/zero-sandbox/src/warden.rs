@@ -278,22 +278,42 @@ impl Warden {
         let Order { command, profile, stdio, timeout, net } = order;
         let net = net.filter(|_| profile.network == Network::Loopback);
         let command = lookup::checked(command)?;
-        let system =
-            |step: &'static str| move |source: io::Error| SpawnError::System { step, source };
-        let (ends, child_ends) = stdio::open(stdio).map_err(system("opening its streams"))?;
-        let (channel, keeper_channel) = message::channel().map_err(system("a channel to it"))?;
         let Settings { limits_by, layers, ready_for } = self.settings;
         let joins = net.is_some();
         let stood_in = Vec::new();
         let text =
             OrderText { command, profile, timeout, limits_by, layers, ready_for, joins, stood_in };
+        match self.give_out(wanted, &text, stdio, net.as_deref()) {
+            // The warden died before it got to it: there is another by now, or will be.
+            Err(Lost::Untaken) => self.give_out(wanted, &text, stdio, net.as_deref()),
+            given => given,
+        }
+        .map_err(|lost| match lost {
+            Lost::Untaken | Lost::Taken => SpawnError::WardenLost,
+            Lost::Failed(error) => error,
+        })
+    }
+
+    /// Gives an order to the warden and waits until its command runs.
+    fn give_out(
+        &self,
+        wanted: &Wanted,
+        text: &OrderText,
+        stdio: Stdio,
+        net: Option<&SessionNet>,
+    ) -> Result<Running, Lost> {
+        let system = |step: &'static str| {
+            move |source: io::Error| Lost::Failed(SpawnError::System { step, source })
+        };
+        let (ends, child_ends) = stdio::open(stdio).map_err(system("opening its streams"))?;
+        let (channel, keeper_channel) = message::channel().map_err(system("a channel to it"))?;
         let memory = text.to_memory().map_err(|error| match error.kind() {
-            io::ErrorKind::FileTooLarge => SpawnError::TooLarge,
+            io::ErrorKind::FileTooLarge => Lost::Failed(SpawnError::TooLarge),
             _ => system("writing the order")(error),
         })?;
         let mut fds = vec![memory.as_fd(), keeper_channel.as_fd()];
         fds.extend(child_ends.iter().map(|fd| fd.as_fd()));
-        fds.extend(net.as_ref().map(|net| net.as_fd()));
+        fds.extend(net.map(SessionNet::as_fd));
         self.send(wanted, &fds).map_err(system("reaching the warden"))?;
         // Only the keeper holds the other ends now, so that its end is seen here.
         drop((child_ends, keeper_channel, memory));
@@ -408,23 +428,44 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
+/// Why an order came to nothing.
+#[derive(Debug)]
+enum Lost {
+    /// Nobody took it before the other side was gone: nothing of it was started.
+    Untaken,
+    /// Whoever took it is gone, and may have started it.
+    Taken,
+    /// It failed.
+    Failed(SpawnError),
+}
+
 /// Waits until a command runs.
-fn started(channel: OwnedFd, ends: Ends, command: &CommandSpec) -> Result<Running, SpawnError> {
+fn started(channel: OwnedFd, ends: Ends, command: &CommandSpec) -> Result<Running, Lost> {
     use rustix::event::{PollFd, PollFlags, Timespec};
     let until = Instant::now() + START_MAX;
+    let mut lost = Lost::Untaken;
     loop {
         match message::receive_now::<Told>(&channel) {
+            Ok(Some(Told::Taken)) => {
+                lost = Lost::Taken;
+                continue;
+            }
             Ok(Some(Told::Started { pid, limits, confinement, walls })) => {
                 return Ok(Running::new(pid, limits, confinement, walls, channel, ends));
             }
-            Ok(Some(Told::Failed(failure))) => return Err(explained(failure, command)),
+            Ok(Some(Told::Failed(failure))) => {
+                return Err(Lost::Failed(explained(failure, command)));
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Ok(Some(Told::Ended(_)) | None) | Err(_) => return Err(SpawnError::WardenLost),
+            Ok(None) => return Err(lost),
+            Err(error) if is_gone(&error) => return Err(lost),
+            Ok(Some(Told::Ended(_))) | Err(_) => return Err(Lost::Taken),
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             let source = io::Error::from(io::ErrorKind::TimedOut);
-            return Err(SpawnError::System { step: "it took too long", source });
+            let step = "it took too long";
+            return Err(Lost::Failed(SpawnError::System { step, source }));
         }
         let mut fds = [PollFd::new(&channel, PollFlags::IN)];
         let _ = rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref());
@@ -458,4 +499,33 @@ fn explained(failure: Failure, command: &CommandSpec) -> SpawnError {
 fn searched_in(folders: &[PathBuf]) -> String {
     let folders: Vec<String> = folders.iter().map(|path| format!("`{}`", path.display())).collect();
     if folders.is_empty() { String::new() } else { format!(" in {}", folders.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_given_out_again_only_if_nobody_took_it() {
+        #[track_caller]
+        fn check(told: &[Told], is_untaken: bool) {
+            let (ours, theirs) = message::channel().unwrap();
+            for told in told {
+                message::send(&theirs, told, &[]).unwrap();
+            }
+            drop(theirs);
+            let (ends, _) = stdio::open(Stdio::Pipes).unwrap();
+            let command = CommandSpec {
+                program: "x".into(),
+                args: Vec::new(),
+                folder: "/".into(),
+                environment: Vec::new(),
+            };
+            let lost = started(ours, ends, &command).unwrap_err();
+            assert_eq!(matches!(lost, Lost::Untaken), is_untaken, "{lost:?}");
+            assert_eq!(matches!(lost, Lost::Taken), !is_untaken, "{lost:?}");
+        }
+        check(&[], true);
+        check(&[Told::Taken], false);
+    }
 }

@@ -5,14 +5,15 @@
 
 mod form;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{
-    Category, Effect, Effects, ErrorType, Kind, Reason, Risk, TimeoutClass, ToolError, Violation,
+    Category, Effect, Effects, ErrorType, Kind, Reason, Risk, SessionId, TimeoutClass, ToolError,
+    Violation,
 };
 use zero_runtime::{About, CallContext, Description, ElicitationAnswer, Tool, ToolReply, Wanted};
 use zero_sandbox::Workspace;
@@ -22,6 +23,8 @@ use crate::wording::{counted, one_line};
 
 /// How long a person may think. Whoever carries the question may give up before that.
 const ANSWER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Calls of a session that wait for an answer at a time.
+const OPEN_MAX: usize = 4;
 const QUESTIONS_MAX: usize = 4;
 const OPTIONS_MIN: usize = 2;
 const OPTIONS_MAX: usize = 4;
@@ -85,7 +88,45 @@ pub struct AskUserQuestionOutput {
 }
 
 /// Asks the person.
-pub struct AskUserQuestion;
+#[derive(Default)]
+pub struct AskUserQuestion {
+    /// The calls of each session that wait for an answer.
+    open: Arc<Mutex<HashMap<Option<SessionId>, usize>>>,
+}
+
+/// A call that waits for an answer.
+struct Waiting {
+    open: Arc<Mutex<HashMap<Option<SessionId>, usize>>>,
+    session: Option<SessionId>,
+}
+
+impl AskUserQuestion {
+    /// One call more that waits, if there may be.
+    fn wait(&self, session: Option<SessionId>) -> Result<Waiting, ToolError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(session.clone()).or_default();
+        if *count >= OPEN_MAX {
+            let message = format!(
+                "{OPEN_MAX} questions of yours wait for the person already, and nobody answers more at a time; wait for their answers, and put what belongs together into one call"
+            );
+            return Err(ToolError::failed(Reason::QueueFull, message));
+        }
+        *count += 1;
+        Ok(Waiting { open: Arc::clone(&self.open), session })
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.session) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.session);
+            }
+        }
+    }
+}
 
 impl Tool for AskUserQuestion {
     type Args = AskUserQuestionArgs;
@@ -130,6 +171,7 @@ impl Tool for AskUserQuestion {
         form: Arc<Form>,
         cx: CallContext,
     ) -> Result<ToolReply<AskUserQuestionOutput>, ToolError> {
+        let _waiting = self.wait(cx.session().cloned())?;
         let wanted = Wanted::Form(form.schema());
         let values = match cx.elicit(ORIGIN, form.message(), wanted).await? {
             ElicitationAnswer::Accept(values) => values,

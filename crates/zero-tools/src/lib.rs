@@ -70,6 +70,6 @@ pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
         erase(todo_write::TodoWrite),
         erase(plan::Plan),
         erase(memory::Memory),
-        erase(ask_user_question::AskUserQuestion),
+        erase(ask_user_question::AskUserQuestion::default()),
     ]
 }

@@ -29,9 +29,12 @@ use self::relevant::{Chosen, LeftOut};
 use crate::untrusted;
 use crate::web_address::WebAddress;
 
+/// Most that is read of a page, in bytes, whatever it is.
+const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest prompt, in bytes.
 const PROMPT_BYTES_MAX: usize = 16 * 1024;
-/// Most of a page that is given without a model, in bytes; more is chosen from.
+/// Most of a page that is given without a model, in bytes; more is chosen from. A model that reads it
+/// says no more either.
 const CHOSEN_BYTES_MAX: usize = 24 * 1024;
 /// Most that is told of what else is on a page, in characters.
 const OTHER_PARTS_CHARS_MAX: usize = 2_000;
@@ -171,7 +174,7 @@ impl Tool for WebFetch {
         let url = plan.address.url();
         let policy = cx.web().policy_number();
         if let Some(page) = self.cache.get(policy, url.as_str()) {
-            return Ok(self.answer(&page, true, &plan.prompt, &cx).await);
+            return self.answer(page, true, &plan.prompt, &cx).await;
         }
         let fetched = tokio::select! {
             fetched = fetch(&plan.address, &self.limits, &cx) => fetched?,
@@ -185,7 +188,7 @@ impl Tool for WebFetch {
         }
         let page = Arc::new(cx.blocking(move |_| page::read(&fetched)).await?);
         self.cache.put(policy, url.as_str(), &page);
-        Ok(self.answer(&page, false, &plan.prompt, &cx).await)
+        self.answer(page, false, &plan.prompt, &cx).await
     }
 }
 
@@ -236,7 +239,7 @@ fn refused(fetched: &Fetched) -> ToolError {
     let status = fetched.status;
     let said = zero_runtime::web::shortened(&fetched.body)
         .filter(|said| !said.starts_with('<'))
-        .map_or_else(String::new, |said| format!(": {said}"));
+        .map_or_else(String::new, |said| format!("; {}", untrusted::said(&said)));
     let advice = match status.as_u16() {
         401 | 403 => "; the page wants a login or does not want to be fetched: try another source",
         404 | 410 => "; check the address, or look for it with WebSearch",
@@ -275,12 +278,12 @@ struct Told {
 impl WebFetch {
     async fn answer(
         &self,
-        page: &Page,
+        page: Arc<Page>,
         cached: bool,
         prompt: &str,
         cx: &CallContext,
-    ) -> ToolReply<WebFetchOutput> {
-        let told = told(page, prompt, self.limits.reading_time, cx).await;
+    ) -> Result<ToolReply<WebFetchOutput>, ToolError> {
+        let told = told(&page, prompt, self.limits.reading_time, cx).await?;
         let mut theirs = match &page.title {
             Some(title) => format!("Title: {}\n\n", shown::line(title)),
             None => String::new(),
@@ -302,24 +305,28 @@ impl WebFetch {
         let title = page.title.as_deref().unwrap_or(&page.url);
         let bytes = zero_core::ByteSize::bytes(page.text.len() as u64);
         let display = format!("{}: {bytes} of {}", shown::quoted(title), page.content_type);
-        ToolReply {
+        Ok(ToolReply {
             content: vec![Content::Text(text.clone())],
             display: Display::markdown(display),
             output: WebFetchOutput { content: text, redirect: None },
             locations: Vec::new(),
-        }
+        })
     }
 }
 
 /// Answers the prompt with a model, where there is one, and with the parts about it otherwise.
-async fn told(page: &Page, prompt: &str, reading_time: Duration, cx: &CallContext) -> Told {
+async fn told(
+    page: &Arc<Page>,
+    prompt: &str,
+    reading_time: Duration,
+    cx: &CallContext,
+) -> Result<Told, ToolError> {
     let mut notes = Vec::new();
     if let Some(reader) = cx.reader()
         && !prompt.trim().is_empty()
         && !page.text.is_empty()
     {
-        let Chosen { text, left_out } =
-            relevant::choose(&page.text, prompt, reader.text_bytes_max());
+        let Chosen { text, left_out } = chosen(page, prompt, reader.text_bytes_max(), cx).await?;
         let reading = Reading { question: prompt.to_owned(), source: page.url.clone(), text };
         let read = tokio::select! {
             read = tokio::time::timeout(reading_time, reader.read(reading)) => read,
@@ -330,13 +337,16 @@ async fn told(page: &Page, prompt: &str, reading_time: Duration, cx: &CallContex
                 let was_cut = || "the model read only the parts that seemed relevant".to_owned();
                 notes.extend(left_out.map(|_| was_cut()));
                 notes.push("a model read the page and answered".to_owned());
-                return Told { content, other_parts: Vec::new(), notes };
+                // It may say back what it read.
+                let kept = content.floor_char_boundary(CHOSEN_BYTES_MAX.min(content.len()));
+                let content = untrusted::plain(content.get(..kept).unwrap_or_default());
+                return Ok(Told { content, other_parts: Vec::new(), notes });
             }
             Ok(Err(why)) => notes.push(format!("no model read the page: {}", shown::line(&why))),
             Err(_) => notes.push("no model read the page: it took too long".to_owned()),
         }
     }
-    let Chosen { text, left_out } = relevant::choose(&page.text, prompt, CHOSEN_BYTES_MAX);
+    let Chosen { text, left_out } = chosen(page, prompt, CHOSEN_BYTES_MAX, cx).await?;
     let mut other_parts = Vec::new();
     if let Some(LeftOut { shown, parts, headings }) = left_out {
         other_parts = headings;
@@ -344,5 +354,16 @@ async fn told(page: &Page, prompt: &str, reading_time: Duration, cx: &CallContex
             "{shown} of {parts} parts of the page, those that seemed most relevant; fetch it again with another prompt for the rest"
         ));
     }
-    Told { content: text, other_parts, notes }
+    Ok(Told { content: text, other_parts, notes })
+}
+
+/// The parts of a page about a prompt. A long page takes its time, on a thread of its own.
+async fn chosen(
+    page: &Arc<Page>,
+    prompt: &str,
+    bytes_max: usize,
+    cx: &CallContext,
+) -> Result<Chosen, ToolError> {
+    let (page, prompt) = (Arc::clone(page), prompt.to_owned());
+    cx.blocking(move |_| Ok(relevant::choose(&page.text, &prompt, bytes_max))).await
 }

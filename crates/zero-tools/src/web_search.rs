@@ -30,6 +30,8 @@ const QUERY_CHARS_MAX: usize = 400;
 const TITLE_CHARS_MAX: usize = 200;
 /// Longest snippet, in characters.
 const SNIPPET_CHARS_MAX: usize = 500;
+/// So many bytes of a key in a row are not told.
+const KEY_PIECE_BYTES: usize = 8;
 /// Largest answer of an engine, in bytes.
 const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// How long connecting may take.
@@ -241,13 +243,8 @@ impl Failure {
 
     fn of_status(provider: &Provider, answer: &Fetched, key: Option<&str>) -> Self {
         let status = answer.status;
-        let said = shortened(&answer.body).filter(|said| !said.starts_with('<'));
-        // An engine may say the key back.
-        let said = said.map(|said| match key {
-            Some(key) => said.replace(key, "[key]"),
-            None => said,
-        });
-        let said = said.map_or_else(String::new, |said| format!(": {said}"));
+        let said = said_without(&answer.body, key);
+        let said = said.map_or_else(String::new, |said| format!("; {}", untrusted::said(&said)));
         let advice = match (provider.engine, status) {
             (Engine::Searxng, StatusCode::FORBIDDEN) => {
                 "; it may not give JSON: add `json` to `search.formats` in its settings.yml"
@@ -264,6 +261,26 @@ impl Failure {
             again_after: is_passing.then(|| wait.unwrap_or(RETRY_PAUSE)),
         }
     }
+}
+
+/// What an engine says of its refusal, without the key that it may say back: all of it is taken out
+/// before anything is cut, and where a piece is left, nothing is told.
+fn said_without(body: &[u8], key: Option<&str>) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let key = key.filter(|key| !key.is_empty());
+    let text = match key {
+        Some(key) => text.replace(key, "[key]"),
+        None => text.into_owned(),
+    };
+    let said = shortened(zero_runtime::redact::short_text(&text).as_bytes())?;
+    let gives_away = |key: &str| {
+        let (key, said) = (key.to_ascii_lowercase(), said.to_ascii_lowercase());
+        let pieces = key.as_bytes().windows(KEY_PIECE_BYTES.min(key.len()));
+        let mut said = pieces.map(|piece| memchr::memmem::find(said.as_bytes(), piece));
+        said.any(|found| found.is_some())
+    };
+    let is_fine = !said.starts_with('<') && !key.is_some_and(gives_away);
+    is_fine.then_some(said)
 }
 
 fn told(
@@ -316,5 +333,32 @@ fn cleaned(result: SearchResult) -> SearchResult {
         title: plain(&result.title, TITLE_CHARS_MAX),
         url,
         snippet: plain(&result.snippet, SNIPPET_CHARS_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_never_says_a_key_back_through_an_error() {
+        const KEY: &str = "tvly/A1b2C3d4E5f6G7h8";
+        #[track_caller]
+        fn check(body: &str, expected: Option<&str>) {
+            assert_eq!(said_without(body.as_bytes(), Some(KEY)).as_deref(), expected, "{body}");
+        }
+        check("bad request", Some("bad request"));
+        check(&format!("no such key: {KEY}"), Some("no such key: [key]"));
+        check("<p>no", None);
+        // Cut in the middle, shortened, in capitals, escaped.
+        let far = format!("{}{KEY}", "x ".repeat(92));
+        assert!(!said_without(far.as_bytes(), Some(KEY)).unwrap_or_default().contains("tvly"));
+        check("the key tvly/A1b2C3… is unknown", None);
+        check("…E5f6G7h8 is unknown", None);
+        check("TVLY/A1B2C3D4E5F6G7H8 is unknown", None);
+        check(r"tvly\/A1b2C3d4E5f6G7h8", None);
+        assert_eq!(said_without(b"short ab", Some("ab")).as_deref(), Some("short [key]"));
+        assert_eq!(said_without(b"fine", Some("")).as_deref(), Some("fine"));
+        assert_eq!(said_without(b"fine", None).as_deref(), Some("fine"));
     }
 }

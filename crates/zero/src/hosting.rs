@@ -119,7 +119,7 @@ impl App {
             });
         }
         host.registry().add(BUILTIN, tools).context("the built-in tools clash")?;
-        self.add_language_servers(&host, settings.lsp_servers().definitions);
+        self.add_language_servers(&host, settings.lsp_servers(self.config.home()).definitions);
         host.keep(Arc::new(self.memories(host.state().clone())));
         Ok(host)
     }

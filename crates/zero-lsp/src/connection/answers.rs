@@ -8,6 +8,8 @@ use super::exchange::Shared;
 const ITEMS_MAX: usize = 200;
 /// The number for a question that nobody here answers.
 const UNKNOWN: i64 = -32601;
+/// The number for one whose answer would be too long.
+const TOO_MUCH: i64 = -32803;
 
 /// The reply to a question of the server's.
 pub(super) fn reply(shared: &Shared, id: &Value, method: &str, params: &Value) -> Value {
@@ -36,6 +38,12 @@ pub(super) fn reply(shared: &Shared, id: &Value, method: &str, params: &Value) -
         }
     };
     json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+/// The reply to one who asks for more than is told at a time.
+pub(super) fn too_much(id: &Value) -> Value {
+    let message = "that is more than this client tells at a time; ask for less";
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": TOO_MUCH, "message": message}})
 }
 
 /// The settings that are asked for, by their sections; null for what nobody set.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -22,6 +23,11 @@ use crate::published::Published;
 
 /// Questions that wait for an answer.
 pub(super) const PENDING_MAX: usize = 64;
+/// How long the end of a server is waited for that closed its input.
+const END_MAX: Duration = Duration::from_secs(2);
+/// Longest name that a server may give a question of its own, and the longest answer it gets.
+const ID_BYTES_MAX: usize = 256;
+const REPLY_BYTES_MAX: usize = 1 << 20;
 /// Messages that make no sense before a server is cut off.
 const NONSENSE_MAX: u32 = 200;
 
@@ -57,7 +63,7 @@ pub(super) struct Question<'a> {
 impl Drop for Question<'_> {
     fn drop(&mut self) {
         if self.shared.lock().remove(&self.id).is_some() {
-            let cancel = message(None, "$/cancelRequest", json!({"id": self.id}));
+            let cancel = framed_message(None, "$/cancelRequest", json!({"id": self.id}));
             // Where there is no room for it, it is not important enough to wait.
             let _ = self.shared.outbox.try_send(cancel);
         }
@@ -106,8 +112,15 @@ impl Shared {
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
         match (method, id) {
             (Some(method), Some(id)) => {
-                let reply = answers::reply(self, &id, &method, &params);
-                let bytes = framed(reply.to_string().as_bytes());
+                if !is_id(&id) {
+                    return false;
+                }
+                let reply = answers::reply(self, &id, &method, &params).to_string();
+                let reply = match reply.len() <= REPLY_BYTES_MAX {
+                    true => reply,
+                    false => answers::too_much(&id).to_string(),
+                };
+                let bytes = framed(reply.as_bytes());
                 if self.outbox.try_send(bytes).is_err() {
                     self.close("it asks more than it reads answers of".to_owned());
                 }
@@ -130,8 +143,17 @@ impl Shared {
     }
 }
 
+/// Whether a server may call a question that: it is kept until the answer is read.
+fn is_id(id: &Value) -> bool {
+    match id {
+        Value::Number(_) => true,
+        Value::String(name) => name.len() <= ID_BYTES_MAX,
+        _ => false,
+    }
+}
+
 /// A message as it is written: one with a number wants an answer.
-pub(super) fn message(id: Option<i64>, method: &str, params: Value) -> Vec<u8> {
+pub(super) fn framed_message(id: Option<i64>, method: &str, params: Value) -> Vec<u8> {
     let mut message = json!({"jsonrpc": "2.0", "method": method});
     if let Some(id) = id {
         message["id"] = id.into();
@@ -178,28 +200,37 @@ pub(super) async fn listen(output: pipe::Receiver, shared: Arc<Shared>) {
 }
 
 /// Writes what is to be read by the server, one message after the other. When it ends, so does the
-/// server's input.
+/// server's input. A server that reads nothing for `stuck_max` is cut off.
 pub(super) async fn write(
     mut input: pipe::Sender,
     mut waiting: mpsc::Receiver<Vec<u8>>,
-    closed: CancellationToken,
+    shared: Arc<Shared>,
+    stuck_max: Duration,
 ) {
-    loop {
-        tokio::select! {
-            biased;
-            () = closed.cancelled() => return,
-            message = waiting.recv() => {
-                let Some(message) = message else { return };
-                let written = tokio::select! {
-                    biased;
-                    () = closed.cancelled() => return,
-                    written = input.write_all(&message) => written,
-                };
-                // One that does not read any more mostly ended; whoever listens to it knows why.
-                if written.is_err() {
-                    return;
+    let writing = async {
+        while let Some(message) = waiting.recv().await {
+            let mut rest = &message[..];
+            while !rest.is_empty() {
+                match tokio::time::timeout(stuck_max, input.write(rest)).await {
+                    Ok(Ok(length @ 1..)) => rest = rest.get(length..).unwrap_or_default(),
+                    Ok(_) => {
+                        // It mostly ended. Whoever listens to it hears that too, and knows why.
+                        tokio::time::sleep(END_MAX).await;
+                        return shared.close("it closed its input".to_owned());
+                    }
+                    Err(_) => return shared.close(stuck(stuck_max)),
                 }
             }
         }
+    };
+    tokio::select! {
+        biased;
+        () = shared.closed.cancelled() => {}
+        () = writing => {}
     }
+}
+
+/// Why a server is cut off that reads nothing.
+pub(super) fn stuck(stuck_max: Duration) -> String {
+    format!("it read nothing for {} s", stuck_max.as_secs_f32())
 }

@@ -35,6 +35,13 @@ pub struct Lease {
     slot: Arc<Slot>,
 }
 
+impl Lease {
+    /// Ends the server, whoever uses it: what it says may not be told.
+    pub(super) async fn retire(&self) {
+        self.slot.retire(&self.connection).await;
+    }
+}
+
 impl Deref for Lease {
     type Target = Connection;
 
@@ -94,6 +101,19 @@ impl Slot {
         let connection = self.current().take();
         if let Some(connection) = connection {
             connection.end().await;
+        }
+    }
+
+    /// Ends one that may not be asked any more, if it is still there. That is no failure of it.
+    async fn retire(&self, connection: &Arc<Connection>) {
+        let _starting = self.starting().await;
+        let connection = {
+            let mut current = self.current();
+            let is_this = current.as_ref().is_some_and(|now| Arc::ptr_eq(now, connection));
+            if is_this { current.take() } else { None }
+        };
+        if let Some(connection) = connection {
+            connection.cut_off("it could see files that may not be read").await;
         }
     }
 

@@ -49,6 +49,12 @@ impl Arena {
         let workspace = Workspace::open(std::slice::from_ref(&work), None).unwrap();
         let mut config = HostConfig::new(workspace, StateDir::new(state));
         set_up(&mut config);
+        // Servers are found where commands find programs.
+        let mut variables = config.commands.environment.iter();
+        let path = variables.find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+        let search_path = std::env::split_paths(&path.unwrap_or_default())
+            .filter(|folder| folder.is_absolute())
+            .collect();
         let host = ToolHost::new(config);
         let program = program(&work);
         let definitions = modes.iter().map(|mode| {
@@ -59,7 +65,7 @@ impl Arena {
         let servers = LanguageServers::new(LanguageServersConfig {
             services: host.services(),
             definitions: definitions.collect(),
-            search_path: Vec::new(),
+            search_path,
             roots: vec![work],
             cache: Some(StateDir::new(real.join("cache"))),
             bounds,

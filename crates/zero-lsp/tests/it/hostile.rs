@@ -2,6 +2,7 @@
 //! and everybody else is left alone.
 
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use zero_lsp::{Bounds, LspError, PositionEncoding, Text};
 use zero_runtime::{Decision, DeniedFiles, Policy, PolicyRequest, RiskPolicy};
 use zero_sandbox::Workspace;
 
-use crate::fixture::{Arena, LONG, bounds};
+use crate::fixture::{Arena, LONG, bounds, is_there, until};
 
 /// What comes of asking a server that misbehaves: a text, or words of the error.
 #[track_caller]
@@ -48,6 +49,7 @@ async fn whatever_it_does_there_is_an_answer_or_an_error() {
         ("overtaken", Ok("settled")),
         ("floods", Err("asks more than it reads")),
         ("nonsense", Err("makes no sense")),
+        ("long-names", Err("makes no sense")),
     ];
     let modes: Vec<&str> = rows.iter().map(|(mode, _)| *mode).collect();
     let arena = Arena::with(&modes, Bounds { servers_max: 50, ..bounds() }, |_| {});
@@ -71,6 +73,133 @@ async fn silence_has_an_end() {
     // It hangs: nobody waits for it again.
     assert!(!server.is_alive());
     check(arena.hover_of(&server, "never-answers").await, "never-answers", Err("unanswered"));
+}
+
+#[tokio::test]
+async fn one_that_reads_nothing_is_cut_off_and_started_again() {
+    let bounds = Bounds { stuck_max: Duration::from_millis(300), ..bounds() };
+    let arena = Arena::with(&["deaf"], bounds, |_| {});
+    let server = arena.server("deaf").await.unwrap();
+    let (pid, path) = (server.pid(), arena.file("deaf"));
+    // More than a pipe holds.
+    let long = "x".repeat(1 << 20);
+    let text = Text { path: &path, language: "x", text: &long, is_unsaved: true };
+    server.tell(text).await.unwrap();
+    check(arena.hover_of(&server, "deaf").await, "deaf", Err("it read nothing for 0.3 s"));
+    drop(server);
+    until("its end", || !is_there(pid)).await;
+    assert_ne!(arena.server("deaf").await.unwrap().pid(), pid);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn files_are_opened_and_closed_in_the_order_it_hears_of_it() {
+    let arena = Arc::new(Arena::new(&["minds-the-order"]));
+    let server = Arc::new(arena.server("minds-the-order").await.unwrap());
+    let path = arena.file("minds-the-order");
+    let tasks = (0..8).map(|task| {
+        let (server, path) = (Arc::clone(&server), path.clone());
+        tokio::spawn(async move {
+            for round in 0..50 {
+                let text = format!("{task} {round}");
+                let text = Text { path: &path, language: "x", text: &text, is_unsaved: true };
+                server.tell(text).await.unwrap();
+                server.saved(&path).await.unwrap();
+                server.close_file(&path).await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        tokio::time::timeout(LONG, task).await.unwrap().unwrap();
+    }
+    let said = arena.hover_of(&server, "minds-the-order").await.unwrap().unwrap();
+    assert_eq!(said, "wrong:");
+}
+
+/// Many servers are scripts, and what runs those is found by name.
+#[tokio::test]
+async fn what_runs_its_script_is_not_found_in_the_workspace() {
+    let put = |path: &Path, text: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    let arena = Arena::of_host(
+        &["good"],
+        bounds(),
+        |server| {
+            let program = Path::new(&server.commands[0][0]);
+            let tools = program.with_file_name("tools");
+            put(&tools.join("server"), "#!/usr/bin/env -S my-node good\n");
+            std::os::unix::fs::symlink(program, tools.join("my-node")).unwrap();
+            server.commands = vec![vec!["server".to_owned()]];
+        },
+        |config| {
+            let work = config.workspace.cwd().to_owned();
+            put(&work.join("bin/my-node"), "#!/bin/sh\necho from the project >&2; exit 9\n");
+            put(&work.join("bin/server"), "#!/bin/sh\nexit 8\n");
+            let (bin, tools) = (work.join("bin"), work.with_file_name("tools"));
+            let path = format!("{}:{}:/usr/bin:/bin", bin.display(), tools.display());
+            config.commands.environment = vec![("PATH".to_owned(), path)];
+        },
+    );
+    check(arena.hover("good").await, "good", Ok("fine"));
+}
+
+/// Judges by risk; what is called `late.txt` may not be read, and is found when it is there.
+struct Late;
+
+impl Policy for Late {
+    fn decide(&self, request: PolicyRequest<'_>) -> Decision {
+        RiskPolicy.decide(request)
+    }
+
+    fn denied_files(&self, workspace: &Workspace, _: usize) -> DeniedFiles {
+        let late = workspace.cwd().join("late.txt");
+        DeniedFiles::All(if late.exists() { vec![late] } else { Vec::new() })
+    }
+}
+
+#[tokio::test]
+async fn what_comes_to_be_denied_is_not_told_and_hidden_from_the_next() {
+    let arena =
+        Arena::of_host(&["peeks"], bounds(), |_| {}, |config| config.policy = Arc::new(Late));
+    let (late, other) = (arena.work().join("late.txt"), arena.work().join("other"));
+    let nothing = "sees `` and knows ``";
+    let server = arena.server("peeks").await.unwrap();
+    check(arena.hover_of(&server, "peeks").await, "peeks", Ok(nothing));
+    assert_eq!(arena.servers.vouch(&server).await, Ok(()));
+    // More often than a server may fail: each time it comes otherwise.
+    for round in 0..4 {
+        let server = arena.server("peeks").await.unwrap();
+        check(arena.hover_of(&server, "peeks").await, "peeks", Ok(nothing));
+        match round {
+            0 => std::fs::write(&late, "s3cret").unwrap(),
+            1 => {
+                // Where it was hidden, another takes its place.
+                std::fs::write(&other, "s3cret").unwrap();
+                std::fs::rename(&other, &late).unwrap();
+            }
+            2 => {
+                std::fs::remove_file(&late).unwrap();
+                std::fs::write(&late, "s3cret").unwrap();
+            }
+            _ => {
+                // Written to where it is, it stays hidden.
+                std::fs::write(&late, "s3cret too").unwrap();
+                check(arena.hover_of(&server, "peeks").await, "peeks", Ok(nothing));
+                continue;
+            }
+        }
+        let seen = "sees `s3cret` and knows ``";
+        check(arena.hover_of(&server, "peeks").await, "peeks", Ok(seen));
+        let refused = arena.servers.vouch(&server).await.unwrap_err();
+        assert!(refused.is_of_this_life(), "{refused}");
+        assert!(!server.is_alive() && !is_there(server.pid()), "{round}");
+    }
+    // What the first ones noted down is gone with them, also when nothing is hidden any more.
+    std::fs::remove_file(&late).unwrap();
+    arena.servers.stop().await;
+    check(arena.hover("peeks").await, "peeks", Ok(nothing));
 }
 
 #[tokio::test]

@@ -128,6 +128,11 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
+    /// The files and folders that are hidden from it.
+    pub(crate) fn masked(&self) -> &[PathBuf] {
+        &self.order.profile.masked
+    }
+
     /// Starts it as one of many that come one after the other.
     pub(super) fn spawn(&self, timeout: Option<Duration>) -> Result<Running, ToolError> {
         let order = Order { timeout, ..self.order.clone() };

@@ -23,10 +23,10 @@ pub(super) use self::terrain::{Found, Ground, Terrain};
 
 use self::closed::Held;
 use self::secrets::Secrets;
-use super::Launcher;
 use super::launch::Access;
 use super::watch::{Before, Watch};
-use crate::policy::DeniedFiles;
+use super::{CommandSettings, Commands, Launcher};
+use crate::policy::{DeniedFiles, Policy};
 
 /// Files that rules may deny before commands are refused. Each is hidden by a mount of its own, and
 /// the time a start takes grows with their square: 0.3 s for these, four for two thousand. The
@@ -42,8 +42,7 @@ pub(super) fn profile_for(
 ) -> Result<(Profile, Watch), ToolError> {
     let settings = &launcher.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
-    let mut secrets = Secrets::of(settings, workspace.cwd());
-    secrets.own.push(launcher.host.state.clone());
+    let secrets = secrets(&launcher.host, workspace);
     roots::check(&roots, &secrets.own)?;
     // Who changes nothing there needs nothing there to be held or looked after.
     let changes = match launcher.access {
@@ -65,14 +64,7 @@ pub(super) fn profile_for(
     let found = live.terrain.look(&ground);
     let git = repositories(&ground, &found);
     let mut own = settings::look(&ground, &found, &settings.protected, &*launcher.policy);
-    let mut masked: Vec<PathBuf> = secrets.masked().chain(settings.masked.clone()).collect();
-    match launcher.policy.denied_files(workspace, DENIED_MAX) {
-        DeniedFiles::All(files) => masked.extend(files),
-        DeniedFiles::TooMany { rules } => return Err(too_many(rules)),
-    }
-    let mut masked: Vec<PathBuf> = masked.into_iter().filter_map(closed::hideable).collect();
-    masked.sort();
-    masked.dedup();
+    let masked = masked(&secrets, settings, &*launcher.policy, workspace)?;
     roots::check_shown(&roots, &masked)?;
     let writable = [changes, git.writable.clone(), launcher.writable.clone()].concat();
     secrets.watch(&writable, &mut own);
@@ -100,6 +92,46 @@ pub(super) fn profile_for(
         weaknesses: launcher.weaknesses.clone(),
     };
     Ok((profile, watch))
+}
+
+/// What has to be hidden from whatever is started now. Fails when it cannot be listed.
+pub(crate) fn hidden(
+    host: &Commands,
+    policy: &dyn Policy,
+    workspace: &Workspace,
+) -> Result<Vec<PathBuf>, ToolError> {
+    masked(&secrets(host, workspace), &host.settings, policy, workspace)
+}
+
+fn secrets(host: &Commands, workspace: &Workspace) -> Secrets {
+    let mut secrets = Secrets::of(&host.settings, workspace.cwd());
+    secrets.own.push(host.state.clone());
+    secrets
+}
+
+fn masked(
+    secrets: &Secrets,
+    settings: &CommandSettings,
+    policy: &dyn Policy,
+    workspace: &Workspace,
+) -> Result<Vec<PathBuf>, ToolError> {
+    let masked = secrets.masked().chain(denied(settings, policy, workspace)?);
+    let mut masked: Vec<PathBuf> = masked.filter_map(closed::hideable).collect();
+    masked.sort();
+    masked.dedup();
+    Ok(masked)
+}
+
+/// What settings and rules deny commands to read. Fails when it cannot be listed.
+pub(crate) fn denied(
+    settings: &CommandSettings,
+    policy: &dyn Policy,
+    workspace: &Workspace,
+) -> Result<Vec<PathBuf>, ToolError> {
+    match policy.denied_files(workspace, DENIED_MAX) {
+        DeniedFiles::All(files) => Ok([settings.masked.clone(), files].concat()),
+        DeniedFiles::TooMany { rules } => Err(too_many(rules)),
+    }
 }
 
 /// The folders that are open beside the workspace, as far as they are any.

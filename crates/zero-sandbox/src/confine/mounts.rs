@@ -96,6 +96,9 @@ impl Mounts {
         if tree.is_out_of_sight(folder) && layout.word_on(folder).is_none() {
             tree.put(folder, Mount::ReadOnly);
             tree.hide_in(folder);
+            for socket in sockets.still_there().filter(|socket| socket.starts_with(folder)) {
+                tree.put(socket, Mount::HiddenFile);
+            }
         }
         let hidden = tree.mounts.values().filter(|mount| **mount == Mount::HiddenFile).count();
         if hidden > HIDDEN_MAX {

@@ -66,6 +66,10 @@ pub(super) fn keep(
     ahead: Option<Ahead>,
     spare: &Spare<'_>,
 ) {
+    // Before anything is started, so that an order is given out again only if nothing was.
+    if message::send(channel, &Told::Taken, &[]).is_err() {
+        return;
+    }
     let told = match Keeper::start(order, channel, signals, stdio, groups, ahead, spare) {
         Err(failure) => Told::Failed(failure),
         Ok((mut keeper, walls, mut text)) => {

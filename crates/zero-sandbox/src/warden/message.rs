@@ -75,6 +75,8 @@ pub(super) enum Task {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
+    /// It has the order, and is about to start it. Who never hears this knows that nobody did.
+    Taken,
     /// Its program runs.
     Started { pid: i32, limits: LimitsReport, confinement: Confinement, walls: WallsWere },
     /// It does not, and nothing is left of it.

@@ -167,6 +167,17 @@ impl Lab {
         self.run(walls, profile, self.path("attack").to_str().unwrap(), &words)
     }
 
+    /// Runs one attempt that starts in a folder of its own.
+    pub(crate) fn attempt_in(&self, folder: &Path, profile: &Profile, words: &[&str]) -> String {
+        let words: Vec<&str> = std::iter::once("try").chain(words.iter().copied()).collect();
+        let attack = self.path("attack");
+        let spec = self.spec(attack.to_str().unwrap(), &words);
+        let spec = CommandSpec { folder: folder.to_owned(), ..spec };
+        let plan = self.plan(Walls::Full, profile, &spec, None, None);
+        let args = ["confine", plan.to_str().unwrap()];
+        said(start(self.who, &attack, &args, self.folder.path()))
+    }
+
     /// Runs many attempts behind the same walls, each in a process of its own, and gives back what
     /// each printed, or how it was ended.
     pub(crate) fn attempts(&self, walls: Walls, all: &[&str]) -> Vec<String> {

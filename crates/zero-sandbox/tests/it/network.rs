@@ -292,6 +292,44 @@ fn it_outlives_the_warden() {
     check(&warden, Some(&net), &["tcp-says", SERVER], "hello yourself");
 }
 
+/// The calls by which a thread waits for a message.
+const POLLS: &[libc::c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+];
+
+/// A warden that dies with an order in its hands that it has not even read.
+#[test]
+fn an_order_that_nobody_took_is_given_to_another_warden() {
+    let warden = warden();
+    let net = alone(&warden);
+    let old = i32::try_from(warden.pid().unwrap()).unwrap();
+    kill(old, Signal::STOP);
+    std::thread::scope(|scope| {
+        let (sender, own) = std::sync::mpsc::sync_channel(1);
+        let command = scope.spawn({
+            let (warden, net) = (&warden, &net);
+            move || {
+                sender.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+                check(warden, Some(net), &["own-loopback"], "ok");
+            }
+        });
+        // It has sent its order once it waits for the answer.
+        let syscall = std::path::Path::new("/proc").join(own.recv().unwrap()).join("syscall");
+        let waits = || {
+            let now = std::fs::read_to_string(&syscall).unwrap_or_default();
+            now.split(' ')
+                .next()
+                .is_some_and(|call| POLLS.iter().any(|poll| poll.to_string() == call))
+        };
+        wait_until(GONE_MAX, waits, || "it never waits".into());
+        kill(old, Signal::KILL);
+        command.join().unwrap();
+    });
+    assert_ne!(warden.pid(), u32::try_from(old).ok());
+}
+
 #[test]
 fn nothing_in_it_survives_the_death_of_zero_or_of_a_keeper() {
     let name = mark("net");

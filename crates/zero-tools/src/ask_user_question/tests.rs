@@ -1,6 +1,7 @@
 //! Questions put to a person who answers as told, or never.
 
 use std::sync::Mutex;
+use std::task::Poll;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -127,13 +128,14 @@ fn the_person_sees_all_of_it() {
 fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
     let person = Person::who_says(None);
     let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
-    let plan = AskUserQuestion
+    let tool = AskUserQuestion::default();
+    let plan = tool
         .plan(
             serde_json::from_value(json!({"questions": [question("Which?", false)]})).unwrap(),
             host.workspace(),
         )
         .unwrap();
-    assert!(AskUserQuestion.deadline(&plan) > Some(Duration::from_secs(3_600)));
+    assert!(tool.deadline(&plan) > Some(Duration::from_secs(3_600)));
     let stop = CancellationToken::new();
     let input = json!({"questions": [question("Which?", false)]});
     let report = host.wait(async {
@@ -146,6 +148,51 @@ fn a_person_may_think_longer_than_a_tool_may_run_and_the_call_can_be_stopped() {
         tokio::join!(call, stopped).0
     });
     assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+}
+
+#[test]
+fn only_so_many_wait_at_a_time() {
+    let person = Person::who_says(None);
+    let host = TestHost::new().with_elicitor(Arc::clone(&person) as Arc<dyn Elicitor>);
+    let input = || json!({"questions": [question("Which?", false)]});
+    let stop = CancellationToken::new();
+    host.wait(async {
+        let calls = (0..20).map(|_| host.call_until("AskUserQuestion", input(), &stop));
+        let mut calls: Vec<_> = calls.map(Box::pin).collect();
+        let mut refused = Vec::new();
+        // Those that are refused say so while the others wait.
+        std::future::poll_fn(|cx| {
+            calls.retain_mut(|call| match call.as_mut().poll(cx) {
+                Poll::Ready(report) => {
+                    refused.push(report.outcome.unwrap_err());
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if calls.len() == OPEN_MAX { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        for error in refused {
+            assert_eq!(error.reason(), Some(Reason::QueueFull), "{error}");
+            assert!(error.message.contains("wait for their answers"), "{error}");
+        }
+        assert_eq!(person.asked.lock().unwrap().len(), OPEN_MAX);
+        stop.cancel();
+        for call in calls {
+            assert_eq!(call.await.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+        }
+        // Those that are over leave room.
+        let stop = CancellationToken::new();
+        let call = host.call_until("AskUserQuestion", input(), &stop);
+        let stopped = async {
+            while person.asked.lock().unwrap().len() <= OPEN_MAX {
+                person.heard.notified().await;
+            }
+            stop.cancel();
+        };
+        let (report, ()) = tokio::join!(call, stopped);
+        assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+    });
 }
 
 #[track_caller]

@@ -3,7 +3,7 @@
 //! Only a server that runs already is asked, and not for long: whoever changes a file waits for its
 //! change, and this is a gift on top.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zero_core::result::Content;
@@ -28,6 +28,7 @@ const TEXT_BYTES_MAX: usize = 1_000_000;
 #[derive(Debug)]
 pub(crate) struct ChangedText {
     path: PathBuf,
+    shown: String,
     before: Option<String>,
     after: String,
     is_unsaved: bool,
@@ -47,6 +48,7 @@ impl ChangedText {
         };
         Some(Self {
             path: file.path().to_owned(),
+            shown: file.shown().to_owned(),
             before,
             after: text(&changed.bytes)?,
             is_unsaved: changed.landed == Landed::NotYet,
@@ -72,8 +74,13 @@ pub(crate) async fn with_new_problems<O>(
 
 async fn problems(changed: ChangedText, cx: &CallContext) -> Option<String> {
     let servers = cx.companion::<LanguageServers>()?;
+    // Whoever may write to a file may still not be told of what is in it.
+    if !cx.may_read(Path::new(&changed.shown), &changed.path) {
+        return None;
+    }
     let (server, language) = servers.running_for(&changed.path)?;
     let found = compare(&server, &language, &changed).await.ok()??;
+    servers.vouch(&server).await.ok()?;
     let (name, encoding) = (server.server().to_owned(), server.encoding());
     let told = cx.blocking(move |cx| {
         let file = cx.workspace().locate_path(&changed.path, LastLink::Follow)?;
@@ -104,7 +111,7 @@ async fn compare(
     language: &str,
     changed: &ChangedText,
 ) -> Result<Option<Compared>, LspError> {
-    let ChangedText { path, before, after, is_unsaved } = changed;
+    let ChangedText { path, before, after, is_unsaved, .. } = changed;
     let told = |text, is_unsaved| Text { path, language, text, is_unsaved };
     // A text that is not on disk any more: whatever becomes of this, it is told of the new one next.
     let known = match before {

@@ -107,6 +107,8 @@ async fn ask_once(
         Operation::OutgoingCalls => Found::Callers(asker.calls(spot, Calls::Outgoing).await?),
         Operation::Diagnostics => Found::Diagnostics(asker.diagnostics(path, told).await?),
     };
+    // Asked last: what it saw before that is in its answer.
+    servers.vouch(&server).await?;
     Ok(Answer {
         found,
         server: server.server().to_owned(),

@@ -14,8 +14,10 @@ use zero_sandbox::{LastLink, Located};
 use super::output::LspItem;
 use super::text_of;
 
-/// Files that are opened to tell what stands at a place.
+/// Files that are opened to tell what stands at a place, and bytes that are read of all: of places
+/// beyond that it is told where they are.
 const FILES_MAX: usize = 60;
+const BYTES_MAX: usize = 16_000_000;
 /// Longest line that is shown, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
@@ -36,6 +38,7 @@ pub(super) struct Teller<'a> {
     /// The file that was asked about.
     asked: &'a Located,
     lines: HashMap<PathBuf, Option<Arc<[String]>>>,
+    bytes: usize,
 }
 
 impl<'a> Teller<'a> {
@@ -47,7 +50,7 @@ impl<'a> Teller<'a> {
         text: &str,
     ) -> Self {
         let lines = HashMap::from([(asked.path().to_owned(), Some(lines_of(text)))]);
-        Self { cx, encoding, asked, lines }
+        Self { cx, encoding, asked, lines, bytes: text.len() }
     }
 
     /// A place; one without an address is in the file that was asked about. Waits.
@@ -76,7 +79,12 @@ impl<'a> Teller<'a> {
         if !is_inside || self.lines.contains_key(file.path()) || self.lines.len() >= FILES_MAX {
             return;
         }
+        let rest = BYTES_MAX.saturating_sub(self.bytes) as u64;
+        if !file.facts().is_ok_and(|facts| facts.is_some_and(|facts| facts.size <= rest)) {
+            return;
+        }
         let text = text_of(file, self.cx).ok();
+        self.bytes += text.as_ref().map_or(0, |(text, _)| text.len());
         self.lines.insert(file.path().to_owned(), text.map(|(text, _)| lines_of(&text)));
     }
 

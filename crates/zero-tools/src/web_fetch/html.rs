@@ -12,7 +12,7 @@ use url::Url;
 use self::writer::{Mark, Region, Writer};
 
 /// Most Markdown that is made of one page, in bytes. What comes after is left out.
-const MARKDOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
+const MARKDOWN_BYTES_MAX: usize = super::TEXT_BYTES_MAX;
 /// Open elements that are told apart; what is nested deeper belongs to the last of them.
 const OPEN_MAX: usize = 128;
 /// Fewest bytes that count as what a page says, so that what surrounds it is left out.
@@ -35,8 +35,8 @@ pub(super) struct Article {
 pub(super) fn read(html: &str, base: &Url) -> Article {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
-    let mut page = Page { writer: Writer::new(base.clone()), open: Vec::new(), title: None };
-    let mut cut = false;
+    let writer = Writer::new(base.clone(), MARKDOWN_BYTES_MAX);
+    let mut page = Page { writer, open: Vec::new(), title: None };
     for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
         match token {
             Token::StartTag(tag) => page.start(&tag),
@@ -44,8 +44,7 @@ pub(super) fn read(html: &str, base: &Url) -> Article {
             Token::String(text) => page.text(&String::from_utf8_lossy(&text)),
             Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
         }
-        if page.writer.bytes() > MARKDOWN_BYTES_MAX {
-            cut = true;
+        if page.writer.is_cut() {
             break;
         }
     }
@@ -53,7 +52,8 @@ pub(super) fn read(html: &str, base: &Url) -> Article {
     let title = page.title.map(|title| title.split_whitespace().collect::<Vec<_>>().join(" "));
     let title = title.filter(|title| !title.is_empty());
     let title = title.map(|title| zero_core::shown::shortened(&title, TITLE_CHARS_MAX));
-    Article { title, markdown: arranged(page.writer), cut }
+    let (markdown, is_all) = arranged(page.writer);
+    Article { title, markdown, cut: !is_all }
 }
 
 /// The words of a piece of HTML, without any tags.
@@ -68,13 +68,13 @@ pub(super) fn plain(html: &str) -> String {
 }
 
 /// The main part, then what else the page says; what surrounds it only where that is nothing.
-fn arranged(writer: Writer) -> String {
-    let [main, body, around] = writer.finish();
+fn arranged(writer: Writer) -> (String, bool) {
+    let ([main, body, around], is_all) = writer.finish();
     let says_something = main.len() + body.len() >= SAYS_SOMETHING_BYTES;
     let parts = [main, body, if says_something { String::new() } else { around }];
     let parts: Vec<&str> =
         parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect();
-    parts.join("\n\n")
+    (parts.join("\n\n"), is_all)
 }
 
 struct Page {
@@ -144,7 +144,7 @@ impl Page {
             b"strong" | b"b" => writer.begin_mark(Mark::Strong),
             b"em" | b"i" | b"cite" => writer.begin_mark(Mark::Emphasis),
             b"del" | b"s" => writer.begin_mark(Mark::Struck),
-            b"a" => writer.begin_mark(Mark::Link(attribute(tag, b"href").unwrap_or_default())),
+            b"a" => writer.begin_link(&attribute(tag, b"href").unwrap_or_default()),
             b"img" => {
                 let alt = attribute(tag, b"alt").unwrap_or_default();
                 writer.picture(&alt, attribute(tag, b"src").as_deref());
@@ -212,7 +212,7 @@ impl Page {
             b"strong" | b"b" => writer.end_mark(&Mark::Strong),
             b"em" | b"i" | b"cite" => writer.end_mark(&Mark::Emphasis),
             b"del" | b"s" => writer.end_mark(&Mark::Struck),
-            b"a" => writer.end_mark(&Mark::Link(String::new())),
+            b"a" => writer.end_mark(&Mark::Link(None)),
             b"table" => writer.end_table(),
             b"tr" => writer.end_row(),
             b"td" | b"th" => writer.end_cell(),

@@ -1,5 +1,6 @@
 //! From an answer of a server to a text that can be read.
 
+use std::io;
 use std::panic::AssertUnwindSafe;
 
 use http::header::CONTENT_TYPE;
@@ -7,9 +8,12 @@ use url::Url;
 use zero_core::{Reason, ToolError};
 use zero_runtime::web::Fetched;
 
-use super::{charset, html, pdf};
+use super::{TEXT_BYTES_MAX, charset, html, pdf};
 use crate::text::TextEncoding;
+use crate::untrusted;
 
+/// What is told of a page of which not all was read.
+const CUT: &str = "the page is very long; its end was left out";
 /// Largest JSON that is written anew to be read more easily, in bytes.
 const JSON_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes by which it is told what something without a type is.
@@ -28,6 +32,17 @@ pub(super) struct Page {
     pub(super) text: String,
     /// What is to be known of it.
     pub(super) note: Option<String>,
+}
+
+impl Page {
+    /// The same page with a text that nobody went through yet: as much of it as is read of any, with
+    /// nothing in it that would do more than be read.
+    fn with_text(self, text: &str) -> Self {
+        let kept = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX.min(text.len())));
+        let kept = kept.unwrap_or_default();
+        let note = (kept.len() < text.len()).then(|| CUT.to_owned());
+        Self { text: untrusted::plain(kept), note, ..self }
+    }
 }
 
 /// What an answer is.
@@ -65,18 +80,19 @@ fn read_kind(fetched: &Fetched) -> Result<Page, ToolError> {
     match kind {
         Kind::Html => {
             let article = html::read(&text(), &fetched.url);
-            let note =
-                article.cut.then(|| "the page is very long; its end was left out".to_owned());
+            let note = article.cut.then(|| CUT.to_owned());
             Ok(Page { title: article.title, text: article.markdown, note, ..page })
         }
-        Kind::Json => Ok(Page { text: pretty(&text()), ..page }),
-        Kind::Text => Ok(Page { text: text().replace("\r\n", "\n"), ..page }),
+        Kind::Json => Ok(page.with_text(&pretty(text().into_owned()))),
+        Kind::Text => Ok(page.with_text(&text())),
         Kind::Pdf => {
             let pdf = pdf::read(&fetched.body)
                 .map_err(|error| unreadable(&format!("it is a PDF, and {error}")))?;
             let pages = crate::wording::counted(pdf.pages as u64, "page", "pages");
-            let cut = if pdf.cut { "; some of its text was left out" } else { "" };
-            Ok(Page { text: pdf.text, note: Some(format!("a PDF of {pages}{cut}")), ..page })
+            let page = page.with_text(&pdf.text);
+            let is_cut = pdf.cut || page.note.is_some();
+            let cut = if is_cut { "; some of its text was left out" } else { "" };
+            Ok(Page { note: Some(format!("a PDF of {pages}{cut}")), ..page })
         }
         Kind::Binary => Err(unreadable(&format!(
             "it is `{}`, not text; fetch a page, a text, JSON or a PDF",
@@ -145,15 +161,35 @@ fn charset_of(parameters: &str) -> Option<&str> {
     found.map(|(_, value)| value.trim().trim_matches(['"', '\'']))
 }
 
-/// JSON with one value a line; what is none stays as it is.
-fn pretty(text: &str) -> String {
+/// JSON with one value a line; what is none stays as it is, and what would become too long.
+fn pretty(text: String) -> String {
     if text.len() > JSON_BYTES_MAX || text.lines().nth(1).is_some() {
-        return text.to_owned();
+        return text;
     }
-    let value = serde_json::from_str::<serde_json::Value>(text).ok();
-    value
-        .and_then(|value| serde_json::to_string_pretty(&value).ok())
-        .unwrap_or_else(|| text.to_owned())
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) else { return text };
+    // Values that lie deep grow with what is put before them.
+    let mut pretty = Bounded(Vec::new());
+    match serde_json::to_writer_pretty(&mut pretty, &value) {
+        Ok(()) => String::from_utf8(pretty.0).unwrap_or(text),
+        Err(_) => text,
+    }
+}
+
+/// Takes as many bytes as are read of a page.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > TEXT_BYTES_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -192,5 +228,37 @@ mod tests {
         check("", b"\x7fELF\0\0\0", Err("not text"));
         check("application/pdf", b"%PDF-1.4 nothing", Err("a PDF, and it has no pages"));
         check("text/html", b"%PDF-1.4 nothing", Err("a PDF, and it has no pages"));
+    }
+
+    #[test]
+    fn no_kind_brings_more_than_a_text() {
+        let words = "a\u{1b}[2J\u{202e}b\u{200b}\u{e0041}c\td\u{7}\r\n";
+        for content_type in
+            ["text/markdown", "text/plain", "application/json", "application/xml", "text/html"]
+        {
+            let page = read(&fetched(content_type, words.as_bytes())).unwrap();
+            let expected = if content_type == "text/html" { "a[2Jbc d" } else { "a[2Jbc\td\n" };
+            assert_eq!(page.text, expected, "{content_type}");
+        }
+    }
+
+    #[test]
+    fn no_kind_is_longer_than_its_bound() {
+        let long = "word ".repeat(1 << 20);
+        let deep = format!("{}{}{}", "[".repeat(100), "0,".repeat(400_000), "0");
+        let deep = format!("{deep}{}", "]".repeat(100));
+        for (content_type, body) in [
+            ("text/plain", long.as_str()),
+            ("text/markdown", &long),
+            ("application/json", &format!("[\"{long}\"]")),
+            ("application/json", &deep),
+            ("application/xml", &long),
+            ("text/html", &long),
+        ] {
+            let page = read(&fetched(content_type, body.as_bytes())).unwrap();
+            let length = page.text.len();
+            assert!(length <= TEXT_BYTES_MAX + 100, "{content_type}: {length}");
+            assert_eq!(page.note.is_some(), body.len() > TEXT_BYTES_MAX, "{content_type}");
+        }
     }
 }

@@ -9,6 +9,7 @@
 
 mod content;
 mod document;
+mod filter;
 mod font;
 mod glyphs;
 mod syntax;

@@ -226,6 +226,19 @@ async fn rules_hold_for_servers_and_for_what_they_see() {
     f.put("hidden.h", "#error s3cret\n").put("a.c", text);
     let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
     assert!(!found.to_string().contains("s3cret") && found["total"] != 0, "{found}");
+    // Nor one that comes to be there while the server runs.
+    let f = ruled(&["Read(hidden.h)"]);
+    f.put("a.c", text);
+    assert_ne!(ask(&f, "diagnostics", "a.c", (1, 1)).await["total"], 0);
+    f.put("hidden.h", "#error s3cret\n").put("a.c", format!("{text}int more;\n"));
+    let found = ask(&f, "diagnostics", "a.c", (1, 1)).await;
+    assert!(!found.to_string().contains("s3cret") && found["total"] != 0, "{found}");
+    // What may be written and not be read is not spoken of after a change either.
+    let write = json!({"file_path": "hidden.h", "content": "int x = s3cret;\n"});
+    let answer = f.call("Write", write).await;
+    let told =
+        answer.map_or_else(|error| error.to_string(), |outcome| super::fixture::said(&outcome));
+    assert!(!told.contains("problem"), "{told}");
 }
 
 /// An editor that has one text of every file.

@@ -1,6 +1,7 @@
 //! Language servers in settings: others than those that are known, and how the known ones are used.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -11,6 +12,7 @@ use zero_lsp::{Language, ServerDefinition};
 
 use super::Settings;
 use super::document::join;
+use super::layer::LayerKind;
 use super::shape::{LimitValue, command_limits_schema};
 
 /// One language server. Under the name of a known one, what is written here takes the place of what
@@ -18,7 +20,8 @@ use super::shape::{LimitValue, command_limits_schema};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(crate) struct LspServerSetting {
-    /// The program that is started: a name or a path. It must speak over stdin and stdout.
+    /// The program that is started: a name or a path, which begins at the workspace in a project's
+    /// settings and at the home folder in your own. It must speak over stdin and stdout.
     command: Option<String>,
     /// Its arguments, such as `--stdio`.
     args: Vec<String>,
@@ -51,14 +54,16 @@ pub(crate) struct LspServers {
 }
 
 impl Settings {
-    /// The language servers that count. Those of a folder that is not trusted do not.
-    pub(crate) fn lsp_servers(&self) -> LspServers {
+    /// The language servers that count. Those of a folder that is not trusted do not. `home` is the
+    /// person's folder.
+    pub(crate) fn lsp_servers(&self, home: Option<&Path>) -> LspServers {
         let known = definition::known();
         let (mut own, mut turned_off) = (Vec::new(), Vec::new());
         for entry in self.active() {
             let Some(name) = entry.key.strip_prefix("lspServers.") else { continue };
             // Its form was checked when the file was read.
-            let Ok(setting) = LspServerSetting::deserialize(&entry.value) else { continue };
+            let Ok(mut setting) = LspServerSetting::deserialize(&entry.value) else { continue };
+            setting.command = setting.command.map(|command| settled(command, entry.layer, home));
             if setting.disabled {
                 turned_off.push((name.to_owned(), entry.place()));
                 continue;
@@ -105,6 +110,22 @@ impl LspServerSetting {
             set.map_err(|error| (name.as_str(), error.to_string()))?;
         }
         Ok(change)
+    }
+}
+
+/// A program's path with its beginning settled: in a project's settings that is the project, in the
+/// person's own their home folder. Those count in every folder, and a program that anybody's
+/// project brings along is not what they mean.
+fn settled(command: String, layer: LayerKind, home: Option<&Path>) -> String {
+    let home = home.unwrap_or(Path::new("/"));
+    let from_home = match command.strip_prefix("~/") {
+        Some(below) => Some(home.join(below)),
+        None if !command.contains('/') || layer.is_of_workspace() => None,
+        None => Some(home.join(&command)),
+    };
+    match from_home.as_deref().map(zero_policy::path::lexical) {
+        Some(path) => path.to_str().map_or(command, str::to_owned),
+        None => command,
     }
 }
 
@@ -162,12 +183,11 @@ mod tests {
     use serde_json::json;
 
     use super::super::tests::layers;
-    use super::super::{LayerKind, Settings};
     use super::*;
     use crate::trust::Standing;
 
     fn servers(kind: LayerKind, text: &str, standing: Standing) -> LspServers {
-        Settings::merge(&layers(&[(kind, text)]), standing).lsp_servers()
+        Settings::merge(&layers(&[(kind, text)]), standing).lsp_servers(Some(Path::new("/me")))
     }
 
     #[test]
@@ -180,7 +200,7 @@ mod tests {
         let servers = servers(LayerKind::User, text, Standing::Nothing);
         let find = |name: &str| servers.definitions.iter().find(|server| server.name == name);
         let mine = find("mine").unwrap();
-        assert_eq!(mine.commands, [["./my-server", "--stdio"]]);
+        assert_eq!(mine.commands, [["/me/my-server", "--stdio"]]);
         assert_eq!(mine.language_of(std::path::Path::new("x/a.my")), Some("my"));
         assert_eq!(mine.settings, json!({"my": 1}));
         let clangd = find("clangd").unwrap();
@@ -209,6 +229,28 @@ mod tests {
             assert_eq!(servers.definitions.iter().filter(|s| evil(s)).count() == 2, expected);
             assert_eq!(servers.definitions.iter().any(evil), expected);
         }
+    }
+
+    #[test]
+    fn a_path_begins_where_who_wrote_it_means() {
+        #[track_caller]
+        fn check(command: &str, [of_project, of_person]: [&str; 2]) {
+            for (layer, expected) in [
+                (LayerKind::Project, of_project),
+                (LayerKind::Local, of_project),
+                (LayerKind::User, of_person),
+                (LayerKind::Flag, of_person),
+            ] {
+                let found = settled(command.to_owned(), layer, Some(Path::new("/me")));
+                assert_eq!(found, expected, "{layer:?}");
+            }
+        }
+        check("clangd", ["clangd"; 2]);
+        check("/opt/clangd", ["/opt/clangd"; 2]);
+        check("~/bin/x", ["/me/bin/x"; 2]);
+        check("./node_modules/.bin/x", ["./node_modules/.bin/x", "/me/node_modules/.bin/x"]);
+        check("bin/../x", ["bin/../x", "/me/x"]);
+        assert_eq!(settled("bin/x".to_owned(), LayerKind::User, None), "/bin/x");
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod logins;
 mod mcp;
 mod permissions;
 mod prompts;
+mod questions;
 mod rules;
 mod schema;
 mod secrets;

@@ -138,6 +138,31 @@ fn a_client_is_shown_the_arguments_of_a_command() {
 }
 
 #[test]
+fn what_the_model_asks_the_person_reaches_the_client_as_a_form() {
+    let zero = workspace();
+    let options =
+        json!([{"label": "Redis", "description": "a"}, {"label": "SQLite", "description": "b"}]);
+    let question = |text: &str, multi: bool| json!({"question": text, "header": "Pick", "options": options, "multiSelect": multi});
+    let questions = json!({"questions": [question("Which?", false), question("Any?", true)]});
+    let params = json!({"name": "AskUserQuestion", "arguments": questions});
+    let mut client = Client::start(&zero, &[], json!({"elicitation": {"form": {}}}));
+    let id = client.begin("tools/call", params.clone());
+    let asked = client.wait("a question", |said| said["method"] == "elicitation/create");
+    let fields = &asked["params"]["requestedSchema"]["properties"];
+    assert_eq!((&fields["q1"]["type"], &fields["q2"]["type"]), (&json!("string"), &json!("array")));
+    let content = json!({"q1": "Redis", "q2": ["Redis", "SQLite"]});
+    let answer = json!({"action": "accept", "content": content});
+    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}));
+    let said = crate::mcp_fixture::text(&client.wait("an answer", |said| said["id"] == id));
+    assert!(said.contains("Which?\n  Redis") && said.contains("Any?\n  Redis, SQLite"), "{said}");
+    // A client that cannot ask has nobody answer.
+    let mut client = Client::start(&zero, &[], json!({}));
+    let id = client.begin("tools/call", params);
+    let answer = client.wait("an answer", |said| said["id"] == id);
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+}
+
+#[test]
 fn a_denial_names_the_rule_that_would_allow() {
     let zero = with_server(json!({}));
     check(&zero, &ECHO, 3, &["run it with `--yes`", "or allow it by a rule: `a__echo`"]);

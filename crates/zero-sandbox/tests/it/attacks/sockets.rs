@@ -1,12 +1,14 @@
 //! Whom a command without a network could reach.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::{OTHER, UNCLAIMED, check, check_allowed};
 use crate::lab::{Lab, Walls, Who, is_root};
+use zero_sandbox::Profile;
 
 #[test]
 fn nobody_is_reached() {
@@ -36,6 +38,28 @@ fn services_of_the_host_are_not_reached() {
         ("abstract-datagram-from-pair $-log", "ok", "ECONNREFUSED", "EPERM"),
     ]);
     check_allowed(&[("pair", "ok", "ok", "ok"), ("own-unix $/ws/s", "ok", "ok", UNCLAIMED)]);
+}
+
+/// A folder of the host's `/tmp` is shown for reading where a command starts in it.
+#[test]
+fn services_in_a_folder_that_is_only_read_are_not_reached() {
+    for who in Who::all() {
+        let lab = Lab::new(*who);
+        let folder = tempfile::Builder::new().prefix("zero-lab-").tempdir_in("/tmp").unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(folder.path().join("file"), "text").unwrap();
+        let path = folder.path().join("door");
+        let _door = UnixListener::bind(&path).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
+        let profile = Profile { writable: Vec::new(), ..lab.profile(Walls::Full) };
+        let door = path.to_str().unwrap();
+        let answer = lab.attempt_in(folder.path(), &profile, &["unix", door]);
+        assert_eq!(answer, "EACCES", "{who:?}");
+        assert_eq!(lab.attempt(Walls::Bare, &["unix", door]), "ok", "{who:?}");
+        let read = path.with_file_name("file");
+        let answer = lab.attempt_in(folder.path(), &profile, &["read", read.to_str().unwrap()]);
+        assert_eq!(answer, "ok", "{who:?}");
+    }
 }
 
 /// As a program does that goes to its folder first. The kernel has the name as it was given.

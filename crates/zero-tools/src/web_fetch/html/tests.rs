@@ -102,6 +102,35 @@ fn a_page_cannot_grow_without_bound() {
     let article = read(&"<a href=y>z</a>".repeat(100_000), &base);
     assert!(article.cut);
     assert!(article.markdown.len() < MARKDOWN_BYTES_MAX + 2_000, "{}", article.markdown.len());
+    let (deep, long) = ("<blockquote><ul><li>".repeat(12), "y".repeat(5 << 20));
+    for html in [
+        // One word, one cell, and code with nothing but lines.
+        long.clone(),
+        format!("<table><tr><td>a<td>{long}<tr><td>b<td>c</table>"),
+        format!("{deep}<pre>{}</pre>", "z\n".repeat(1 << 20)),
+        // Cells that nobody filled, and many that somebody did.
+        format!("{deep}<table><tr>{}{}</table>", "<td>".repeat(64), "<tr><td>a<td>".repeat(19_000)),
+        format!("<table>{}</table>", format!("<tr><td>{}", "w".repeat(400)).repeat(15_000)),
+        format!("<table>{}", "<tr><td>v".repeat(500_000)),
+        format!("<img alt=\"{}\">", "u ".repeat(2 << 20)).repeat(2),
+    ] {
+        let article = read(&html, &base);
+        let length = article.markdown.len();
+        assert!(length < MARKDOWN_BYTES_MAX + 2_000, "{}: {length}", &html[..60]);
+        assert!(article.cut || length < MARKDOWN_BYTES_MAX, "{}", &html[..60]);
+    }
+}
+
+#[test]
+fn a_link_around_many_blocks_is_read_once() {
+    let href = format!("http://[{}", "x/".repeat(240));
+    let inner = article(&format!("<a href=\"y\">{}", "<p>z".repeat(3)));
+    assert_eq!(inner.markdown, "[z](https://a.test/docs/y)\n\n".repeat(3).trim_end());
+    let mut writer = Writer::new(Url::parse("https://a.test/").unwrap(), 1 << 20);
+    writer.begin_link(&href);
+    writer.begin_link("/y");
+    let marks = writer.marks();
+    assert_eq!(marks, [Mark::Link(None), Mark::Link(Some("https://a.test/y".to_owned()))]);
 }
 
 proptest::proptest! {

@@ -29,8 +29,8 @@ pub(super) enum Mark {
     Emphasis,
     Struck,
     Code,
-    /// A link to an address, as written.
-    Link(String),
+    /// A link to a whole address; none where it leads nowhere else.
+    Link(Option<String>),
 }
 
 impl Mark {
@@ -42,6 +42,9 @@ impl Mark {
 /// Puts a page down.
 pub(super) struct Writer {
     base: Url,
+    /// Most that is put down, and whether something was left out for it.
+    bytes_max: usize,
+    is_cut: bool,
     parts: [String; 3],
     region: Region,
     /// The block at work.
@@ -68,13 +71,17 @@ struct List {
 struct Table {
     rows: Vec<Vec<String>>,
     cells: usize,
+    bytes: usize,
     in_cell: bool,
 }
 
 impl Writer {
-    pub(super) fn new(base: Url) -> Self {
+    /// Puts a page down that lies at `base`, at most so many bytes of it.
+    pub(super) fn new(base: Url, bytes_max: usize) -> Self {
         Self {
             base,
+            bytes_max,
+            is_cut: false,
             parts: Default::default(),
             region: Region::Body,
             line: String::new(),
@@ -87,17 +94,24 @@ impl Writer {
         }
     }
 
-    /// How much was put down.
-    pub(super) fn bytes(&self) -> usize {
-        self.parts.iter().map(String::len).sum::<usize>() + self.line.len()
+    /// Whether something was left out because there was too much.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
-    /// The main part, what else is said, and what surrounds it.
-    pub(super) fn finish(mut self) -> [String; 3] {
+    /// How much may still be put down, with what waits to be.
+    fn room(&self) -> usize {
+        let put_down: usize = self.parts.iter().map(String::len).sum();
+        let in_table = self.table.as_ref().map_or(0, |table| table.bytes);
+        self.bytes_max.saturating_sub(put_down + in_table + self.line.len())
+    }
+
+    /// The main part, what else is said, and what surrounds it; and whether that is all.
+    pub(super) fn finish(mut self) -> ([String; 3], bool) {
         self.end_table();
         self.end_code();
         self.end_block();
-        self.parts
+        (self.parts, !self.is_cut)
     }
 
     pub(super) fn set_region(&mut self, region: Region) {
@@ -108,6 +122,11 @@ impl Writer {
     }
 
     pub(super) fn text(&mut self, text: &str) {
+        let room = self.room();
+        if text.len() > room {
+            self.is_cut = true;
+        }
+        let text = text.get(..text.floor_char_boundary(room.min(text.len()))).unwrap_or_default();
         let kept = text.chars().filter(|c| c.is_whitespace() || super::seen(*c));
         if self.code.is_some() {
             self.line.extend(kept.filter(|c| *c != '\r'));
@@ -189,10 +208,8 @@ impl Writer {
             Mark::Struck => ("~~", "~~".to_owned()),
             Mark::Code if inner.contains('`') => ("`` ", " ``".to_owned()),
             Mark::Code => ("`", "`".to_owned()),
-            Mark::Link(written) => match self.address(written) {
-                Some(address) => ("[", format!("]({address})")),
-                None => return,
-            },
+            Mark::Link(Some(address)) => ("[", format!("]({address})")),
+            Mark::Link(None) => return,
         };
         let (leads, trails) =
             (marked.starts_with(char::is_whitespace), marked.ends_with(char::is_whitespace));
@@ -208,6 +225,13 @@ impl Writer {
         }
     }
 
+    /// Begins a link to an address, as it is written.
+    pub(super) fn begin_link(&mut self, written: &str) {
+        // Settled once: a link may go round many blocks.
+        let address = self.address(written);
+        self.begin_mark(Mark::Link(address));
+    }
+
     /// A written address as a whole one; none for what leads nowhere else.
     fn address(&self, written: &str) -> Option<String> {
         let written = written.trim();
@@ -219,6 +243,12 @@ impl Writer {
         let text: String = address.into();
         let text = text.replace('(', "%28").replace(')', "%29");
         (fits && text.len() <= LINK_BYTES_MAX).then_some(text)
+    }
+
+    /// The marks that are open.
+    #[cfg(test)]
+    pub(super) fn marks(&self) -> Vec<Mark> {
+        self.marks.iter().map(|(_, mark)| mark.clone()).collect()
     }
 
     // Blocks.
@@ -353,16 +383,26 @@ impl Writer {
                 (format!("{indent}{bullet}"), rest, true)
             }
         };
+        let mut room = self.room();
+        let mut is_cut = false;
         let part = self.part();
         for (number, line) in block.split('\n').enumerate() {
-            part.push_str(&quote);
-            part.push_str(if number == 0 { &first } else { &rest });
-            part.push_str(line);
-            part.push('\n');
+            let begin = if number == 0 { &first } else { &rest };
+            let taken = quote.len() + begin.len() + 2;
+            let fits = line.floor_char_boundary(room.saturating_sub(taken).min(line.len()));
+            is_cut |= fits < line.len() || room <= taken;
+            if room <= taken {
+                break;
+            }
+            for piece in [&quote, begin, line.get(..fits).unwrap_or_default(), "\n"] {
+                part.push_str(piece);
+            }
+            room = room.saturating_sub(taken + fits);
         }
         if !is_item {
             part.push('\n');
         }
+        self.is_cut |= is_cut;
     }
 
     fn part(&mut self) -> &mut String {
@@ -424,6 +464,7 @@ impl Writer {
         if let Some(table) = &mut self.table {
             table.in_cell = false;
             table.cells += 1;
+            table.bytes += cell.len();
             if let Some(row) = table.rows.last_mut() {
                 row.push(cell);
             }

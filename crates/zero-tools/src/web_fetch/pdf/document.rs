@@ -4,13 +4,12 @@
 //! the table of a file that was cut or mended is often wrong, and one of a hostile file lies.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Read as _;
 use std::ops::Range;
 
-use flate2::read::ZlibDecoder;
 use memchr::memmem;
 
 use super::Budget;
+use super::filter::{EarlyChange, Filter, Predictor, Samples};
 use super::syntax::{Dict, Reader, Value, is_space, whole};
 
 /// Bytes before `obj` in which the numbers of an object stand.
@@ -152,38 +151,65 @@ impl<'a> Document<'a> {
         if !budget.work(LOOK_COST) {
             return None;
         }
-        let filters = match self.get(dict, "Filter") {
-            None => Vec::new(),
-            Some(Value::Name(name)) => vec![name.as_str()],
-            Some(Value::List(names)) if names.len() <= FILTERS_MAX => {
-                let names = names.iter().map(|name| self.resolve(name).and_then(Value::name));
-                names.collect::<Option<_>>()?
-            }
-            Some(_) => return None,
-        };
-        if self.is_predicted(dict) {
-            return None;
-        }
+        let filters = self.filters(dict)?;
         if !Budget::take(&mut budget.unpacked, &mut budget.exceeded, raw.len()) {
             return None;
         }
         let mut bytes = raw.to_vec();
         for filter in filters {
-            bytes = match filter {
-                "FlateDecode" | "Fl" => inflate(&bytes, budget)?,
-                "ASCIIHexDecode" | "AHx" => unhex(&bytes),
-                "ASCII85Decode" | "A85" => un85(&bytes),
-                _ => return None,
-            };
+            bytes = filter.undo(&bytes, budget)?;
         }
         Some(bytes)
     }
 
-    /// Whether the bytes of a stream are kept as differences, as those of pictures are.
-    fn is_predicted(&self, dict: &Dict) -> bool {
-        let parameters = self.get(dict, "DecodeParms").and_then(Value::dict);
-        let predictor = parameters.and_then(|parameters| self.get(parameters, "Predictor"));
-        predictor.and_then(Value::number).is_some_and(|predictor| predictor > 1.0)
+    /// How a stream is packed, the outermost first; nothing where that is not known.
+    fn filters(&self, dict: &Dict) -> Option<Vec<Filter>> {
+        let names = match self.get(dict, "Filter") {
+            None => return Some(Vec::new()),
+            Some(name @ Value::Name(_)) => std::slice::from_ref(name),
+            Some(Value::List(names)) if names.len() <= FILTERS_MAX => names,
+            Some(_) => return None,
+        };
+        let parameters = match self.get(dict, "DecodeParms") {
+            None => &[],
+            Some(Value::List(parameters)) => parameters.as_slice(),
+            Some(alone) => std::slice::from_ref(alone),
+        };
+        let filter = |(at, name): (usize, &Value)| {
+            let name = self.resolve(name)?.name()?;
+            let parameters = parameters.get(at).and_then(|own| self.resolve(own)?.dict());
+            Some(match name {
+                "FlateDecode" | "Fl" => Filter::Flate(self.predictor(parameters)?),
+                "LZWDecode" | "LZW" => {
+                    let early = parameters.and_then(|own| self.get(own, "EarlyChange")?.number());
+                    let early = if early == Some(0.0) { EarlyChange::No } else { EarlyChange::Yes };
+                    Filter::Lzw(early, self.predictor(parameters)?)
+                }
+                "ASCIIHexDecode" | "AHx" => Filter::Hex,
+                "ASCII85Decode" | "A85" => Filter::Base85,
+                _ => return None,
+            })
+        };
+        names.iter().enumerate().map(filter).collect()
+    }
+
+    /// How the bytes of a stream are kept as differences; nothing where no file has such.
+    fn predictor(&self, parameters: Option<&Dict>) -> Option<Predictor> {
+        let Some(parameters) = parameters else { return Some(Predictor::None) };
+        // Figures of a file: those that are none of its kind become one that nothing fits.
+        let figure = |name: &str, usual: usize| match self.get(parameters, name) {
+            None => usual,
+            Some(value) => value.number().map_or(0, |number| number.max(0.0) as usize),
+        };
+        let samples = || {
+            Samples::new(figure("Colors", 1), figure("BitsPerComponent", 8), figure("Columns", 1))
+        };
+        match figure("Predictor", 1) {
+            1 => Some(Predictor::None),
+            2 => samples().map(Predictor::Tiff),
+            10..=15 => samples().map(Predictor::Png),
+            _ => None,
+        }
     }
 
     /// The pages in their order.
@@ -291,58 +317,4 @@ fn stream_after(bytes: &[u8], reader: &mut Reader<'_>, value: &Value) -> Option<
     let end = end.unwrap_or(bytes.len());
     reader.skip_to(end);
     Some(start..end)
-}
-
-/// Unpacks as much as there is and as the budget covers; a stream that breaks off gives what came.
-fn inflate(bytes: &[u8], budget: &mut Budget) -> Option<Vec<u8>> {
-    let most = budget.unpacked;
-    let mut unpacked = Vec::new();
-    let read = ZlibDecoder::new(bytes).take(most as u64).read_to_end(&mut unpacked);
-    if unpacked.is_empty() && read.is_err() {
-        return None;
-    }
-    Budget::take(&mut budget.unpacked, &mut budget.exceeded, unpacked.len());
-    if unpacked.len() == most {
-        budget.exceeded = true;
-        return None;
-    }
-    Some(unpacked)
-}
-
-fn unhex(bytes: &[u8]) -> Vec<u8> {
-    let digits: Vec<u8> = bytes
-        .iter()
-        .take_while(|byte| **byte != b'>')
-        .filter_map(|byte| char::from(*byte).to_digit(16))
-        .filter_map(|digit| u8::try_from(digit).ok())
-        .collect();
-    digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect()
-}
-
-fn un85(bytes: &[u8]) -> Vec<u8> {
-    let mut unpacked = Vec::new();
-    let mut group: Vec<u32> = Vec::with_capacity(5);
-    for byte in bytes.iter().take_while(|byte| **byte != b'~') {
-        match byte {
-            b'z' if group.is_empty() => unpacked.extend([0; 4]),
-            b'!'..=b'u' => group.push(u32::from(byte - b'!')),
-            _ => continue,
-        }
-        if group.len() == 5 {
-            put_group(&mut unpacked, &group, 4);
-            group.clear();
-        }
-    }
-    if group.len() > 1 {
-        let bytes = group.len() - 1;
-        group.resize(5, 84);
-        put_group(&mut unpacked, &group, bytes);
-    }
-    unpacked
-}
-
-fn put_group(unpacked: &mut Vec<u8>, group: &[u32], bytes: usize) {
-    let value =
-        group.iter().fold(0_u32, |value, digit| value.wrapping_mul(85).wrapping_add(*digit));
-    unpacked.extend(value.to_be_bytes().iter().take(bytes));
 }

@@ -1,5 +1,6 @@
 //! Files as programs write them, and files that mean harm.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 
 use flate2::Compression;
@@ -128,6 +129,198 @@ fn objects_in_streams_and_forms_are_found() {
     assert_eq!(read(&file(&objects)).unwrap().text, "inside");
 }
 
+/// Codes one after the other, as LZW writes them. `early` is 1 where they get longer before they must.
+#[derive(Default)]
+struct Codes {
+    packed: Vec<u8>,
+    held: u64,
+    bits: u32,
+    /// Since the table was emptied.
+    count: usize,
+    early: usize,
+}
+
+impl Codes {
+    fn put(&mut self, code: u32) {
+        let width = match 257 + self.count + self.early {
+            ..512 => 9,
+            512..1024 => 10,
+            1024..2048 => 11,
+            _ => 12,
+        };
+        self.held = self.held << width | u64::from(code);
+        self.bits += width;
+        while self.bits >= 8 {
+            self.bits -= 8;
+            self.packed.push((self.held >> self.bits) as u8);
+            self.held &= (1 << self.bits) - 1;
+        }
+        self.count = if code == 256 { 0 } else { self.count + 1 };
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.put(257);
+        if self.bits > 0 {
+            self.packed.push((self.held << (8 - self.bits)) as u8);
+        }
+        self.packed
+    }
+}
+
+/// Packs as LZW does, with a table that is emptied before it is full.
+fn lzw(content: &[u8], early: usize) -> Vec<u8> {
+    let mut codes = Codes { early, ..Codes::default() };
+    codes.put(256);
+    let mut table: HashMap<Vec<u8>, u32> = HashMap::new();
+    let code = |table: &HashMap<Vec<u8>, u32>, word: &[u8]| match word {
+        [byte] => u32::from(*byte),
+        word => table[word],
+    };
+    let mut word: Vec<u8> = Vec::new();
+    for byte in content {
+        let longer = [&word[..], &[*byte]].concat();
+        if longer.len() == 1 || table.contains_key(&longer) {
+            word = longer;
+            continue;
+        }
+        codes.put(code(&table, &word));
+        table.insert(longer, 258 + u32::try_from(table.len()).unwrap());
+        word = vec![*byte];
+        if table.len() == 3_800 {
+            codes.put(256);
+            table.clear();
+        }
+    }
+    codes.put(code(&table, &word));
+    codes.end()
+}
+
+/// Each code stands for one byte more than the last.
+fn lzw_bomb() -> Vec<u8> {
+    let mut codes = Codes { early: 1, ..Codes::default() };
+    for _ in 0..10 {
+        codes.put(256);
+        codes.put(u32::from(b' '));
+        (258..4_000).for_each(|code| codes.put(code));
+    }
+    codes.end()
+}
+
+/// Keeps rows of so many bytes as differences, each row in another way.
+fn differences(content: &[u8], row: usize) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut above = vec![0_u8; row];
+    for (number, this) in content.chunks(row).enumerate() {
+        let kind = (number % 5) as u8;
+        kept.push(kind);
+        for at in 0..this.len() {
+            let left = if at == 0 { 0 } else { this[at - 1] };
+            let corner = if at == 0 { 0 } else { above[at - 1] };
+            let (a, b, c) = (i32::from(left), i32::from(above[at]), i32::from(corner));
+            let guess = match kind {
+                0 => 0,
+                1 => a,
+                2 => b,
+                3 => (a + b) / 2,
+                _ => {
+                    let p = a + b - c;
+                    *[a, b, c].iter().min_by_key(|near| (p - **near).abs()).unwrap()
+                }
+            };
+            kept.push(this[at].wrapping_sub(guess as u8));
+        }
+        above = this.to_vec();
+        above.resize(row, 0);
+    }
+    kept
+}
+
+#[track_caller]
+fn check_packed(dict: &str, content: &[u8], expected: &str) {
+    let objects = [
+        (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
+        (2, b"<< /Type /Pages /Kids [3 0 R] >>".to_vec()),
+        (3, b"<< /Type /Page /Resources << /Font << /F1 5 0 R >> >> /Contents 4 0 R >>".to_vec()),
+        (4, stream(dict, content)),
+        (5, PLAIN.as_bytes().to_vec()),
+    ];
+    let read = read(&file(&objects));
+    assert_eq!(read.map(|read| read.text), Ok(expected.to_owned()), "{dict}");
+}
+
+#[test]
+fn streams_are_unpacked_however_programs_packed_them() {
+    // The example of the standard.
+    let samples = [45, 45, 45, 45, 45, 65, 45, 45, 45, 66];
+    let packed_samples = [0x80, 0x0B, 0x60, 0x50, 0x22, 0x0C, 0x0C, 0x85, 0x01];
+    assert_eq!(lzw(&samples, 1), packed_samples);
+    // Long enough for codes of every length, and for a second table.
+    let filler: String = (0..9_000).map(|number| format!("% {number} x\n")).collect();
+    let long = format!("{filler}BT /F1 9 Tf 0 0 Td (long) Tj ET");
+    let short = b"BT /F1 9 Tf 0 0 Td (aaaaaaaaaaaaaa) Tj ET";
+    check_packed("/Filter /LZWDecode", &lzw(short, 1), "aaaaaaaaaaaaaa");
+    check_packed("/Filter /LZWDecode", &lzw(long.as_bytes(), 1), "long");
+    let late = "/Filter [/LZW] /DecodeParms [<< /EarlyChange 0 >>]";
+    check_packed(late, &lzw(long.as_bytes(), 0), "long");
+    let hex: String = packed(short).iter().map(|byte| format!("{byte:02x}")).collect();
+    check_packed(
+        "/Filter [/AHx /Fl] /DecodeParms [null << /Predictor 1 >>]",
+        hex.as_bytes(),
+        "aaaaaaaaaaaaaa",
+    );
+    // Differences, as tables of objects are kept.
+    let png = "/DecodeParms << /Predictor 12 /Columns 7 >>";
+    let kept = differences(short, 7);
+    check_packed(&format!("/Filter /FlateDecode {png}"), &packed(&kept), "aaaaaaaaaaaaaa");
+    check_packed(&format!("/Filter /LZWDecode {png}"), &lzw(&kept, 1), "aaaaaaaaaaaaaa");
+    let wide = "/Filter /FlateDecode /DecodeParms << /Predictor 15 /Columns 500 >>";
+    check_packed(wide, &packed(&differences(short, 500)), "aaaaaaaaaaaaaa");
+    let tiff: Vec<u8> = short
+        .chunks(7)
+        .flat_map(|row| {
+            (0..row.len()).map(|at| row[at].wrapping_sub(if at == 0 { 0 } else { row[at - 1] }))
+        })
+        .collect();
+    let dict = "/Filter /FlateDecode /DecodeParms << /Predictor 2 /Columns 7 >>";
+    check_packed(dict, &packed(&tiff), "aaaaaaaaaaaaaa");
+}
+
+#[test]
+fn objects_in_streams_of_differences_are_found() {
+    let objects = "1 0 2 34 << /Type /Catalog /Pages 2 0 R >> << /Type /Pages /Kids [3 0 R] >>";
+    let dict = "/Type /ObjStm /N 2 /First 9 /Filter /FlateDecode /DecodeParms << /Predictor 12 /Columns 5 >>";
+    let table =
+        "/Type /XRef /W [1 2 1] /Filter /FlateDecode /DecodeParms << /Columns 4 /Predictor 12 >>";
+    let file = file(&[
+        (3, b"<< /Type /Page /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>".to_vec()),
+        (4, stream("", b"BT /F1 9 Tf 0 0 Td (found) Tj ET")),
+        (5, PLAIN.as_bytes().to_vec()),
+        (6, stream(dict, &packed(&differences(objects.as_bytes(), 5)))),
+        (7, stream(table, &packed(&differences(&[0; 40], 4)))),
+    ]);
+    assert_eq!(read(&file).unwrap().text, "found");
+}
+
+#[test]
+fn samples_of_every_size_are_summed_up() {
+    use super::filter::{Filter, Predictor, Samples};
+    #[track_caller]
+    fn check(samples: (usize, usize, usize), differences: &[u8], expected: &[u8]) {
+        let (colors, bits, columns) = samples;
+        let predictor = Predictor::Tiff(Samples::new(colors, bits, columns).unwrap());
+        let undone = Filter::Flate(predictor).undo(&packed(differences), &mut Budget::for_file(9));
+        assert_eq!(undone.unwrap(), expected, "{samples:?}");
+    }
+    check((1, 8, 3), &[1, 2, 255, 5], &[1, 3, 2, 5]);
+    check((3, 8, 2), &[1, 2, 3, 1, 1, 1], &[1, 2, 3, 2, 3, 4]);
+    check((1, 16, 2), &[0, 255, 0, 1], &[0, 255, 1, 0]);
+    check((1, 4, 4), &[0x12, 0xF1], &[0x13, 0x23]);
+    check((1, 1, 8), &[0b1010_0001], &[0b1100_0001]);
+    for wrong in [(0, 8, 1), (1, 3, 1), (1, 8, 0), (99, 8, 1), (1, 8, usize::MAX)] {
+        assert!(Samples::new(wrong.0, wrong.1, wrong.2).is_none());
+    }
+}
+
 #[test]
 fn what_gives_no_text_says_why() {
     assert_eq!(read(b"%PDF-1.4"), Err(PdfError::NoPages));
@@ -135,6 +328,12 @@ fn what_gives_no_text_says_why() {
     let mut encrypted = one_page(b"BT /F1 9 Tf (x) Tj ET", PLAIN);
     encrypted.extend(b"\ntrailer << /Root 1 0 R /Encrypt 9 0 R >>");
     assert_eq!(read(&encrypted), Err(PdfError::Encrypted));
+    // By a table of objects that is a stream.
+    let mut encrypted = one_page(b"BT /F1 9 Tf (x) Tj ET", PLAIN);
+    encrypted.extend(b"\n8 0 obj\n");
+    encrypted.extend(stream("/Type /XRef /W [1 2 1] /Encrypt << /Filter /Standard >>", b"x"));
+    encrypted.extend(b"\nendobj\n");
+    assert_eq!(read(&encrypted).unwrap_err().to_string(), "it is encrypted");
 }
 
 #[test]
@@ -148,6 +347,12 @@ fn hostile_files_end_within_their_budget() {
         (4, stream("/Filter /FlateDecode", &bomb)),
     ];
     assert_eq!(read(&file(&objects)), Err(PdfError::NoText));
+    objects[3] = (4, stream("/Filter /LZWDecode", &lzw_bomb()));
+    assert_eq!(read(&file(&objects)), Err(PdfError::NoText));
+    let rows = "/Filter /FlateDecode /DecodeParms << /Predictor 12 /Colors 32 /BitsPerComponent 16 /Columns 1048576 >>";
+    objects[3] = (4, stream(rows, &packed(b"\x02abc")));
+    assert_eq!(read(&file(&objects)), Err(PdfError::NoText));
+    objects[3] = (4, stream("/Filter /FlateDecode", &bomb));
     objects.push((9, stream("/Type /ObjStm /N 100000 /First 0 /Filter /FlateDecode", &bomb)));
     assert!(read(&file(&objects)).is_err());
     // Nested, unclosed, and circular.

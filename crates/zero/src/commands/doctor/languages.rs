@@ -12,7 +12,7 @@ use crate::settings::layer::shown;
 const CHECK: &str = "lsp";
 
 pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mut Findings) {
-    let servers = settings.lsp_servers();
+    let servers = settings.lsp_servers(app.config.home());
     let roots = [folder.to_owned()];
     let place = Place { search_path: app.config.search_path(), roots: &roots };
     let (mut there, mut missing) = (Vec::new(), Vec::new());
