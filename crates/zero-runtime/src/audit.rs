@@ -59,6 +59,9 @@ pub struct AuditRow {
     /// How it was judged; absent when it never came so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<AuditDecision>,
+    /// The hooks that ran for it, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<AuditHook>,
     /// `ok`, `error`, `denied`, `cancelled`, `timeout` or `panic`.
     pub status: String,
     /// The kind of its error.
@@ -104,6 +107,7 @@ impl AuditRow {
             input: Value::Null,
             effects: Vec::new(),
             decision: None,
+            hooks: Vec::new(),
             status: Status::Ok.word().to_owned(),
             error_type: None,
             reason: None,
@@ -173,6 +177,27 @@ pub struct AuditService {
     /// The signal that ended its main process, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
+}
+
+/// What a hook of settings said about a call, as it is written down.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AuditHook {
+    /// `PreToolUse` or `PostToolUse`.
+    pub event: String,
+    /// Its command.
+    pub hook: String,
+    /// Where it stands.
+    pub source: String,
+    /// `nothing`, `deny`, `ask`, `rewrite`, `remark`, `failed` or `cancelled`.
+    pub said: String,
+    /// Why, or what it remarked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The input as it rewrote it, cleaned and shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// How long it took, in microseconds, waiting for its turn included.
+    pub duration_us: u64,
 }
 
 /// One effect, as it is written down.
