@@ -29,6 +29,9 @@ use crate::dialect::DialectName;
 use crate::metrics::Status;
 use crate::redact;
 
+/// How a hook begins where otherwise a rule is named. No rule begins so.
+pub(crate) const HOOK_RULE: &str = "hook ";
+
 /// One call, as it is written down.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditRow {
@@ -124,6 +127,18 @@ impl AuditRow {
     /// Whether it is about what somebody asked a host for, and not about what came of that.
     pub fn is_call(&self) -> bool {
         self.connection.is_none() && self.service.is_none()
+    }
+
+    /// The input as it ran: as hooks rewrote it, if they did.
+    pub fn input_that_ran(&self) -> &Value {
+        let rewritten = self.hooks.iter().rev().find_map(|hook| hook.input.as_ref());
+        rewritten.unwrap_or(&self.input)
+    }
+
+    /// Whether a hook was stricter than the rules: then what these said is not known.
+    pub fn is_decided_by_hook(&self) -> bool {
+        let rule = self.decision.as_ref().and_then(|decision| decision.rule.as_deref());
+        !self.hooks.is_empty() && rule.is_some_and(|rule| rule.starts_with(HOOK_RULE))
     }
 
     /// Notes why there is no result.

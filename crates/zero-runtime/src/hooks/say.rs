@@ -9,6 +9,7 @@ use zero_core::shown::{harmless, shortened};
 use zero_core::{CallId, ToolError};
 
 use super::Hook;
+use crate::audit::HOOK_RULE;
 use crate::commands::plain;
 use crate::policy::{Decision, Verdict};
 
@@ -106,7 +107,7 @@ pub(super) fn denying(hook: &Hook, reason: &str, decision: Decision) -> Decision
 
 /// A hook where otherwise a rule is named.
 fn rule(hook: &Hook) -> String {
-    format!("hook {}", line(&hook.command()))
+    format!("{HOOK_RULE}{}", line(&hook.command()))
 }
 
 /// Words of a hook in several lines.

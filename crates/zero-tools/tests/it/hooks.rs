@@ -206,7 +206,7 @@ async fn no_hook_allows_what_rules_deny_nor_hears_of_it() {
 #[tokio::test]
 async fn a_hook_has_a_person_asked() {
     let wish = printing(&json!({"decision": "ask", "reason": "is it\n\u{1b}[2Jright?"}));
-    let lab = Lab::new(&["allow Read"], before(&[wish.clone()]));
+    let lab = Lab::new(&["allow Read"], before(std::slice::from_ref(&wish)));
     assert!(said(&lab.read().await.unwrap()).contains("alpha"));
     let [question] = &lab.questions()[..] else { panic!("one question") };
     assert!(question.reason.ends_with("(test:1) asks: is it right?"), "{}", question.reason);
@@ -215,7 +215,7 @@ async fn a_hook_has_a_person_asked() {
     let decision = row.decision.unwrap();
     assert_eq!((row.hooks[0].said.as_str(), decision.verdict.as_str()), ("ask", "ask"));
     assert_eq!(decision.answered.as_deref(), Some("test: allow once"));
-    let lab = Lab::answering(Answer::RejectOnce, &[], before(&[wish.clone()]));
+    let lab = Lab::answering(Answer::RejectOnce, &[], before(std::slice::from_ref(&wish)));
     assert_eq!(lab.read().await.unwrap_err().reason(), Some(Reason::Rejected));
     // Nobody there to ask is a no.
     let f = Fixture::session_of(|config| {
@@ -290,7 +290,7 @@ async fn what_a_hook_rewrites_is_judged_from_the_start() {
 #[tokio::test]
 async fn an_input_that_the_tool_does_not_take_is_a_failure_of_the_hook() {
     let hook = printing(&json!({"input": {"fil_path": "a.txt"}}));
-    let lab = Lab::new(&[], before(&[hook.clone()]));
+    let lab = Lab::new(&[], before(std::slice::from_ref(&hook)));
     let error = denied(lab.read().await);
     for part in ["(test:1): it failed: it rewrote the input", "fil_path", "`onFailure`"] {
         assert!(error.message.contains(part), "{part}: {error}");

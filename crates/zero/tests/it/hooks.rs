@@ -91,6 +91,8 @@ fn ones_own_hooks_run_everywhere_and_can_be_looked_at() {
 #[test]
 fn a_hook_that_means_nothing_is_an_error_of_the_file() {
     let zero = project();
+    let hooks = vec![json!({"command": "true"}); 17];
+    let many = json!({"hooks": {"PreToolUse": hooks}}).to_string();
     for (text, part) in [
         (r#"{"hooks": {"Stop": []}}"#, "unknown key `hooks.Stop`"),
         (
@@ -109,6 +111,7 @@ fn a_hook_that_means_nothing_is_an_error_of_the_file() {
             "nothing left to decide",
         ),
         (r#"{"hooks": {"PreToolUse": [{"command": "a", "access": "all"}]}}"#, "access"),
+        (&many, "16"),
     ] {
         write(&zero, USER, text);
         let seen = zero.run(&READ);
