@@ -29,6 +29,9 @@ use crate::dialect::DialectName;
 use crate::metrics::Status;
 use crate::redact;
 
+/// How a hook begins where otherwise a rule is named. No rule begins so.
+pub(crate) const HOOK_RULE: &str = "hook ";
+
 /// One call, as it is written down.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditRow {
@@ -59,6 +62,9 @@ pub struct AuditRow {
     /// How it was judged; absent when it never came so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<AuditDecision>,
+    /// The hooks that ran for it, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<AuditHook>,
     /// `ok`, `error`, `denied`, `cancelled`, `timeout` or `panic`.
     pub status: String,
     /// The kind of its error.
@@ -104,6 +110,7 @@ impl AuditRow {
             input: Value::Null,
             effects: Vec::new(),
             decision: None,
+            hooks: Vec::new(),
             status: Status::Ok.word().to_owned(),
             error_type: None,
             reason: None,
@@ -120,6 +127,18 @@ impl AuditRow {
     /// Whether it is about what somebody asked a host for, and not about what came of that.
     pub fn is_call(&self) -> bool {
         self.connection.is_none() && self.service.is_none()
+    }
+
+    /// The input as it ran: as hooks rewrote it, if they did.
+    pub fn input_that_ran(&self) -> &Value {
+        let rewritten = self.hooks.iter().rev().find_map(|hook| hook.input.as_ref());
+        rewritten.unwrap_or(&self.input)
+    }
+
+    /// Whether a hook was stricter than the rules: then what these said is not known.
+    pub fn is_decided_by_hook(&self) -> bool {
+        let rule = self.decision.as_ref().and_then(|decision| decision.rule.as_deref());
+        !self.hooks.is_empty() && rule.is_some_and(|rule| rule.starts_with(HOOK_RULE))
     }
 
     /// Notes why there is no result.
@@ -173,6 +192,27 @@ pub struct AuditService {
     /// The signal that ended its main process, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
+}
+
+/// What a hook of settings said about a call, as it is written down.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AuditHook {
+    /// `PreToolUse` or `PostToolUse`.
+    pub event: String,
+    /// Its command.
+    pub hook: String,
+    /// Where it stands.
+    pub source: String,
+    /// `nothing`, `deny`, `ask`, `rewrite`, `remark`, `failed` or `cancelled`.
+    pub said: String,
+    /// Why, or what it remarked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The input as it rewrote it, cleaned and shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// How long it took, in microseconds, waiting for its turn included.
+    pub duration_us: u64,
 }
 
 /// One effect, as it is written down.

@@ -16,6 +16,7 @@ use crate::audit::AuditDecision;
 use crate::context::CallContext;
 use crate::execute::guarded;
 use crate::grants::Stand;
+use crate::hooks::Say;
 use crate::host::ToolHost;
 use crate::ledger::Ledger;
 use crate::policy::{Decision, Grant, JudgedEffect, PolicyRequest, Verdict};
@@ -32,7 +33,9 @@ pub(crate) struct Asked<'a> {
     pub(crate) spec: &'a ToolSpec,
     pub(crate) plan: &'a dyn AnyPlan,
     pub(crate) title: &'a str,
-    pub(crate) effects: Effects,
+    pub(crate) effects: &'a Effects,
+    /// What hooks said about it.
+    pub(crate) say: &'a Say,
 }
 
 /// What a call may do that passed.
@@ -69,20 +72,9 @@ impl ToolHost {
     ) -> Result<Leave, ToolError> {
         let rejected = session.grants.of(Stand::Rejected);
         let granted = session.grants.of(Stand::Allowed);
-        // Rules meet whatever a model writes; a judge that fails has not allowed anything.
-        let judge = |mode: Option<Mode>| {
-            guarded(|| {
-                Ok(self.policy.decide(PolicyRequest {
-                    spec: asked.spec,
-                    effects: &asked.effects,
-                    workspace: session.workspace(),
-                    grants: &granted,
-                    mode,
-                }))
-            })
-        };
+        let judge = |mode: Option<Mode>| self.judge(session, &asked, &granted, mode);
         let mode = session.mode();
-        let decision = judge(mode)?;
+        let decision = asked.say.raise(judge(mode)?);
         let noted = ledger.judged(&decision);
         if decision.verdict == Verdict::Deny {
             return Err(denied(&decision, Reason::Denied, denied_by_rule(&asked, &decision)));
@@ -121,7 +113,7 @@ impl ToolHost {
         let can_stand = session.remembers()
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
-        cx.foresee(&asked.effects).await;
+        cx.foresee(asked.effects).await;
         let question = Question {
             call: cx.call().clone(),
             tool: asked.spec.name.clone(),
@@ -159,6 +151,41 @@ impl ToolHost {
         }
         let message = format!("{title}: rejected by the person; ask what they would rather have");
         Err(denied(&decision, Reason::Rejected, message))
+    }
+
+    /// The decision on a call by the rules alone. What they deny ends here.
+    pub(crate) fn refuse_denied(
+        &self,
+        session: &Session,
+        asked: &Asked<'_>,
+        ledger: &mut Ledger<'_>,
+    ) -> Result<Decision, ToolError> {
+        let granted = session.grants.of(Stand::Allowed);
+        let decision = self.judge(session, asked, &granted, session.mode())?;
+        if decision.verdict == Verdict::Deny {
+            ledger.judged(&decision);
+            return Err(denied(&decision, Reason::Denied, denied_by_rule(asked, &decision)));
+        }
+        Ok(decision)
+    }
+
+    /// Rules meet whatever a model writes; a judge that fails has not allowed anything.
+    fn judge(
+        &self,
+        session: &Session,
+        asked: &Asked<'_>,
+        grants: &[Grant],
+        mode: Option<Mode>,
+    ) -> Result<Decision, ToolError> {
+        guarded(|| {
+            Ok(self.policy.decide(PolicyRequest {
+                spec: asked.spec,
+                effects: asked.effects,
+                workspace: session.workspace(),
+                grants,
+                mode,
+            }))
+        })
     }
 
     /// Whether a caller may know what stands at the call's paths, whatever becomes of the call.
@@ -243,6 +270,12 @@ fn denied_by_rule(asked: &Asked<'_>, decision: &Decision) -> String {
         Some(rule) => format!("{title}: denied by rule `{rule}`, {reason}; {advice}"),
         None => format!("{title}: denied, {reason}"),
     }
+}
+
+/// The error of a call that a hook denies, in the caller's own words.
+pub(crate) fn denied_by_hook(asked: &Asked<'_>, decision: &Decision, why: &str) -> ToolError {
+    let title = titled(asked, asked.effects.iter().find_map(Effect::path));
+    denied(decision, Reason::Denied, format!("{title}: denied by {why}"))
 }
 
 /// The error of a call that may not be made, with what is to be known of the decision.

@@ -13,6 +13,7 @@ use crate::commands::{CommandSettings, Commands};
 use crate::companions::Companions;
 use crate::egress::Internet;
 use crate::elicitation::Elicitor;
+use crate::hooks::{HookSet, Hooks};
 use crate::metrics::Metrics;
 use crate::observer::Observer;
 use crate::policy::{Policy, RiskPolicy};
@@ -42,6 +43,8 @@ pub struct HostConfig {
     pub how_to_allow: String,
     /// What holds for its commands.
     pub commands: CommandSettings,
+    /// What has a say before its calls, and a word after them.
+    pub hooks: Hooks,
     /// What lies outside of this machine.
     pub internet: Internet,
     /// Its counters; several hosts may count together.
@@ -61,6 +64,7 @@ impl HostConfig {
             observer: None,
             how_to_allow: "run it where somebody can be asked".to_owned(),
             commands: CommandSettings::default(),
+            hooks: Hooks::default(),
             internet: Internet::default(),
             metrics: Arc::default(),
         }
@@ -81,6 +85,7 @@ pub struct ToolHost {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) how_to_allow: String,
     pub(crate) commands: Arc<Commands>,
+    pub(crate) hooks: Option<HookSet>,
     pub(crate) internet: Internet,
     pub(crate) guard: NetworkGuard,
     pub(crate) admission: Admission,
@@ -105,6 +110,7 @@ impl ToolHost {
             observer,
             how_to_allow,
             commands,
+            hooks,
             internet,
             metrics,
         } = config;
@@ -119,6 +125,7 @@ impl ToolHost {
             recovered: OnceLock::new(),
             swept: OnceLock::new(),
             commands: Arc::new(Commands::new(commands, &state)),
+            hooks: HookSet::new(hooks),
             limits: Arc::new(limits),
             guard: NetworkGuard::new(Arc::clone(&policy), internet.clone()),
             workspace,

@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use zero_core::{
-    ByteSize, Effect, ErrorType, Execution, Reason, TimeoutClass, ToolCall, ToolError, ToolName,
-    ToolResult, ToolSpec,
+    ByteSize, Effect, Effects, ErrorType, Execution, Reason, TimeoutClass, ToolCall, ToolError,
+    ToolName, ToolResult, ToolSpec,
 };
 
 use crate::audit;
@@ -23,11 +23,12 @@ use crate::commands::{CallCommands, Launcher};
 use crate::context::{CallContext, Parts};
 use crate::dialect::{Dialect, Rendered};
 use crate::execute::{self, Terms, guarded};
+use crate::hooks::{Attempt, Say};
 use crate::host::ToolHost;
 use crate::ledger::Ledger;
 use crate::registry::Registered;
 use crate::session::Session;
-use crate::tool::AnyPlan;
+use crate::tool::{AnyPlan, Description};
 use crate::unsettled::{self, Unsettled};
 
 /// Stand-ins tried after each other when tools fail by themselves.
@@ -95,7 +96,8 @@ impl ToolHost {
             let spare = spec.fallback.as_ref().and_then(|name| self.registry.get(name.as_str()));
             let spare = spare.filter(|_| fallbacks < FALLBACKS_MAX);
             let kept = spare.as_ref().map(|_| input.clone());
-            let outcome = self.attempt(session, &tool, input, &call, cancel, ledger).await;
+            let attempt = Attempt { session, tool: &tool, call: &call, cancel };
+            let outcome = self.attempt(attempt, input, ledger).await;
             match (outcome, spare, kept) {
                 (Err(error), Some(spare), Some(kept)) if calls_for_fallback(&error) => {
                     fallbacks += 1;
@@ -105,7 +107,7 @@ impl ToolHost {
                     tool = spare;
                 }
                 (Err(error), ..) => return Err(error),
-                (Ok(result), ..) => return bound(result, &call.id, &self.limits, session.spill()),
+                (Ok(result), ..) => return Ok(result),
             }
         }
     }
@@ -144,19 +146,45 @@ impl ToolHost {
             .map_err(|violations| ToolError::from_violations(&violations))
     }
 
-    /// Steps 3 to 7 for one tool.
+    /// Steps 3 to 8 for one tool, with the hooks that are for it.
     async fn attempt(
         &self,
-        session: &Session,
-        tool: &Registered,
+        attempt: Attempt<'_>,
         input: Value,
-        call: &ToolCall,
-        cancel: &CancellationToken,
         ledger: &mut Ledger<'_>,
     ) -> Result<ToolResult, ToolError> {
-        let spec = tool.tool.spec();
+        let spec = attempt.tool.tool.spec();
         self.breakers.check(&spec.name)?;
         let mut probe = Probe { host: self, tool: &spec.name, health: Health::Unknown };
+        let hooks = self.hooks_for(&spec.name).map(|hooks| (hooks, input.clone()));
+        let planned = self.plan(attempt, input, &mut probe, ledger)?;
+        let Some((hooks, input)) = hooks else {
+            return self.perform(attempt, &planned, &Say::default(), &mut probe, ledger).await;
+        };
+        let unsaid = Say::default();
+        let asked = planned.asked(spec, &unsaid);
+        let say = self.ask_hooks(hooks, attempt, &asked, input, ledger).await?;
+        // What a hook wrote is planned and judged like anything else.
+        let planned = match say.is_rewritten() {
+            true => self.plan(attempt, say.input.clone(), &mut probe, ledger),
+            false => Ok(planned),
+        };
+        let outcome = match planned {
+            Ok(planned) => self.perform(attempt, &planned, &say, &mut probe, ledger).await,
+            Err(error) => Err(error),
+        };
+        say.told(outcome, &attempt.call.id)
+    }
+
+    /// Steps 3 and 4: what the call will do, said before anybody decides.
+    fn plan(
+        &self,
+        attempt: Attempt<'_>,
+        input: Value,
+        probe: &mut Probe<'_>,
+        ledger: &mut Ledger<'_>,
+    ) -> Result<Planned, ToolError> {
+        let Attempt { session, tool, .. } = attempt;
         let written = unsettled::written(&input);
         let folder = session.commands.folder();
         let planned = guarded(|| tool.tool.plan_in(input, session.workspace(), folder.as_deref()));
@@ -169,6 +197,21 @@ impl ToolHost {
         let (description, effects) = guarded(|| Ok((plan.describe(), plan.effects())))
             .inspect_err(|error| probe.learn(error))?;
         ledger.described(tool, &description, &effects);
+        Ok(Planned { plan, description, effects })
+    }
+
+    /// Steps 5 to 8.
+    async fn perform(
+        &self,
+        attempt: Attempt<'_>,
+        planned: &Planned,
+        say: &Say,
+        probe: &mut Probe<'_>,
+        ledger: &mut Ledger<'_>,
+    ) -> Result<ToolResult, ToolError> {
+        let Attempt { session, tool, call, cancel } = attempt;
+        let spec = tool.tool.spec();
+        let Planned { plan, effects, .. } = planned;
         let effects_change_files =
             effects.iter().any(|effect| matches!(effect, Effect::Write(_) | Effect::Delete(_)));
         let commands = CallCommands {
@@ -179,7 +222,7 @@ impl ToolHost {
                 call.id.clone(),
                 self.limits.command_of(&spec.name),
             ),
-            judged: executions(&effects),
+            judged: executions(effects),
             spill: session.spill().clone(),
             tool: spec.name.clone(),
         };
@@ -206,9 +249,8 @@ impl ToolHost {
                 readers: session.readers.clone(),
             })
         };
-        let asked = Asked { spec, plan: &*plan, title: &description.title, effects };
         let cx = context(None, commands.clone());
-        let leave = self.authorize(session, asked, &cx, cancel, ledger).await?;
+        let leave = self.authorize(session, planned.asked(spec, say), &cx, cancel, ledger).await?;
         ledger.row.queue_depth = self.admission.waiting();
         let usual = self.limits.timeout(spec.timeout_class);
         let longest = plan.deadline().unwrap_or(usual);
@@ -225,7 +267,7 @@ impl ToolHost {
         let limits = commands.launcher.limits.raised(&leave.limits);
         let launcher = Launcher { limits, hosts: leave.hosts.into(), ..commands.launcher };
         let cx = context(Some(permit), CallCommands { launcher, ..commands });
-        let (outcome, attempts) = execute::run(&*plan, &cx, cancel, &stop, terms).await;
+        let (outcome, attempts) = execute::run(&**plan, &cx, cancel, &stop, terms).await;
         ledger.row.attempts = (attempts > 1).then_some(attempts);
         match &outcome {
             Ok(_) => probe.health = Health::Well,
@@ -233,7 +275,27 @@ impl ToolHost {
             Err(error) if is_slow_command(spec, error) => {}
             Err(error) => probe.learn(error),
         }
-        outcome
+        // Its place is for others while hooks are told.
+        drop(cx);
+        let outcome =
+            outcome.and_then(|result| bound(result, &call.id, &self.limits, session.spill()));
+        let Some(hooks) = self.hooks_for(&spec.name) else { return outcome };
+        let remarks = self.tell_hooks(hooks, attempt, &say.input, &outcome, ledger).await;
+        remarks.added_to(outcome)
+    }
+}
+
+/// A call that wants to run, and what it will do.
+struct Planned {
+    plan: Box<dyn AnyPlan>,
+    description: Description,
+    effects: Effects,
+}
+
+impl Planned {
+    fn asked<'a>(&'a self, spec: &'a ToolSpec, say: &'a Say) -> Asked<'a> {
+        let Self { plan, description, effects } = self;
+        Asked { spec, plan: &**plan, title: &description.title, effects, say }
     }
 }
 

@@ -23,9 +23,9 @@ use jiff::Timestamp;
 use zero_core::{
     CommandLimitChange, CommandLimits, CommandLine, Effect, Execution, Reason, ToolError,
 };
-use zero_policy::{HostPattern, Verdict};
+use zero_policy::{HostPattern, Mode, Verdict};
 use zero_sandbox::running::{Ended, Running};
-use zero_sandbox::{Property, StateDir, Workspace};
+use zero_sandbox::{StateDir, Workspace};
 
 use self::attended::Attended;
 use self::record::Record;
@@ -39,7 +39,7 @@ use crate::commands::{
 };
 use crate::egress::Internet;
 use crate::host::ToolHost;
-use crate::policy::{Policy, PolicyRequest};
+use crate::policy::{Decision, Policy, PolicyRequest};
 
 /// How long the end of a service that is dropped is waited for.
 const END_MAX: Duration = Duration::from_secs(10);
@@ -226,57 +226,22 @@ impl Host {
             folder: wishes::folder(request, &self.workspace)?,
             variables: request.variables.clone(),
         };
-        self.judge(&request.name, &execution, record)?;
+        let decision = judge(&*self.policy, &self.workspace, &execution, None)?;
+        record.judged(&decision);
+        if decision.verdict == Verdict::Deny {
+            return Err(denied(&format!("start `{}`", request.name), &decision));
+        }
         let settings = &self.commands.settings;
         let writable = wishes::writable(request, &self.workspace, settings, &self.state)?;
         let home = self.home(request);
         let limits = self.limits.changed(&request.limits);
         let launcher =
             Launcher::new(&self.commands, &home.0, &self.policy, record.call().clone(), limits);
-        let writable = match request.access {
-            Access::AsCommands => [launcher.writable, writable].concat(),
-            Access::ReadOnly => writable,
-        };
-        let mut weaknesses = launcher.weaknesses;
-        if request.access == Access::ReadOnly {
-            // Nobody is asked about it, in folders that nobody trusts: these hold, or it does not run.
-            let must_hold = [Property::Writes, Property::Masked, Property::Network];
-            weaknesses.retain(|weakness| !must_hold.contains(weakness));
-        }
-        let launcher = Launcher { writable, weaknesses, access: request.access, ..launcher };
+        let launcher = launcher.limited_to(request.access, writable);
         let ready = launcher.ready(&self.workspace, &execution, Streams::Pipes)?;
         let sight = Sight::new(Arc::clone(self), ready.masked());
         let running = ready.spawn_single()?;
         Ok(Begun { running, ready, home, sight })
-    }
-
-    /// Refuses what a rule for commands denies. That settings name it is as good as being asked.
-    fn judge(
-        &self,
-        name: &str,
-        execution: &Execution,
-        record: &mut Record,
-    ) -> Result<(), ToolError> {
-        let decision = self.policy.decide(PolicyRequest {
-            spec: &wishes::spec()?,
-            effects: &[Effect::Exec(execution.clone())],
-            workspace: &self.workspace,
-            grants: &[],
-            // It belongs to no session.
-            mode: None,
-        });
-        record.judged(&decision);
-        if decision.verdict != Verdict::Deny {
-            return Ok(());
-        }
-        let why = match (&decision.rule, &decision.source) {
-            (Some(rule), Some(source)) => format!(
-                "denied by rule `{rule}`; to allow it, remove or narrow that rule in {source}"
-            ),
-            (Some(rule), None) => format!("denied by rule `{rule}`"),
-            (None, _) => format!("denied, {}", decision.reason),
-        };
-        Err(authorize::denied(&decision, Reason::Denied, format!("start `{name}`: {why}")))
     }
 
     fn home(&self, request: &ServiceRequest) -> Home {
@@ -295,4 +260,33 @@ impl Host {
         let name = format!("service-{}-{:016x}", request.name, fastrand::u64(..));
         Home(Arc::new(SessionCommands::new(&self.state, name, false, network)))
     }
+}
+
+/// Judges something that settings name, by the rules for commands. Only what they deny counts: that
+/// settings name it is as good as being asked. Without a mode, that of the settings holds.
+pub(crate) fn judge(
+    policy: &dyn Policy,
+    workspace: &Workspace,
+    execution: &Execution,
+    mode: Option<Mode>,
+) -> Result<Decision, ToolError> {
+    Ok(policy.decide(PolicyRequest {
+        spec: &wishes::spec()?,
+        effects: &[Effect::Exec(execution.clone())],
+        workspace,
+        grants: &[],
+        mode,
+    }))
+}
+
+/// The error of something that a rule denies.
+pub(crate) fn denied(what: &str, decision: &Decision) -> ToolError {
+    let why = match (&decision.rule, &decision.source) {
+        (Some(rule), Some(source)) => {
+            format!("denied by rule `{rule}`; to allow it, remove or narrow that rule in {source}")
+        }
+        (Some(rule), None) => format!("denied by rule `{rule}`"),
+        (None, _) => format!("denied, {}", decision.reason),
+    };
+    authorize::denied(decision, Reason::Denied, format!("{what}: {why}"))
 }

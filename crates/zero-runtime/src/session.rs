@@ -69,6 +69,9 @@ pub struct Session {
     pub(crate) grants: Arc<Grants>,
     pub(crate) lane: Lane,
     pub(crate) commands: Arc<SessionCommands>,
+    /// Where hooks run: apart from its commands, so that none of those can meddle with them. Absent
+    /// where its host has none.
+    pub(crate) hook_commands: Option<Arc<SessionCommands>>,
 }
 
 impl Session {
@@ -113,15 +116,24 @@ impl Session {
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = host.workspace.with_spill(spill.path())?;
         let grants = Arc::new(Grants::restored(standing, keeper));
-        let network = SessionNetwork::new(Terms {
-            allowed: host.commands.settings.network.clone(),
-            policy: Arc::clone(&host.policy),
-            grants: Arc::clone(&grants),
-            internet: host.internet.clone(),
-            state: host.state.clone(),
-            workspace: workspace.clone(),
-            session: id.clone(),
+        let network = |grants: Arc<Grants>| {
+            SessionNetwork::new(Terms {
+                allowed: host.commands.settings.network.clone(),
+                policy: Arc::clone(&host.policy),
+                grants,
+                internet: host.internet.clone(),
+                state: host.state.clone(),
+                workspace: workspace.clone(),
+                session: id.clone(),
+            })
+        };
+        let hook_commands = host.hooks.as_ref().map(|_| {
+            let name = format!("hooks-{:016x}", fastrand::u64(..));
+            // What a person allows in a session is no word about hooks.
+            let network = network(Arc::default());
+            Arc::new(SessionCommands::new(&host.state, name, false, network))
         });
+        let network = network(Arc::clone(&grants));
         let commands = SessionCommands::new(&host.state, name, id.is_some(), network);
         commands.sweep();
         Ok(Self {
@@ -139,6 +151,7 @@ impl Session {
             grants,
             lane: host.admission.lane(),
             commands: Arc::new(commands),
+            hook_commands,
         })
     }
 
@@ -155,6 +168,9 @@ impl Session {
     /// away. Returns when they are gone; no command starts afterwards. Dropping it does the same.
     pub fn end(&self) {
         self.commands.end();
+        if let Some(hooks) = &self.hook_commands {
+            hooks.end();
+        }
     }
 
     /// Its id; `None` for single calls.

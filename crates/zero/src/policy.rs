@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use zero_policy::engine::Tree;
 use zero_policy::{CommandHosts, Decision, Engine, EngineConfig, Grant, Mode, Rule};
-use zero_runtime::{DialectName, Machine, Policy, Registry, RulePolicy};
+use zero_runtime::{DialectName, Hooks, Machine, Policy, Registry, RulePolicy};
 use zero_sandbox::{Workspace, survey};
 
 use self::subject::{Place, Subject};
@@ -60,6 +60,7 @@ pub(crate) struct Judge {
     surroundings: Surroundings,
     /// The tools that others bring here, which say themselves what they would do.
     brought: Option<Brought>,
+    hooks: Hooks,
 }
 
 /// Tools that others bring to a workspace.
@@ -85,7 +86,14 @@ impl Brought {
 
 impl Judge {
     pub(crate) fn new(rules: Vec<Rule>, mode: Mode, surroundings: Surroundings) -> Self {
-        Self { engine: surroundings.engine(rules, mode), surroundings, brought: None }
+        let engine = surroundings.engine(rules, mode);
+        Self { engine, surroundings, brought: None, hooks: Hooks::default() }
+    }
+
+    /// The hooks that would have a say in a call of a tool, as they are shown.
+    pub(crate) fn hooks_before(&self, tool: &str) -> Vec<String> {
+        let hooks = self.hooks.before.iter().filter(|hook| hook.is_for(tool));
+        hooks.map(ToString::to_string).collect()
     }
 
     /// Where it judges.
@@ -150,7 +158,7 @@ impl App {
         };
         let brought = self.brought(&surroundings, &settings)?;
         let judge = Judge::new(settings.policy_rules(), mode, surroundings);
-        Ok(Judge { brought, ..judge })
+        Ok(Judge { brought, hooks: settings.hooks(), ..judge })
     }
 
     /// The tools that others bring there, as far as they are known. Starts nothing.

@@ -13,6 +13,7 @@ pub(crate) mod command_line;
 pub(crate) mod document;
 pub(crate) mod edit;
 pub(crate) mod gateway;
+pub(crate) mod hooks;
 pub(crate) mod layer;
 pub(crate) mod lsp_servers;
 pub(crate) mod mask;
@@ -347,6 +348,7 @@ fn step_down<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
 pub(crate) fn is_list(key: &str) -> bool {
     matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny")
         || sandbox::LISTS.contains(&key)
+        || hooks::LISTS.contains(&key)
 }
 
 fn field<'a>(slot: &'a mut Value, name: &str) -> Option<&'a mut Value> {

@@ -15,7 +15,7 @@ use zero_sandbox::journal::sha256;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
 use crate::exit::UsageError;
-use crate::settings::Entry;
+use crate::settings::{Entry, hooks};
 
 /// The file with the trusted folders, in zero's own folder.
 const FILE: &str = "trust.json";
@@ -100,12 +100,14 @@ impl TrustStore {
         }
         let trusted = folder.to_str().and_then(|folder| self.folders.get(folder));
         let Some(trusted) = trusted else { return Standing::Never };
-        let hashes = hashes(gated);
+        let hashed = hashed(gated);
+        let hashes = hashes(&hashed);
         if digest(&hashes) == trusted.digest {
             return Standing::Trusted { since: trusted.since };
         }
-        let is_new = |entry: &&Entry| !trusted.entries.contains(&hash(entry));
-        let new: Vec<Entry> = gated.iter().filter(is_new).cloned().collect();
+        let is_new = |(hash, _): &&(String, &Entry)| !trusted.entries.contains(hash);
+        let new: Vec<Entry> =
+            hashed.iter().filter(is_new).map(|(_, entry)| (*entry).clone()).collect();
         let gone = trusted.entries.iter().filter(|entry| !hashes.contains(entry)).count();
         Standing::Changed { since: trusted.since, new, gone }
     }
@@ -117,7 +119,7 @@ impl TrustStore {
 
     /// Trusts a folder with exactly these entries, which the person has seen.
     pub(crate) fn trust(state: &StateDir, folder: &str, seen: &[Entry]) -> anyhow::Result<()> {
-        let entries = hashes(seen);
+        let entries = hashes(&hashed(seen));
         let trusted = Trusted { since: now(), digest: digest(&entries), entries };
         Self::change(state, |store| store.folders.insert(folder.to_owned(), trusted)).map(drop)
     }
@@ -155,8 +157,8 @@ fn now() -> Timestamp {
 }
 
 /// The hashes of the entries, in an order that does not depend on where they stand.
-fn hashes(entries: &[Entry]) -> Vec<String> {
-    let mut hashes: Vec<String> = entries.iter().map(hash).collect();
+fn hashes(hashed: &[(String, &Entry)]) -> Vec<String> {
+    let mut hashes: Vec<String> = hashed.iter().map(|(hash, _)| hash.clone()).collect();
     hashes.sort();
     hashes.dedup();
     hashes
@@ -166,10 +168,20 @@ fn digest(hashes: &[String]) -> String {
     sha256(hashes.join("\n").as_bytes())
 }
 
-/// The hash of what an entry says and whose it is; where it stands does not matter.
-fn hash(entry: &Entry) -> String {
-    let identity = json!([entry.layer.word(), entry.key, in_order(&entry.value)]);
-    sha256(identity.to_string().as_bytes())
+/// Each entry with the hash of what it says and whose it is. Where it stands does not matter, but
+/// that hooks run one after the other.
+fn hashed(entries: &[Entry]) -> Vec<(String, &Entry)> {
+    let mut hooks = 0;
+    let hashed = entries.iter().map(|entry| {
+        let identity = json!([entry.layer.word(), entry.key, in_order(&entry.value)]);
+        let mut identity = identity.to_string();
+        if hooks::LISTS.contains(&entry.key.as_str()) {
+            hooks += 1;
+            identity.push_str(&format!(" #{hooks}"));
+        }
+        (sha256(identity.as_bytes()), entry)
+    });
+    hashed.collect()
 }
 
 /// The same value with the fields of its objects sorted by name. Settings are at most 64 deep.
@@ -232,6 +244,30 @@ mod tests {
             r#"changed: new ["mcpServers.a {\"command\":\"x\",\"args\":[\"z\"]}"], gone 1"#,
         );
         check(r#"{"permissions": {"deny": ["Bash"]}}"#, "Nothing");
+    }
+
+    #[test]
+    fn a_hook_is_trusted_with_all_its_words_and_in_its_place() {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path());
+        let settings = |hooks: &str| {
+            entries(LayerKind::Project, &format!(r#"{{"hooks": {{"PreToolUse": [{hooks}]}}}}"#))
+        };
+        let [a, b] = [r#"{"command": "a"}"#, r#"{"command": "b", "match": "Bash"}"#];
+        TrustStore::trust(&state, "/w", &settings(&format!("{a}, {b}"))).unwrap();
+        let store = TrustStore::load(&state).unwrap();
+        for (now, expected) in [
+            (format!("{a},\n{b}"), true),
+            (format!("{b}, {a}"), false),
+            (a.to_owned(), false),
+            (format!("{a}, {a}, {b}"), false),
+            (format!("{a}, {}", b.replace("Bash", "Edit")), false),
+            (format!("{}, {b}", a.replace("\"a\"", "\"a2\"")), false),
+            (format!(r#"{a}, {{"command": "b", "match": "Bash", "access": "write"}}"#), false),
+        ] {
+            let standing = store.standing(Path::new("/w"), &settings(&now));
+            assert_eq!(standing.is_trusted(), expected, "{now}: {standing:?}");
+        }
     }
 
     #[test]

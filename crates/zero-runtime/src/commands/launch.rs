@@ -13,7 +13,7 @@ use zero_core::{CallId, CommandLimits, CommandLine, Execution, Reason, ToolError
 use zero_policy::HostName;
 use zero_sandbox::running::Running;
 use zero_sandbox::warden::{Order, Stdio, Warden};
-use zero_sandbox::{CommandSpec, Weakness, Workspace, child};
+use zero_sandbox::{CommandSpec, Property, Weakness, Workspace, child};
 
 use super::network::Given;
 use super::shell::{self, EndNote};
@@ -74,6 +74,21 @@ impl Launcher {
             weaknesses: host.settings.weaknesses.clone(),
             access: Access::AsCommands,
         }
+    }
+
+    /// The same for something that may do this at all, and change folders of its own beside that.
+    pub(crate) fn limited_to(mut self, access: Access, own: Vec<PathBuf>) -> Self {
+        self.access = access;
+        match access {
+            Access::AsCommands => self.writable.extend(own),
+            Access::ReadOnly => {
+                self.writable = own;
+                // Nobody is asked about it: these hold, or it does not run.
+                let must_hold = [Property::Writes, Property::Masked, Property::Network];
+                self.weaknesses.retain(|weakness| !must_hold.contains(weakness));
+            }
+        }
+        self
     }
 
     /// Makes everything ready for one command, whose folder is the workspace's first unless it says

@@ -96,7 +96,7 @@ impl SessionCommands {
     }
 
     /// Takes note of a command. It ends at once when the session is over.
-    pub(super) fn add(&self, watched: &Arc<Watched>) {
+    pub(crate) fn add(&self, watched: &Arc<Watched>) {
         let mut open = self.open();
         if open.is_over {
             watched.kill();

@@ -17,8 +17,9 @@ use zero_runtime::audit::AuditRow;
 use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    About, Answer, Approver, CallContext, CallEvent, Description, Dialect, DialectName, HostConfig,
-    Observer, Policy, Question, Report, RiskPolicy, Session, Tool, ToolHost, ToolReply, erase,
+    About, Answer, Approver, CallContext, CallEvent, Description, Dialect, DialectName, Hooks,
+    HostConfig, Observer, Policy, Question, Report, RiskPolicy, Session, Tool, ToolHost, ToolReply,
+    erase,
 };
 use zero_sandbox::{LastLink, StateDir, Workspace};
 
@@ -214,24 +215,36 @@ impl Fixture {
         Self::judged_by(Arc::new(RiskPolicy), limits, approver, tools)
     }
 
+    pub(crate) fn hooked(hooks: Hooks, tools: Vec<Arc<dyn zero_runtime::AnyTool>>) -> Self {
+        Self::made(tools, |config| config.hooks = hooks)
+    }
+
     pub(crate) fn judged_by(
         policy: Arc<dyn Policy>,
         limits: Limits,
         approver: Option<Arc<dyn Approver>>,
         tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
     ) -> Self {
+        Self::made(tools, |config| {
+            (config.policy, config.limits, config.approver) = (policy, limits, approver);
+        })
+    }
+
+    fn made(
+        tools: Vec<Arc<dyn zero_runtime::AnyTool>>,
+        set_up: impl FnOnce(&mut HostConfig),
+    ) -> Self {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("work")).unwrap();
         let workspace = Workspace::open(&[temp.path().join("work")], None).unwrap();
         let endings = Arc::new(Endings::default());
-        let host = ToolHost::new(HostConfig {
-            limits,
-            policy,
-            approver,
+        let mut config = HostConfig {
             observer: Some(Arc::clone(&endings) as Arc<dyn Observer>),
             how_to_allow: "pass --yes".to_owned(),
             ..HostConfig::new(workspace, StateDir::new(temp.path().join("state")))
-        });
+        };
+        set_up(&mut config);
+        let host = ToolHost::new(config);
         host.registry().add("builtin", tools).unwrap();
         let session = host.one_shot().unwrap();
         Self { temp, host, session, endings, dialect: Dialect::new(DialectName::Canonical) }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_core::{ErrorType, Limits, Reason, Risk};
-use zero_runtime::{Answer, Approver, Report, erase};
+use zero_runtime::{Access, Answer, Approver, Hook, Hooks, OnFailure, Report, ToolPattern, erase};
 
 use crate::fixture::{Fixed, Fixture, Puppet};
 
@@ -176,6 +176,31 @@ async fn a_stand_in_is_tried_when_the_tool_is_unwell() {
     fixture.call("Puppet", json!({"act": "fail"})).await.outcome.unwrap_err();
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     assert_eq!(fixture.rows()[1].fallback.as_deref(), Some("Spare"));
+}
+
+#[tokio::test]
+async fn a_stand_in_has_hooks_of_its_own() {
+    let first = Puppet::<'p'> { fallback: Some("Spare"), ..Puppet::new() };
+    let spare = Puppet::<'s'>::new();
+    let runs = [Arc::clone(&first.runs), Arc::clone(&spare.runs)];
+    // Nothing can be started by this program, so the hook fails, and that is a no.
+    let hook = Hook {
+        tools: vec![ToolPattern::Named("Spare".to_owned())],
+        words: vec!["true".to_owned()],
+        timeout: Duration::from_secs(60),
+        access: Access::ReadOnly,
+        on_failure: OnFailure::Deny,
+        written_at: "test:1".to_owned(),
+    };
+    let hooks = Hooks { before: vec![hook], after: vec![] };
+    let fixture = Fixture::hooked(hooks, vec![erase(first), erase(spare)]);
+    assert!(fixture.call("Puppet", json!({"act": "work"})).await.outcome.is_ok());
+    let report = fixture.call("Puppet", json!({"act": "fail"})).await;
+    assert_eq!(reason(&report), Some(Reason::Denied));
+    assert_eq!(runs.map(|runs| runs.load(Ordering::Relaxed)), [2, 0]);
+    let rows = fixture.rows();
+    assert_eq!((rows[0].hooks.len(), rows[1].hooks.len()), (0, 1));
+    assert_eq!((rows[1].hooks[0].said.as_str(), rows[1].status.as_str()), ("failed", "denied"));
 }
 
 #[tokio::test(start_paused = true)]

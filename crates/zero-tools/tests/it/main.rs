@@ -11,6 +11,7 @@ mod crash;
 mod discovered;
 mod editor;
 mod fixture;
+mod hooks;
 mod input;
 mod lsp;
 mod masked;

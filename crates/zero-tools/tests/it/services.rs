@@ -91,7 +91,7 @@ fn rows(f: &Fixture) -> Vec<AuditRow> {
 }
 
 /// Processes with an argument of this text.
-fn marked(mark: &str) -> usize {
+pub(crate) fn marked(mark: &str) -> usize {
     let lines = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| line.split(|b| *b == 0).any(|arg| arg == mark.as_bytes())).count()

@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use zero_runtime::audit::{Audit, AuditConnection, AuditRow, AuditService, Line, Link};
+use zero_runtime::audit::{Audit, AuditConnection, AuditHook, AuditRow, AuditService, Line, Link};
 use zero_runtime::nearest::nearest;
 
 use super::audit_tail::status_style;
@@ -176,6 +176,7 @@ fn page(out: &Stream, record: &Record) -> String {
         self::service(&mut page, service);
     }
     decision(&mut page, record.value.get("decision").and_then(Value::as_object));
+    hooks(&mut page, &row.hooks);
     outcome(&mut page, row);
     page.part("recorded", &format!("{} line {}", record.file, record.line));
     chain(&mut page, record.link.as_ref());
@@ -212,6 +213,18 @@ fn decision(page: &mut Page<'_>, decision: Option<&Map<String, Value>>) {
             ("verdict" | "reason", _) => {}
             (name, Value::String(value)) => page.part(&format!("  {}", words(name)), value),
             (name, value) => page.json(&format!("  {}", words(name)), value),
+        }
+    }
+}
+
+/// What hooks said about it, one after the other.
+fn hooks(page: &mut Page<'_>, hooks: &[AuditHook]) {
+    for AuditHook { event, hook, source, said, reason, input, duration_us } in hooks {
+        let took = short_duration(Duration::from_micros(*duration_us));
+        page.part("hook", &format!("{event} {hook} ({source}): {said}, {took}"));
+        page.part("  why", reason.as_deref().unwrap_or_default());
+        if let Some(input) = input {
+            page.json("  input", input);
         }
     }
 }

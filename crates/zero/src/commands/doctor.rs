@@ -7,6 +7,7 @@ mod checks;
 mod editor;
 mod findings;
 mod gateway;
+mod hooks;
 mod languages;
 mod sandbox;
 mod servers;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use zero_policy::Verdict;
 use zero_policy::engine::{Tree, TreeNode};
 
 use crate::App;
@@ -17,10 +18,18 @@ pub(super) fn run(app: &App, args: &PolicyExplainArgs) -> anyhow::Result<Exit> {
     let input = json!({ "command": args.command });
     let subject = judge.subject("Bash", &input, None).map_err(crate::exit::UsageError)?;
     let (decision, trees) = judge.explain(&subject);
+    let hooks = match decision.verdict {
+        // No hook hears of what rules deny.
+        Verdict::Deny => Vec::new(),
+        Verdict::Allow | Verdict::Ask => judge.hooks_before("Bash"),
+    };
     let out = &app.terminal.out;
     if args.json {
         let mut answer = as_json(&decision);
         answer["tree"] = trees.first().map_or(json!([]), |tree| branches(&tree.nodes));
+        if !hooks.is_empty() {
+            answer["hooks"] = json!(hooks);
+        }
         out.write_line(&answer)?;
     } else {
         let mut text = String::new();
@@ -37,6 +46,9 @@ pub(super) fn run(app: &App, args: &PolicyExplainArgs) -> anyhow::Result<Exit> {
         }
         for (name, value) in decision.limits.shown() {
             let _ = writeln!(text, "  its limit {name} is raised to {value}");
+        }
+        for hook in &hooks {
+            let _ = writeln!(text, "  {} may still deny it, ask or rewrite it", escape_line(hook));
         }
         out.write(&text)?;
     }

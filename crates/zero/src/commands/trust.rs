@@ -180,7 +180,8 @@ fn told(entry: &Entry) -> String {
         ("mcp", "toolSchemaBudget") => "tokens for what MCP tools say of themselves:".to_owned(),
         ("tools", "toolDiscoveryCommand") => "run to find tools:".to_owned(),
         ("tools", "toolCallCommand") => "run to call tools:".to_owned(),
-        ("hooks", name) => format!("run on {name}:"),
+        ("hooks", "PreToolUse") => "run before calls:".to_owned(),
+        ("hooks", "PostToolUse") => "run after calls:".to_owned(),
         ("sandbox", "network") => "let commands reach:".to_owned(),
         ("sandbox", "environment") => "give commands the variable:".to_owned(),
         ("sandbox", "writable") => "let commands change:".to_owned(),
@@ -188,7 +189,20 @@ fn told(entry: &Entry) -> String {
         ("bash", "on-timeout") => "a command that outlives its timeout becomes a:".to_owned(),
         (section, name) => format!("{section} {name}:"),
     };
-    format!("{kind} {}", value_told(&entry.value))
+    match section {
+        "hooks" => format!("{kind} {}", hook_told(&entry.value)),
+        _ => format!("{kind} {}", value_told(&entry.value)),
+    }
+}
+
+/// A hook in one line: its command line, with whatever else is set beside it.
+fn hook_told(value: &Value) -> String {
+    let mut rest = value.as_object().cloned().unwrap_or_default();
+    match rest.shift_remove("command") {
+        Some(Value::String(line)) if rest.is_empty() => line,
+        Some(Value::String(line)) => format!("{line} with {}", Value::Object(rest)),
+        _ => value.to_string(),
+    }
 }
 
 /// A value in one line: a command as it would be typed, with whatever else is set beside it.

@@ -99,7 +99,10 @@ impl Layer {
                         let key = format!("{section}.{name}");
                         match field {
                             Value::Array(items)
-                                if matches!(section.as_str(), "permissions" | "sandbox") =>
+                                if matches!(
+                                    section.as_str(),
+                                    "permissions" | "sandbox" | "hooks"
+                                ) =>
                             {
                                 self.push_items(&mut entries, &key, &pointer, items);
                             }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use zero_core::Limits;
 use zero_policy::Mode;
 
-use super::{Entry, EntryState, limit, mode, sandbox};
+use super::{Entry, EntryState, hooks, limit, mode, sandbox};
 
 /// The entries so far, and what they amount to.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Merge {
                 self.override_earlier(&entry.key);
                 EntryState::Active
             }
-            key if trusted && sandbox::LISTS.contains(&key) => EntryState::Active,
+            key if trusted && is_open_list(key) => EntryState::Active,
             "bash.on-timeout" if trusted || entry.value == "kill" => {
                 self.override_earlier(&entry.key);
                 EntryState::Active
@@ -82,6 +82,11 @@ impl Merge {
             }
         }
     }
+}
+
+/// Whether a key holds a list that every trusted file adds to.
+fn is_open_list(key: &str) -> bool {
+    sandbox::LISTS.contains(&key) || hooks::LISTS.contains(&key)
 }
 
 /// Whether a key counts in the person's own settings only.
@@ -187,7 +192,7 @@ mod tests {
 
     #[test]
     fn later_files_win_and_rules_add_up() {
-        let project = "{\"permissions\": {\"allow\": [\n\"Grep\"], \"mode\": \"auto\"},\n\"limits\": {\"file-timeout\": \"40s\"}, \"hooks\": {\"x\": []}}";
+        let project = "{\"permissions\": {\"allow\": [\n\"Grep\"], \"mode\": \"auto\"},\n\"limits\": {\"file-timeout\": \"40s\"}, \"hooks\": {\"PreToolUse\": [{\"command\": \"x\"}]}}";
         let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
         check(
             &[(LayerKind::User, USER), (LayerKind::Project, project)],
@@ -199,7 +204,7 @@ mod tests {
                 "project:2 permissions.allow \"Grep\" Active",
                 "project:2 permissions.mode \"auto\" Active",
                 "project:3 limits.file-timeout \"40s\" Active",
-                "project:3 hooks.x [] NotUsed",
+                "project:3 hooks.PreToolUse {\"command\":\"x\"} Active",
             ],
         );
     }
@@ -224,7 +229,7 @@ mod tests {
         }
         let local = r#"{"permissions": {"mode": "ask", "allow": ["Bash"], "ask": ["Edit"], "deny": ["Write"]},
             "limits": {"file-timeout": "10s", "search-timeout": "2h", "session-calls": 2, "result": "1kb"},
-            "mcpServers": {"a": {}}, "mcp": {"toolSchemaBudget": 1}, "tools": {"toolCallCommand": "c"}, "hooks": {"d": 1}}"#;
+            "mcpServers": {"a": {}}, "mcp": {"toolSchemaBudget": 1}, "tools": {"toolCallCommand": "c"}, "hooks": {"PostToolUse": [{"command": "d"}]}}"#;
         check(
             &[
                 (LayerKind::Project, r#"{"permissions": {"mode": "plan"}}"#),
@@ -244,7 +249,7 @@ mod tests {
                 "local:3 mcpServers.a {} SetAside",
                 "local:3 mcp.toolSchemaBudget 1 SetAside",
                 "local:3 tools.toolCallCommand \"c\" SetAside",
-                "local:3 hooks.d 1 SetAside",
+                "local:3 hooks.PostToolUse {\"command\":\"d\"} SetAside",
             ],
         );
     }

@@ -16,6 +16,7 @@ use zero_runtime::schema::{self, InputSchema};
 use super::acp::{self, AcpSettings};
 use super::document::{Document, join};
 use super::gateway::{self, GatewaySettings};
+use super::hooks::{self, HooksSettings};
 use super::lsp_servers::{self, LspServerSetting};
 use super::mcp_servers::{self, McpSettings};
 use super::meaning;
@@ -51,9 +52,8 @@ pub(crate) struct SettingsFile {
     lsp_servers: BTreeMap<String, LspServerSetting>,
     /// How tools are found that a command of yours brings.
     tools: ToolsSettings,
-    /// Commands that run when something happens. Not used by this version.
-    #[schemars(schema_with = "object_schema")]
-    hooks: Option<Value>,
+    /// Commands that run before and after calls.
+    hooks: HooksSettings,
     /// Models, by the name that you choose them by.
     models: BTreeMap<String, ModelSetting>,
     /// The model of agents that name none: a key of `models`, or `provider/model`.
@@ -207,17 +207,13 @@ pub(crate) fn known_keys() -> Vec<KnownKey> {
     let key = |key, is_open| KnownKey { key, is_open };
     let permissions =
         ["permissions.allow", "permissions.ask", "permissions.deny", "permissions.mode"];
-    let open = [
-        "mcpServers",
-        "lspServers",
-        "hooks",
-        "models",
-        "agents",
-        "gateway.tokens",
-        "gateway.telemetry",
-    ];
+    let open =
+        ["mcpServers", "lspServers", "models", "agents", "gateway.tokens", "gateway.telemetry"];
     let closed = permissions.into_iter().chain(LIMITS.iter().map(String::as_str));
-    let closed = closed.chain(sandbox::LISTS).chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
+    let closed = closed
+        .chain(sandbox::LISTS)
+        .chain(hooks::LISTS)
+        .chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
     let closed =
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
@@ -252,10 +248,6 @@ fn servers_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [{"type": "object"}, {"type": "array"}]})
 }
 
-fn object_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "object"})
-}
-
 static SETTINGS: LazyLock<InputSchema> =
     LazyLock::new(|| InputSchema::new(schema::of::<SettingsFile>()));
 static EXPLAINED_RULE: LazyLock<InputSchema> =
@@ -277,6 +269,7 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
     found.extend(servers.iter().map(|violation| (violation.pointer.clone(), told(violation))));
     found.extend(mcp_servers::wrong_servers(value));
     found.extend(lsp_servers::wrong_servers(value));
+    found.extend(hooks::wrong_hooks(value));
     found.extend(tools_command::wrong_lines(value));
     found.extend(meaning::wrong_limits(value));
     found.extend(meaning::wrong_rules(value));
@@ -319,6 +312,7 @@ fn nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/mcp"))
         .chain(fields("/lspServers"))
         .chain(fields("/tools"))
+        .chain(fields("/hooks"))
         .chain(fields("/models"))
         .chain(fields("/agents"))
         .chain(fields("/gateway"))

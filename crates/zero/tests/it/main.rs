@@ -12,6 +12,7 @@ mod faults;
 mod gateway;
 mod gateway_process;
 mod help;
+mod hooks;
 mod hostile_disk;
 mod leaks;
 mod mcp;

@@ -56,7 +56,7 @@ fn until_it_is_trusted_a_folder_can_only_tighten() {
     limits.search-timeout       1s                                                               [FOLDER]/.zero/settings.json:7
     mcpServers.git\u{1b}[2Jhub  {"command":"npx","args":["-y","some server"],"env":{"T":"***"}}  [FOLDER]/.zero/settings.json:8   not active until trusted
     tools.toolDiscoveryCommand  ./find-tools                                                     [FOLDER]/.zero/settings.json:9   not active until trusted
-    hooks.PreToolUse            [{"command":"./hook"}]                                           [FOLDER]/.zero/settings.json:10  not active until trusted
+    hooks.PreToolUse            {"command":"./hook"}                                             [FOLDER]/.zero/settings.json:10  not active until trusted
     sandbox.network             *                                                                [FOLDER]/.zero/settings.json:11  not active until trusted
     --- stderr
     note: 7 settings of this folder are not active; see `zero trust`
@@ -72,7 +72,7 @@ fn until_it_is_trusted_a_folder_can_only_tighten() {
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:7)
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:8)
       run to find tools: ./find-tools  ([FOLDER]/.zero/settings.json:9)
-      run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:10)
+      run before calls: ./hook  ([FOLDER]/.zero/settings.json:10)
       let commands reach: *  ([FOLDER]/.zero/settings.json:11)
     --- stderr
     error: nobody can be asked here; read the list, then run it with `--yes`
@@ -106,7 +106,7 @@ fn trust_ends_with_what_was_trusted() {
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:8)
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:9)
       run to find tools: ./find-tools  ([FOLDER]/.zero/settings.json:10)
-      run on PreToolUse: [{"command":"./hook"}]  ([FOLDER]/.zero/settings.json:11)
+      run before calls: ./hook  ([FOLDER]/.zero/settings.json:11)
       let commands reach: *  ([FOLDER]/.zero/settings.json:12)
     + allow without asking: Bash  ([FOLDER]/.zero/settings.local.json:1)
     --- stderr

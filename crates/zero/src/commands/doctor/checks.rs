@@ -11,7 +11,7 @@ use zero_runtime::audit::verify::Check;
 use zero_sandbox::StateDir;
 
 use super::findings::{Finding, Findings};
-use super::{editor, gateway, languages, sandbox, servers, sessions};
+use super::{editor, gateway, hooks, languages, sandbox, servers, sessions};
 use crate::App;
 use crate::policy::canonical_folder;
 use crate::settings::layer::shown;
@@ -41,6 +41,7 @@ pub(super) fn all(app: &App) -> Vec<Finding> {
             mode(settings, &mut findings);
             servers::check(app, folder, settings, &mut findings);
             languages::check(app, folder, settings, &mut findings);
+            hooks::check(app, folder, settings, &mut findings);
             sessions::models(app, settings, &mut findings);
             gateway::check(app, settings, &mut findings);
             editor::check(settings, &mut findings);

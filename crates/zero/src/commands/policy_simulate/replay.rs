@@ -44,6 +44,8 @@ pub(super) enum Lost {
     Unknown,
     /// The settings of its workspace cannot be used.
     Settings,
+    /// What rules said is not known, because a hook was stricter.
+    Hook,
 }
 
 impl Lost {
@@ -54,6 +56,7 @@ impl Lost {
             Self::Redacted => "redacted",
             Self::Unknown => "unknown",
             Self::Settings => "settings",
+            Self::Hook => "hook",
         }
     }
 
@@ -64,6 +67,7 @@ impl Lost {
             Self::Redacted => "with a secret taken out",
             Self::Unknown => "of which too little is known",
             Self::Settings => "in folders whose settings have errors",
+            Self::Hook => "that a hook decided",
         }
     }
 }
@@ -79,10 +83,14 @@ pub(super) fn of(judge: &Judge, row: &AuditRow) -> Replay {
     let Some(then) = Verdict::ALL.into_iter().find(|verdict| Some(verdict.word()) == then) else {
         return Replay::NeverJudged;
     };
-    let lost = fields_looked_at(&row.input).find_map(|field| damage(field, 0));
+    if row.is_decided_by_hook() {
+        return Replay::Lost(Lost::Hook);
+    }
+    let input = row.input_that_ran();
+    let lost = fields_looked_at(input).find_map(|field| damage(field, 0));
     let subject = match lost {
         Some(lost) => Err(lost),
-        None => judge.subject(&row.tool, &row.input, None).map_err(|_| Lost::Unknown),
+        None => judge.subject(&row.tool, input, None).map_err(|_| Lost::Unknown),
     };
     let subject = subject.or_else(|lost| from_effects(judge, row).ok_or(lost));
     match subject {
@@ -228,6 +236,32 @@ mod tests {
         check("Telepathy", &json!({}), &[], "Lost(Unknown)");
         let paths: Vec<String> = (0..200).map(|at| format!("f{at}")).collect();
         check("ReadMany", &json!({ "paths": paths }), &[], "Lost(Cut)");
+    }
+
+    #[test]
+    fn what_hooks_rewrote_is_replayed_as_it_ran_and_what_they_decided_is_not() {
+        let judge = Judge::new(Vec::new(), Mode::Ask, Surroundings::default());
+        for (said, rule, expected) in [
+            ("rewrite", None, "Ok(\"run `ls b`\")"),
+            ("ask", Some("hook ./x"), "Err(Hook)"),
+            ("deny", Some("hook ./x"), "Err(Hook)"),
+            ("failed", Some("Bash(ls:*)"), "Ok(\"run `ls b`\")"),
+        ] {
+            let row: AuditRow = serde_json::from_value(json!({
+                "time": "2026-01-31T00:00:00Z", "call": "c", "workspace": "/w", "tool": "Bash",
+                "dialect": "canonical", "input": {"command": "ls a"}, "status": "ok",
+                "duration_us": 1, "decision": {"verdict": "ask", "reason": "r", "rule": rule},
+                "hooks": [{"event": "PreToolUse", "hook": "./x", "source": "s:1", "said": said,
+                    "input": {"command": "ls b"}, "duration_us": 1}],
+            }))
+            .unwrap();
+            let found = match of(&judge, &row) {
+                Replay::Call(subject, _) => Ok(subject.effects[0].to_string()),
+                Replay::Lost(lost) => Err(lost),
+                Replay::NeverJudged => panic!("it was judged"),
+            };
+            assert_eq!(format!("{found:?}"), expected, "{said}");
+        }
     }
 
     #[test]

@@ -1,0 +1,205 @@
+//! Runs a hook: confined, in bounded time and with bounded output, and leaves no process behind.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use zero_core::{CallId, CommandLimits, CommandLine, Execution, ToolError};
+use zero_policy::{Mode, Verdict};
+use zero_sandbox::Workspace;
+use zero_sandbox::drain::{Collected, Collector};
+use zero_sandbox::running::{Ended, Why};
+
+use super::answer::{self, Words};
+use super::{Attempt, Hook};
+use crate::commands::{Access, Commands, Launcher, SessionCommands, Settled, Streams, plain};
+use crate::host::ToolHost;
+use crate::jobs::{Input, KeepUnread, Watched, Watching};
+use crate::policy::Policy;
+use crate::services;
+
+/// Bytes of an answer, and of error output.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// How long the end of one that was killed is waited for.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// Why a hook has no answer.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The call is not wanted any more.
+    Cancelled,
+    /// It failed: why, for whoever wrote it.
+    Failed(String),
+}
+
+impl ToolHost {
+    /// Runs a hook to its end, when it is its turn.
+    pub(super) async fn run_hook(
+        &self,
+        turns: &Semaphore,
+        attempt: Attempt<'_>,
+        hook: &Arc<Hook>,
+        told: &Value,
+    ) -> Result<Words, Trouble> {
+        let Attempt { session, call, cancel, .. } = attempt;
+        let Some(place) = &session.hook_commands else {
+            return Err(Trouble::Failed("its session has no place for hooks".to_owned()));
+        };
+        let turn = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(Trouble::Cancelled),
+            turn = turns.acquire() => turn,
+        };
+        let _turn = turn.map_err(|_| Trouble::Failed("zero is shutting down".to_owned()))?;
+        let launch = Launch {
+            commands: Arc::clone(&self.commands),
+            place: Arc::clone(place),
+            policy: Arc::clone(&self.policy),
+            workspace: self.workspace.clone(),
+            limits: self.limits.command,
+            mode: session.mode(),
+            call: call.id.clone(),
+            hook: Arc::clone(hook),
+            told: told.to_string().into_bytes(),
+        };
+        let started = tokio::task::spawn_blocking(move || launch.start());
+        let started = started.await.map_err(|_| failed("zero is shutting down"))?;
+        let Started(watched) = &started.map_err(|error| failed(&error.message))?;
+        let (is_late, is_cancelled) = tokio::select! {
+            biased;
+            () = cancel.cancelled() => (false, true),
+            () = watched.ended() => (false, false),
+            () = tokio::time::sleep(hook.timeout) => (true, false),
+        };
+        if is_late || is_cancelled {
+            watched.kill();
+            // Nothing of it may touch anything when the call goes on.
+            let _ = tokio::time::timeout(END_MAX, watched.ended()).await;
+        }
+        match (is_late, is_cancelled) {
+            (_, true) => Err(Trouble::Cancelled),
+            (true, _) => Err(failed(&too_late(hook.timeout))),
+            _ => outcome(watched.take_collected(), &watched.settled()).map_err(Trouble::Failed),
+        }
+    }
+}
+
+fn failed(why: &str) -> Trouble {
+    Trouble::Failed(why.to_owned())
+}
+
+fn too_late(limit: Duration) -> String {
+    let limit = limit.as_secs_f32();
+    format!(
+        "it took longer than {limit} s and was stopped; make it quicker, or raise its `timeoutMs`"
+    )
+}
+
+/// What it takes to start a hook.
+struct Launch {
+    commands: Arc<Commands>,
+    place: Arc<SessionCommands>,
+    policy: Arc<dyn Policy>,
+    workspace: Workspace,
+    limits: CommandLimits,
+    mode: Option<Mode>,
+    call: CallId,
+    hook: Arc<Hook>,
+    told: Vec<u8>,
+}
+
+/// A hook that runs. When nobody waits for it any more, it is killed.
+struct Started(Arc<Watched>);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.0.kill();
+    }
+}
+
+impl Launch {
+    /// Blocks for as long as its walls take to be put up.
+    fn start(self) -> Result<Started, ToolError> {
+        let command = CommandLine::Program(self.hook.words.clone());
+        let execution = Execution { command, folder: None, variables: Vec::new() };
+        self.judge(&execution)?;
+        let launcher =
+            Launcher::new(&self.commands, &self.place, &self.policy, self.call, self.limits);
+        let launcher = launcher.limited_to(self.hook.access, Vec::new());
+        let ready = launcher.ready(&self.workspace, &execution, Streams::Pipes)?;
+        let running = ready.spawn_single()?;
+        let watching = Watching {
+            collector: Collector {
+                head_bytes: ANSWER_BYTES_MAX,
+                tail_bytes: 0,
+                ..Collector::default()
+            },
+            unread: KeepUnread::No,
+            input: Input::Bytes(self.told),
+            news: Box::new(|_, _| {}),
+            permit: None,
+            watch: ready.watch,
+            network: ready.network,
+        };
+        let watched = Watched::start(running, watching).map_err(|error| {
+            ToolError::failed(zero_core::Reason::Io, format!("it cannot be watched: {error}"))
+        })?;
+        self.place.add(&watched);
+        Ok(Started(watched))
+    }
+
+    /// Refuses what a rule for commands denies. That settings name it is as good as being asked.
+    fn judge(&self, execution: &Execution) -> Result<(), ToolError> {
+        let mode = match self.hook.access {
+            // It changes nothing, whatever the mode.
+            Access::ReadOnly => Some(Mode::Ask),
+            Access::AsCommands => self.mode,
+        };
+        let decision = services::judge(&*self.policy, &self.workspace, execution, mode)?;
+        match decision.verdict {
+            Verdict::Deny => Err(services::denied("run it", &decision)),
+            Verdict::Allow | Verdict::Ask => Ok(()),
+        }
+    }
+}
+
+/// What one that ended by itself leaves; the error says why it has failed.
+fn outcome(
+    collected: Option<io::Result<(Collected, Ended)>>,
+    settled: &Settled,
+) -> Result<Words, String> {
+    let (output, ended) = match collected {
+        Some(Ok(collected)) => collected,
+        Some(Err(error)) => return Err(format!("what it printed cannot be read: {error}")),
+        None => return Err("nobody knows how it ended".to_owned()),
+    };
+    let stderr = plain::text(output.stderr.head());
+    let exit_code = match (ended.why, ended.exit_code, ended.signal) {
+        (Why::Finished, Some(code), _) => code,
+        (Why::Finished, None, Some(signal)) => {
+            return Err(format!("signal {signal} ended it{}", answer::said(&stderr)));
+        }
+        (Why::MemoryLimit { .. }, ..) => return Err("it used more memory than it may".to_owned()),
+        (Why::ProcessLimit { .. }, ..) => {
+            return Err("it had more processes than it may".to_owned());
+        }
+        _ => return Err("it was killed from outside".to_owned()),
+    };
+    if let Some(taken) = settled.taken_away.first() {
+        return Err(format!(
+            "it made `{}`, which is {} and which hooks may not create; it lies in `{}` now",
+            taken.path.display(),
+            taken.why,
+            taken.kept_at.display()
+        ));
+    }
+    if output.stdout.omitted_bytes() > 0 {
+        return Err(format!(
+            "it printed more than {} kB; let it write messages to its error output",
+            ANSWER_BYTES_MAX / 1024
+        ));
+    }
+    Ok(Words { exit_code, stdout: output.stdout.head().to_vec(), stderr })
+}

@@ -1,0 +1,96 @@
+//! Which tools a hook is for.
+
+use zero_policy::rule::Owner;
+use zero_policy::{Rule, Source, Verdict};
+
+/// The tools that one name in a hook's `match` stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolPattern {
+    /// `*`: all of them.
+    All,
+    /// One, by its canonical name.
+    Named(String),
+    /// `server__*`: those of one MCP server, or of a command that brings tools.
+    Server(String),
+    /// `mcp__*`: those of all servers.
+    EveryServer,
+}
+
+impl ToolPattern {
+    /// Reads a name as rules have it: any platform's name for a tool of ours, `server__tool`,
+    /// `server__*`, `mcp__*` or `*`. The error says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.contains(['(', ')']) {
+            let what = "a hook is for tools by their names; let the hook itself look at the input";
+            return Err(what.to_owned());
+        }
+        let source = Source { name: String::new(), line: None, owner: Owner::Person };
+        let rule = Rule::parse(text, Verdict::Deny, source).map_err(|error| error.to_string())?;
+        if let Some(tool) = rule.tool_name() {
+            return Ok(Self::Named(tool.to_owned()));
+        }
+        let bare = text.strip_prefix("mcp__").unwrap_or(text);
+        Ok(match bare.split_once("__") {
+            None if text == "*" => Self::All,
+            None if bare == "*" => Self::EveryServer,
+            None => Self::Server(bare.to_owned()),
+            Some((server, "*")) => Self::Server(server.to_owned()),
+            Some(_) => Self::Named(bare.to_owned()),
+        })
+    }
+
+    /// Whether it stands for a tool, by its canonical name.
+    pub fn matches(&self, tool: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(name) => name == tool,
+            Self::Server(server) => {
+                tool.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with("__"))
+            }
+            Self::EveryServer => tool.contains("__"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, matching: &[&str], others: &[&str]) {
+        let read = ToolPattern::parse(pattern).unwrap();
+        for (tools, expected) in [(matching, true), (others, false)] {
+            for tool in tools {
+                assert_eq!(read.matches(tool), expected, "{pattern} on {tool}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_stands_for_the_tools_that_rules_know_by_it() {
+        check("*", &["Read", "Bash", "github__create"], &[]);
+        check("Edit", &["Edit"], &["Write", "x__Edit", "edit"]);
+        check("run_shell_command", &["Bash"], &["BashOutput"]);
+        check("MultiEdit", &["Edit"], &["Write"]);
+        check(" Bash ", &["Bash"], &["BashKill"]);
+        check("github__*", &["github__create"], &["github_x__create", "Read", "git__github__x"]);
+        check("mcp__github", &["github__create"], &["gitlab__create"]);
+        check("mcp__github__create", &["github__create"], &["github__created"]);
+        check("mcp__*", &["a__b", "cmd__c"], &["Read"]);
+    }
+
+    #[test]
+    fn a_name_that_stands_for_nothing_is_an_error() {
+        for (text, part) in [
+            ("Bsh", "Bash"),
+            ("", "empty"),
+            ("Bash(git push:*)", "look at the input"),
+            ("Ed*", "Ed*"),
+            ("a b__c", "a b__c"),
+        ] {
+            let error = ToolPattern::parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

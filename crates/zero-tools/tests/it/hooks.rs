@@ -1,0 +1,582 @@
+//! Hooks: what they can say, what they cannot, and what becomes of a call when they misbehave.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zero_core::{Reason, ToolCall, ToolError};
+use zero_policy::rule::Owner;
+use zero_policy::{Engine, EngineConfig, Mode, Rule, Source, Verdict};
+use zero_runtime::audit::AuditRow;
+use zero_runtime::host::new_call_id;
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    Access, Answer, Approver, Dialect, DialectName, Hook, Hooks, OnFailure, Outcome, Question,
+    RulePolicy, ToolPattern,
+};
+
+use crate::fixture::{Fixture, said};
+use crate::services::marked;
+
+/// Answers every question in one way, and remembers them.
+struct Person {
+    answer: Answer,
+    questions: Mutex<Vec<Question>>,
+}
+
+impl Approver for Person {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        self.questions.lock().unwrap().push(question.clone());
+        Box::pin(std::future::ready(self.answer))
+    }
+}
+
+/// A host with rules and hooks, and a person.
+struct Lab {
+    f: Fixture,
+    person: Arc<Person>,
+}
+
+impl Lab {
+    fn new(rules: &[&str], hooks: Hooks) -> Self {
+        Self::answering(Answer::AllowOnce, rules, hooks)
+    }
+
+    fn before(rules: &[&str], script: &str) -> Self {
+        Self::new(rules, Hooks { before: vec![sh(script)], after: vec![] })
+    }
+
+    fn after(script: &str) -> Self {
+        Self::new(&[], Hooks { before: vec![], after: vec![sh(script)] })
+    }
+
+    fn answering(answer: Answer, rules: &[&str], hooks: Hooks) -> Self {
+        let rule = |text: &&str| {
+            let (verdict, text) = text.split_once(' ').unwrap();
+            let verdict = Verdict::ALL.into_iter().find(|known| known.word() == verdict).unwrap();
+            let source = Source { name: "rules".to_owned(), line: None, owner: Owner::Person };
+            Rule::parse(text, verdict, source).unwrap()
+        };
+        let rules = rules.iter().map(rule).collect();
+        let person = Arc::new(Person { answer, questions: Mutex::default() });
+        let approver = Arc::clone(&person);
+        let f = Fixture::session_of(|config| {
+            let roots = config.workspace.roots().map(Into::into).collect();
+            let engine = Engine::new(EngineConfig { rules, roots, ..EngineConfig::default() });
+            config.policy =
+                Arc::new(RulePolicy::new(engine, vec!["/usr/bin".into(), "/bin".into()]));
+            config.approver = Some(approver);
+            config.hooks = hooks;
+        });
+        f.put("a.txt", "alpha\n");
+        Self { f, person }
+    }
+
+    async fn bash(&self, command: &str) -> Result<Outcome, ToolError> {
+        self.f.call("Bash", json!({"command": command})).await
+    }
+
+    async fn read(&self) -> Result<Outcome, ToolError> {
+        self.f.call("Read", json!({"file_path": "a.txt"})).await
+    }
+
+    fn questions(&self) -> Vec<Question> {
+        self.person.questions.lock().unwrap().clone()
+    }
+
+    /// The rows of calls, oldest first.
+    fn rows(&self) -> Vec<AuditRow> {
+        let mut rows = Vec::new();
+        for day in self.f.host.audit().days().unwrap() {
+            self.f.host.audit().day(&day).unwrap().each(|row| rows.push(row)).unwrap();
+        }
+        rows
+    }
+
+    fn last_row(&self) -> AuditRow {
+        self.rows().pop().unwrap()
+    }
+}
+
+fn sh(script: &str) -> Hook {
+    Hook {
+        tools: vec![ToolPattern::All],
+        words: ["bash", "-c", script].map(str::to_owned).to_vec(),
+        timeout: Duration::from_secs(60),
+        access: Access::ReadOnly,
+        on_failure: OnFailure::Deny,
+        written_at: "test:1".to_owned(),
+    }
+}
+
+fn printing(answer: &Value) -> Hook {
+    sh(&format!("cat > /dev/null; printf '%s' '{answer}'"))
+}
+
+fn before(hooks: &[Hook]) -> Hooks {
+    Hooks { before: hooks.to_vec(), after: vec![] }
+}
+
+/// The texts of a result, piece by piece.
+fn texts(outcome: &Outcome) -> Vec<String> {
+    let text = |piece: &Value| piece["text"].as_str().unwrap_or_default().to_owned();
+    outcome.rendered.content.iter().map(text).collect()
+}
+
+#[track_caller]
+fn denied(outcome: Result<Outcome, ToolError>) -> ToolError {
+    let error = outcome.map(|outcome| texts(&outcome)).unwrap_err();
+    assert_eq!(error.error_type.word(), "permission_denied", "{error:?}");
+    assert_eq!(error.reason(), Some(Reason::Denied), "{error:?}");
+    error
+}
+
+#[tokio::test]
+async fn a_hook_is_told_of_the_call_and_may_say_nothing() {
+    let lab = Lab::before(&[], "cat > /tmp/told; exit 0");
+    assert!(said(&lab.read().await.unwrap()).contains("alpha"));
+    let row = lab.last_row();
+    assert_eq!((row.hooks.len(), row.hooks[0].said.as_str()), (1, "nothing"));
+    assert_eq!(
+        (row.hooks[0].event.as_str(), row.hooks[0].source.as_str()),
+        ("PreToolUse", "test:1")
+    );
+    assert!(row.hooks[0].duration_us > 0);
+    let lab = Lab::before(&[], "cat >&2; exit 2");
+    let error = denied(lab.bash("echo hi").await);
+    let told = error.message.split_once("test:1): ").unwrap().1;
+    let told: Value = serde_json::from_str(told).unwrap();
+    let work = lab.f.path("").canonicalize().unwrap();
+    assert_eq!(told["hook_event_name"], "PreToolUse");
+    assert_eq!(told["session_id"], "test");
+    assert_eq!(told["tool_name"], "Bash");
+    assert_eq!(told["tool_input"]["command"], "echo hi");
+    assert_eq!((&told["cwd"], &told["workspace"]), (&json!(work), &json!([work])));
+    assert!(told["call_id"].as_str().is_some_and(|id| id.starts_with("call_")));
+}
+
+#[tokio::test]
+async fn a_hook_denies_by_its_exit_code_or_by_json() {
+    for hook in [
+        sh("echo 'not on Fridays' >&2; exit 2"),
+        printing(&json!({"decision": "deny", "reason": "not on Fridays"})),
+    ] {
+        let lab = Lab::new(&["allow Bash"], before(&[hook]));
+        let error = denied(lab.bash("touch made").await);
+        assert!(error.message.contains("denied by hook `bash -c "), "{error}");
+        assert!(error.message.contains("(test:1): not on Fridays"), "{error}");
+        assert!(error.details["matched_rule"].as_str().unwrap().starts_with("hook bash -c "));
+        assert_eq!(error.details["rule_source"], "test:1");
+        assert!(!lab.f.path("made").exists() && lab.questions().is_empty());
+        let row = lab.last_row();
+        assert_eq!((row.status.as_str(), row.hooks[0].said.as_str()), ("denied", "deny"));
+        assert_eq!(row.hooks[0].reason.as_deref(), Some("not on Fridays"));
+        let decision = row.decision.unwrap();
+        assert_eq!(
+            (decision.verdict.as_str(), decision.source.as_deref()),
+            ("deny", Some("test:1"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_hook_allows_what_rules_deny_nor_hears_of_it() {
+    let hook =
+        Hook { access: Access::AsCommands, ..sh("touch heard; echo '{\"decision\": \"allow\"}'") };
+    let lab = Lab::new(&["deny Bash(touch:*)"], before(&[hook]));
+    let error = denied(lab.bash("touch made").await);
+    assert_eq!(error.details["matched_rule"], "Bash(touch:*)");
+    assert!(!lab.f.path("made").exists() && !lab.f.path("heard").exists());
+    assert!(lab.last_row().hooks.is_empty());
+    lab.f.call("Read", json!({"file": "a.txt"})).await.unwrap_err();
+    assert!(lab.last_row().hooks.is_empty(), "nor of what is no call");
+    // And what has to be asked is asked.
+    let lab =
+        Lab::answering(Answer::RejectOnce, &[], before(&[printing(&json!({"decision": "allow"}))]));
+    let error = lab.bash("touch made").await.unwrap_err();
+    assert_eq!((error.reason(), lab.questions().len()), (Some(Reason::Rejected), 1));
+    assert!(!lab.f.path("made").exists());
+}
+
+#[tokio::test]
+async fn a_hook_has_a_person_asked() {
+    let wish = printing(&json!({"decision": "ask", "reason": "is it\n\u{1b}[2Jright?"}));
+    let lab = Lab::new(&["allow Read"], before(std::slice::from_ref(&wish)));
+    assert!(said(&lab.read().await.unwrap()).contains("alpha"));
+    let [question] = &lab.questions()[..] else { panic!("one question") };
+    assert!(question.reason.ends_with("(test:1) asks: is it right?"), "{}", question.reason);
+    assert!(question.grants.is_empty(), "it is asked every time");
+    let row = lab.last_row();
+    let decision = row.decision.unwrap();
+    assert_eq!((row.hooks[0].said.as_str(), decision.verdict.as_str()), ("ask", "ask"));
+    assert_eq!(decision.answered.as_deref(), Some("test: allow once"));
+    let lab = Lab::answering(Answer::RejectOnce, &[], before(std::slice::from_ref(&wish)));
+    assert_eq!(lab.read().await.unwrap_err().reason(), Some(Reason::Rejected));
+    // Nobody there to ask is a no.
+    let f = Fixture::session_of(|config| {
+        config.approver = None;
+        config.hooks = before(&[wish]);
+    });
+    f.put("a.txt", "alpha");
+    let error = f.fail("Read", json!({"file_path": "a.txt"})).await;
+    assert!(error.starts_with("no_approver: ") && error.contains("asks: is it right?"), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_hook_rewrites_is_what_is_asked_about_and_runs() {
+    let script = r#"cat > /dev/null; echo '{"input": {"command": "echo two"}}'"#;
+    let lab = Lab::before(&["ask Bash"], script);
+    let outcome = lab.bash("echo one").await.unwrap();
+    let texts = texts(&outcome);
+    assert!(texts[0].contains("two") && !texts[0].contains("one"), "{texts:?}");
+    let told = texts.last().unwrap();
+    assert!(
+        told.contains("rewrote the input of this call to") && told.contains("echo two"),
+        "{told}"
+    );
+    let [question] = &lab.questions()[..] else { panic!("one question") };
+    let commands: Vec<String> = question.commands().map(ToString::to_string).collect();
+    assert_eq!(commands, ["echo two"]);
+    assert!(question.reason.ends_with("(test:1) rewrote the input"), "{}", question.reason);
+    let row = lab.last_row();
+    assert_eq!(row.input["command"], "echo one");
+    assert_eq!(row.hooks[0].said, "rewrite");
+    assert_eq!(row.hooks[0].input.as_ref().unwrap()["command"], "echo two");
+    assert!(row.effects.iter().any(|effect| effect.target.contains("echo two")), "{row:?}");
+}
+
+#[tokio::test]
+async fn hooks_stand_in_a_row_and_each_sees_what_the_one_before_left() {
+    let first = r#"cat > /dev/null; echo '{"input": {"command": "echo b"}}'"#;
+    let second = r#"grep -q '"echo b"' || exit 1; echo '{"decision": "ask", "input": {"command": "echo c"}}'"#;
+    let third = "grep -q '\"echo c\"' || exit 1";
+    let lab = Lab::new(&[], before(&[sh(first), sh(second), sh(third)]));
+    let outcome = lab.bash("echo a").await.unwrap();
+    assert!(said(&outcome).starts_with('c'), "{:?}", texts(&outcome));
+    let row = lab.last_row();
+    let said: Vec<&str> = row.hooks.iter().map(|hook| hook.said.as_str()).collect();
+    assert_eq!(said, ["rewrite", "ask", "nothing"]);
+    // The first no is the last word.
+    let lab = Lab::new(&[], before(&[sh("exit 2"), sh(first)]));
+    denied(lab.bash("echo a").await);
+    assert_eq!(lab.last_row().hooks.len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_hook_rewrites_is_judged_from_the_start() {
+    let to_secret = printing(&json!({"decision": "allow", "input": {"file_path": "secrets/key"}}));
+    let lab = Lab::new(&["deny Read(secrets/**)"], before(&[to_secret]));
+    lab.f.put("secrets/key", "treasure");
+    let error = denied(lab.read().await);
+    assert_eq!(error.details["matched_rule"], "Read(secrets/**)");
+    assert!(error.message.contains("rewrote the input"), "{error}");
+    assert!(!error.message.contains("treasure"), "{error}");
+    let to_outside = printing(&json!({"input": {"file_path": "../outside"}}));
+    let lab = Lab::answering(Answer::RejectOnce, &[], before(&[to_outside]));
+    std::fs::write(lab.f.outside().join("outside"), "treasure").unwrap();
+    let error = lab.read().await.unwrap_err();
+    assert_eq!(error.reason(), Some(Reason::Rejected), "a person is asked about it: {error}");
+    let to_command = printing(&json!({"input": {"command": "rm -rf ."}}));
+    let lab = Lab::new(&["allow Bash(echo:*)", "deny Bash(rm:*)"], before(&[to_command]));
+    assert_eq!(denied(lab.bash("echo hi").await).details["matched_rule"], "Bash(rm:*)");
+    assert!(lab.f.path("a.txt").exists());
+}
+
+#[tokio::test]
+async fn an_input_that_the_tool_does_not_take_is_a_failure_of_the_hook() {
+    let hook = printing(&json!({"input": {"fil_path": "a.txt"}}));
+    let lab = Lab::new(&[], before(std::slice::from_ref(&hook)));
+    let error = denied(lab.read().await);
+    for part in ["(test:1): it failed: it rewrote the input", "fil_path", "`onFailure`"] {
+        assert!(error.message.contains(part), "{part}: {error}");
+    }
+    assert_eq!(lab.last_row().hooks[0].said, "failed");
+    let lab = Lab::new(&[], before(&[Hook { on_failure: OnFailure::Ask, ..hook.clone() }]));
+    assert!(said(&lab.read().await.unwrap()).contains("alpha"), "the input as it was");
+    assert!(lab.questions()[0].reason.contains("asks: it failed: it rewrote"));
+    let lab = Lab::new(&[], before(&[Hook { on_failure: OnFailure::Ignore, ..hook }]));
+    assert_eq!(texts(&lab.read().await.unwrap()).len(), 1);
+    assert!(lab.questions().is_empty());
+}
+
+#[tokio::test]
+async fn one_that_fails_in_any_way_denies() {
+    for (script, part) in [
+        ("exit 1", "it ended with exit code 1"),
+        ("echo broken >&2; exit 3", "exit code 3 and said `broken`"),
+        ("kill -9 $$", "ended"),
+        ("echo all fine", "is no answer"),
+        ("echo '{\"decision\": \"yes\"}'", "is no answer"),
+        ("head -c 100000000 /dev/zero", "it printed more than 1024 kB"),
+        ("yes '{}' | head -c 100000000 >&2; exit 1", "exit code 1"),
+    ] {
+        let lab = Lab::before(&[], script);
+        let error = denied(lab.read().await);
+        assert!(error.message.contains("it failed: ") && error.message.contains(part), "{error}");
+        assert!(error.message.contains("`onFailure`"), "{error}");
+        assert!(error.message.len() < 2_500, "{}", error.message.len());
+    }
+    let missing = Hook { words: vec!["./no-such-hook".to_owned()], ..sh("") };
+    let lab = Lab::new(&[], before(&[missing]));
+    assert!(denied(lab.read().await).message.contains("no-such-hook"));
+}
+
+#[tokio::test]
+async fn one_that_hangs_is_ended_with_all_that_came_of_it() {
+    let mark = mark(3);
+    let script = format!("setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}");
+    let hook = Hook { timeout: Duration::from_millis(500), ..sh(&script) };
+    let lab = Lab::new(&[], before(&[hook]));
+    let error = denied(lab.read().await);
+    assert!(error.message.contains("it took longer than 0.5 s and was stopped"), "{error}");
+    assert_eq!(marked(&mark), 0);
+    // What it leaves behind ends with it, and is not waited for.
+    let script = format!("setsid sleep {mark} & sleep {mark} & exit 0");
+    let lab = Lab::before(&[], &script);
+    assert!(lab.read().await.is_ok());
+    assert_eq!(marked(&mark), 0);
+}
+
+#[tokio::test]
+async fn one_that_breeds_is_bounded() {
+    let hook = Hook { timeout: Duration::from_secs(5), ..sh("f() { f | f & }; f; sleep 600") };
+    let lab = Lab::new(&[], before(&[hook]));
+    assert!(denied(lab.read().await).message.contains("it failed: "));
+}
+
+#[tokio::test]
+async fn a_hook_reads_no_more_than_commands_do() {
+    let lab = Lab::before(&["deny Read(secret)"], "cat secret >&2; exit 2");
+    lab.f.put("secret", "treasure");
+    let error = denied(lab.read().await);
+    assert!(!error.message.contains("treasure"), "{error}");
+    let lab = Lab::before(&[], "ls ../state >&2; echo looked >&2; exit 2");
+    assert!(lab.f.outside().join("state").exists());
+    lab.read().await.unwrap_err();
+    assert!(lab.f.outside().join("state/audit").exists());
+    let error = denied(lab.read().await);
+    assert!(error.message.contains("looked") && !error.message.contains("audit"), "{error}");
+}
+
+#[tokio::test]
+async fn a_hook_changes_nothing_unless_settings_let_it() {
+    let script =
+        "echo x > inside; echo x > ../outside; echo x >> a.txt; echo x > /tmp/own && exit 0";
+    let lab = Lab::before(&[], script);
+    assert!(lab.read().await.is_ok());
+    assert!(!lab.f.path("inside").exists() && !lab.f.outside().join("outside").exists());
+    assert_eq!(lab.f.text("a.txt"), "alpha\n");
+    let hook = Hook { access: Access::AsCommands, ..sh(script) };
+    let lab = Lab::new(&[], before(&[hook]));
+    assert!(lab.read().await.is_ok());
+    assert_eq!((lab.f.text("inside"), lab.f.text("a.txt")), ("x\n".into(), "alpha\nx\n".into()));
+    assert!(!lab.f.outside().join("outside").exists());
+    let hook = Hook { access: Access::AsCommands, ..sh("echo x > .envrc") };
+    let lab = Lab::new(&[], before(&[hook]));
+    let error = denied(lab.read().await);
+    assert!(error.message.contains(".envrc"), "{error}");
+    assert!(!lab.f.path(".envrc").exists());
+}
+
+#[tokio::test]
+async fn hooks_of_a_session_have_a_place_that_its_commands_do_not_see() {
+    let script = "[ -e /tmp/seen ] && { echo again >&2; exit 2; }; touch /tmp/seen";
+    let hook = Hook { tools: vec![ToolPattern::Named("Read".to_owned())], ..sh(script) };
+    let lab = Lab::new(&["allow Bash"], before(&[hook]));
+    assert!(lab.read().await.is_ok());
+    let outcome = lab.bash("ls -a /tmp; rm -f /tmp/seen").await.unwrap();
+    assert!(!said(&outcome).contains("seen"), "{:?}", texts(&outcome));
+    assert!(denied(lab.read().await).message.contains("again"));
+    let session = lab.f.host.one_shot().unwrap();
+    let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
+    let call = lab.f.host.call(&session, &dialect, read_call(), &cancel).await;
+    assert!(call.outcome.is_ok(), "another session has another place");
+}
+
+/// A number of seconds that nobody else sleeps for.
+fn mark(number: u32) -> String {
+    format!("{number}{}", std::process::id())
+}
+
+fn read_call() -> ToolCall {
+    let input = json!({"file_path": "a.txt"});
+    ToolCall { id: new_call_id(), session: None, tool: "Read".to_owned(), input, timeout: None }
+}
+
+/// Completes when a process with this mark runs.
+async fn begun(mark: &str) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while marked(mark) == 0 {
+        assert!(tokio::time::Instant::now() < deadline, "the hook does not start");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_cancelled_while_a_hook_thinks() {
+    let mark = mark(4);
+    for goes_away in [false, true] {
+        let lab = Lab::before(&[], &format!("setsid sleep {mark} & sleep {mark}"));
+        let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
+        let call = lab.f.host.call(lab.f.open_session(), &dialect, read_call(), &cancel);
+        if goes_away {
+            tokio::select! {
+                _ = call => panic!("it has nothing to return"),
+                () = begun(&mark) => {}
+            }
+        } else {
+            let stop = async {
+                begun(&mark).await;
+                cancel.cancel();
+            };
+            let (report, ()) = tokio::join!(call, stop);
+            assert_eq!(report.outcome.unwrap_err().reason(), Some(Reason::Cancelled));
+            assert_eq!(marked(&mark), 0);
+            assert_eq!(lab.last_row().hooks[0].said, "cancelled");
+        }
+        assert_eq!(lab.last_row().status, "cancelled");
+        drop(lab);
+        assert_eq!(marked(&mark), 0);
+    }
+}
+
+#[tokio::test]
+async fn calls_at_the_same_time_each_have_their_own_hook() {
+    let lab = Arc::new(Lab::before(&[], "grep -o 'number [0-9]*' >&2; exit 2"));
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let lab = Arc::clone(&lab);
+        calls.spawn(async move {
+            let error = denied(lab.bash(&format!("echo number {number}")).await);
+            assert!(error.message.ends_with(&format!("number {number}")), "{error}");
+        });
+    }
+    calls.join_all().await;
+    assert_eq!(lab.rows().len(), 20);
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_the_command_of_a_hook_holds() {
+    let lab = Lab::before(&["deny Bash(bash:*)"], "exit 0");
+    let error = denied(lab.read().await);
+    assert!(error.message.contains("denied by rule `Bash(bash:*)`"), "{error}");
+    assert!(error.message.contains("it failed: "), "{error}");
+}
+
+#[tokio::test]
+async fn plan_mode_lets_hooks_look_and_nothing_more() {
+    let hooks = Hooks {
+        before: vec![sh("cat > /dev/null")],
+        after: vec![Hook { access: Access::AsCommands, ..sh("touch made") }],
+    };
+    let lab = Lab::new(&[], hooks);
+    lab.f.open_session().set_mode(Some(Mode::Plan));
+    let texts = texts(&lab.read().await.unwrap());
+    assert!(texts.last().unwrap().contains("it failed: run it: denied"), "{texts:?}");
+    assert!(!lab.f.path("made").exists());
+}
+
+#[tokio::test]
+async fn a_remark_is_added_and_nothing_else_changes() {
+    let plain = Lab::new(&[], Hooks::default());
+    let expected = plain.read().await.unwrap();
+    let script = r#"grep -q '"text":".*alpha.*"is_error":false' || exit 1; printf '{"context": "look\\u001b[2J\\u202e out"}'"#;
+    let lab = Lab::after(script);
+    let outcome = lab.read().await.unwrap();
+    assert_eq!(outcome.result.structured, expected.result.structured);
+    assert_eq!(outcome.rendered.display, expected.rendered.display);
+    let [own, remark] = &texts(&outcome)[..] else { panic!("{:?}", texts(&outcome)) };
+    assert_eq!(own, &texts(&expected)[0]);
+    let (call, lines) = (lab.last_row().call, remark.lines().collect::<Vec<_>>());
+    assert!(
+        lines[0].starts_with("[hook `bash -c ") && lines[0].ends_with(&format!("says, {call}:]"))
+    );
+    assert_eq!(lines[1..], ["look\u{fffd} out".to_owned(), format!("[end of {call}]")]);
+    assert_eq!(lab.last_row().hooks[0].said, "remark");
+}
+
+#[tokio::test]
+async fn a_remark_can_be_an_exit_code_a_flood_or_a_failure() {
+    for (script, part, said) in [
+        ("echo two warnings >&2; exit 2", "\ntwo warnings\n", "remark"),
+        ("head -c 900000 /dev/zero | tr '\\0' x >&2; exit 2", "xxx…\n", "remark"),
+        ("exit 7", "(it failed: it ended with exit code 7", "failed"),
+        ("echo formatted", "(it failed: what it printed, `formatted`", "failed"),
+    ] {
+        let lab = Lab::after(script);
+        let outcome = lab.read().await.unwrap();
+        let remark = texts(&outcome).pop().unwrap();
+        assert!(remark.contains(part) && remark.len() < 5_000, "{script}: {remark}");
+        assert_eq!(lab.last_row().hooks[0].said, said, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_failed_is_told_and_one_that_did_not_run_is_not() {
+    let lab = Lab::after(r#"grep -q '"is_error":true' || exit 1; echo '{"context": "too bad"}'"#);
+    let error = lab.f.call("Read", json!({"file_path": "none.txt"})).await.unwrap_err();
+    assert!(error.message.starts_with("`none.txt` does not exist"), "{error}");
+    assert!(
+        error.message.contains("says, call_") && error.message.contains("\ntoo bad\n"),
+        "{error}"
+    );
+    assert_eq!((error.error_type.word(), lab.last_row().hooks.len()), ("not_found", 1));
+    let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
+    let call = ToolCall {
+        tool: "Bash".to_owned(),
+        input: json!({"command": "sleep 600"}),
+        timeout: Some(Duration::from_millis(300)),
+        ..read_call()
+    };
+    let report = lab.f.host.call(lab.f.open_session(), &dialect, call, &cancel).await;
+    let error = report.outcome.unwrap_err();
+    assert_eq!(error.reason(), Some(Reason::Deadline), "{error}");
+    assert!(
+        error.message.contains("says, call_") && error.message.contains("\ntoo bad\n"),
+        "{error}"
+    );
+    let lab = Lab::answering(
+        Answer::RejectOnce,
+        &["deny Read(a.txt)", "ask Bash"],
+        Hooks { before: vec![], after: vec![sh("exit 0")] },
+    );
+    denied(lab.read().await);
+    assert_eq!(lab.bash("echo hi").await.unwrap_err().reason(), Some(Reason::Rejected));
+    assert!(lab.rows().iter().all(|row| row.hooks.is_empty()));
+}
+
+#[tokio::test]
+async fn a_formatter_changes_what_was_written() {
+    let script = r#"f=$(grep -o '"file_path":"[^"]*"' | head -1 | cut -d'"' -f4); tr a-z A-Z < "$f" > /tmp/f && cat /tmp/f > "$f" && echo '{"context": "formatted"}'"#;
+    let hook = Hook {
+        tools: vec![ToolPattern::Named("Write".to_owned()), ToolPattern::Named("Edit".to_owned())],
+        access: Access::AsCommands,
+        ..sh(script)
+    };
+    let lab = Lab::new(&["allow Edit"], Hooks { before: vec![], after: vec![hook] });
+    lab.f.call("Write", json!({"file_path": "new.txt", "content": "shout\n"})).await.unwrap();
+    assert_eq!(lab.f.text("new.txt"), "SHOUT\n");
+    lab.read().await.unwrap();
+    assert!(lab.last_row().hooks.is_empty(), "it is not for Read");
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_while_it_is_remarked_on_keeps_its_result() {
+    let mark = mark(5);
+    let lab = Lab::after(&format!("sleep {mark}"));
+    let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
+    let call = lab.f.host.call(lab.f.open_session(), &dialect, read_call(), &cancel);
+    let stop = async {
+        begun(&mark).await;
+        cancel.cancel();
+    };
+    let (report, ()) = tokio::join!(call, stop);
+    let texts = texts(&report.outcome.unwrap());
+    assert!(texts[0].contains("alpha") && texts[1].contains("because the call was cancelled"));
+    assert_eq!(marked(&mark), 0);
+}

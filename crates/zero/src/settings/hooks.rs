@@ -1,0 +1,258 @@
+//! Commands that run before and after calls, as settings say it.
+
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::Value;
+use zero_runtime::{Access, Hook, Hooks, OnFailure, ToolPattern};
+
+use super::document::join;
+use super::{Settings, command_line};
+
+/// The keys below `hooks`, each a list that files add to.
+pub(crate) const LISTS: [&str; 2] = [BEFORE, AFTER];
+const BEFORE: &str = "hooks.PreToolUse";
+const AFTER: &str = "hooks.PostToolUse";
+/// How long a hook may take that does not say.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Commands that run before and after calls. They can deny a call, have it asked about, rewrite its
+/// input or add a remark; they never allow anything.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HooksSettings {
+    /// Commands that are asked before a call, one after the other.
+    #[serde(rename = "PreToolUse")]
+    #[schemars(length(max = 16))]
+    before: Vec<HookSetting>,
+    /// Commands that are told how a call ended.
+    #[serde(rename = "PostToolUse")]
+    #[schemars(length(max = 16))]
+    after: Vec<HookSetting>,
+}
+
+/// A command that runs before or after calls.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct HookSetting {
+    /// The tools it is for: a name such as `Bash`, several as `Edit|Write` or in an array,
+    /// `server__*`, `mcp__*`, or `*` for all of them, which is what holds when absent.
+    #[serde(default, rename = "match")]
+    #[schemars(schema_with = "names_schema")]
+    tools: Option<Names>,
+    /// One program with its arguments, such as `.zero/hooks/no-push`; no shell looks at it. It gets
+    /// the call as JSON on stdin.
+    command: String,
+    /// How long it may take, in milliseconds; 10000 when absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 60000))]
+    timeout_ms: Option<u64>,
+    /// `read`: it changes nothing and reaches nobody. `write`: it may do what commands may.
+    #[serde(default)]
+    access: AccessSetting,
+    /// What becomes of a call when its hook crashes, takes too long or answers nonsense; only before
+    /// a call.
+    #[serde(default)]
+    on_failure: Option<OnFailureSetting>,
+}
+
+/// Names of tools.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Names {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// What a hook may do.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum AccessSetting {
+    /// Look at things.
+    #[default]
+    Read,
+    /// What commands may.
+    Write,
+}
+
+/// What becomes of a call when its hook fails.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum OnFailureSetting {
+    /// It is denied, which is what holds when absent.
+    Deny,
+    /// A person decides.
+    Ask,
+    /// It goes on without the hook.
+    Ignore,
+}
+
+impl HookSetting {
+    /// The names it is for, each with where it stands beneath the hook.
+    fn names(&self) -> Vec<(String, &str)> {
+        match &self.tools {
+            None => vec![("match".to_owned(), "*")],
+            Some(Names::One(names)) => {
+                names.split('|').map(|name| ("match".to_owned(), name)).collect()
+            }
+            Some(Names::Many(names)) => {
+                let place = |index: usize| join("match", &index.to_string());
+                names.iter().enumerate().map(|(at, name)| (place(at), name.as_str())).collect()
+            }
+        }
+    }
+
+    /// What it asks for; `None` where something in it means nothing, which was told when its file was
+    /// read.
+    fn hook(&self, written_at: String) -> Option<Hook> {
+        let tools = self.names().into_iter().map(|(_, name)| ToolPattern::parse(name).ok());
+        Some(Hook {
+            tools: tools.collect::<Option<Vec<_>>>()?,
+            words: command_line::words(&self.command).ok()?,
+            timeout: self.timeout_ms.map_or(TIMEOUT, Duration::from_millis),
+            access: match self.access {
+                AccessSetting::Read => Access::ReadOnly,
+                AccessSetting::Write => Access::AsCommands,
+            },
+            on_failure: match self.on_failure {
+                None | Some(OnFailureSetting::Deny) => OnFailure::Deny,
+                Some(OnFailureSetting::Ask) => OnFailure::Ask,
+                Some(OnFailureSetting::Ignore) => OnFailure::Ignore,
+            },
+            written_at,
+        })
+    }
+}
+
+impl Settings {
+    /// The hooks that count, in the order of their files and lines. Those of a folder that is not
+    /// trusted do not.
+    pub(crate) fn hooks(&self) -> Hooks {
+        let of = |key: &str| {
+            let entries = self.active().filter(|entry| entry.key == key);
+            let hooks = entries.filter_map(|entry| {
+                HookSetting::deserialize(&entry.value).ok()?.hook(entry.place())
+            });
+            hooks.collect()
+        };
+        Hooks { before: of(BEFORE), after: of(AFTER) }
+    }
+}
+
+/// Hooks of the right form that say something which means nothing.
+pub(super) fn wrong_hooks(file: &Value) -> Vec<(String, String)> {
+    let mut wrong = Vec::new();
+    for key in LISTS {
+        let list = format!("/{}", key.replace('.', "/"));
+        let hooks = file.pointer(&list).and_then(Value::as_array).into_iter().flatten();
+        for (index, value) in hooks.enumerate() {
+            let Ok(hook) = HookSetting::deserialize(value) else { continue };
+            let pointer = join(&list, &index.to_string());
+            if let Err(what) = command_line::words(&hook.command) {
+                let shown: String = hook.command.chars().take(80).collect();
+                wrong.push((join(&pointer, "command"), format!("`{shown}` {what}")));
+            }
+            let names = hook.names();
+            if names.is_empty() {
+                let what = "`match` names no tool; name one, or leave it out for all".to_owned();
+                wrong.push((join(&pointer, "match"), what));
+            }
+            for (place, name) in names {
+                if let Err(what) = ToolPattern::parse(name) {
+                    let shown = zero_core::shown::quoted(name);
+                    let what = format!("{shown} cannot be matched: {what}");
+                    wrong.push((format!("{pointer}/{place}"), what));
+                }
+            }
+            if key == AFTER && hook.on_failure.is_some() {
+                let what = "`onFailure` is for hooks before a call: after it there is nothing left to decide; remove it";
+                wrong.push((join(&pointer, "onFailure"), what.to_owned()));
+            }
+        }
+    }
+    wrong
+}
+
+fn names_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 64},
+    ]})
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::layers;
+    use super::super::{LayerKind, Settings};
+    use super::*;
+    use crate::trust::Standing;
+
+    fn hooks(files: &[(LayerKind, &str)], standing: Standing) -> Hooks {
+        Settings::merge(&layers(files), standing).hooks()
+    }
+
+    fn commands(hooks: &[Hook]) -> Vec<String> {
+        hooks.iter().map(|hook| format!("{} {}", hook.written_at, hook.command())).collect()
+    }
+
+    #[test]
+    fn hooks_of_all_files_count_in_their_order_once_trusted() {
+        let user =
+            "{\"hooks\": {\"PreToolUse\": [{\"command\": \"a 'b c'\"},\n{\"command\": \"d\"}]}}";
+        let project = r#"{"hooks": {"PreToolUse": [{"command": "./evil"}], "PostToolUse": [{"command": "./fmt"}]}}"#;
+        let files = [(LayerKind::User, user), (LayerKind::Project, project)];
+        let trusted = hooks(&files, Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH });
+        assert_eq!(commands(&trusted.before), ["user:1 a b c", "user:2 d", "project:1 ./evil"]);
+        assert_eq!(trusted.before[0].words, ["a", "b c"]);
+        assert_eq!(commands(&trusted.after), ["project:1 ./fmt"]);
+        let untrusted = hooks(&files, Standing::Never);
+        assert_eq!(commands(&untrusted.before), ["user:1 a b c", "user:2 d"]);
+        assert!(untrusted.after.is_empty());
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_strict_thing() {
+        let text = r#"{"hooks": {"PreToolUse": [{"command": "a"}, {"command": "b", "match": "Edit|write_file",
+            "timeoutMs": 60000, "access": "write", "onFailure": "ignore"}, {"command": "c", "match": ["mcp__*", "LS"]}]}}"#;
+        let found = hooks(&[(LayerKind::User, text)], Standing::Nothing).before;
+        let [plain, full, listed] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((plain.timeout, plain.access), (TIMEOUT, Access::ReadOnly));
+        assert_eq!((plain.on_failure, plain.is_for("Anything")), (OnFailure::Deny, true));
+        assert_eq!((full.timeout.as_secs(), full.access), (60, Access::AsCommands));
+        assert_eq!(full.on_failure, OnFailure::Ignore);
+        assert!(full.is_for("Edit") && full.is_for("Write") && !full.is_for("Read"));
+        assert!(listed.is_for("a__b") && listed.is_for("LS") && !listed.is_for("Edit"));
+    }
+
+    #[test]
+    fn what_means_nothing_is_told() {
+        #[track_caller]
+        fn check(key: &str, hook: Value, expected: &[(&str, &str)]) {
+            let found = wrong_hooks(&json!({ "hooks": {key: [{"command": "fine"}, hook]} }));
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for ((pointer, what), (at, part)) in found.iter().zip(expected) {
+                assert_eq!(*pointer, format!("/hooks/{key}/1/{at}"));
+                assert!(what.contains(part), "{what}");
+            }
+        }
+        check("PreToolUse", json!({"command": "a", "onFailure": "ask", "match": "*"}), &[]);
+        check("PreToolUse", json!({"command": "a | b"}), &[("command", "not one plain command")]);
+        check("PreToolUse", json!({"command": ""}), &[("command", "is empty")]);
+        check("PreToolUse", json!({"command": "a", "match": "Bsh|Edit"}), &[("match", "Bash")]);
+        check("PreToolUse", json!({"command": "a", "match": ["LS", ""]}), &[("match/1", "empty")]);
+        check(
+            "PreToolUse",
+            json!({"command": "a", "match": "Bash(ls)"}),
+            &[("match", "the input")],
+        );
+        check("PreToolUse", json!({"command": "a", "match": []}), &[("match", "names no tool")]);
+        check(
+            "PostToolUse",
+            json!({"command": "a", "onFailure": "ignore"}),
+            &[("onFailure", "nothing left to decide")],
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! Hooks of settings: whose run, once what was looked at, and those of the document.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::config::{PROJECT, USER, write};
+use crate::program::Program;
+
+const READ: [&str; 4] = ["tools", "call", "Read", r#"{"file_path": "a.txt"}"#];
+
+fn hook(name: &str) -> String {
+    format!(r#"{{"hooks": {{"PreToolUse": [{{"command": ".zero/hooks/{name}"}}]}}}}"#)
+}
+
+fn write_script(zero: &Program, path: &str, text: &str) {
+    write(zero, path, text);
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(zero.folder().join(path), mode).unwrap();
+}
+
+/// A folder with a file, and a script that says no.
+fn project() -> Program {
+    let zero = Program::outside_tmp();
+    write(&zero, "a.txt", "alpha\n");
+    write_script(&zero, ".zero/hooks/no", "#!/bin/sh\necho not today >&2\nexit 2\n");
+    zero
+}
+
+#[test]
+fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
+    let zero = project();
+    write(&zero, PROJECT, hook("no"));
+    let seen = zero.run(&READ);
+    assert!(seen.starts_with("exit 0") && seen.contains("alpha"), "{seen}");
+    assert!(seen.contains("1 setting of this folder is not active"), "{seen}");
+    insta::assert_snapshot!(zero.run(&["trust"]), @r"
+    exit 3
+    Look: the settings in [FOLDER] ask for:
+      run before calls: .zero/hooks/no  ([FOLDER]/.zero/settings.json:1)
+    --- stderr
+    error: nobody can be asked here; read the list, then run it with `--yes`
+    ");
+    zero.stdout(&["trust", "--yes"]);
+    let seen = zero.run(&READ);
+    assert!(
+        seen.starts_with("exit 3") && seen.contains("denied by hook `.zero/hooks/no`"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("/.zero/settings.json:1): not today") && !seen.contains("alpha"),
+        "{seen}"
+    );
+    // Another word in it, and it is not the one that was trusted.
+    write(&zero, PROJECT, hook("no --really"));
+    let seen = zero.run(&READ);
+    assert!(seen.starts_with("exit 0") && seen.contains("changed since you trusted"), "{seen}");
+    write(&zero, PROJECT, hook("no"));
+    assert!(zero.run(&READ).starts_with("exit 3"));
+}
+
+#[test]
+fn ones_own_hooks_run_everywhere_and_can_be_looked_at() {
+    let zero = project();
+    write(&zero, USER, hook("no").replace("}]", ", \"match\": [\"Bash\", \"LS\"]}]"));
+    assert!(zero.run(&READ).starts_with("exit 0"), "it is not for Read");
+    let seen = zero.run(&["tools", "call", "LS", "{}"]);
+    assert!(seen.starts_with("exit 3") && seen.contains("not today"), "{seen}");
+    let rows = zero.stdout(&["audit", "tail", "--json"]);
+    let row: Value = serde_json::from_str(rows.lines().last().unwrap()).unwrap();
+    assert_eq!(row["hooks"][0]["said"], "deny");
+    let page = zero.stdout(&["audit", "show", row["call"].as_str().unwrap()]);
+    assert!(page.contains("PreToolUse .zero/hooks/no (~/.config/zero/settings.json:1): deny, "));
+    let seen = zero.run(&["policy", "explain", "ls"]);
+    let told = "hook `.zero/hooks/no` (~/.config/zero/settings.json:1) may still deny it";
+    assert!(seen.contains(told), "{seen}");
+    let seen = zero.run(&["doctor"]);
+    assert!(seen.contains("run before calls: .zero/hooks/no (~/.config"), "{seen}");
+    std::fs::remove_file(zero.folder().join(".zero/hooks/no")).unwrap();
+    let seen = zero.run(&["doctor"]);
+    assert!(seen.contains("there is no program `.zero/hooks/no` that could run"), "{seen}");
+    let seen = zero.run(&["tools", "call", "LS", "{}"]);
+    assert!(seen.starts_with("exit 3") && seen.contains("it failed: "), "{seen}");
+    let own = ["config", "get", "hooks.PreToolUse"];
+    assert!(zero.stdout(&own).contains(r#"{"command":".zero/hooks/no","match":["Bash","LS"]}"#));
+}
+
+#[test]
+fn a_hook_that_means_nothing_is_an_error_of_the_file() {
+    let zero = project();
+    let hooks = vec![json!({"command": "true"}); 17];
+    let many = json!({"hooks": {"PreToolUse": hooks}}).to_string();
+    for (text, part) in [
+        (r#"{"hooks": {"Stop": []}}"#, "unknown key `hooks.Stop`"),
+        (
+            r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "command": "x"}]}}"#,
+            "did you mean `match`?",
+        ),
+        (
+            r#"{"hooks": {"PreToolUse": [{"match": "Bash"}]}}"#,
+            "`hooks.PreToolUse.0.command` is missing",
+        ),
+        (r#"{"hooks": {"PreToolUse": [{"match": "Bsh", "command": "x"}]}}"#, "Bash"),
+        (r#"{"hooks": {"PreToolUse": [{"command": "a && b"}]}}"#, "is not one plain command"),
+        (r#"{"hooks": {"PreToolUse": [{"command": "a", "timeoutMs": 60001}]}}"#, "60000"),
+        (
+            r#"{"hooks": {"PostToolUse": [{"command": "a", "onFailure": "ask"}]}}"#,
+            "nothing left to decide",
+        ),
+        (r#"{"hooks": {"PreToolUse": [{"command": "a", "access": "all"}]}}"#, "access"),
+        (&many, "16"),
+    ] {
+        write(&zero, USER, text);
+        let seen = zero.run(&READ);
+        assert!(seen.starts_with("exit 2") && seen.contains(part), "{text}: {seen}");
+        assert!(!seen.contains("alpha"), "{seen}");
+    }
+}
+
+/// An example, which must stand in the document word for word.
+fn example(name: &str) -> String {
+    let repository: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(repository.join("examples/hooks").join(name)).unwrap();
+    let document = std::fs::read_to_string(repository.join("docs/hooks.md")).unwrap();
+    assert!(document.contains(&format!("\n{text}```\n")), "the document shows another {name}");
+    text
+}
+
+#[test]
+fn the_hooks_of_the_document_do_what_it_says() {
+    let zero = Program::outside_tmp();
+    write(&zero, PROJECT, example("settings.json"));
+    for name in ["no-push", "no-scripts", "format"] {
+        write_script(&zero, &format!(".zero/hooks/{name}"), &example(name));
+    }
+    // Stands in for the one that would fetch packages.
+    write_script(&zero, "bin/npm", "#!/bin/sh\necho npm got \"$@\"\n");
+    zero.stdout(&["trust", "--yes"]);
+    let call = |tool: &str, input: Value| {
+        let path = format!("{}:/usr/bin:/bin", zero.folder().join("bin").display());
+        let mut command = zero.command(&["tools", "call", tool, &input.to_string(), "--yes"]);
+        let output = command.env("PATH", path).output().unwrap();
+        let text =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        (output.status.code().unwrap(), text.into_owned())
+    };
+    let (code, seen) = call("Bash", json!({"command": "git -C . push origin main"}));
+    assert_eq!(code, 3, "{seen}");
+    assert!(seen.contains("pushing is for people"), "{seen}");
+    let (code, seen) = call("Bash", json!({"command": "npm install left-pad"}));
+    assert_eq!(code, 0, "{seen}");
+    assert!(seen.contains("npm got install left-pad --ignore-scripts\n"), "{seen}");
+    assert!(seen.contains("rewrote the input of this call"), "{seen}");
+    let (code, seen) = call("Write", json!({"file_path": "a.json", "content": "{\"a\":1}"}));
+    assert_eq!(code, 0, "{seen}");
+    assert!(seen.contains("a.json was formatted"), "{seen}");
+    let text = std::fs::read_to_string(zero.folder().join("a.json")).unwrap();
+    assert_eq!(text, "{\n  \"a\": 1\n}\n");
+    let (code, seen) = call("Bash", json!({"command": "echo fine"}));
+    assert_eq!(code, 0, "{seen}");
+    assert!(seen.contains("fine") && !seen.contains("hook"), "{seen}");
+}
