@@ -29,6 +29,7 @@ use self::web::LocalWeb;
 pub(crate) use self::web::Page;
 use crate::App;
 use crate::approval::AlwaysYes;
+use crate::settings::Settings;
 
 /// How long a job that ends by itself may take to do so.
 const JOB_TIME_MAX: Duration = Duration::from_secs(60);
@@ -60,17 +61,21 @@ impl<'a> Named<'a> {
 }
 
 impl Trial {
-    /// A workspace with these files, and a web with these pages. Must be made where tasks can run.
+    /// A workspace with these files, and a web with these pages; without pages nothing is open. Must
+    /// be made where tasks can run.
     pub(crate) async fn new(
         app: &App,
         files: &'static Files,
         pages: Vec<Page>,
     ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("could not make a temporary folder")?;
+        let is_open = !pages.is_empty();
         let web = LocalWeb::start(pages).await.context("could not listen on 127.0.0.1")?;
         lay_out(folder.path(), files).context("could not fill the temporary workspace")?;
-        let settings = put_settings(folder.path(), web.address())?;
-        let settings = app.settings_of(&[settings])?;
+        let settings = match is_open {
+            true => app.settings_of(&[put_settings(folder.path(), web.address())?])?,
+            false => Settings::none(),
+        };
         let workspace = Workspace::open(&[workspace_of(folder.path())], None)?;
         let policy = app.policy(&workspace, &settings, None)?;
         let commands = app.commands(&settings, workspace.cwd());

@@ -83,11 +83,17 @@ async fn check_all(
         content_type,
         body: (*body).to_owned(),
     };
-    let trial = Trial::new(app, FILES, PAGES.iter().map(page).collect()).await?;
-    let bench = Bench { app, trial };
+    // What opens the web to tools opens it to commands, which the specification does not ask for.
+    let inside = Bench { app, trial: Trial::new(app, FILES, Vec::new()).await? };
+    let pages = PAGES.iter().map(page).collect();
+    let outside = Bench { app, trial: Trial::new(app, FILES, pages).await? };
     let mut checks = Vec::new();
     for case in CASES.iter().filter(|case| case.level <= args.level) {
         counter.begin(&format!("checking {}", case.tool));
+        let bench = match case.answered_by {
+            AnsweredBy::Tool | AnsweredBy::LanguageServer => &inside,
+            AnsweredBy::Web => &outside,
+        };
         checks.extend(bench.check(case).await);
     }
     if args.dialects {
@@ -121,7 +127,7 @@ impl Bench<'_> {
         checks.add("parameters", shape::parameters(case, &registered.tool.spec().input_schema));
         checks.add("required parameters", self.refuses_without(case).await);
         match case.answered_by {
-            AnsweredBy::Tool => {
+            AnsweredBy::Tool | AnsweredBy::Web => {
                 for (number, example) in case.examples.iter().enumerate() {
                     let (runs, fields) = self.example(case, example).await;
                     checks.add(format!("example {} runs", number + 1), runs);

@@ -24,6 +24,8 @@ pub(super) struct Case {
 pub(super) enum AnsweredBy {
     /// The tool itself.
     Tool,
+    /// A web server with [`PAGES`].
+    Web,
     /// A program of somebody else's that has to be there, of whatever language.
     LanguageServer,
 }
@@ -296,7 +298,7 @@ pub(super) const CASES: &[Case] = &[
         }],
         result: Some(&[field("content", Shape::Text)]),
         missing: None,
-        answered_by: AnsweredBy::Tool,
+        answered_by: AnsweredBy::Web,
     },
     Case {
         tool: "WebSearch",
@@ -319,6 +321,6 @@ pub(super) const CASES: &[Case] = &[
             ]),
         )]),
         missing: None,
-        answered_by: AnsweredBy::Tool,
+        answered_by: AnsweredBy::Web,
     },
 ];
