@@ -1,4 +1,4 @@
-//! Repository chores: `cargo xtask tidy | test | bench`.
+//! Repository chores: `cargo xtask tidy | test | bench | reference`.
 //!
 //! Chores live in Rust, in the workspace, so that a fresh machine with nothing but a Rust toolchain
 //! can run them and the compiler checks them like everything else.
@@ -11,6 +11,7 @@
 
 mod bench;
 mod programs;
+mod reference;
 mod repository;
 mod tests_run;
 mod tidy;
@@ -24,6 +25,8 @@ Usage: cargo xtask <chore>
 
   tidy                 check the walls between crates, module docs and file names
   test [ARGS…]         check the format, run the linter and every test; ARGS go to nextest
+  reference            write docs/reference/tools.md anew, from the tools and what their examples
+                       answer
   bench [--quick] [--write | --only PART]
                        measure zero against ripgrep and cat; --quick takes fewer runs,
                        --write puts the table into docs/performance.md, --only measures
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         ("tidy", []) => tidy::run(),
         ("bench", rest) => bench::run(rest),
         ("test", rest) => tests_run::run(rest),
+        ("reference", []) => reference::run(),
         ("--help" | "-h" | "help", _) => {
             print!("{HELP}");
             Ok(ExitCode::SUCCESS)

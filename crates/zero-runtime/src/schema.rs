@@ -60,7 +60,10 @@ pub fn take_description(schema: &mut Value) -> String {
 fn trim(schema: &mut Value, nulls: Nulls) {
     match schema {
         Value::Object(object) => {
-            object.shift_remove("title");
+            // A field of that name is no text, and stays.
+            if object.get("title").is_some_and(Value::is_string) {
+                object.shift_remove("title");
+            }
             trim_format(object);
             if object.get("default").is_some_and(Value::is_null) {
                 object.shift_remove("default");

@@ -8,6 +8,8 @@
 //! Not here: which paths are allowed (policy), what is read or written (tools).
 
 pub mod append_file;
+#[cfg(unix)]
+pub mod at_terminal;
 pub mod beneath;
 pub mod canonical;
 #[cfg(target_os = "linux")]

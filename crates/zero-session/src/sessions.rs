@@ -16,6 +16,7 @@ mod sending;
 mod settle;
 mod shell;
 mod slash;
+mod standing_plan;
 mod unsaved;
 mod work;
 

@@ -388,10 +388,10 @@ impl Turn {
     fn summed_up(&mut self, summary: Result<Summary, ModelError>, actions: &mut Vec<Action>) {
         let Phase::Compacting { why, kept } = &mut self.phase else { return };
         let (why, kept) = (*why, std::mem::take(kept));
-        let summary = match summary {
+        let (summary, plan) = match summary {
             Ok(summary) => {
                 self.count(summary.usage);
-                summary.text.trim().to_owned()
+                (summary.text.trim().to_owned(), summary.plan)
             }
             Err(error) => return self.not_compacted(why, &error, actions),
         };
@@ -400,7 +400,9 @@ impl Turn {
             return self.not_compacted(why, &error, actions);
         }
         let tokens_before = self.context_tokens();
-        self.transcript = vec![compaction::message(&summary, kept)];
+        let window = self.config.context_window;
+        let plan = compaction::plan(&plan, window);
+        self.transcript = vec![compaction::message(&summary, plan, kept)];
         self.meter.restarted(&self.bench, &self.transcript);
         self.summed_up = true;
         actions.push(Action::Restart(self.transcript.clone()));

@@ -19,6 +19,7 @@ pub mod diff;
 pub mod discovered;
 mod document;
 pub mod edit;
+pub mod examples;
 mod file_glob;
 mod file_page;
 mod file_path;

@@ -226,14 +226,15 @@ pub enum ListFormat {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   zero tools show Grep
+  zero tools show search_files                         the name of another dialect
   zero tools show grep_search --dialect qwen
   zero tools show Read --json                          with the full schemas")]
 pub struct ShowArgs {
-    /// The tool
+    /// The tool, by its name in any dialect
     pub name: String,
-    /// Names and shapes to show it in
-    #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
-    pub dialect: DialectName,
+    /// Names and shapes to show it in [default: the first dialect that has the name]
+    #[arg(long, value_name = "DIALECT", value_parser = dialect())]
+    pub dialect: Option<DialectName>,
     /// Print JSON, with the full schemas
     #[arg(long)]
     pub json: bool,
@@ -374,10 +375,13 @@ pub struct RefreshArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Level 1 is Read, Write, Edit, Glob, Grep, Bash and AskUserQuestion; level 2 adds TodoWrite and
-LSP; level 3 adds WebFetch and WebSearch. Each tool is called for real, in a temporary folder.
+LSP; level 3 adds WebFetch and WebSearch. Each tool is called for real, in a temporary folder. The
+web is a server on this machine. LSP asks whichever language server is installed; where there is
+none, that is said, and LSP counts neither as passed nor as failed.
 
 Examples:
   zero tools conformance --level 1
+  zero tools conformance --dialects                    with every name of every tool
   zero tools conformance --json
 
 Exit codes: 0 everything of the level passes, 1 something does not."
@@ -386,6 +390,9 @@ pub struct ConformanceArgs {
     /// Highest level to check
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     pub level: u8,
+    /// Also call every tool by each of its names, in all four dialects
+    #[arg(long)]
+    pub dialects: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -27,6 +27,18 @@ impl App {
         dialect: DialectName,
         asks_for: Option<&str>,
     ) -> anyhow::Result<Vec<Offered>> {
+        Ok(self.in_dialect(&*self.registry(asks_for)?, dialect))
+    }
+
+    /// The tools of a registry as a dialect offers them, in the order zero brings them.
+    pub(crate) fn in_dialect(&self, registry: &Registry, dialect: DialectName) -> Vec<Offered> {
+        let mut offered = Dialect::new(dialect).offered(registry);
+        zero_mcp::server::in_order(&mut offered, &self.tool_order());
+        offered
+    }
+
+    /// Every tool that is known here. Starts nothing.
+    pub(crate) fn registry(&self, asks_for: Option<&str>) -> anyhow::Result<Arc<Registry>> {
         let registry = match self.known_tools() {
             Ok(registry) => registry,
             Err(error) => {
@@ -40,9 +52,7 @@ impl App {
         if let Some(Ok(name)) = asks_for.map(ToolName::new) {
             registry.reveal(&[name]);
         }
-        let mut offered = Dialect::new(dialect).offered(&registry);
-        zero_mcp::server::in_order(&mut offered, &self.tool_order());
-        Ok(offered)
+        Ok(registry)
     }
 
     /// zero's own tools, in the order zero brings them.

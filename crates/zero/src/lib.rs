@@ -30,6 +30,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod token_holder;
+mod trial;
 mod trust;
 mod unique_json;
 mod workshop;

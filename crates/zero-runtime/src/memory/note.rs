@@ -79,17 +79,29 @@ pub struct Provenance {
     pub by: Option<String>,
     /// In which session.
     pub session: Option<String>,
+    /// When a person last changed what it says, where somebody else had kept it.
+    pub edited: Option<Timestamp>,
 }
 
 impl Provenance {
     /// An agent, now.
     pub fn agent(session: Option<String>) -> Self {
-        Self { saved: Some(Timestamp::now()), by: Some("agent".to_owned()), session }
+        Self { saved: Some(Timestamp::now()), by: Some("agent".to_owned()), session, edited: None }
     }
 
     /// The person, now.
     pub fn person() -> Self {
-        Self { saved: Some(Timestamp::now()), by: Some("person".to_owned()), session: None }
+        Self {
+            saved: Some(Timestamp::now()),
+            by: Some("person".to_owned()),
+            session: None,
+            edited: None,
+        }
+    }
+
+    /// The same after a person changed the note, now: where it comes from stays.
+    pub fn edited_by_person(self) -> Self {
+        Self { edited: Some(Timestamp::now()), ..self }
     }
 }
 
@@ -99,8 +111,11 @@ impl fmt::Display for Provenance {
         if let Some(session) = &self.session {
             write!(f, " in session {session}")?;
         }
-        match self.saved {
-            Some(saved) => write!(f, ", {}", saved.strftime("%Y-%m-%d")),
+        if let Some(saved) = self.saved {
+            write!(f, ", {}", saved.strftime("%Y-%m-%d"))?;
+        }
+        match self.edited {
+            Some(edited) => write!(f, ", edited by person, {}", edited.strftime("%Y-%m-%d")),
             None => Ok(()),
         }
     }
@@ -129,10 +144,13 @@ impl Note {
 
     /// The file it is written as.
     pub(super) fn written(&self) -> String {
-        let Provenance { saved, by, session } = &self.provenance;
+        let Provenance { saved, by, session, edited } = &self.provenance;
         let mut file = format!("{FENCE}\n");
         let saved = saved.map(|saved| saved.to_string());
-        for (key, value) in [("saved", &saved), ("by", by), ("session", session)] {
+        let edited = edited.map(|edited| edited.to_string());
+        for (key, value) in
+            [("saved", &saved), ("by", by), ("session", session), ("edited", &edited)]
+        {
             if let Some(value) = value {
                 file.push_str(&format!("{key}: {}\n", value_of(value)));
             }
@@ -169,6 +187,7 @@ fn parted(file: &str) -> Option<(Provenance, &str)> {
         let value = value_of(value);
         match key.trim() {
             "saved" => provenance.saved = value.parse().ok(),
+            "edited" => provenance.edited = value.parse().ok(),
             // It is told beside the note, not as a part of it: no words of somebody's own.
             "by" => provenance.by = Some(value).filter(|by| by == "agent" || by == "person"),
             "session" => {

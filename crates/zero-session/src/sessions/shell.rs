@@ -30,6 +30,7 @@ use crate::sessions::news::{CallWatch, Latest, News, Told};
 use crate::sessions::outbox::Outbox;
 use crate::sessions::places::Place;
 use crate::sessions::reading::ModelReader;
+use crate::sessions::standing_plan::standing_plan;
 use crate::sessions::unsaved::Unsaved;
 use crate::store::{SessionPatch, StoreError, TranscriptStart};
 use crate::turn::{Action, CallOrder, GuardAnswer, Input, Summary, Turn, Workbench};
@@ -161,7 +162,13 @@ impl<'a> Shell<'a> {
             Action::Summarise(request) => {
                 let cancel = under_way.cancel.child_token();
                 let stream = self.ask_model(request, cancel);
-                under_way.summarising = Some(Box::pin(summary(stream)));
+                // The plan is read from the ledger, so what was shown of it has to be there.
+                self.flush(under_way).await;
+                let (inner, session) = (self.inner, self.desk.recorder.session());
+                under_way.summarising = Some(Box::pin(async move {
+                    let plan = standing_plan(&*inner.config.store, session).await;
+                    Ok(Summary { plan, ..summary(stream).await? })
+                }));
             }
             Action::AskPerson(message) => {
                 // Whoever is asked sees first what it is about.
@@ -525,7 +532,7 @@ async fn summary(mut stream: ModelStream) -> Result<Summary, ModelError> {
     while let Some(event) = stream.next().await {
         if let ModelEvent::Done(reply) = event? {
             let text = Message::assistant(reply.blocks).text();
-            return Ok(Summary { text, usage: reply.usage });
+            return Ok(Summary { text, usage: reply.usage, plan: Vec::new() });
         }
     }
     Err(cut_off())

@@ -5,14 +5,20 @@
 
 use std::sync::Arc;
 
+use zero_core::shown;
+
 use super::budget::message_tokens;
-use crate::event::ResultContent;
+use crate::event::{PlanEntry, ResultContent};
 use crate::message::{Block, Message, Role, ToolInput};
 use crate::model::{ModelRequest, Thinking};
 
 /// What the model is told that sums up.
 const SYSTEM: &str = "You sum up conversations between a person and a coding agent, so that the agent can go on from your summary alone. You have no tools.";
 const INSTRUCTION: &str = "Sum up the conversation above for the agent that goes on with it. Write under these headings, and leave out what is not needed to go on: Task (what the person wants, in their words where they matter); Decisions and facts; Files (paths that were read or changed, and what matters in them); Done; Open (what is to be done next, and what went wrong so far). Keep names, paths, commands, numbers and error messages exact. Write nothing but the summary.";
+/// How a transcript begins that was summed up, and what stands before what is kept of it.
+const SUMMED_UP: &str = "The conversation so far was summed up to make room. The summary:";
+const LATEST: &str =
+    "The person's latest words follow as they were. Go on from where the summary ends.";
 /// Bytes of one tool's result that the summary is made from.
 const RESULT_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of text that surely fit into one token of the window.
@@ -23,6 +29,14 @@ const READ_BYTES_MIN: usize = 8 * 1024;
 const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Prompts that are kept word for word.
 const KEPT_MAX: usize = 3;
+
+/// Most bytes of the plan that are told again, and least, however small the window.
+const PLAN_BYTES_MAX: usize = 8 * 1024;
+const PLAN_BYTES_MIN: usize = 256;
+/// How much of the window the plan may take: one part of so many.
+const PLAN_SHARE: u64 = 8;
+/// Most that is told of one step, in characters.
+const STEP_CHARS_MAX: usize = 500;
 
 /// What is summed up, and what stays as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,16 +66,33 @@ pub(super) fn split(messages: &[Message], window: u64) -> Split {
         kept.push(prompt);
     }
     kept.reverse();
-    let summed = messages.len().saturating_sub(waiting);
+    let summed = match messages {
+        // It was summed up just now.
+        [only] if is_summary(only) => 0,
+        _ => messages.len().saturating_sub(waiting),
+    };
     Split { summed_up: messages.iter().take(summed).cloned().collect(), kept }
 }
 
-/// What the person said in a message, without what tools answered.
+/// What the person said in a message, without what tools answered, and without an earlier summary:
+/// that is summed up with the rest, and the plan beside it may not be the present one any more.
 fn prompt_of(message: &Message) -> Option<Message> {
     let is_said = |block: &&Block| matches!(block, Block::Text { .. } | Block::Image { .. });
-    let blocks: Vec<Block> = message.blocks.iter().filter(is_said).cloned().collect();
+    let is_latest = |block: &Block| matches!(block, Block::Text { text } if text == LATEST);
+    let own = match is_summary(message) {
+        true => message.blocks.iter().position(is_latest).map_or(usize::MAX, |at| at + 1),
+        false => 0,
+    };
+    let blocks: Vec<Block> = message.blocks.iter().skip(own).filter(is_said).cloned().collect();
     let is_prompt = message.role == Role::User && !blocks.is_empty();
     is_prompt.then_some(Message { role: Role::User, blocks })
+}
+
+/// Whether a message is what a transcript begins with that was summed up.
+fn is_summary(message: &Message) -> bool {
+    let first = message.blocks.first();
+    message.role == Role::User
+        && matches!(first, Some(Block::Text { text }) if text.starts_with(SUMMED_UP))
 }
 
 /// The request for a summary.
@@ -82,15 +113,56 @@ pub(super) fn request(messages: &[Message], window: u64) -> ModelRequest {
     }
 }
 
+/// The plan as the agent is told it again, within a share of the window; `None` where there is none.
+/// Where not all fits, steps that are done are left out first.
+pub(super) fn plan(entries: &[PlanEntry], window: u64) -> Option<String> {
+    let share = (window / PLAN_SHARE).saturating_mul(SAFE_BYTES_PER_TOKEN);
+    let room = match usize::try_from(share).unwrap_or(usize::MAX) {
+        0 => PLAN_BYTES_MAX,
+        share => share.clamp(PLAN_BYTES_MIN, PLAN_BYTES_MAX),
+    };
+    let is_done = |entry: &&PlanEntry| entry.status == "completed";
+    let all: Vec<String> = entries.iter().map(step).collect();
+    let bytes: usize = all.iter().map(|line| line.len().saturating_add(1)).sum();
+    let lines = match bytes <= room {
+        true => all,
+        false => entries.iter().filter(|entry| !is_done(entry)).map(step).collect(),
+    };
+    let mut left = room;
+    let fits = |line: &&String| {
+        let rest = left.checked_sub(line.len().saturating_add(1));
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let mut told: Vec<String> = lines.iter().take_while(fits).cloned().collect();
+    match entries.len().saturating_sub(told.len()) {
+        0 => {}
+        left_out => told.push(format!("(steps left out for want of room: {left_out})")),
+    }
+    (!entries.is_empty()).then(|| {
+        format!("The task list as you last wrote it, which still stands:\n{}", told.join("\n"))
+    })
+}
+
+/// One step in one line. Its words came from a model, by way of whoever has the tools.
+fn step(entry: &PlanEntry) -> String {
+    let mark = match entry.status.as_str() {
+        "completed" => "[x]",
+        "in_progress" => "[>]",
+        _ => "[ ]",
+    };
+    let plain = entry.content.chars().map(|c| if shown::is_harmless(c) { c } else { ' ' });
+    let plain: String = plain.collect();
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    format!("{mark} {}", shown::shortened(&words.join(" "), STEP_CHARS_MAX))
+}
+
 /// The message that a summed-up transcript begins with.
-pub(super) fn message(summary: &str, kept: Vec<Message>) -> Message {
-    let mut blocks = vec![Block::text(format!(
-        "The conversation so far was summed up to make room. The summary:\n\n{summary}"
-    ))];
+pub(super) fn message(summary: &str, plan: Option<String>, kept: Vec<Message>) -> Message {
+    let mut blocks = vec![Block::text(format!("{SUMMED_UP}\n\n{summary}"))];
+    blocks.extend(plan.map(Block::text));
     if !kept.is_empty() {
-        blocks.push(Block::text(
-            "The person's latest words follow as they were. Go on from where the summary ends.",
-        ));
+        blocks.push(Block::text(LATEST));
     }
     blocks.extend(kept.into_iter().flat_map(|message| message.blocks));
     Message { role: Role::User, blocks }
@@ -169,6 +241,45 @@ mod tests {
         check(&[user("old"), says("b"), user(&"x".repeat(400))], 440, 2, &[&"x".repeat(400)]);
         check(&[user("old"), says("b"), user(&"x".repeat(400))], 40, 3, &[]);
         check(&[user("1"), user("2"), user("3"), user("4")], 0, 1, &["2", "3", "4"]);
+        // Of what was summed up before, the person's words are kept, not the summary.
+        let before = message("sum", Some("plan".to_owned()), vec![user("a")]);
+        check(&[before.clone(), says("b"), user("c")], 1000, 2, &["a", "c"]);
+        check(&[message("sum", None, Vec::new()), says("b"), user("c")], 1000, 2, &["c"]);
+        check(&[before], 1000, 0, &["a"]);
+    }
+
+    #[test]
+    fn a_plan_is_told_again_within_its_share_of_the_window() {
+        let entry = |content: &str, status: &str| PlanEntry {
+            content: content.to_owned(),
+            priority: "medium".to_owned(),
+            status: status.to_owned(),
+        };
+        let check = |entries: &[PlanEntry], window: u64, expected: &[&str]| {
+            let told = plan(entries, window);
+            let lines: Vec<&str> = told.iter().flat_map(|told| told.lines().skip(1)).collect();
+            assert_eq!(lines, expected, "{window}");
+        };
+        check(&[], 0, &[]);
+        let some = [
+            entry("look", "completed"),
+            entry("change\u{1b}[2J\nit", "in_progress"),
+            entry("test", "pending"),
+        ];
+        check(&some, 0, &["[x] look", "[>] change [2J it", "[ ] test"]);
+        check(&some, 100_000, &["[x] look", "[>] change [2J it", "[ ] test"]);
+        let long = "l".repeat(300);
+        let many = [
+            entry(&long, "completed"),
+            entry("now", "in_progress"),
+            entry("then", "pending"),
+            entry(&long, "pending"),
+        ];
+        check(&many, 8, &["[>] now", "[ ] then", "(steps left out for want of room: 2)"]);
+        let all: Vec<PlanEntry> = (0..100).map(|_| entry(&long, "pending")).collect();
+        let told = plan(&all, 0).unwrap();
+        assert!(told.len() < PLAN_BYTES_MAX + 200, "{}", told.len());
+        assert!(told.ends_with("(steps left out for want of room: 74)"), "{}", &told[7_000..]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use zero_core::Kind;
 
-use crate::event::{Place, RunEnd, Usage, What};
+use crate::event::{Place, PlanEntry, RunEnd, Usage, What};
 use crate::hands::{CallEnd, HandsError, Toolbox};
 use crate::message::Message;
 use crate::model::{ModelError, ModelEvent, ModelRequest, Prices, Thinking};
@@ -112,6 +112,8 @@ pub struct Summary {
     pub text: String,
     /// What it took.
     pub usage: Usage,
+    /// The plan of the session as it stands, which no summary is trusted to tell.
+    pub plan: Vec<PlanEntry>,
 }
 
 /// Something to be done.

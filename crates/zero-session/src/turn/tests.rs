@@ -362,7 +362,13 @@ fn a_full_window_is_made_room_in_before_it_overflows() {
     };
     let full = || vec![Input::Begin, looked()];
     run(small(), full(), "notice compaction | summarise");
-    let summary = || Input::Summary(Ok(Summary { text: " sum ".into(), usage: Usage::default() }));
+    let summary = || {
+        Input::Summary(Ok(Summary {
+            text: " sum ".into(),
+            usage: Usage::default(),
+            plan: Vec::new(),
+        }))
+    };
     let mut inputs = full();
     inputs.push(summary());
     let turn = run(small(), inputs.clone(), "restart 1 | compacted sum | ask 1");
@@ -404,12 +410,12 @@ fn a_person_can_ask_for_a_summary() {
     assert_eq!(lines(&mut empty, Input::Begin), nothing);
     let mut one = turn(vec![Message::user("a"), Message::assistant(vec![Block::text("b")])]);
     assert_eq!(lines(&mut one, Input::Begin), "notice compaction | summarise");
-    let summary = Summary { text: "sum".into(), usage: Usage::default() };
+    let summary = Summary { text: "sum".into(), usage: Usage::default(), plan: Vec::new() };
     assert_eq!(
         lines(&mut one.clone(), Input::Summary(Ok(summary))),
         "restart 1 | compacted sum | finish completed"
     );
-    let empty = Summary { text: " ".into(), usage: Usage::default() };
+    let empty = Summary { text: " ".into(), usage: Usage::default(), plan: Vec::new() };
     assert_eq!(lines(&mut one, Input::Summary(Ok(empty))), "finish failed server");
 }
 
@@ -457,7 +463,7 @@ fn any_input() -> impl Strategy<Value = Input> {
         2 => Just(Input::Guard(GuardAnswer::GoOn)),
         1 => Just(Input::Guard(GuardAnswer::Stop)),
         2 => prop::sample::select(vec!["sum", ""]).prop_map(|text| {
-            Input::Summary(Ok(Summary { text: text.into(), usage: Usage::default() }))
+            Input::Summary(Ok(Summary { text: text.into(), usage: Usage::default(), plan: Vec::new() }))
         }),
         1 => Just(stop()),
     ]

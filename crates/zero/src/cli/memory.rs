@@ -16,6 +16,7 @@ Examples:
   zero memory add Run `just test` first          a note for this project
   zero memory add --scope user --name style Tabs a note for all your work
   zero memory show style                         one of them, and where it lies
+  zero memory edit style                         change it in your editor
   zero memory forget style                       take it away"
 )]
 pub enum MemoryCommand {
@@ -25,6 +26,8 @@ pub enum MemoryCommand {
     Show(MemoryNameArgs),
     /// Keep a note, in the place of one of the same name
     Add(MemoryAddArgs),
+    /// Change a note in your editor: $VISUAL, or $EDITOR
+    Edit(MemoryNameArgs),
     /// Take a note away
     Forget(MemoryNameArgs),
     /// Print the notes that hold all of these words
@@ -62,7 +65,7 @@ pub struct MemoryListArgs {
     pub place: MemoryPlaceArgs,
 }
 
-/// `zero memory show` and `zero memory forget`
+/// `zero memory show`, `zero memory edit` and `zero memory forget`
 #[derive(Debug, Args)]
 pub struct MemoryNameArgs {
     /// Name of the note

@@ -1,53 +1,50 @@
 //! `zero tools conformance`: does this build do what the tool specification says?
 //!
 //! Each tool is called for real, through the whole path, in a temporary workspace. What is asked
-//! of it stands in [`cases`] as data; this file only runs it.
+//! of it stands in [`cases`] as data; this file only runs it. The web that it reaches is a server on
+//! this machine, so nothing outside of it has to be there; what a language server answers is asked
+//! of whichever there is, and where there is none, that is said and not counted as passed.
 
 mod cases;
+mod code;
+mod dialects;
 mod shape;
 
-use std::path::Path;
-use std::sync::Arc;
-
-use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
-use zero_core::{ErrorType, ToolCall, ToolError};
-use zero_runtime::host::new_call_id;
-use zero_runtime::tool::BoxFuture;
-use zero_runtime::{
-    Dialect, DialectName, Elicitation, ElicitationAnswer, Elicitor, HostConfig, Outcome, Session,
-    ToolHost, Wanted,
-};
-use zero_sandbox::{StateDir, Workspace};
+use zero_core::{ErrorType, ToolError};
+use zero_runtime::Outcome;
 
-use self::cases::{CASES, Case, FILES};
+use self::cases::{AnsweredBy, CASES, Case, FILES, PAGES};
+use self::code::Asked;
 use crate::App;
-use crate::approval::AlwaysYes;
 use crate::cli::ConformanceArgs;
 use crate::exit::Exit;
-use crate::settings::Settings;
+use crate::hosting::runtime;
 use crate::terminal::{BAD, Cell, Counter, GOOD, NOTABLE, Stream, Table};
+use crate::trial::{Named, Page, Trial};
+
+/// What is missing where nobody can answer about code.
+const NEEDS_SERVER: &str = "needs a language server: install one that `zero doctor` lists";
 
 pub(super) fn run(app: &App, args: &ConformanceArgs) -> anyhow::Result<Exit> {
     let counter = Counter::new(&app.terminal.err);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("could not start the asynchronous runtime")?;
-    let checked = runtime.block_on(check_level(app, args.level, &counter));
+    let runtime = runtime()?;
+    let checked = runtime.block_on(check_all(app, args, &counter));
     runtime.shutdown_background();
     counter.end();
     let checks = checked?;
-    let passed = checks.iter().all(|check| check.result == Verdict::Pass);
+    let failed = |check: &Check| matches!(check.result, Verdict::Fail | Verdict::Missing);
+    let passed = !checks.iter().any(failed);
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&json!({"level": args.level, "ok": passed, "checks": checks}))?;
+        let needs: Vec<&Check> =
+            checks.iter().filter(|check| check.result == Verdict::Needs).collect();
+        let report = json!({"level": args.level, "ok": passed, "needs": needs, "checks": checks});
+        out.write_pretty(&report)?;
     } else {
         out.write(&table(&checks, out))?;
-        out.write(&summary(args.level, &checks))?;
+        out.write(&summary(args, &checks))?;
     }
     Ok(if passed { Exit::Ok } else { Exit::Error })
 }
@@ -55,8 +52,10 @@ pub(super) fn run(app: &App, args: &ConformanceArgs) -> anyhow::Result<Exit> {
 /// One line of the table.
 #[derive(Debug, Serialize)]
 struct Check {
-    tool: &'static str,
-    level: u8,
+    tool: String,
+    /// The lowest level that asks for it; none for names of dialects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<u8>,
     check: String,
     result: Verdict,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,49 +69,54 @@ enum Verdict {
     Fail,
     /// The tool is not in this build.
     Missing,
+    /// It could not be tried: something that is not zero's to bring is not on this machine.
+    Needs,
 }
 
-async fn check_level(app: &App, level: u8, counter: &Counter) -> anyhow::Result<Vec<Check>> {
-    let bench = Bench::new(app)?;
+async fn check_all(
+    app: &App,
+    args: &ConformanceArgs,
+    counter: &Counter,
+) -> anyhow::Result<Vec<Check>> {
+    let page = |(path, content_type, body): &(&str, &'static str, &str)| Page {
+        path: (*path).to_owned(),
+        content_type,
+        body: (*body).to_owned(),
+    };
+    // What opens the web to tools opens it to commands, which the specification does not ask for.
+    let inside = Bench { app, trial: Trial::new(app, FILES, Vec::new()).await? };
+    let pages = PAGES.iter().map(page).collect();
+    let outside = Bench { app, trial: Trial::new(app, FILES, pages).await? };
     let mut checks = Vec::new();
-    for case in CASES.iter().filter(|case| case.level <= level) {
+    for case in CASES.iter().filter(|case| case.level <= args.level) {
         counter.begin(&format!("checking {}", case.tool));
+        let bench = match case.answered_by {
+            AnsweredBy::Tool | AnsweredBy::LanguageServer => &inside,
+            AnsweredBy::Web => &outside,
+        };
         checks.extend(bench.check(case).await);
+    }
+    if args.dialects {
+        checks.extend(dialects::check(app, counter).await?);
     }
     Ok(checks)
 }
 
-/// A host in a temporary workspace.
-struct Bench {
-    folder: TempDir,
-    host: ToolHost,
-    session: Session,
-    dialect: Dialect,
+/// Where the cases of the specification are tried.
+struct Bench<'a> {
+    app: &'a App,
+    trial: Trial,
 }
 
-impl Bench {
-    fn new(app: &App) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("could not make a temporary folder")?;
-        lay_out(folder.path()).context("could not fill the temporary workspace")?;
-        let workspace = Workspace::open(&[workspace_of(folder.path())], None)?;
-        let mut config = HostConfig::new(workspace, StateDir::new(folder.path().join("state")));
-        config.commands = app.config.commands();
-        config.approver = Some(Arc::new(AlwaysYes { name: "conformance" }));
-        config.elicitor = Some(Arc::new(FirstOption));
-        let host = app.host(config, &Settings::none())?;
-        app.add_language_servers(&host, zero_lsp::definition::known());
-        let session = host.one_shot()?;
-        Ok(Self { folder, host, session, dialect: Dialect::new(DialectName::Canonical) })
-    }
-
+impl Bench<'_> {
     /// All that is asked of one tool.
     async fn check(&self, case: &'static Case) -> Vec<Check> {
-        let Some(registered) = self.host.registry().get(case.tool) else {
+        let Some(registered) = self.trial.host().registry().get(case.tool) else {
             let detail = "not in this build".to_owned();
             let check = "registered".to_owned();
             return vec![Check {
-                tool: case.tool,
-                level: case.level,
+                tool: case.tool.to_owned(),
+                level: Some(case.level),
                 check,
                 result: Verdict::Missing,
                 detail: Some(detail),
@@ -122,10 +126,15 @@ impl Bench {
         checks.add("registered", Ok(()));
         checks.add("parameters", shape::parameters(case, &registered.tool.spec().input_schema));
         checks.add("required parameters", self.refuses_without(case).await);
-        for (number, example) in case.examples.iter().enumerate() {
-            let (runs, fields) = self.example(case, example).await;
-            checks.add(format!("example {} runs", number + 1), runs);
-            checks.add(format!("example {} result", number + 1), fields);
+        match case.answered_by {
+            AnsweredBy::Tool | AnsweredBy::Web => {
+                for (number, example) in case.examples.iter().enumerate() {
+                    let (runs, fields) = self.example(case, example).await;
+                    checks.add(format!("example {} runs", number + 1), runs);
+                    checks.add(format!("example {} result", number + 1), fields);
+                }
+            }
+            AnsweredBy::LanguageServer => checks.done.push(self.about_code(case).await),
         }
         checks.add("wrong input", self.refuses_nonsense(case).await);
         if let Some(missing) = case.missing {
@@ -158,7 +167,7 @@ impl Bench {
     async fn refuses_without(&self, case: &Case) -> Result<(), String> {
         let Some(example) = case.examples.first() else { return Ok(()) };
         for parameter in case.parameters.iter().filter(|parameter| parameter.required) {
-            let mut input = self.input(example.input)?;
+            let mut input = self.input(example.input).map_err(|error| error.message)?;
             if let Some(input) = input.as_object_mut() {
                 input.shift_remove(parameter.name);
             }
@@ -182,82 +191,34 @@ impl Bench {
         Ok(())
     }
 
+    /// Whether whichever language server is there finds a definition.
+    async fn about_code(&self, case: &Case) -> Check {
+        let (result, check, detail) = match code::ask(self.app, &self.trial).await {
+            Asked::Answered(by) => (Verdict::Pass, format!("`{}` answers", by.server()), None),
+            Asked::Failed(why) => (Verdict::Fail, "a server answers".to_owned(), Some(why)),
+            Asked::NoServer(found) => {
+                let found = found.iter().map(|why| format!("; {why}")).collect::<String>();
+                let detail = format!("{NEEDS_SERVER}{found}");
+                (Verdict::Needs, "a server answers".to_owned(), Some(detail))
+            }
+        };
+        Check { tool: case.tool.to_owned(), level: Some(case.level), check, result, detail }
+    }
+
     async fn call(&self, tool: &str, input: &str) -> Result<Outcome, ToolError> {
-        let input =
-            self.input(input).map_err(|why| ToolError::failed(zero_core::Reason::Io, why))?;
+        let input = self.input(input)?;
         self.call_with(tool, input).await
     }
 
     async fn call_with(&self, tool: &str, input: Value) -> Result<Outcome, ToolError> {
-        let call = ToolCall {
-            id: new_call_id(),
-            session: None,
-            tool: tool.to_owned(),
-            input,
-            timeout: None,
-        };
-        self.host.call(&self.session, &self.dialect, call, &CancellationToken::new()).await.outcome
+        self.trial.call(Named::canonical(tool), input).await
     }
 
     /// An input of the specification, in a workspace as good as new.
-    fn input(&self, text: &str) -> Result<Value, String> {
-        lay_out(self.folder.path())
-            .map_err(|error| format!("the workspace could not be filled: {error}"))?;
-        let root = workspace_of(self.folder.path());
-        let mut input = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        put_root(&mut input, &root.to_string_lossy());
+    fn input(&self, text: &str) -> Result<Value, ToolError> {
+        let input = self.trial.input(text)?;
+        self.trial.take_away("path/to/new-file.go");
         Ok(input)
-    }
-}
-
-/// Stands in for the person that the specification's questions are for: takes what comes first.
-struct FirstOption;
-
-impl Elicitor for FirstOption {
-    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
-        let first = |field: &Value| field.pointer("/oneOf/0/const").cloned();
-        let answer = match &elicitation.wanted {
-            Wanted::Form(schema) => {
-                let fields = schema.get("properties").and_then(Value::as_object);
-                let chosen = |(name, field): (&String, &Value)| Some((name.clone(), first(field)?));
-                let values = fields.into_iter().flatten().filter_map(chosen).collect();
-                ElicitationAnswer::Accept(values)
-            }
-            Wanted::Visit(_) => ElicitationAnswer::Decline,
-        };
-        Box::pin(std::future::ready(answer))
-    }
-}
-
-fn put_root(value: &mut Value, root: &str) {
-    match value {
-        Value::String(text) => *text = text.replace("{root}", root),
-        Value::Array(items) => items.iter_mut().for_each(|item| put_root(item, root)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| put_root(field, root)),
-        _ => {}
-    }
-}
-
-fn workspace_of(folder: &Path) -> std::path::PathBuf {
-    folder.join("workspace")
-}
-
-/// Makes the workspace as the specification's examples expect it, whatever happened there before.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a temporary folder of our own, before any tool sees it"
-)]
-fn lay_out(folder: &Path) -> std::io::Result<()> {
-    for (path, content) in FILES {
-        let path = workspace_of(folder).join(path);
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        std::fs::write(path, content)?;
-    }
-    match std::fs::remove_file(workspace_of(folder).join("path/to/new-file.go")) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 
@@ -304,7 +265,7 @@ struct Checks {
 impl Checks {
     fn add(&mut self, check: impl Into<String>, outcome: Result<(), String>) {
         let result = if outcome.is_ok() { Verdict::Pass } else { Verdict::Fail };
-        let (tool, level) = (self.case.tool, self.case.level);
+        let (tool, level) = (self.case.tool.to_owned(), Some(self.case.level));
         self.done.push(Check { tool, level, check: check.into(), result, detail: outcome.err() });
     }
 }
@@ -316,10 +277,11 @@ fn table(checks: &[Check], out: &Stream) -> String {
             Verdict::Pass => ("pass", GOOD),
             Verdict::Fail => ("FAIL", BAD),
             Verdict::Missing => ("missing", NOTABLE),
+            Verdict::Needs => ("needs", NOTABLE),
         };
         table.row([
-            check.tool.into(),
-            check.level.to_string().into(),
+            (&check.tool).into(),
+            check.level.map(|level| level.to_string()).unwrap_or_default().into(),
             (&check.check).into(),
             Cell::styled(word, style),
             check.detail.as_deref().unwrap_or_default().into(),
@@ -328,26 +290,49 @@ fn table(checks: &[Check], out: &Stream) -> String {
     table.render(out)
 }
 
-/// Each level in one line: which of its tools conform, and which do not.
-fn summary(highest: u8, checks: &[Check]) -> String {
+/// Each level in one line: which of its tools conform, and which do not; then the names.
+fn summary(args: &ConformanceArgs, checks: &[Check]) -> String {
     let mut text = String::from("\n");
-    for level in 1..=highest {
-        let tools = CASES.iter().filter(|case| case.level <= level).map(|case| case.tool);
-        let fails = |tool: &str, verdict| {
-            checks.iter().any(|check| check.tool == tool && check.result == verdict)
-        };
-        let named = |verdict| {
-            tools.clone().filter(|tool| fails(tool, verdict)).collect::<Vec<_>>().join(", ")
-        };
-        let verdict = match (named(Verdict::Fail), named(Verdict::Missing)) {
-            (failing, missing) if failing.is_empty() && missing.is_empty() => "conforms".to_owned(),
-            (failing, missing) if failing.is_empty() => format!("missing {missing}"),
-            (failing, missing) if missing.is_empty() => format!("failing {failing}"),
-            (failing, missing) => format!("failing {failing}; missing {missing}"),
-        };
-        text.push_str(&format!("level {level}: {verdict}\n"));
+    for level in 1..=args.level {
+        let of_level = checks.iter().filter(|check| check.level.is_some_and(|of| of <= level));
+        text.push_str(&format!(
+            "level {level}: {}\n",
+            verdict(of_level, "conforms", |check| &check.tool)
+        ));
+    }
+    if args.dialects {
+        let names = checks.iter().filter(|check| check.level.is_none());
+        text.push_str(&format!(
+            "dialects: {}\n",
+            verdict(names, "every name works", |check| &check.check)
+        ));
     }
     text
+}
+
+/// What becomes of some checks, in one line; each that does not pass is named.
+fn verdict<'a>(
+    checks: impl Iterator<Item = &'a Check> + Clone,
+    well: &str,
+    name: impl Fn(&'a Check) -> &'a str,
+) -> String {
+    let named = |verdict| {
+        let mut names: Vec<&str> =
+            checks.clone().filter(|check| check.result == verdict).map(&name).collect();
+        names.dedup();
+        names.join(", ")
+    };
+    let said = [("failing ", named(Verdict::Fail)), ("missing ", named(Verdict::Missing))];
+    let said = said.into_iter().filter(|(_, names)| !names.is_empty());
+    let mut said: Vec<String> = said.map(|(word, names)| format!("{word}{names}")).collect();
+    if said.is_empty() {
+        said.push(well.to_owned());
+    }
+    let untried = named(Verdict::Needs);
+    if !untried.is_empty() {
+        said.push(format!("not tried, for want of a language server: {untried}"));
+    }
+    said.join("; ")
 }
 
 #[cfg(test)]

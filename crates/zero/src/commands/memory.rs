@@ -1,5 +1,7 @@
 //! `zero memory`: what is remembered from one session to the next, for the person to see and change.
 
+mod edit;
+
 use serde_json::{Value, json};
 use zero_core::{ErrorType, ToolError, shown};
 use zero_runtime::memory::{Memories, Note, NoteName, Provenance, Scope, TEXT_BYTES_MAX};
@@ -16,7 +18,9 @@ const SUMMARY_CHARS_MAX: usize = 80;
 pub(super) fn run(app: &App, command: &MemoryCommand) -> anyhow::Result<Exit> {
     let place = match command {
         MemoryCommand::List(args) => &args.place,
-        MemoryCommand::Show(args) | MemoryCommand::Forget(args) => &args.place,
+        MemoryCommand::Show(args) | MemoryCommand::Edit(args) | MemoryCommand::Forget(args) => {
+            &args.place
+        }
         MemoryCommand::Add(args) => &args.place,
         MemoryCommand::Search(args) => &args.place,
     };
@@ -26,13 +30,13 @@ pub(super) fn run(app: &App, command: &MemoryCommand) -> anyhow::Result<Exit> {
     let done = match command {
         MemoryCommand::List(_) => desk.list(),
         MemoryCommand::Show(args) => desk.show(&name_of(&args.name)?),
+        MemoryCommand::Edit(args) => desk.edit(&name_of(&args.name)?),
         MemoryCommand::Forget(args) => desk.forget(&name_of(&args.name)?),
         MemoryCommand::Search(args) => desk.search(&args.words),
         MemoryCommand::Add(args) => {
             let text = args.text.join(" ").trim().to_owned();
-            if text.is_empty() || text.len() > TEXT_BYTES_MAX {
-                let message = format!("a note has a text of 1 to {TEXT_BYTES_MAX} bytes");
-                return Err(UsageError(message).into());
+            if !is_text(&text) {
+                return Err(UsageError(bounds()).into());
             }
             let name = match &args.name {
                 Some(name) => name_of(name)?,
@@ -48,6 +52,15 @@ pub(super) fn run(app: &App, command: &MemoryCommand) -> anyhow::Result<Exit> {
             Err(error) => Err(error),
         },
     }
+}
+
+/// What is wrong with a text that is none.
+fn bounds() -> String {
+    format!("a note has a text of 1 to {TEXT_BYTES_MAX} bytes")
+}
+
+fn is_text(text: &str) -> bool {
+    (1..=TEXT_BYTES_MAX).contains(&text.len())
 }
 
 fn name_of(name: &str) -> Result<NoteName, UsageError> {
@@ -185,7 +198,7 @@ impl Desk<'_> {
     }
 
     fn one(&self, note: &Note) -> Value {
-        let Provenance { saved, by, session } = &note.provenance;
+        let Provenance { saved, by, session, edited } = &note.provenance;
         json!({
             "scope": note.scope.word(),
             "name": note.name.as_str(),
@@ -193,6 +206,7 @@ impl Desk<'_> {
             "saved": saved.map(|saved| saved.to_string()),
             "by": by,
             "session": session,
+            "edited": edited.map(|edited| edited.to_string()),
             "path": self.path_of(note),
         })
     }

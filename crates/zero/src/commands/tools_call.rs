@@ -1,6 +1,6 @@
 //! `zero tools call`: one call, through the whole path, exactly as an agent would make it.
 
-mod output;
+pub(super) mod output;
 pub(super) mod signals;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -17,7 +17,9 @@ pub(super) fn run(app: &App, args: &ListArgs) -> anyhow::Result<Exit> {
     match if args.json { ListFormat::Json } else { args.format } {
         ListFormat::Table => out.write(&table(&tools, out))?,
         ListFormat::Json => {
-            out.write_pretty(&tools.iter().map(formats::full).collect::<Vec<_>>())?
+            let workspace = app.config.workspace(&[]).ok();
+            let full = |tool: &Offered| formats::full(tool, workspace.as_ref());
+            out.write_pretty(&tools.iter().map(full).collect::<Vec<_>>())?
         }
         ListFormat::Openai => out.write_pretty(&formats::openai(&tools))?,
         ListFormat::Anthropic => out.write_pretty(&formats::anthropic(&tools))?,

@@ -1,15 +1,16 @@
-//! `zero tools show`: everything about one tool.
+//! `zero tools show`: everything about one tool, with a call to try.
 
-mod examples;
+mod facts;
+#[cfg(test)]
+mod reference;
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
-use zero_core::{Kind, Limits, Risk};
+use serde_json::json;
 use zero_runtime::DialectName;
-use zero_runtime::dialect::Offered;
 use zero_runtime::nearest::nearest;
 
+use self::facts::Facts;
 use super::tools_list::formats;
 use crate::App;
 use crate::approval::risk_style;
@@ -18,21 +19,44 @@ use crate::exit::{Exit, UsageError};
 use crate::terminal::{Cell, FAINT, STRONG, Stream, Table, escape_line};
 
 pub(super) fn run(app: &App, args: &ShowArgs) -> anyhow::Result<Exit> {
-    let offered = app.offered(args.dialect, Some(&args.name))?;
-    let Some(tool) = offered.iter().find(|tool| tool.name == args.name) else {
-        return Err(unknown(args, &offered).into());
+    let registry = app.registry(Some(&args.name))?;
+    let looked_at: &[DialectName] = match &args.dialect {
+        Some(dialect) => std::slice::from_ref(dialect),
+        None => &DialectName::ALL,
     };
+    let offered = looked_at
+        .iter()
+        .map(|dialect| (*dialect, app.in_dialect(&registry, *dialect)))
+        .collect::<Vec<_>>();
+    let mut found = offered.iter().filter_map(|(dialect, tools)| {
+        Some((*dialect, tools.iter().find(|tool| tool.name == args.name)?))
+    });
+    let Some((dialect, tool)) = found.next() else {
+        let names = offered.iter().flat_map(|(_, tools)| tools).map(|tool| tool.name.as_str());
+        return Err(unknown(args, names.collect()).into());
+    };
+    // Tools from elsewhere have one name everywhere.
+    let also = found.filter(|_| dialect != DialectName::Canonical).map(|(dialect, _)| dialect);
+    let also: Vec<DialectName> = also.collect();
+    let facts = Facts::of(app, &registry, dialect, tool);
     let out = &app.terminal.out;
     if args.json {
-        out.write_pretty(&formats::full(tool))?;
+        out.write_pretty(&in_full(&facts))?;
     } else {
-        out.write(&page(out, args.dialect, tool))?;
+        out.write(&page(out, &facts))?;
+        if !also.is_empty() {
+            let also: Vec<String> = also.iter().map(|name| format!("--dialect {name}")).collect();
+            let name = escape_line(&args.name);
+            app.terminal
+                .note(&format!("`{name}` is also a name elsewhere; see {}", also.join(", ")));
+        }
     }
     Ok(Exit::Ok)
 }
 
-fn unknown(args: &ShowArgs, offered: &[Offered]) -> UsageError {
-    let names: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
+fn unknown(args: &ShowArgs, mut names: Vec<&str>) -> UsageError {
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
     let near = nearest(&args.name, names.iter().copied(), 3);
     let hint = match (&near[..], &names[..]) {
         ([], []) => "this build has none".to_owned(),
@@ -40,230 +64,212 @@ fn unknown(args: &ShowArgs, offered: &[Offered]) -> UsageError {
         (near, _) => format!("did you mean {}?", near.join(", ")),
     };
     let name = escape_line(&args.name);
-    UsageError(format!("there is no tool `{name}` in dialect `{}`; {hint}", args.dialect))
+    let place = match args.dialect {
+        Some(dialect) => format!("dialect `{dialect}`"),
+        None => "any dialect".to_owned(),
+    };
+    UsageError(format!("there is no tool `{name}` in {place}; {hint}"))
 }
 
-fn page(out: &Stream, dialect: DialectName, tool: &Offered) -> String {
+fn in_full(facts: &Facts<'_>) -> serde_json::Value {
+    let mut full = formats::full(facts.tool, facts.workspace.as_ref());
+    if let Some(fields) = full.as_object_mut() {
+        let names = facts
+            .names
+            .iter()
+            .map(|(dialect, name)| json!({"dialect": dialect.as_str(), "name": name}));
+        fields.insert("names".to_owned(), names.collect());
+        fields.insert("limits".to_owned(), facts.limits().into_iter().collect());
+        if let Some(shown) = facts.example() {
+            let example = json!({
+                "input": serde_json::from_str::<serde_json::Value>(shown.input).unwrap_or_default(),
+                "command": shown.command,
+                "before": shown.before,
+                "needs": shown.needs,
+            });
+            fields.insert("example".to_owned(), example);
+        }
+    }
+    full
+}
+
+fn page(out: &Stream, facts: &Facts<'_>) -> String {
+    let tool = facts.tool;
     let spec = tool.registered.tool.spec();
     let mut text = format!("{} - {}\n\n", out.paint(STRONG, &tool.name), spec.display_name);
     let _ = writeln!(text, "{}\n", out.foreign(tool.description.trim()));
     let _ = writeln!(text, "{}", out.paint(STRONG, "Parameters"));
-    text.push_str(&parameters(&tool.input_schema).render(out));
+    text.push_str(&parameters(facts).render(out));
     let _ = writeln!(text, "\n{}", out.paint(STRONG, "Facts"));
     let mut fact = |name: &str, value: &str| {
         let name = format!("{name:<10}");
         let _ = writeln!(text, "{} {value}", out.paint(FAINT, &name));
     };
-    if tool.name != spec.name.as_str() {
-        fact("canonical", spec.name.as_str());
-    }
+    fact("names", &facts.names_in_words());
     fact("category", spec.category.word());
-    fact("effects", effects(spec.kind));
+    fact("effects", facts.effects());
     let risk = out.paint(risk_style(spec.risk), spec.risk.word()).into_owned();
-    fact("risk", &format!("{risk}: {}", consequence(spec.risk)));
-    fact("timeout", &format!("{} s", Limits::default().timeout(spec.timeout_class).as_secs()));
-    fact("repeatable", if spec.idempotent { "yes, twice is the same as once" } else { "no" });
+    fact("risk", &format!("{risk}: {}", facts.consequence()));
+    fact("timeout", &facts.deadline());
+    for (name, value) in facts.limits() {
+        fact("limit", &format!("{name} {value}"));
+    }
+    fact("repeatable", facts.repeatable());
     fact("source", &tool.registered.source);
     let claims = tool.registered.tool.claims();
     if !claims.is_empty() {
         let claims = escape_line(&claims.join(", ")).into_owned();
         fact("claims", &format!("{claims}; whoever brings it says so, and nothing relies on it"));
     }
-    if let Some(example) = example(dialect, tool) {
-        let heading = out.paint(STRONG, "Example");
-        let notes = format!("with a notes.txt that says `{}`", examples::NOTES);
-        let _ = writeln!(text, "\n{heading} {}\n{example}", out.paint(FAINT, &notes));
+    if let Some(shown) = facts.example() {
+        let _ = writeln!(text, "\n{}", out.paint(STRONG, "Example"));
+        for line in &shown.needs {
+            let _ = writeln!(text, "{}", out.paint(FAINT, &format!("# {line}")));
+        }
+        for line in &shown.before {
+            let _ = writeln!(text, "{line}");
+        }
+        let _ = writeln!(text, "{}", shown.command);
     }
     text
 }
 
-/// What a tool of this kind does to the world; each call says exactly what before it runs.
-fn effects(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Read => "reads files or folders",
-        Kind::Edit => "changes files; `zero undo` takes a change back",
-        Kind::Delete => "removes files; `zero undo` brings them back",
-        Kind::Move => "moves files",
-        Kind::Search => "reads everything beneath a folder",
-        Kind::Execute => "runs commands",
-        Kind::Think => "changes only what zero keeps itself",
-        Kind::Fetch => "talks to other machines",
-        Kind::Other => "see its description",
-    }
-}
-
-fn consequence(risk: Risk) -> &'static str {
-    match risk {
-        Risk::Low => "allowed inside the workspace, asked about outside",
-        Risk::Medium | Risk::High => "asked about first",
-        Risk::Critical => "asked about every time",
-    }
-}
-
-fn parameters(schema: &Value) -> Table {
+fn parameters(facts: &Facts<'_>) -> Table {
     let mut table = Table::new(["NAME", "TYPE", "REQUIRED", "DESCRIPTION"]);
-    add_fields(&mut table, schema, 0);
-    table
-}
-
-/// Adds the fields of an object; those of objects within it stand under them, indented.
-fn add_fields(table: &mut Table, schema: &Value, depth: usize) {
-    /// Levels shown; a schema may hold itself.
-    const DEPTH_MAX: usize = 4;
-    for (name, field) in fields(schema).into_iter().flatten() {
-        let description = field.get("description").and_then(Value::as_str).unwrap_or_default();
+    for field in facts::fields(&facts.tool.input_schema) {
         table.row([
-            Cell::from(format!("{}{name}", "  ".repeat(depth))),
-            type_of(field).into(),
-            if is_required(schema, name) { "yes" } else { "no" }.into(),
-            Cell::from(description.split_whitespace().collect::<Vec<_>>().join(" ")),
+            Cell::from(format!("{}{}", "  ".repeat(field.depth), field.name)),
+            field.type_name.into(),
+            if field.required { "yes" } else { "no" }.into(),
+            field.description.into(),
         ]);
-        if depth < DEPTH_MAX {
-            add_fields(table, field.get("items").unwrap_or(field), depth + 1);
-        }
     }
-}
-
-fn fields(schema: &Value) -> Option<&Map<String, Value>> {
-    schema.get("properties")?.as_object()
-}
-
-fn is_required(schema: &Value, name: &str) -> bool {
-    schema
-        .get("required")
-        .and_then(Value::as_array)
-        .is_some_and(|names| names.iter().any(|n| n == name))
-}
-
-/// The type of a field in few words: `integer`, `string[]`, `a | b`.
-fn type_of(field: &Value) -> String {
-    if let Some(choices) = choices(field) {
-        return choices.join(" | ");
-    }
-    match field.get("type").and_then(Value::as_str) {
-        Some("array") => {
-            format!("{}[]", field.get("items").map_or_else(|| "any".to_owned(), type_of))
-        }
-        Some(name) => name.to_owned(),
-        None => "any".to_owned(),
-    }
-}
-
-/// The texts a field can be, when they are listed.
-fn choices(field: &Value) -> Option<Vec<&str>> {
-    if let Some(values) = field.get("enum").and_then(Value::as_array) {
-        return values.iter().map(Value::as_str).collect();
-    }
-    let variants = field.get("oneOf").or_else(|| field.get("anyOf"))?.as_array()?;
-    variants.iter().map(|variant| variant.get("const").and_then(Value::as_str)).collect()
-}
-
-/// A call that can be tried as it stands. Nothing in it says yes: what changes a file is asked about.
-fn example(dialect: DialectName, tool: &Offered) -> Option<String> {
-    let input = examples::input(dialect, &tool.name)?;
-    let mut line = format!("zero tools call {} '{input}'", tool.name);
-    if dialect != DialectName::Canonical {
-        let _ = write!(line, " --dialect {dialect}");
-    }
-    Some(line)
+    table
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, LazyLock};
+
     use clap::Parser;
-    use serde_json::json;
-
-    use std::sync::LazyLock;
-
-    use super::*;
     use zero_core::Category;
     use zero_runtime::Dialect;
 
+    use super::*;
     use crate::cli::Cli;
     use crate::config::Config;
     use crate::terminal::Terminal;
 
-    #[test]
-    fn types_are_said_in_few_words() {
-        for (field, expected) in [
-            (json!({"type": "integer"}), "integer"),
-            (json!({"type": "array", "items": {"type": "string"}}), "string[]"),
-            (json!({"type": "string", "enum": ["a", "b"]}), "a | b"),
-            (json!({"oneOf": [{"const": "a", "description": "x"}, {"const": "b"}]}), "a | b"),
-            (json!({}), "any"),
-        ] {
-            assert_eq!(type_of(&field), expected);
+    fn app(folder: &std::path::Path) -> App {
+        App {
+            config: Config::for_test(folder),
+            terminal: Terminal::for_test(),
+            tools: Arc::new(LazyLock::new(zero_tools::builtin)),
         }
     }
 
-    /// What `zero` says to a command line, with the real tools, in a folder with a `notes.txt`.
+    /// What `zero` says to a command line, with the real tools, in a folder with the examples' files.
     #[expect(clippy::disallowed_methods, reason = "the test puts its files there")]
     fn run(words: &[String]) -> (Exit, String) {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("notes.txt"), format!("{}\n", examples::NOTES)).unwrap();
-        let config = Config::for_test(folder.path());
-        let app = App {
-            config,
-            terminal: Terminal::for_test(),
-            tools: std::sync::Arc::new(LazyLock::new(zero_tools::builtin)),
-        };
+        for (name, text) in zero_tools::examples::FILES {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let app = app(folder.path());
         let cli = Cli::try_parse_from(words).unwrap();
-        let exit = crate::commands::run(&app, cli).unwrap();
+        let exit =
+            crate::commands::run(&app, cli).unwrap_or_else(|error| crate::report(&app, &error));
         (exit, app.terminal.out.written() + &app.terminal.err.written())
     }
 
+    fn show(words: &[&str]) -> (Exit, String) {
+        let words = ["zero", "tools", "show"].iter().chain(words).map(|word| (*word).to_owned());
+        run(&words.collect::<Vec<_>>())
+    }
+
+    /// The calls of the examples are made by the reference; here it is that the line that is shown,
+    /// as it stands, makes them.
     #[test]
-    fn every_example_works_as_it_is_shown() {
+    fn every_example_can_be_pasted() {
         let folder = tempfile::tempdir().unwrap();
-        let config = Config::for_test(folder.path());
-        let app = App {
-            config,
-            terminal: Terminal::for_test(),
-            tools: std::sync::Arc::new(LazyLock::new(zero_tools::builtin)),
-        };
+        let app = app(folder.path());
+        let registry = app.registry(None).unwrap();
         for dialect in DialectName::ALL {
-            for tool in app.offered(dialect, None).unwrap() {
-                let line = example(dialect, &tool).unwrap_or_else(|| panic!("no {}", tool.name));
-                assert!(page(&app.terminal.out, dialect, &tool).ends_with(&format!("{line}\n")));
+            for tool in app.in_dialect(&registry, dialect) {
+                let facts = Facts::of(&app, &registry, dialect, &tool);
+                let line = facts.example().unwrap_or_else(|| panic!("no {}", tool.name)).command;
+                assert!(page(&app.terminal.out, &facts).ends_with(&format!("{line}\n")));
                 let (before, rest) = line.split_once(" '").unwrap();
                 let (input, after) = rest.split_once('\'').unwrap();
+                let words = before.split(' ').chain([input]).chain(after.split_whitespace());
+                let words: Vec<String> = words.chain(["--yes"]).map(str::to_owned).collect();
                 // Nothing is reached from here: that it is a call is all that can be tried.
                 if tool.registered.tool.spec().category == Category::Network {
+                    Cli::try_parse_from(&words).unwrap();
                     let input = serde_json::from_str(input).unwrap();
                     let canonical =
                         Dialect::new(dialect).to_canonical(&tool.name, &tool.registered, input);
                     assert!(canonical.is_ok(), "{line}: {canonical:?}");
                     continue;
                 }
-                let words = before.split(' ').chain([input]).chain(after.split_whitespace());
-                let words: Vec<String> = words.chain(["--yes"]).map(str::to_owned).collect();
                 let (exit, said) = run(&words);
-                // A single call has no jobs: these examples can only say so.
-                if said.contains("no jobs") {
-                    assert!(tool.name.starts_with("Bash"), "{line}\n{said}");
-                    continue;
+                let is = |part: &str| tool.name.to_ascii_lowercase().contains(part);
+                // What the page says that it needs is not here: a session, a server, a person.
+                for (needed, of) in [
+                    ("there are no jobs", is("bash")),
+                    ("no language server for `shop.c` is installed", is("lsp")),
+                    ("nobody is here who could be asked", is("question")),
+                ] {
+                    assert!(of || !said.contains(needed), "{line}\n{said}");
                 }
-                // No language server reads a shopping list.
-                if said.contains("no language server is known for `notes.txt`") {
-                    assert!(tool.name.to_ascii_lowercase().starts_with("lsp"), "{line}\n{said}");
-                    continue;
-                }
-                // Nobody sits at this terminal.
-                if said.contains("nobody is here who could be asked") {
-                    assert!(tool.name.to_ascii_lowercase().contains("question"), "{line}\n{said}");
-                    continue;
-                }
-                assert_eq!(exit, Exit::Ok, "{line}\n{said}");
-                let found = said.contains("milk") || said.contains("notes.txt");
-                assert!(found || tool.registered.tool.spec().risk > Risk::Low, "{line}\n{said}");
+                let lacks = is("bashoutput") || is("bashkill") || is("lsp") || is("question");
+                assert_eq!(exit == Exit::Ok, !lacks, "{line}\n{said}");
             }
         }
     }
 
     #[test]
+    fn a_name_of_any_dialect_is_found() {
+        for (words, expected) in [
+            (&["Read"][..], "zero tools call Read '{\"file_path\": \"notes.txt\"}'\n"),
+            (&["search_files"], "--dialect acp\n"),
+            (&["read_many_files"], "--dialect qwen\n"),
+            (&["edit", "--dialect", "opencode"], "\"oldString\": \"milk\""),
+            (&["edit"], "`edit` is also a name elsewhere; see --dialect opencode"),
+            (&["read_file"], "see --dialect qwen"),
+            (&["Read"], "canonical Read, acp read_file, qwen read_file, opencode read\n"),
+            (&["WebFetch"], "timeout    120 s\n"),
+            (&["Bash"], "command-memory 500 MB\n"),
+            (&["WebSearch"], "--settings local.json\n"),
+            (&["WebSearch"], "python3 -m http.server 8080"),
+            (&["LSP"], "printf '%s\\n' 'int price(int count) { return 3 * count; }' 'int main"),
+        ] {
+            let (exit, said) = show(words);
+            assert!(exit == Exit::Ok && said.contains(expected), "{words:?}\n{said}");
+        }
+        for (words, expected) in [
+            (&["Raed"][..], "there is no tool `Raed` in any dialect; did you mean Read"),
+            (&["Read", "--dialect", "acp"], "there is no tool `Read` in dialect `acp`"),
+        ] {
+            let (exit, said) = show(words);
+            assert!(exit == Exit::Usage && said.contains(expected), "{words:?}\n{said}");
+        }
+    }
+
+    #[test]
+    fn json_has_the_names_and_the_example() {
+        let (_, said) = show(&["web_request", "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(shown["canonicalName"], "WebRequest");
+        assert_eq!(shown["timeoutMs"], 90_000);
+        assert_eq!(shown["names"][1], json!({"dialect": "acp", "name": "web_request"}));
+        assert_eq!(shown["example"]["input"]["method"], "GET");
+        assert!(shown["example"]["command"].as_str().unwrap().ends_with("local.json"), "{said}");
+    }
+
+    #[test]
     fn fields_within_fields_are_shown_under_them() {
-        let words = ["zero", "tools", "show", "edit_file", "--dialect", "acp"];
-        let (_, page) = run(&words.map(str::to_owned));
+        let (_, page) = show(&["edit_file"]);
         for row in ["edits      object[]", "  type     replace | insert  yes", "  oldText  string"]
         {
             assert!(page.contains(row), "{row:?} is not in {page}");

@@ -302,29 +302,98 @@ fn completions_and_manual_pages_are_generated() {
     assert!(zero.stdout(&["--version"]).starts_with("zero 0."));
 }
 
-#[test]
-fn conformance_fails_a_level_that_misses_a_tool() {
-    let zero = Program::new();
-    let output = zero.command(&["tools", "conformance", "--json"]).output().unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let checks = report["checks"].as_array().unwrap();
-    let missing = checks.iter().any(|check| check["result"] == "missing");
-    assert_eq!(output.status.code(), Some(if report["ok"] == true { 0 } else { 1 }));
-    assert!(!missing || report["ok"] == false, "{report}");
-    let tools: std::collections::BTreeSet<&str> =
-        checks.iter().map(|check| check["tool"].as_str().unwrap()).collect();
-    assert_eq!(tools.len(), 11);
+/// What `zero tools conformance` reports, with this `PATH`.
+fn conformance(zero: &Program, path: &str, args: &[&str]) -> (i32, Value) {
+    let mut command = zero.command(&[&["tools", "conformance", "--json"], args].concat());
+    let output = command.env("PATH", path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let report = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{output:?}"));
+    (output.status.code().unwrap(), report)
+}
+
+/// Each check that did not pass, as `tool: check: result: detail`.
+fn not_passed(report: &Value) -> Vec<String> {
+    let checks = report["checks"].as_array().unwrap().iter();
+    let others = checks.filter(|check| check["result"] != "pass");
+    others
+        .map(|check| {
+            let word = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
+            format!("{}: {}: {}: {}", word("tool"), word("check"), word("result"), word("detail"))
+        })
+        .collect()
 }
 
 #[test]
-fn bash_conforms() {
+fn every_level_and_every_name_conforms_without_the_internet() {
     let zero = Program::new();
-    let output =
-        zero.command(&["tools", "conformance", "--level", "1", "--json"]).output().unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let checks = report["checks"].as_array().unwrap().iter();
-    let checks: Vec<&Value> = checks.filter(|check| check["tool"] == "Bash").collect();
-    assert!(checks.len() > 5 && checks.iter().all(|check| check["result"] == "pass"), "{checks:?}");
+    let (code, report) = conformance(&zero, "/usr/bin:/bin", &["--dialects"]);
+    assert_eq!((code, not_passed(&report)), (0, Vec::new()), "`cargo xtask test` installs clangd");
+    assert_eq!((&report["ok"], &report["needs"]), (&true.into(), &serde_json::json!([])));
+    let checks = report["checks"].as_array().unwrap();
+    let tools = |with_level: bool| -> std::collections::BTreeSet<&str> {
+        let of = checks.iter().filter(|check| check["level"].is_number() == with_level);
+        of.map(|check| check["tool"].as_str().unwrap()).collect()
+    };
+    assert_eq!((tools(true).len(), tools(false).len()), (11, 19));
+    let names: Vec<&str> = checks
+        .iter()
+        .filter(|check| check["level"].is_null())
+        .map(|check| check["check"].as_str().unwrap())
+        .collect();
+    for name in [
+        "canonical: ReadMany",
+        "acp: run_command",
+        "acp: web_request",
+        "qwen: todo_write",
+        "qwen: save_memory",
+        "qwen: BashOutput",
+        "qwen: BashKill",
+        "qwen: ask_user_question",
+        "opencode: lsp-diagnostics",
+        "opencode: lsp-hover",
+        "opencode: webfetch",
+        "opencode: websearch",
+        "opencode: todo",
+        "opencode: plan",
+        "opencode: question",
+    ] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+}
+
+/// Where no language server is, that is said: nothing is passed that was not tried.
+#[test]
+fn conformance_says_what_a_machine_lacks() {
+    // Commands have a `/tmp` of their own, and would not find these programs there.
+    let zero = Program::outside_tmp();
+    let programs = zero.folder().join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    for program in ["bwrap", "bash", "sh", "wc", "echo", "sleep"] {
+        let found = ["/usr/bin", "/bin"].map(|folder| std::path::Path::new(folder).join(program));
+        let found = found.into_iter().find(|path| path.exists()).unwrap();
+        std::os::unix::fs::symlink(found, programs.join(program)).unwrap();
+    }
+    let path = programs.to_str().unwrap();
+    let (code, report) = conformance(&zero, path, &["--level", "2"]);
+    let needs = "needs a language server: install one that `zero doctor` lists";
+    assert_eq!(
+        (code, not_passed(&report)),
+        (0, vec![format!("LSP: a server answers: needs: {needs}")])
+    );
+    assert_eq!(report["needs"][0]["tool"], "LSP");
+    // One that is there and is of no use is told with what it says.
+    let broken = programs.join("clangd");
+    std::fs::write(&broken, "#!/bin/sh\nexit 1\n").unwrap();
+    std::fs::set_permissions(&broken, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (code, report) = conformance(&zero, path, &["--level", "2"]);
+    let told = not_passed(&report).concat();
+    assert!(code == 0 && told.contains(&format!("{needs}; `clangd`")), "{code} {told}");
+    let mut command = zero.command(&["tools", "conformance", "--level", "2"]);
+    let output = command.env("PATH", path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let expected =
+        "level 1: conforms\nlevel 2: conforms; not tried, for want of a language server: LSP\n";
+    assert!(said.ends_with(expected), "{said}");
 }
 
 #[test]

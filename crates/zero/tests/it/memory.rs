@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::on_terminal::OnTerminal;
 use crate::program::Program;
 
 #[test]
@@ -89,4 +90,75 @@ fn where_nobody_is_nobody_is_asked() {
     let answer = zero.run(&["tools", "call", "AskUserQuestion", question, "--yes"]);
     assert!(answer.starts_with("exit 3"), "{answer}");
     assert!(answer.contains("nobody is here who could be asked"), "{answer}");
+}
+
+/// Edits the note `style` with `editor`, at a terminal; gives the exit code and what was shown.
+fn edit(zero: &Program, editor: &str) -> (i32, String) {
+    let mut command = zero.command(&["memory", "edit", "style"]);
+    command.env("NO_COLOR", "1").env("PATH", "/usr/bin:/bin").env("EDITOR", editor);
+    OnTerminal::start(command).end()
+}
+
+#[test]
+fn a_person_edits_a_note_and_where_it_comes_from_stays() {
+    let zero = Program::new();
+    let save = r#"{"action": "save", "name": "style", "text": "Tabs.", "scope": "user"}"#;
+    zero.stdout(&["tools", "call", "Memory", save, "--yes"]);
+    let note = || -> Value {
+        serde_json::from_str(&zero.stdout(&["memory", "show", "style", "--json"])).unwrap()
+    };
+    let copies = zero.folder().join("home/.local/state/zero/editing");
+    let left = || std::fs::read_dir(&copies).unwrap().count();
+
+    let (code, seen) = edit(&zero, "sed -i s/Tabs/Spaces/");
+    assert_eq!((code, seen.trim()), (0, "edited `style` (user)"));
+    let edited = note();
+    assert_eq!((&edited["text"], &edited["by"]), (&"Spaces.".into(), &"agent".into()));
+    assert!(edited["edited"].as_str().unwrap().starts_with("20"), "{edited}");
+    let shown = zero.run(&["memory", "show", "style"]);
+    assert!(shown.contains("by agent, 20") && shown.contains(", edited by person, 20"), "{shown}");
+
+    // VISUAL comes first, and what is not changed is not touched.
+    let mut command = zero.command(&["memory", "edit", "style"]);
+    command.env("PATH", "/usr/bin:/bin").env("VISUAL", "true").env("EDITOR", "false");
+    let (code, seen) = OnTerminal::start(command).end();
+    assert_eq!((code, seen.trim()), (0, "nothing changed in `style` (user)"));
+    assert_eq!((note(), left()), (edited.clone(), 0));
+
+    let meanwhile = format!(
+        "sh -c '\"{}\" memory add --scope user --name style Other. && echo Mine. > \"$1\"' sh",
+        env!("CARGO_BIN_EXE_zero")
+    );
+    for (editor, expected, kept) in [
+        ("false", "ended with exit status: 1; nothing is changed", 0),
+        ("truncate -s 0", "a note has a text of 1 to 8192 bytes; `zero memory forget` takes", 1),
+        ("truncate -s 9000", "a note has a text of 1 to 8192 bytes; nothing is changed, your", 2),
+        ("printf '\\377' >", "a note is UTF-8 text; nothing is changed", 3),
+    ] {
+        let (code, seen) = edit(&zero, editor);
+        assert!(code == 1 && seen.contains(expected), "{editor}: {code} {seen}");
+        assert_eq!((note(), left()), (edited.clone(), kept), "{editor}");
+    }
+    let (code, seen) = edit(&zero, &meanwhile);
+    assert!(code == 1 && seen.contains("was changed meanwhile"), "{seen}");
+    assert_eq!(note()["text"], "Other.");
+}
+
+#[test]
+fn a_note_is_edited_at_a_terminal_with_an_editor() {
+    let zero = Program::new();
+    zero.stdout(&["memory", "add", "--name", "style", "Tabs."]);
+    insta::assert_snapshot!(zero.run(&["memory", "edit", "style"]), @"
+    exit 2
+    --- stderr
+    error: an editor needs a terminal, and there is none here; `zero memory add --name style TEXT` takes the place of the note
+    ");
+    let (code, seen) = OnTerminal::start(zero.command(&["memory", "edit", "style"])).end();
+    let expected =
+        "no editor is set; set VISUAL or EDITOR, as in `EDITOR=nano zero memory edit style`";
+    assert!(code == 2 && seen.contains(expected), "{code} {seen}");
+    let mut command = zero.command(&["memory", "edit", "stile"]);
+    command.env("EDITOR", "true");
+    let (code, seen) = OnTerminal::start(command).end();
+    assert!(code == 1 && seen.contains("did you mean `style`?"), "{code} {seen}");
 }

@@ -18,7 +18,7 @@ use super::mem_store::MemStore;
 use crate::agent::{Agent, Agents, DIRECT};
 use crate::approvals::SessionAsker;
 use crate::bus::{Bus, Ear, Subscription};
-use crate::event::{Event, RunEnd, ToolStatus, Usage, What};
+use crate::event::{Event, PlanEntry, RunEnd, ToolStatus, Usage, What};
 use crate::hands::*;
 use crate::key::SessionKey;
 use crate::message::{Block, ToolInput};
@@ -197,7 +197,8 @@ impl Hands for ScriptedHands {
             kind: Kind::Other,
             read_only: name == "Read",
         };
-        let names = ["Read", "Write", "Ask", "Hang", "Stuck", "Panic", "Tell", "Settle", "Explain"];
+        let names =
+            ["Read", "Write", "Ask", "Hang", "Stuck", "Panic", "Tell", "Settle", "Explain", "Todo"];
         let command = PromptCommand {
             name: "review".to_owned(),
             description: "Review".to_owned(),
@@ -261,6 +262,16 @@ impl Hands for ScriptedHands {
                 "Hang" => {
                     cancel.cancelled().await;
                     words(ToolStatus::Cancelled, "cancelled")
+                }
+                "Todo" => {
+                    let step = |(content, status): (&str, &str)| PlanEntry {
+                        content: content.to_owned(),
+                        priority: "medium".to_owned(),
+                        status: status.to_owned(),
+                    };
+                    let steps = [("look", "completed"), ("change it", "in_progress")];
+                    let plan = Some(steps.map(step).to_vec());
+                    CallEnd { plan, ..words(ToolStatus::Completed, "kept") }
                 }
                 "Stuck" => std::future::pending().await,
                 "Panic" => panic!("the tool was told to panic"),

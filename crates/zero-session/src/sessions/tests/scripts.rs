@@ -1,5 +1,6 @@
 //! What a script of the model comes to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::lab::{Lab, run_of};
@@ -178,6 +179,44 @@ async fn a_transcript_that_is_too_long_is_summed_up() {
     let new = lab.sessions.transcript(&lab.key, None).await.unwrap().messages;
     assert!(new[0].text().contains("sum") && new[0].text().ends_with("second"), "{new:?}");
     assert_eq!(new[1].text(), "two");
+}
+
+#[tokio::test]
+async fn the_plan_is_told_again_after_a_summary() {
+    let told = async |lab: &Lab| {
+        let messages = lab.sessions.transcript(&lab.key, None).await.unwrap().messages;
+        messages[0].text()
+    };
+    let compact = async |lab: &Lab, name: &str| {
+        let prompt =
+            Prompt { text: "/compact".to_owned(), reach: Reach::Anywhere, ..Prompt::default() };
+        lab.sessions.send(&lab.key, run_of(name), prompt).await.unwrap();
+        lab.ended(name).await;
+        told(lab).await
+    };
+    let steps = "[x] look\n[>] change it";
+    let lab = Lab::new(&["Todo:1", "one", "@fail:context_length", "sum", "two", "again"]).await;
+    lab.run("first").await;
+    lab.run("second").await;
+    let first = told(&lab).await;
+    assert!(first.contains("sum") && first.contains(steps), "{first}");
+    // It is kept in the ledger: the next summary has it too, whatever the first one said of it, and
+    // so has one of a gateway that was started since.
+    let second = compact(&lab, "c1").await;
+    assert_eq!(second.matches(steps).count(), 1, "{second}");
+    assert!(second.contains("again") && second.contains(steps), "{second}");
+    let later =
+        Lab::on(Arc::clone(&lab.store), &["more", "later", "hi", "anew"], SessionLimits::default());
+    let later = later.await;
+    later.run("and").await;
+    let third = compact(&later, "c2").await;
+    assert!(third.contains("later") && third.contains(steps), "{third}");
+
+    // One that starts over has none.
+    later.sessions.reset(&later.key).await.unwrap();
+    later.run("third").await;
+    let fourth = compact(&later, "c3").await;
+    assert!(fourth.contains("anew") && !fourth.contains("task list"), "{fourth}");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! The tool specification as data: each tool's parameters, examples and result.
 //!
 //! `{root}` in an input stands for the temporary workspace. Its files are [`FILES`]; they are put
-//! back before every example, so that no example depends on another.
+//! back before every example, so that no example depends on another. The web is a server on this
+//! machine with [`PAGES`], which also answers as a search engine.
 
 /// One tool of the specification.
 pub(super) struct Case {
@@ -14,6 +15,19 @@ pub(super) struct Case {
     pub(super) result: Option<&'static [Field]>,
     /// An input that names a file that does not exist.
     pub(super) missing: Option<&'static str>,
+    /// Who answers its examples.
+    pub(super) answered_by: AnsweredBy,
+}
+
+/// Who answers the examples of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnsweredBy {
+    /// The tool itself.
+    Tool,
+    /// A web server with [`PAGES`].
+    Web,
+    /// A program of somebody else's that has to be there, of whatever language.
+    LanguageServer,
 }
 
 /// One parameter of a tool.
@@ -32,7 +46,8 @@ pub(super) struct Field {
 /// An example of the specification, and what its result must hold.
 pub(super) struct Example {
     pub(super) input: &'static str,
-    /// Fields of the result that the specification fixes; `{}` where it fixes none.
+    /// Fields of the result that the specification fixes; `{}` where it fixes none. A text between
+    /// two `…` is only a part of the field.
     pub(super) holds: &'static str,
 }
 
@@ -61,6 +76,20 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("search/notes.md", "func of an Error, but not in Go\n"),
     ("docs/intro.md", "# Intro\n"),
     ("docs/deep/more.md", "# More\n"),
+];
+
+/// What there is to read on the web: the path, the type, the text.
+pub(super) const PAGES: &[(&str, &str, &str)] = &[
+    (
+        "/doc/effective_go",
+        "text/html",
+        "<title>Effective Go</title><nav>Home</nav><main><h1>Effective Go</h1><h2>Errors</h2><p>An error is a value, and is returned.</p></main>\n",
+    ),
+    (
+        "/search",
+        "application/json",
+        r#"{"results": [{"title": "Elsewhere", "url": "https://example.com/go", "content": "Not of a domain that is allowed."}, {"title": "Go Concurrency Patterns: Context", "url": "https://go.dev/blog/context", "content": "Deadlines and cancellation across goroutines."}]}"#,
+    ),
 ];
 
 const fn required(name: &'static str, shape: Shape) -> Parameter {
@@ -97,6 +126,7 @@ pub(super) const CASES: &[Case] = &[
         ],
         result: Some(&[field("content", Shape::Text), field("total_lines", Shape::Number)]),
         missing: Some(r#"{"file_path": "{root}/path/to/nothing.go"}"#),
+        answered_by: AnsweredBy::Tool,
     },
     Case {
         tool: "Write",
@@ -108,6 +138,7 @@ pub(super) const CASES: &[Case] = &[
         }],
         result: Some(&[field("success", Shape::Flag), field("bytes_written", Shape::Number)]),
         missing: None,
+        answered_by: AnsweredBy::Tool,
     },
     Case {
         tool: "Edit",
@@ -126,6 +157,7 @@ pub(super) const CASES: &[Case] = &[
         missing: Some(
             r#"{"file_path": "{root}/path/to/nothing.go", "old_string": "a", "new_string": "b"}"#,
         ),
+        answered_by: AnsweredBy::Tool,
     },
     Case {
         tool: "Glob",
@@ -144,6 +176,7 @@ pub(super) const CASES: &[Case] = &[
         ],
         result: Some(&[field("files", Shape::Texts), field("count", Shape::Number)]),
         missing: Some(r#"{"pattern": "*.md", "path": "{root}/nowhere"}"#),
+        answered_by: AnsweredBy::Tool,
     },
     Case {
         tool: "Grep",
@@ -175,6 +208,7 @@ pub(super) const CASES: &[Case] = &[
             field("total_matches", Shape::Number),
         ]),
         missing: Some(r#"{"pattern": "x", "path": "{root}/nowhere"}"#),
+        answered_by: AnsweredBy::Tool,
     },
     Case {
         tool: "Bash",
@@ -196,6 +230,7 @@ pub(super) const CASES: &[Case] = &[
             field("exit_code", Shape::Number),
         ]),
         missing: None,
+        answered_by: AnsweredBy::Tool,
     },
     Case {
         tool: "AskUserQuestion",
@@ -216,6 +251,7 @@ pub(super) const CASES: &[Case] = &[
         }],
         result: Some(&[field("answers", Shape::TextMap)]),
         missing: None,
+        answered_by: AnsweredBy::Tool,
     },
     Case {
         tool: "TodoWrite",
@@ -231,6 +267,7 @@ pub(super) const CASES: &[Case] = &[
         }],
         result: Some(&[field("success", Shape::Flag)]),
         missing: None,
+        answered_by: AnsweredBy::Tool,
     },
     Case {
         tool: "LSP",
@@ -249,17 +286,19 @@ pub(super) const CASES: &[Case] = &[
         missing: Some(
             r#"{"operation": "hover", "filePath": "{root}/path/to/nothing.go", "line": 1, "character": 1}"#,
         ),
+        answered_by: AnsweredBy::LanguageServer,
     },
     Case {
         tool: "WebFetch",
         level: 3,
         parameters: &[required("url", Shape::Text), required("prompt", Shape::Text)],
         examples: &[Example {
-            input: r#"{"url": "https://go.dev/doc/effective_go", "prompt": "Extract the section about error handling"}"#,
-            holds: "{}",
+            input: r#"{"url": "http://127.0.0.1:8080/doc/effective_go", "prompt": "Extract the section about error handling"}"#,
+            holds: r#"{"content": "…An error is a value…"}"#,
         }],
         result: Some(&[field("content", Shape::Text)]),
         missing: None,
+        answered_by: AnsweredBy::Web,
     },
     Case {
         tool: "WebSearch",
@@ -271,7 +310,7 @@ pub(super) const CASES: &[Case] = &[
         ],
         examples: &[Example {
             input: r#"{"query": "Go context cancellation best practices 2024", "allowed_domains": ["go.dev", "golang.org"]}"#,
-            holds: "{}",
+            holds: r#"{"results": [{"title": "Go Concurrency Patterns: Context", "url": "https://go.dev/blog/context", "snippet": "Deadlines and cancellation across goroutines."}]}"#,
         }],
         result: Some(&[field(
             "results",
@@ -282,5 +321,6 @@ pub(super) const CASES: &[Case] = &[
             ]),
         )]),
         missing: None,
+        answered_by: AnsweredBy::Web,
     },
 ];

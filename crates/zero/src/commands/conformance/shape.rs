@@ -53,11 +53,17 @@ pub(super) fn exactly(fields: &[Field], value: &Value) -> Result<(), String> {
     }
 }
 
-/// Checks that an object holds all fields of another, with the same values.
+/// Checks that an object holds all fields of another, with the same values. A text between two `…`
+/// is to be a part of the text there.
 pub(super) fn holds(wanted: &Value, found: &Value) -> Result<(), String> {
     for (name, value) in wanted.as_object().into_iter().flatten() {
         let found = found.get(name).unwrap_or(&Value::Null);
-        if found != value {
+        let part = value.as_str().and_then(|text| text.strip_prefix('…')?.strip_suffix('…'));
+        let fits = match part {
+            Some(part) => found.as_str().is_some_and(|found| found.contains(part)),
+            None => found == value,
+        };
+        if !fits {
             return Err(format!("`{name}` is {}, not {}", shortened(found), shortened(value)));
         }
     }

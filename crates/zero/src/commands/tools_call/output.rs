@@ -72,7 +72,7 @@ pub(super) fn print_error(out: &Stream, error: &ToolError) -> std::io::Result<()
 }
 
 /// The result as a person reads it: what the model gets, with a change shown in colours.
-fn human(out: &Stream, outcome: &Outcome) -> String {
+pub(in crate::commands) fn human(out: &Stream, outcome: &Outcome) -> String {
     if out.is_terminal()
         && let Display::Diff(diff) = &outcome.result.display
     {

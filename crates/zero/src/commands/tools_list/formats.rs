@@ -1,13 +1,28 @@
 //! A list of tools in the forms that models' interfaces and clients want.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use zero_core::{Limits, Risk};
 use zero_runtime::dialect::Offered;
+use zero_sandbox::Workspace;
+use zero_tools::examples;
+
+/// How long a call of a tool may take: what its example is given, where the input does not say.
+pub(in crate::commands) fn deadline(tool: &Offered, workspace: Option<&Workspace>) -> Duration {
+    let spec = tool.registered.tool.spec();
+    let example = examples::of(spec.name.as_str()).and_then(|example| example.canonical());
+    let own = example.zip(workspace).and_then(|(input, workspace)| {
+        let input = serde_json::from_str(input).ok()?;
+        tool.registered.tool.plan(input, workspace).ok()?.deadline()
+    });
+    own.unwrap_or_else(|| Limits::default().timeout(spec.timeout_class))
+}
 
 /// Everything zero knows about a tool.
-pub(in crate::commands) fn full(tool: &Offered) -> Value {
+pub(in crate::commands) fn full(tool: &Offered, workspace: Option<&Workspace>) -> Value {
     let spec = tool.registered.tool.spec();
-    let timeout = Limits::default().timeout(spec.timeout_class);
+    let timeout = deadline(tool, workspace);
     let mut full = json!({
         "name": tool.name,
         "description": tool.description,

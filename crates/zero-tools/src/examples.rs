@@ -1,0 +1,388 @@
+//! One call of each tool that can be tried as it stands, under each of its names.
+//!
+//! The same calls are shown by `zero tools show`, run for the reference and run by the conformance
+//! check, so what people are shown is what works. They work on a few files of their own, so trying
+//! one does no harm, and those that go out go no further than a web server in the same folder.
+
+use zero_runtime::DialectName::{self, Acp, Canonical, Opencode, Qwen};
+
+/// A call of a tool, and what it takes to make it.
+#[derive(Clone, Copy, Debug)]
+pub struct Example {
+    /// The tool, by its canonical name.
+    pub tool: &'static str,
+    /// The call under each name: the dialect, the name in it, the input.
+    pub calls: &'static [(DialectName, &'static str, &'static str)],
+    /// The files it works on, of [`FILES`].
+    pub files: &'static [&'static str],
+    /// What else has to be there.
+    pub needs: Option<Need>,
+    /// A command that has to be started in the background before it, in the same session.
+    pub earlier: Option<Earlier>,
+}
+
+/// A call of Bash that starts a job.
+#[derive(Clone, Copy, Debug)]
+pub struct Earlier {
+    /// The input of Bash.
+    pub input: &'static str,
+    /// When the example can be made.
+    pub then: Then,
+}
+
+/// When an example can be made that is about a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// As soon as the job runs.
+    AtOnce,
+    /// Once it ended by itself.
+    WhenEnded,
+}
+
+impl Example {
+    /// The call under its canonical name.
+    pub fn canonical(&self) -> Option<&'static str> {
+        self.input(Canonical, self.tool)
+    }
+
+    /// The input under a name of a dialect. One that keeps its canonical name keeps its input.
+    pub fn input(&self, dialect: DialectName, name: &str) -> Option<&'static str> {
+        let is_meant = |(of, called, _): &&(DialectName, &str, &str)| {
+            *called == name && (*of == dialect || name == self.tool)
+        };
+        self.calls.iter().find(is_meant).map(|(_, _, input)| *input)
+    }
+}
+
+/// What an example needs beside its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A web server in the folder, at [`WEB`].
+    WebServer,
+    /// A language server for the file.
+    LanguageServer,
+    /// Somebody who answers.
+    Person,
+    /// A session that goes on after a call.
+    Session,
+}
+
+/// Where the web server of the examples is.
+pub const WEB: &str = "127.0.0.1:8080";
+
+/// Settings with which that server may be reached: nothing on this machine is without.
+pub const SETTINGS: &str = "local.json";
+
+/// The files that examples work on. No line of them holds a `'`, so that a shell can write them.
+pub const FILES: &[(&str, &str)] = &[
+    ("notes.txt", "buy milk\n"),
+    ("shop.c", "int price(int count) { return 3 * count; }\nint main(void) { return price(2); }\n"),
+    ("page.html", "<title>Shop</title><h1>Milk</h1><p>Oat milk costs 3, until noon.</p>\n"),
+    (
+        "search",
+        r#"{"results": [{"title": "Shop", "url": "https://shop.example/", "content": "Oat milk costs 3."}]}
+"#,
+    ),
+    (
+        SETTINGS,
+        r#"{"permissions": {"allow": ["WebFetch(domain:127.0.0.1)"]}, "web": {"search": [{"engine": "searxng", "baseUrl": "http://127.0.0.1:8080/"}]}}
+"#,
+    ),
+];
+
+/// The example of a tool, by its canonical name; none for tools from elsewhere.
+pub fn of(tool: &str) -> Option<&'static Example> {
+    EXAMPLES.iter().find(|example| example.tool == tool)
+}
+
+const fn example(
+    tool: &'static str,
+    files: &'static [&'static str],
+    calls: &'static [(DialectName, &'static str, &'static str)],
+) -> Example {
+    Example { tool, calls, files, needs: None, earlier: None }
+}
+
+const NOTES: &[&str] = &["notes.txt"];
+const CODE: &[&str] = &["shop.c"];
+const QUESTION: &str = r#"{"questions": [{"question": "Which milk?", "header": "Milk", "options": [{"label": "Oat", "description": "Of oats"}, {"label": "Soy", "description": "Of beans"}]}]}"#;
+const FETCH: &str =
+    r#"{"url": "http://127.0.0.1:8080/page.html", "prompt": "what oat milk costs"}"#;
+const SEARCH: &str = r#"{"query": "price of oat milk"}"#;
+const REQUEST: &str = r#"{"url": "http://127.0.0.1:8080/notes.txt", "method": "GET"}"#;
+
+/// The examples, in the order of the tools.
+pub const EXAMPLES: &[Example] = &[
+    example(
+        "Read",
+        NOTES,
+        &[
+            (Canonical, "Read", r#"{"file_path": "notes.txt"}"#),
+            (Acp, "read_file", r#"{"path": "notes.txt"}"#),
+            (Qwen, "read_file", r#"{"absolute_path": "notes.txt"}"#),
+            (Opencode, "read", r#"{"path": "notes.txt"}"#),
+        ],
+    ),
+    example(
+        "ReadMany",
+        NOTES,
+        &[
+            (Canonical, "ReadMany", r#"{"paths": ["*.txt"]}"#),
+            (Qwen, "read_many_files", r#"{"paths": ["*.txt"]}"#),
+        ],
+    ),
+    example(
+        "Write",
+        NOTES,
+        &[
+            (Canonical, "Write", r#"{"file_path": "notes.txt", "content": "buy bread\n"}"#),
+            (Acp, "write_file", r#"{"path": "notes.txt", "content": "buy bread\n"}"#),
+            (Qwen, "write_file", r#"{"file_path": "notes.txt", "content": "buy bread\n"}"#),
+            (Opencode, "write", r#"{"path": "notes.txt", "content": "buy bread\n"}"#),
+        ],
+    ),
+    example(
+        "Edit",
+        NOTES,
+        &[
+            (
+                Canonical,
+                "Edit",
+                r#"{"file_path": "notes.txt", "old_string": "milk", "new_string": "oat milk"}"#,
+            ),
+            (
+                Acp,
+                "edit_file",
+                r#"{"path": "notes.txt", "edits": [{"type": "replace", "oldText": "milk", "newText": "oat milk"}]}"#,
+            ),
+            (
+                Qwen,
+                "edit",
+                r#"{"file_path": "notes.txt", "old_string": "milk", "new_string": "oat milk"}"#,
+            ),
+            (
+                Opencode,
+                "edit",
+                r#"{"path": "notes.txt", "oldString": "milk", "newString": "oat milk"}"#,
+            ),
+        ],
+    ),
+    example(
+        "Delete",
+        NOTES,
+        &[
+            (Canonical, "Delete", r#"{"file_path": "notes.txt"}"#),
+            (Acp, "delete_file", r#"{"path": "notes.txt"}"#),
+        ],
+    ),
+    example(
+        "LS",
+        NOTES,
+        &[
+            (Canonical, "LS", r#"{"path": ".", "ignore": ["*.json"]}"#),
+            (Acp, "list_directory", r#"{"path": "."}"#),
+            (Qwen, "list_directory", r#"{"path": "."}"#),
+            (Opencode, "list", r#"{"path": "."}"#),
+        ],
+    ),
+    example(
+        "Glob",
+        NOTES,
+        &[
+            (Canonical, "Glob", r#"{"pattern": "**/*.txt"}"#),
+            (Qwen, "glob", r#"{"pattern": "**/*.txt"}"#),
+            (Opencode, "glob", r#"{"pattern": "**/*.txt"}"#),
+        ],
+    ),
+    example(
+        "Grep",
+        NOTES,
+        &[
+            (
+                Canonical,
+                "Grep",
+                r#"{"pattern": "milk", "glob": "*.txt", "output_mode": "content"}"#,
+            ),
+            (Acp, "search_files", r#"{"query": "milk", "includePattern": "*.txt"}"#),
+            (Qwen, "grep_search", r#"{"pattern": "milk", "glob": "*.txt"}"#),
+            (Opencode, "grep", r#"{"pattern": "milk", "include": "*.txt"}"#),
+        ],
+    ),
+    example(
+        "Bash",
+        NOTES,
+        &[
+            (Canonical, "Bash", r#"{"command": "wc -l notes.txt"}"#),
+            (Acp, "run_command", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
+            (Qwen, "run_shell_command", r#"{"command": "wc -l notes.txt"}"#),
+            (Opencode, "bash", r#"{"command": "wc -l notes.txt"}"#),
+            (Opencode, "run", r#"{"command": "wc", "args": ["-l", "notes.txt"]}"#),
+        ],
+    ),
+    Example {
+        needs: Some(Need::Session),
+        earlier: Some(Earlier {
+            input: r#"{"command": "echo mixed; exit 3", "run_in_background": true}"#,
+            then: Then::WhenEnded,
+        }),
+        ..example("BashOutput", &[], &[(Canonical, "BashOutput", r#"{"job_id": "job_1"}"#)])
+    },
+    Example {
+        needs: Some(Need::Session),
+        earlier: Some(Earlier {
+            input: r#"{"command": "sleep 600", "run_in_background": true}"#,
+            then: Then::AtOnce,
+        }),
+        ..example("BashKill", &[], &[(Canonical, "BashKill", r#"{"job_id": "job_1"}"#)])
+    },
+    Example {
+        needs: Some(Need::LanguageServer),
+        ..example(
+            "LSP",
+            CODE,
+            &[
+                (
+                    Canonical,
+                    "LSP",
+                    r#"{"operation": "goToDefinition", "filePath": "shop.c", "line": 2, "character": 25}"#,
+                ),
+                (Opencode, "lsp-diagnostics", r#"{"path": "shop.c"}"#),
+                (Opencode, "lsp-hover", r#"{"path": "shop.c", "line": 2, "character": 25}"#),
+            ],
+        )
+    },
+    Example {
+        needs: Some(Need::WebServer),
+        ..example(
+            "WebFetch",
+            &["page.html", SETTINGS],
+            &[
+                (Canonical, "WebFetch", FETCH),
+                (Qwen, "web_fetch", FETCH),
+                (Opencode, "webfetch", FETCH),
+            ],
+        )
+    },
+    Example {
+        needs: Some(Need::WebServer),
+        ..example(
+            "WebSearch",
+            &["search", SETTINGS],
+            &[
+                (Canonical, "WebSearch", SEARCH),
+                (Acp, "web_search", SEARCH),
+                (Qwen, "web_search", SEARCH),
+                (Opencode, "websearch", SEARCH),
+            ],
+        )
+    },
+    Example {
+        needs: Some(Need::WebServer),
+        ..example(
+            "WebRequest",
+            &["notes.txt", SETTINGS],
+            &[(Canonical, "WebRequest", REQUEST), (Acp, "web_request", REQUEST)],
+        )
+    },
+    example(
+        "TodoWrite",
+        &[],
+        &[
+            (
+                Canonical,
+                "TodoWrite",
+                r#"{"todos": [{"content": "Buy milk", "status": "in_progress", "activeForm": "Buying milk"}]}"#,
+            ),
+            (
+                Qwen,
+                "todo_write",
+                r#"{"todos": [{"id": "1", "content": "Buy milk", "status": "in_progress"}]}"#,
+            ),
+            (Opencode, "todo", r#"{"todos": [{"content": "Buy milk", "status": "in_progress"}]}"#),
+        ],
+    ),
+    example(
+        "Plan",
+        &[],
+        &[
+            (Canonical, "Plan", r#"{"plan": [{"step": "Buy milk", "status": "pending"}]}"#),
+            (Opencode, "plan", r#"{"plan": [{"step": "Buy milk", "status": "pending"}]}"#),
+        ],
+    ),
+    example(
+        "Memory",
+        &[],
+        &[
+            (
+                Canonical,
+                "Memory",
+                r#"{"action": "save", "name": "milk", "text": "Oat milk is preferred."}"#,
+            ),
+            (Qwen, "save_memory", r#"{"fact": "Oat milk is preferred."}"#),
+        ],
+    ),
+    Example {
+        needs: Some(Need::Person),
+        ..example(
+            "AskUserQuestion",
+            &[],
+            &[
+                (Canonical, "AskUserQuestion", QUESTION),
+                (Qwen, "ask_user_question", QUESTION),
+                (Opencode, "question", QUESTION),
+            ],
+        )
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+    use zero_runtime::dialect::BUILTIN;
+    use zero_runtime::{Dialect, Registry};
+
+    use super::*;
+
+    #[test]
+    fn every_name_of_every_tool_has_a_call_that_fits() {
+        let registry = Registry::default();
+        registry.add(BUILTIN, crate::builtin()).unwrap();
+        let mut called = BTreeSet::new();
+        for name in DialectName::ALL {
+            let dialect = Dialect::new(name);
+            for offered in dialect.offered(&registry) {
+                let tool = offered.registered.tool.spec().name.as_str();
+                let example = of(tool).unwrap_or_else(|| panic!("no example of {tool}"));
+                let input = example.input(name, &offered.name);
+                let input = input.unwrap_or_else(|| panic!("{name} has no call of {tool}"));
+                let value: Value = serde_json::from_str(input).unwrap();
+                let fits = dialect.to_canonical(&offered.name, &offered.registered, value);
+                assert!(fits.is_ok(), "{name} {}: {fits:?}", offered.name);
+                called.insert(input);
+            }
+        }
+        let written = EXAMPLES.iter().flat_map(|example| example.calls);
+        for (dialect, name, input) in written {
+            assert!(called.contains(input), "{dialect} has no tool {name}");
+        }
+        let order: Vec<String> =
+            crate::builtin().iter().map(|tool| tool.spec().name.to_string()).collect();
+        let examples: Vec<&str> = EXAMPLES.iter().map(|example| example.tool).collect();
+        assert_eq!(examples, order);
+    }
+
+    #[test]
+    fn a_shell_can_write_the_files() {
+        let known: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        for (name, text) in FILES {
+            assert!(!text.contains('\'') && text.ends_with('\n'), "{name}");
+        }
+        for example in EXAMPLES {
+            assert!(example.files.iter().all(|file| known.contains(file)), "{}", example.tool);
+            let inputs = example.calls.iter().map(|(_, _, input)| *input);
+            assert!(inputs.into_iter().all(|input| !input.contains('\'')), "{}", example.tool);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `zero memory edit`: a person changes a note in the editor of their choice.
+//!
+//! The editor gets a private copy of what the note says, not its file: what is saved goes the way of
+//! every change of a note, with its bounds and its journal, and where the note comes from stays on
+//! record. A copy that cannot be taken over is kept, so that no work is lost.
+
+use std::io::{Read as _, Write as _};
+
+use anyhow::Context as _;
+use zero_core::{Reason, ToolError, shown};
+use zero_runtime::memory::{Note, NoteName, TEXT_BYTES_MAX};
+use zero_sandbox::{StateDir, at_terminal};
+
+use super::{Desk, bounds, is_text, signed};
+use crate::exit::UsageError;
+use crate::terminal::escape_line;
+
+/// Where copies lie while they are edited, in zero's own folder.
+const FOLDER: &str = "editing";
+
+impl Desk<'_> {
+    pub(super) fn edit(&self, name: &NoteName) -> anyhow::Result<()> {
+        let editor = self.editor(name)?;
+        let note = self.find(name)?;
+        let copy = PrivateCopy::of(&note, &self.app.config.state()?)
+            .context("could not make a copy to edit")?;
+        let ended = at_terminal::edit(&editor, &copy.path())
+            .with_context(|| format!("could not start {}", shown::quoted(&editor)))?;
+        if !ended.success() {
+            copy.remove();
+            let message =
+                format!("{} ended with {ended}; nothing is changed", shown::quoted(&editor));
+            return Err(ToolError::failed(Reason::Io, message).into());
+        }
+        let text = match copy.text() {
+            Ok(text) => text,
+            Err(why) => return Err(copy.kept(&why).into()),
+        };
+        if text == note.text {
+            copy.remove();
+            return self.said("nothing changed in", &note);
+        }
+        let provenance = note.provenance.clone().edited_by_person();
+        let edited = Note { text, provenance, ..note.clone() };
+        if let Err(error) = self.put_edited(&note, &edited) {
+            return Err(copy.kept(&error.message).into());
+        }
+        copy.remove();
+        self.said("edited", &edited)
+    }
+
+    /// Puts the new text in the place of the one that was edited, and of no other.
+    fn put_edited(&self, before: &Note, edited: &Note) -> Result<(), ToolError> {
+        let shelf = self.memories.made_shelf(edited.scope, &self.workspace)?;
+        let still_the_same = || {
+            let all = |_, _: &std::path::Path| true;
+            let now = self.memories.find(Some(before.scope), &before.name, &self.workspace, &all);
+            match now {
+                Ok(now) if now == *before => Ok(()),
+                _ => {
+                    let message = format!("the note `{}` was changed meanwhile", before.name);
+                    Err(ToolError::failed(Reason::StaleFile, message))
+                }
+            }
+        };
+        shelf.put(edited, &signed(), still_the_same).map(|_| ())
+    }
+
+    /// The program that the person edits with. Nothing is guessed: who set none may not know any.
+    fn editor(&self, name: &NoteName) -> Result<String, UsageError> {
+        let terminal = &self.app.terminal;
+        let instead = format!("`zero memory add --name {name} TEXT` takes the place of the note");
+        if !(terminal.stdin_is_terminal() && terminal.out.is_terminal()) {
+            let message = format!("an editor needs a terminal, and there is none here; {instead}");
+            return Err(UsageError(message));
+        }
+        let set = |variable| {
+            let value = self.app.config.variable(variable).map(str::trim);
+            value.filter(|value| !value.is_empty()).map(str::to_owned)
+        };
+        set("VISUAL").or_else(|| set("EDITOR")).ok_or_else(|| {
+            let how = format!("set VISUAL or EDITOR, as in `EDITOR=nano zero memory edit {name}`");
+            UsageError(format!("no editor is set; {how}, or {instead}"))
+        })
+    }
+}
+
+/// What a note says, in a file that only this person reads.
+struct PrivateCopy {
+    folder: StateDir,
+    file: String,
+}
+
+impl PrivateCopy {
+    fn of(note: &Note, state: &StateDir) -> std::io::Result<Self> {
+        let unique = format!("{:016x}", fastrand::u64(..));
+        let folder = state.child(FOLDER).child(&unique);
+        folder.create()?;
+        let copy = Self { folder, file: format!("{}.md", note.name) };
+        let mut file = copy.folder.create_new(&copy.file)?;
+        file.write_all(format!("{}\n", note.text).as_bytes())?;
+        Ok(copy)
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join(&self.file)
+    }
+
+    /// What it says now; the error says what is wrong with that.
+    fn text(&self) -> Result<String, String> {
+        let unreadable = |error: std::io::Error| format!("what was edited cannot be read: {error}");
+        let file = self.folder.open(&self.file).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        let most = TEXT_BYTES_MAX as u64 * 2;
+        file.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
+        let text = String::from_utf8(bytes).map_err(|_| "a note is UTF-8 text".to_owned())?;
+        let text = text.trim().to_owned();
+        match is_text(&text) {
+            true => Ok(text),
+            false if text.is_empty() => {
+                Err(format!("{}; `zero memory forget` takes one away", bounds()))
+            }
+            false => Err(bounds()),
+        }
+    }
+
+    fn remove(self) {
+        // What is left of a copy does no harm.
+        let _ = self.folder.remove_all();
+    }
+
+    /// The copy stays where it is, and the error says where.
+    fn kept(self, why: &str) -> ToolError {
+        let path = self.path().display().to_string();
+        let message = format!("{why}; nothing is changed, your text is in {}", escape_line(&path));
+        ToolError::invalid(Reason::SchemaViolation, message)
+    }
+}

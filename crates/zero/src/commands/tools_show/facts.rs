@@ -1,0 +1,283 @@
+//! What is told of a tool, wherever it is told: on the terminal and in the reference.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use zero_core::{CommandLimit, Kind, Limits, Risk};
+use zero_runtime::dialect::Offered;
+use zero_runtime::{Dialect, DialectName, Registry};
+use zero_sandbox::Workspace;
+use zero_tools::examples::{self, Example, Need};
+
+use crate::App;
+use crate::commands::tools_list::formats;
+
+/// Levels of fields that are told; a schema may hold itself.
+const DEPTH_MAX: usize = 4;
+
+/// A tool as a dialect offers it, with what else is known of it.
+pub(super) struct Facts<'a> {
+    pub(super) tool: &'a Offered,
+    pub(super) dialect: DialectName,
+    /// What it is called, in the order of the dialects.
+    pub(super) names: Vec<(DialectName, String)>,
+    /// Where its example would be made.
+    pub(super) workspace: Option<Workspace>,
+}
+
+/// The example of a tool, as a person would try it.
+pub(super) struct Shown {
+    pub(super) input: &'static str,
+    /// Commands that put its files there.
+    pub(super) before: Vec<String>,
+    /// What has to be there besides.
+    pub(super) needs: Vec<String>,
+    /// The line to paste.
+    pub(super) command: String,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(
+        app: &App,
+        registry: &Registry,
+        dialect: DialectName,
+        tool: &'a Offered,
+    ) -> Self {
+        let workspace = app.config.workspace(&[]).ok();
+        Self { tool, dialect, names: names(registry, tool), workspace }
+    }
+
+    /// `canonical Read, acp read_file, …`.
+    pub(super) fn names_in_words(&self) -> String {
+        let each = self.names.iter().map(|(dialect, name)| format!("{dialect} {name}"));
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What a tool of this kind does to the world; each call says exactly what before it runs.
+    pub(super) fn effects(&self) -> &'static str {
+        match self.tool.registered.tool.spec().kind {
+            Kind::Read => "reads files or folders",
+            Kind::Edit => "changes files; `zero undo` takes a change back",
+            Kind::Delete => "removes files; `zero undo` brings them back",
+            Kind::Move => "moves files",
+            Kind::Search => "reads everything beneath a folder",
+            Kind::Execute => "runs commands",
+            Kind::Think => "changes only what zero keeps itself",
+            Kind::Fetch => "talks to other machines",
+            Kind::Other => "see its description",
+        }
+    }
+
+    pub(super) fn consequence(&self) -> &'static str {
+        match self.tool.registered.tool.spec().risk {
+            Risk::Low => "allowed inside the workspace, asked about outside",
+            Risk::Medium | Risk::High => "asked about first",
+            Risk::Critical => "asked about every time",
+        }
+    }
+
+    pub(super) fn repeatable(&self) -> &'static str {
+        match self.tool.registered.tool.spec().idempotent {
+            true => "yes, twice is the same as once",
+            false => "no",
+        }
+    }
+
+    /// How long a call may take, in words.
+    pub(super) fn deadline(&self) -> String {
+        let time = formats::deadline(self.tool, self.workspace.as_ref());
+        let has_own = fields(&self.tool.input_schema).iter().any(|field| field.name == "timeout");
+        format!("{}{}", in_words(time), if has_own { ", or its `timeout`" } else { "" })
+    }
+
+    /// Bounds that `--limit` and settings change, by their names.
+    pub(super) fn limits(&self) -> Vec<(String, String)> {
+        let limits = Limits::default();
+        let spec = self.tool.registered.tool.spec();
+        let mut told = vec![
+            ("model-output".to_owned(), limits.model_output_bytes_max.to_string()),
+            ("result".to_owned(), limits.result_bytes_max.to_string()),
+        ];
+        if matches!(spec.kind, Kind::Read | Kind::Edit | Kind::Delete) {
+            told.push(("file-size".to_owned(), limits.file_bytes_max.to_string()));
+        }
+        if Limits::COMMAND_TOOLS.contains(&spec.name.as_str()) {
+            let command = limits.command_of(&spec.name);
+            told.extend(
+                CommandLimit::ALL
+                    .map(|limit| (limit.name().to_owned(), limit.shown(command.get(limit)))),
+            );
+        }
+        told
+    }
+
+    /// A call that can be tried as it stands. Nothing in it says yes: what changes a file is asked
+    /// about.
+    pub(super) fn example(&self) -> Option<Shown> {
+        let example = examples::of(self.tool.registered.tool.spec().name.as_str())?;
+        let input = example.input(self.dialect, &self.tool.name)?;
+        let mut command = format!("zero tools call {} '{input}'", self.tool.name);
+        if self.dialect != DialectName::Canonical {
+            command.push_str(&format!(" --dialect {}", self.dialect));
+        }
+        if example.files.contains(&examples::SETTINGS) {
+            command.push_str(&format!(" --settings {}", examples::SETTINGS));
+        }
+        let before = example.files.iter().filter_map(|file| written(file)).collect();
+        Some(Shown { input, before, needs: needs(example), command })
+    }
+}
+
+/// What an example needs beside its files, in words.
+fn needs(example: &Example) -> Vec<String> {
+    match (example.needs, &example.earlier) {
+        (None, _) => Vec::new(),
+        (Some(Need::WebServer), _) => vec![format!(
+            "with a web server in this folder, such as `python3 -m http.server {} --bind 127.0.0.1`",
+            examples::WEB.rsplit(':').next().unwrap_or_default()
+        )],
+        (Some(Need::LanguageServer), _) => {
+            vec!["with clangd; `zero doctor` lists the language servers that are here".to_owned()]
+        }
+        (Some(Need::Person), _) => vec!["at a terminal, where somebody answers".to_owned()],
+        (Some(Need::Session), Some(earlier)) => vec![
+            format!("in a session, after Bash {}", earlier.input),
+            "a single call like this one has no jobs".to_owned(),
+        ],
+        (Some(Need::Session), None) => vec!["in a session".to_owned()],
+    }
+}
+
+/// The command that writes a file of the examples.
+pub(super) fn written(file: &str) -> Option<String> {
+    let (name, text) = examples::FILES.iter().find(|(name, _)| *name == file)?;
+    let lines: Vec<String> = text.lines().map(|line| format!("'{line}'")).collect();
+    Some(format!("printf '%s\\n' {} > {name}", lines.join(" ")))
+}
+
+fn names(registry: &Registry, tool: &Offered) -> Vec<(DialectName, String)> {
+    let canonical = &tool.registered.tool.spec().name;
+    let mut names = Vec::new();
+    for name in DialectName::ALL {
+        let dialect = Dialect::new(name);
+        let offered = dialect.offered(registry);
+        let its = offered.iter().filter(|other| other.registered.tool.spec().name == *canonical);
+        let mut its: Vec<String> = its.map(|other| other.name.clone()).collect();
+        // Some are not listed and can be called all the same.
+        if its.is_empty() && dialect.resolve(registry, canonical.as_str()).is_some() {
+            its.push(canonical.to_string());
+        }
+        names.extend(its.into_iter().map(|its| (name, its)));
+    }
+    names
+}
+
+/// `90 s`, `24 h`.
+fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds >= 3_600 && seconds % 3_600 == 0 => format!("{} h", seconds / 3_600),
+        seconds => format!("{seconds} s"),
+    }
+}
+
+/// A field of an input or a result.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: String,
+    /// Fields of objects within fields stand under them, one deeper.
+    pub(super) depth: usize,
+    pub(super) type_name: String,
+    pub(super) required: bool,
+    pub(super) description: String,
+}
+
+/// The fields of an object, those of objects within it after each.
+pub(super) fn fields(schema: &Value) -> Vec<Field> {
+    let mut found = Vec::new();
+    add_fields(&mut found, schema, 0);
+    found
+}
+
+fn add_fields(found: &mut Vec<Field>, schema: &Value, depth: usize) {
+    for (name, field) in properties(schema).into_iter().flatten() {
+        let description = field.get("description").and_then(Value::as_str).unwrap_or_default();
+        found.push(Field {
+            name: name.clone(),
+            depth,
+            type_name: type_of(field),
+            required: is_required(schema, name),
+            description: description.split_whitespace().collect::<Vec<_>>().join(" "),
+        });
+        if depth < DEPTH_MAX {
+            add_fields(found, field.get("items").unwrap_or(field), depth + 1);
+        }
+    }
+}
+
+fn properties(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.get("properties")?.as_object()
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    schema
+        .get("required")
+        .and_then(Value::as_array)
+        .is_some_and(|names| names.iter().any(|n| n == name))
+}
+
+/// The type of a field in few words: `integer`, `string[]`, `a | b`.
+fn type_of(field: &Value) -> String {
+    if let Some(choices) = choices(field) {
+        return choices.join(" | ");
+    }
+    match field.get("type") {
+        Some(Value::String(name)) if name == "array" => {
+            format!("{}[]", field.get("items").map_or_else(|| "any".to_owned(), type_of))
+        }
+        Some(Value::String(name)) => name.to_owned(),
+        // What may be left out may also be null.
+        Some(Value::Array(types)) => {
+            let named = types.iter().filter_map(Value::as_str).filter(|name| *name != "null");
+            named.collect::<Vec<_>>().join(" | ")
+        }
+        _ => "any".to_owned(),
+    }
+}
+
+/// The texts a field can be, when they are listed.
+fn choices(field: &Value) -> Option<Vec<&str>> {
+    if let Some(values) = field.get("enum").and_then(Value::as_array) {
+        return values.iter().map(Value::as_str).collect();
+    }
+    let variants = field.get("oneOf").or_else(|| field.get("anyOf"))?.as_array()?;
+    variants.iter().map(|variant| variant.get("const").and_then(Value::as_str)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn types_are_said_in_few_words() {
+        for (field, expected) in [
+            (json!({"type": "integer"}), "integer"),
+            (json!({"type": ["integer", "null"]}), "integer"),
+            (json!({"type": "array", "items": {"type": "string"}}), "string[]"),
+            (json!({"type": "string", "enum": ["a", "b"]}), "a | b"),
+            (json!({"oneOf": [{"const": "a", "description": "x"}, {"const": "b"}]}), "a | b"),
+            (json!({}), "any"),
+        ] {
+            assert_eq!(type_of(&field), expected);
+        }
+    }
+
+    #[test]
+    fn times_are_said_in_their_largest_unit() {
+        for (seconds, expected) in [(30, "30 s"), (120, "120 s"), (3_600, "1 h"), (86_400, "24 h")]
+        {
+            assert_eq!(in_words(Duration::from_secs(seconds)), expected);
+        }
+    }
+}

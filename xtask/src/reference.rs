@@ -1,0 +1,28 @@
+//! The page that is made from the tools: `docs/reference/tools.md`.
+//!
+//! It is made by the test that checks it, since that runs the examples for real; here it is only
+//! told to write instead of to compare.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use crate::programs;
+use crate::repository::cargo;
+
+/// The test, and what has it write.
+const TEST: &str = "the_reference_is_as_the_code_is";
+const UPDATE: &str = "ZERO_UPDATE_REFERENCE";
+
+/// Writes the page.
+pub(crate) fn run() -> Result<ExitCode> {
+    programs::ensure();
+    let mut test = cargo(&["test", "--quiet", "--package", "zero", "--lib", TEST]);
+    let done = test.env(UPDATE, "1").status().context("could not start cargo")?;
+    if !done.success() {
+        eprintln!("the page is as it was");
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("docs/reference/tools.md is as the code is");
+    Ok(ExitCode::SUCCESS)
+}
