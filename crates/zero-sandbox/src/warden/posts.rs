@@ -5,7 +5,7 @@
 //! for any. One such is enough.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use super::message::{self, Task, Waits};
 
@@ -171,10 +171,11 @@ impl Posts {
         Some(given)
     }
 
-    /// Has walls put up like those of this order, unless some stand.
+    /// Has walls put up like those of this order, unless some stand, or will when the command behind
+    /// them has ended.
     pub(super) fn put_up(&mut self, like: u64, order: &OwnedFd) {
-        use std::os::fd::AsFd as _;
-        if self.0.iter().any(|post| post.state == State::Waits { like }) {
+        let with = [State::Waits { like }, State::Busy { like, then: Then::Stay }];
+        if self.0.iter().any(|post| with.contains(&post.state)) {
             return;
         }
         let Some(bare) = self.0.iter_mut().find(|post| post.state == State::Bare) else { return };

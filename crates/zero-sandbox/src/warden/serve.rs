@@ -125,7 +125,8 @@ impl Server {
             // Before any order: whoever told of the end of a command was free before that.
             let news: Vec<bool> = news.collect();
             if self.posts.hear(&news) == Heard::AnEnd {
-                // The next command may be long in coming: walls stand for a while from now on.
+                // Its walls are gone with it. The next command may be long in coming: others stand for
+                // a while from now on.
                 self.is_due = true;
             }
             if count == Ok(0) && has_work {
@@ -186,7 +187,6 @@ impl Server {
                     if next == Next::Alike {
                         self.last = order.try_clone().ok().map(|order| (like, order));
                     }
-                    self.is_due = true;
                     return;
                 }
                 // Somebody killed it; there are others.
