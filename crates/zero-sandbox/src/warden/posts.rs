@@ -205,3 +205,117 @@ impl Posts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Posts, and the keepers' ends of their channels.
+    #[derive(Default)]
+    struct Lab(Posts, Vec<OwnedFd>);
+
+    impl Lab {
+        fn with(count: usize) -> Self {
+            let mut lab = Self::default();
+            for _ in 0..count {
+                let (ours, given) = message::channel().unwrap();
+                lab.0.add(Post::new(ours));
+                lab.1.push(given);
+            }
+            lab
+        }
+
+        fn says(&mut self, keeper: usize, word: Waits) -> Heard {
+            message::send(&self.1[keeper], &word, &[]).unwrap();
+            self.hear()
+        }
+
+        fn hear(&mut self) -> Heard {
+            let news = vec![true; self.0.0.len()];
+            self.0.hear(&news)
+        }
+
+        fn told(&self, keeper: usize) -> Option<Task> {
+            message::receive_now::<Task>(&self.1[keeper]).unwrap()
+        }
+
+        #[track_caller]
+        fn check(&self, expected: &[State]) {
+            let states: Vec<State> = self.0.0.iter().map(|post| post.state).collect();
+            assert_eq!(states, expected);
+        }
+    }
+
+    const STAYS: State = State::Busy { like: 7, then: Then::Stay };
+
+    #[test]
+    fn one_with_the_right_walls_comes_first_and_then_any() {
+        let mut lab = Lab::with(1);
+        assert!(lab.0.offer(7, &[]).unwrap().is_ok());
+        lab.check(&[STAYS]);
+        // Nobody waits.
+        assert!(!lab.0.has_one_for(7) && lab.0.offer(7, &[]).is_none());
+        assert_eq!(lab.says(0, Waits::WithWalls), Heard::Nothing);
+        lab.check(&[State::Waits { like: 7 }]);
+        assert!(lab.0.has_one_for(7) && !lab.0.has_one_for(8));
+        let (ours, given) = message::channel().unwrap();
+        lab.0.add(Post::new(ours));
+        lab.1.push(given);
+        lab.0.offer(8, &[]).unwrap().unwrap();
+        lab.0.offer(7, &[]).unwrap().unwrap();
+        lab.check(&[STAYS, State::Busy { like: 8, then: Then::Stay }]);
+    }
+
+    #[test]
+    fn walls_that_went_meanwhile_lose_no_order() {
+        for word in [Waits::Bare, Waits::Useless] {
+            let mut lab = Lab::with(1);
+            lab.0.offer(7, &[]).unwrap().unwrap();
+            lab.says(0, Waits::WithWalls);
+            lab.0.offer(7, &[]).unwrap().unwrap();
+            lab.says(0, word);
+            lab.check(&[STAYS]);
+            lab.says(0, Waits::WithWalls);
+            // Without an order on its way, it is taken at its word.
+            lab.says(0, word);
+            lab.check(if word == Waits::Bare { &[State::Bare] } else { &[] });
+        }
+    }
+
+    #[test]
+    fn one_that_clears_gets_no_order_until_it_has() {
+        let mut lab = Lab::with(1);
+        lab.0.offer(7, &[]).unwrap().unwrap();
+        assert!(matches!(lab.told(0), Some(Task::Keep)));
+        lab.0.take_down(&[]);
+        lab.says(0, Waits::WithWalls);
+        lab.check(&[State::Clears]);
+        assert!(matches!(lab.told(0), Some(Task::TakeDown)) && !lab.0.has_one_for(7));
+        lab.says(0, Waits::Bare);
+        lab.check(&[State::Bare]);
+    }
+
+    #[test]
+    fn one_that_waits_for_any_is_enough_and_the_end_of_a_command_is_told() {
+        let mut lab = Lab::with(3);
+        assert_eq!(lab.hear(), Heard::Nothing);
+        lab.check(&[State::Bare]);
+        lab.0.offer(7, &[]).unwrap().unwrap();
+        lab.1.clear();
+        assert_eq!(lab.hear(), Heard::AnEnd);
+        lab.check(&[]);
+    }
+
+    #[test]
+    fn when_many_wait_the_oldest_gets_another_kind() {
+        let mut lab = Lab::with(0);
+        for like in 0..WAITING_MAX as u64 {
+            let (ours, given) = message::channel().unwrap();
+            lab.0.add(Post { channel: ours, state: State::Waits { like } });
+            lab.1.push(given);
+        }
+        lab.0.offer(99, &[]).unwrap().unwrap();
+        assert!(matches!(lab.told(0), Some(Task::Keep)));
+        assert!(!lab.0.has_one_for(98));
+    }
+}
