@@ -21,7 +21,7 @@ mod spill;
 mod trial;
 mod watch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use zero_core::{ByteSize, Execution, Reason, ToolError, ToolName};
 use zero_sandbox::drain::{Collected, Collector};
 use zero_sandbox::kept::Kept;
 use zero_sandbox::running::{Ended, Running, Why};
-use zero_sandbox::{Gap, StateDir, Weakness};
+use zero_sandbox::{Gap, StateDir, Weakness, Workspace};
 
 use crate::context::CallContext;
 use crate::jobs::{Candidate, Input, Job, Jobs, KeepUnread, Watched, Watching};
@@ -169,6 +169,13 @@ impl Commands {
             Environment::scrubbed(&settings.environment, &settings.environment_allowed);
         let kept = Kept::new(state.child("kept"));
         Self { settings, environment, state: state.path().to_owned(), kept, live: Arc::default() }
+    }
+
+    /// `PATH` without what calls can write to.
+    pub(crate) fn path_outside(&self, workspace: &Workspace) -> String {
+        let roots = workspace.roots().map(Path::to_owned);
+        let folders: Vec<PathBuf> = roots.chain(self.settings.writable.iter().cloned()).collect();
+        self.environment.path_outside(&folders)
     }
 }
 

@@ -165,12 +165,14 @@ impl Attempt<'_> {
     /// What every hook is told.
     fn told(&self, event: Event, input: &Value) -> Value {
         let workspace = self.session.workspace();
+        // Where a command would start, and relative paths begin.
+        let cwd = self.session.commands.folder().unwrap_or_else(|| workspace.cwd().to_owned());
         let roots = workspace.roots().map(|root| root.display().to_string());
         json!({
             "hook_event_name": event.word(),
             "session_id": self.session.id().map(ToString::to_string),
             "call_id": self.call.id.to_string(),
-            "cwd": workspace.cwd().display().to_string(),
+            "cwd": cwd.display().to_string(),
             "workspace": roots.collect::<Vec<_>>(),
             "tool_name": self.name().as_str(),
             "tool_input": input,

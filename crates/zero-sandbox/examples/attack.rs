@@ -128,20 +128,20 @@ fn stand_ready(warden: &Warden, harmless: Order) {
     std::thread::sleep(Duration::from_millis(50));
 }
 
-/// Whether there are a keeper, bubblewrap, and our last step, one below the other.
+/// Whether there are a keeper, bubblewrap, and our last step, one below the other, and nobody else.
 fn stands(warden: &Warden) -> bool {
     let children = |pid: u32| -> Vec<u32> {
         let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         let list = list.unwrap_or_default();
         list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
     };
-    let mut at = warden.pid().unwrap();
-    (0..3).all(|_| match children(at).as_slice() {
-        [only] => {
-            at = *only;
-            true
-        }
-        _ => false,
+    let only = |pid: u32| -> Option<u32> {
+        let [only] = <[u32; 1]>::try_from(children(pid)).ok()?;
+        Some(only)
+    };
+    children(warden.pid().unwrap()).into_iter().any(|keeper| {
+        let stage = only(keeper).and_then(only);
+        stage.is_some_and(|stage| children(stage).is_empty())
     })
 }
 

@@ -1,7 +1,8 @@
 //! What it costs to start a command behind walls and to read what it writes, in nanoseconds.
 //!
 //! Prints one line of JSON, after one with the fastest of each when `fastest` is the second argument.
-//! `cargo xtask bench` runs it. What is compared takes turns, so that a busy machine slows all of it.
+//! With `series` it prints only what commands cost that follow one another. `cargo xtask bench` runs
+//! it. What is compared takes turns, so that a busy machine slows all of it.
 
 #![expect(
     clippy::print_stdout,
@@ -23,6 +24,11 @@ use zero_sandbox::{CommandSpec, Network, ProcessLimits, Profile, Property};
 
 const GIGABYTE: &str = "1G";
 const PAUSE: Duration = Duration::from_millis(60);
+/// What an agent that answers at once needs between two commands.
+const SHORT_PAUSE: Duration = Duration::from_micros(1500);
+const LONG_PAUSE: Duration = Duration::from_millis(20);
+/// Agents that work side by side, each with a workspace of its own.
+const AGENTS: usize = 20;
 /// How long what a command left may take to go after its end was told.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -46,6 +52,10 @@ fn main() -> ExitCode {
         println!("bubblewrap is missing: apt-get install bubblewrap");
         return ExitCode::FAILURE;
     };
+    if std::env::args().nth(2).is_some_and(|word| word == "series") {
+        println!("{}", series(rounds));
+        return ExitCode::SUCCESS;
+    }
     let place = Place::new();
     let wardens = [Use::All, Use::WithoutBubblewrap]
         .map(|layers| Warden::start_with(Settings { layers, ..Settings::default() }).unwrap());
@@ -85,6 +95,30 @@ fn main() -> ExitCode {
          \"drain_kb\":{drain_kb},\"left\":{left:?}}}"
     );
     ExitCode::SUCCESS
+}
+
+/// What commands cost that follow one another: at once, after a moment, and those of several agents
+/// in turn.
+fn series(rounds: usize) -> String {
+    let warden = Warden::start().unwrap();
+    let places: Vec<Place> = (0..AGENTS).map(|_| Place::new()).collect();
+    let [at_once, paused, in_turn] = [(SHORT_PAUSE, 1), (LONG_PAUSE, 1), (SHORT_PAUSE, AGENTS)]
+        .map(|(pause, agents)| {
+            let places: Vec<&Place> = places.iter().take(agents).collect();
+            let each = |place: &&Place| {
+                std::thread::sleep(pause);
+                let mut order = place.order(Use::All, "/bin/bash", &["-c", "true"]);
+                order.profile.limits = ProcessLimits::default();
+                measured(|| run(&warden, order))
+            };
+            // The first of each finds nothing that stands.
+            places.iter().for_each(|place| assert!(each(place) > Duration::ZERO));
+            let times: Vec<Duration> = places.iter().cycle().take(rounds).map(each).collect();
+            let mean = times.iter().sum::<Duration>().as_nanos() / times.len().max(1) as u128;
+            let worst = times.iter().max().map_or(0, Duration::as_nanos);
+            format!("{{\"median_ns\":{},\"mean_ns\":{mean},\"worst_ns\":{worst}}}", median(times))
+        });
+    format!("{{\"at_once\":{at_once},\"paused\":{paused},\"in_turn\":{in_turn}}}")
 }
 
 /// A workspace and a home as people have them, outside `/tmp`.

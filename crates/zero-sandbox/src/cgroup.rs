@@ -29,6 +29,10 @@ const REMOVE_PAUSE: Duration = Duration::from_millis(2);
 /// The span in which processor time is shared out, in microseconds.
 const CPU_PERIOD_US: u64 = 100_000;
 
+/// Memory that a command may leave to the next one in the same groups: what the walls themselves hold,
+/// and what the kernel keeps for them.
+const LEFT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
 /// The kernel counts threads like processes, and a build may have many of them. It gets a bound
 /// that stops a bomb, and processes alone are counted every now and then.
 const TASKS_PER_PROCESS: u64 = 8;
@@ -48,6 +52,20 @@ pub(crate) struct Groups {
     inside: Vec<PathBuf>,
     /// Those in which what it starts begins.
     joined: Vec<PathBuf>,
+    has_left: bool,
+    /// What was counted before the command that runs now.
+    before: Counts,
+}
+
+/// What the kernel counts for as long as a group is there, for however many commands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Processes that were killed for want of memory.
+    killed: u64,
+    /// Processes that were not let come into being.
+    refused: u64,
+    /// The most memory that was held.
+    peak: u64,
 }
 
 /// How a process gets into its groups.
@@ -98,6 +116,7 @@ impl Groups {
         self.cpu = self.one(places.cpu(limits), &name, |group| group.limit_cpu(limits));
         self.processes =
             self.one(places.processes(limits), &name, |group| group.limit_processes(limits));
+        self.before = self.counts();
     }
 
     /// Whether this process is in groups itself, and could leave.
@@ -105,12 +124,53 @@ impl Groups {
         !self.inside.is_empty()
     }
 
-    /// Leaves the groups to the command, so that its limits are not this process's.
+    /// Leaves the groups to the command, so that its limits are not this process's. What it starts
+    /// from now on has to join.
     pub(crate) fn leave(&mut self) {
         self.inside.retain(|folder| {
             let above = folder.parent().map(|parent| parent.join("cgroup.procs"));
             above.is_none_or(|above| kernel_file::write(&above, "0").is_err())
         });
+        self.joined.retain(|folder| self.inside.contains(folder));
+        self.has_left = true;
+    }
+
+    /// Whether it left them.
+    pub(crate) fn has_left(&self) -> bool {
+        self.has_left
+    }
+
+    /// After a command that left no process: whether it left so little memory that another one may
+    /// have the same groups, and has all that it may have.
+    ///
+    /// What the kernel gives back when somebody needs it does not count, but for a bound: to give it
+    /// back takes time.
+    pub(crate) fn are_as_new(&self) -> bool {
+        let (Some(group), Some(limits)) = (&self.memory, &self.limits) else { return true };
+        let held = group.memory_held();
+        held.is_some_and(|held| {
+            held.all <= limits.memory_bytes / 2 && held.not_given_back <= LEFT_BYTES_MAX
+        })
+    }
+
+    /// Begins to count for another command under the same limits.
+    pub(crate) fn begin_again(&mut self) {
+        self.before = self.counts();
+        if let (Some(group), Some(limits)) = (&self.cpu, &self.limits) {
+            // A share that is set anew is whole again. Should it not be, the one that is set holds.
+            let set = group.limit_cpu(limits);
+            drop(set);
+        }
+    }
+
+    /// What cannot be read was not counted.
+    fn counts(&self) -> Counts {
+        let (killed, peak) = match &self.memory {
+            Some(group) => (group.killed().unwrap_or_default(), group.peak().unwrap_or_default()),
+            None => (0, 0),
+        };
+        let refused = self.processes.as_ref().and_then(Group::refused).unwrap_or_default();
+        Counts { killed, refused, peak }
     }
 
     fn has_made(&mut self, folder: &Path) -> bool {
@@ -180,22 +240,19 @@ impl Groups {
     /// The limit the command went over, if it did.
     pub(crate) fn exceeded(&self) -> Option<Why> {
         let limits = self.limits.as_ref()?;
-        if let Some(group) = &self.memory {
-            let (events, peak) = match group.version {
-                Version::V2 => ("memory.events", "memory.peak"),
-                Version::V1 => ("memory.oom_control", "memory.max_usage_in_bytes"),
-            };
-            if kernel_file::counter(&group.folder.join(events), "oom_kill") > Some(0) {
-                let limit = limits.memory_bytes;
-                let peak = kernel_file::number(&group.folder.join(peak)).unwrap_or_default();
-                return Some(Why::MemoryLimit { limit, used: peak.max(limit) });
-            }
+        if let Some(group) = &self.memory
+            && group.killed() > Some(self.before.killed)
+        {
+            let limit = limits.memory_bytes;
+            // One that is no higher than before may be another command's.
+            let peak = group.peak().filter(|peak| *peak > self.before.peak).unwrap_or_default();
+            return Some(Why::MemoryLimit { limit, used: peak.max(limit) });
         }
         let group = self.processes.as_ref()?;
         // What cannot be read now says nothing: it was within the limit when it last could be, and
         // what the kernel refused counts all the same.
         let members = kernel_file::read(&group.folder.join("cgroup.procs")).unwrap_or_default();
-        let refused = kernel_file::counter(&group.folder.join("pids.events"), "max") > Some(0);
+        let refused = group.refused() > Some(self.before.refused);
         let own = u64::from(self.inside.contains(&group.folder));
         let count = (members.lines().count() as u64).saturating_sub(own);
         let limit = limits.processes;
@@ -242,7 +299,58 @@ pub(crate) fn remove_named(places: &Places, name: &str) {
     }
 }
 
+/// Memory of a group.
+struct Held {
+    all: u64,
+    /// That of it which somebody has to free.
+    not_given_back: u64,
+}
+
 impl Group {
+    /// How many of its processes were killed for want of memory.
+    fn killed(&self) -> Option<u64> {
+        let events = match self.version {
+            Version::V2 => "memory.events",
+            Version::V1 => "memory.oom_control",
+        };
+        kernel_file::counter(&self.folder.join(events), "oom_kill")
+    }
+
+    /// The most memory that it held.
+    fn peak(&self) -> Option<u64> {
+        let peak = match self.version {
+            Version::V2 => "memory.peak",
+            Version::V1 => "memory.max_usage_in_bytes",
+        };
+        kernel_file::number(&self.folder.join(peak))
+    }
+
+    /// How many of its processes were not let come into being.
+    fn refused(&self) -> Option<u64> {
+        kernel_file::counter(&self.folder.join("pids.events"), "max")
+    }
+
+    fn memory_held(&self) -> Option<Held> {
+        let (usage, in_files) = match self.version {
+            Version::V2 => ("memory.current", "file"),
+            Version::V1 => ("memory.usage_in_bytes", "cache"),
+        };
+        let all = kernel_file::number(&self.folder.join(usage))?;
+        if all <= LEFT_BYTES_MAX {
+            return Some(Held { all, not_given_back: all });
+        }
+        // The kernel takes long to add this up.
+        let stat = self.folder.join("memory.stat");
+        let text = kernel_file::read(&stat).ok()?;
+        let value = |word: &str| {
+            let found = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+            found.and_then(|number| number.trim().parse::<u64>().ok())
+        };
+        // Files in memory are counted as files, and stay.
+        let given_back = value(in_files)?.saturating_sub(value("shmem")?);
+        Some(Held { all, not_given_back: all.saturating_sub(given_back) })
+    }
+
     fn set(&self, file: &str, value: &str) -> io::Result<()> {
         kernel_file::write(&self.folder.join(file), value)
     }

@@ -28,6 +28,7 @@ mod mounts;
 mod placeholders;
 mod restrict;
 pub(crate) mod stage;
+pub(crate) mod traces;
 pub(crate) mod word;
 
 use std::ffi::{CStr, CString, NulError};
@@ -39,14 +40,14 @@ use rustix::io::Errno;
 
 pub use self::gaps::Gap;
 
-use self::expected::{Changed, Expected};
+use self::expected::Changed;
 use self::filter::Sockets;
 use self::host_sockets::HostSockets;
 use self::inside::{Inside, Purpose};
 use self::landlock::{Grant, Rule, Tcp};
 use self::layout::{Layout, Said};
 use self::restrict::{Ready, RestrictError, Restrictions};
-use self::stage::{Image, Plan};
+use self::stage::Image;
 use crate::probe::Layers;
 use crate::profile::{CommandSpec, Network, Profile, Property};
 use crate::running::Confinement;
@@ -155,8 +156,9 @@ impl Prepared {
                 let purpose =
                     Purpose { bubblewrap, profile, layout, folder, terminal, whose, sockets };
                 let mut inside = Inside::new(&purpose)?;
-                let plan = intent.plan(command)?;
-                inside.give(plan, streams).map_err(ConfineError::HandOver)?;
+                let restrictions = intent.with_filter()?;
+                let command = with_tmp(command, Path::new(mounts::TMP));
+                inside.give(command, restrictions, streams).map_err(ConfineError::HandOver)?;
                 Way::Bubblewrap(Box::new(inside))
             }
             Err(_) => {
@@ -207,19 +209,8 @@ impl Prepared {
         }
     }
 
-    /// Whether walls that were put up ahead are those a command would get now that starts in
-    /// `folder`, under the same profile and layers and with a network of its own.
-    pub(crate) fn still_stands(
-        &mut self,
-        profile: &Profile,
-        layers: &Layers,
-        folder: &Path,
-    ) -> bool {
-        self.intent_if_standing(profile, layers, folder, None).is_some()
-    }
-
-    /// Gives walls that were put up ahead their command, if they are those that it would get now.
-    /// Where they are not, or it fails, they are of no more use.
+    /// Gives walls that stand ready a command, if they are those that it would get now, with a
+    /// network of its own. Where they are not, or it fails, they are of no more use.
     pub(crate) fn take(
         &mut self,
         profile: &Profile,
@@ -231,9 +222,26 @@ impl Prepared {
         let folder = command.folder.as_path();
         let intent = self.intent_if_standing(profile, layers, folder, terminal.as_deref());
         let (Some(intent), Way::Bubblewrap(inside)) = (intent, &mut self.way) else { return false };
-        let Ok(plan) = intent.plan(command) else { return false };
+        let Ok(restrictions) = intent.with_filter() else { return false };
         self.confinement = intent.confinement;
-        inside.give(plan, streams).is_ok()
+        let command = with_tmp(command, Path::new(mounts::TMP));
+        inside.give(command, restrictions, streams).is_ok()
+    }
+
+    /// After a command of which no process is left: whether nothing else of it is left in its walls,
+    /// and another one may [take](Self::take) them.
+    pub(crate) fn is_as_new(&mut self) -> bool {
+        match &mut self.way {
+            Way::Bubblewrap(inside) => inside.is_as_new(),
+            Way::Direct(..) => false,
+        }
+    }
+
+    /// Has the last step end once no command is there.
+    pub(crate) fn close(&mut self) {
+        if let Way::Bubblewrap(inside) = &mut self.way {
+            inside.close();
+        }
     }
 
     fn intent_if_standing(
@@ -419,17 +427,15 @@ impl Intent {
         Ok(Self { layout, restrictions, confinement })
     }
 
-    /// What the last step inside has to do.
-    fn plan(&self, command: &CommandSpec) -> Result<Plan, ConfineError> {
+    /// What the last step inside has to give up.
+    fn with_filter(&self) -> Result<Restrictions, ConfineError> {
         let mut restrictions = self.restrictions.clone();
         if let Some(sockets) = restrictions.sockets {
             // Made here, where it was made before; the last step would begin from nothing.
             let filter = filter::program(sockets).map_err(RestrictError::from)?;
             restrictions.filter = filter::to_numbers(&filter);
         }
-        let command = with_tmp(command, Path::new(mounts::TMP));
-        // What is to be found inside, who prepares that knows.
-        Ok(Plan { command, restrictions, expected: Expected::default() })
+        Ok(restrictions)
     }
 }
 

@@ -38,13 +38,19 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches for those limits that nobody else enforces.
-    pub(crate) fn new(root: i32, limits: &ProcessLimits, by: LimitsReport) -> Self {
+    /// Watches for those limits that nobody else enforces. Others may have used processor time in
+    /// the tree before.
+    pub(crate) fn new(
+        root: i32,
+        limits: &ProcessLimits,
+        by: LimitsReport,
+        used_before: Duration,
+    ) -> Self {
         Self {
             root,
             limits: *limits,
             by,
-            budget: Budget::new(limits.cpu_percent, Instant::now()),
+            budget: Budget { used: used_before, ..Budget::new(limits.cpu_percent, Instant::now()) },
             stopped: BTreeMap::new(),
             peak_bytes: 0,
         }

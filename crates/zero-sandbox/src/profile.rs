@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use zero_core::CommandLimits;
 
 /// What a child may do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Folders it may change. Ones that do not exist stay that way.
@@ -45,7 +45,7 @@ pub struct Profile {
 }
 
 /// Whom a child may reach.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// Nobody, not even itself over loopback.
@@ -61,7 +61,7 @@ pub enum Network {
 ///
 /// Files and handles are limited here, by the kernel and for each process; memory, processor time
 /// and the number of processes belong to the whole tree and to whoever watches it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessLimits {
     /// Memory of the whole tree.

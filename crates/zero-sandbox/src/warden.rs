@@ -1,8 +1,9 @@
 //! One helper process that starts commands, so that nothing a command does outlives zero.
 //!
 //! The warden is this program again under another name, with one thread and nothing of zero's in
-//! it. For each command it forks a keeper, which confines and starts it, watches its limits and
-//! ends its whole tree; the keeper of the next command puts up the walls of the last one ahead. All notice when zero is gone, however it went, and take everything along.
+//! it. Each command has a keeper, a fork of the warden, which confines and starts it, watches its
+//! limits and ends its whole tree. A keeper in whose walls nothing is left waits for another command
+//! of the same kind. All notice when zero is gone, however it went, and take everything along.
 //!
 //! ```text
 //! zero ──orders──► warden ──forks──► keeper ──forks──► command and what comes of it
@@ -16,10 +17,12 @@ mod keeper;
 mod launch;
 mod lookup;
 pub(crate) mod message;
+mod posts;
 pub(crate) mod raw;
 mod serve;
 pub(crate) mod stdio;
 
+use std::hash::{Hash as _, Hasher as _};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
@@ -94,7 +97,7 @@ pub enum Stdio {
 }
 
 /// What enforces limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitsBy {
     /// Control groups where they can be had, the watchdog for the rest.
@@ -105,7 +108,7 @@ pub enum LimitsBy {
 }
 
 /// Which layers of confinement are used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Use {
     /// All that work here.
@@ -265,20 +268,26 @@ impl Warden {
 
     /// Starts a command.
     pub fn spawn(&self, order: Order) -> Result<Running, SpawnError> {
-        self.spawn_as(&Wanted::Command, order)
+        self.spawn_as(|like| Wanted::Command { like }, self.settings.ready_for, order)
     }
 
     /// Starts a command that is the only one of its kind: walls that are put up ahead stay those of
     /// the commands before it.
     pub fn spawn_single(&self, order: Order) -> Result<Running, SpawnError> {
-        self.spawn_as(&Wanted::Single, order)
+        self.spawn_as(|like| Wanted::Single { like }, Duration::ZERO, order)
     }
 
-    fn spawn_as(&self, wanted: &Wanted, order: Order) -> Result<Running, SpawnError> {
+    fn spawn_as(
+        &self,
+        wanted: impl FnOnce(u64) -> Wanted,
+        ready_for: Duration,
+        order: Order,
+    ) -> Result<Running, SpawnError> {
         let Order { command, profile, stdio, timeout, net } = order;
         let net = net.filter(|_| profile.network == Network::Loopback);
         let command = lookup::checked(command)?;
-        let Settings { limits_by, layers, ready_for } = self.settings;
+        let Settings { limits_by, layers, .. } = self.settings;
+        let wanted = &wanted(alike(&profile, limits_by, layers));
         let joins = net.is_some();
         let stood_in = Vec::new();
         let text =
@@ -426,6 +435,14 @@ impl Drop for Process {
 fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+/// A number that is the same for orders that want the same walls, and as good as never otherwise.
+/// Whether they are the same is looked at where they stand.
+fn alike(profile: &Profile, limits_by: LimitsBy, layers: Use) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    (profile, limits_by, layers).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Why an order came to nothing.

@@ -118,7 +118,8 @@ impl App {
 
     /// A host with the tools that come with zero, as the settings want them.
     pub(crate) fn host(&self, config: HostConfig, settings: &Settings) -> anyhow::Result<ToolHost> {
-        let host = ToolHost::new(HostConfig { hooks: settings.hooks(), ..config });
+        let host =
+            ToolHost::new(HostConfig { hooks: settings.hooks(self.config.home()), ..config });
         let mut tools = self.tools.to_vec();
         let engines = settings.search_engines(&self.config);
         if !engines.is_empty() {

@@ -158,7 +158,7 @@ impl App {
         };
         let brought = self.brought(&surroundings, &settings)?;
         let judge = Judge::new(settings.policy_rules(), mode, surroundings);
-        Ok(Judge { brought, hooks: settings.hooks(), ..judge })
+        Ok(Judge { brought, hooks: settings.hooks(self.config.home()), ..judge })
     }
 
     /// The tools that others bring there, as far as they are known. Starts nothing.

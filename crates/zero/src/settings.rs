@@ -22,6 +22,7 @@ pub(crate) mod meaning;
 mod merge;
 pub(crate) mod models;
 pub(crate) mod problem;
+mod program_path;
 pub(crate) mod sandbox;
 pub(crate) mod shape;
 pub(crate) mod tools_command;

@@ -1,9 +1,10 @@
 //! Which variables a command gets: a few that it needs, none that could be a secret.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use zero_policy::shell::changes_what_runs;
+use zero_sandbox::survey;
 
 use super::Streams;
 
@@ -158,6 +159,23 @@ impl Environment {
         Self(kept)
     }
 
+    /// `PATH` without the folders that lie in one of these, or that mean another folder each time: for
+    /// what decides about calls, and must not be what a call has put there.
+    pub(super) fn path_outside(&self, folders: &[PathBuf]) -> String {
+        let path = self.0.iter().find(|(name, _)| name == "PATH");
+        let entries = path.into_iter().flat_map(|(_, path)| std::env::split_paths(path));
+        let is_in = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
+        let is_outside = |path: &PathBuf| {
+            let real = survey::canonical(path);
+            path.is_absolute() && !is_in(path) && real.is_some_and(|real| !is_in(&real))
+        };
+        let kept: Vec<String> = entries
+            .filter(is_outside)
+            .filter_map(|path| path.to_str().map(str::to_owned))
+            .collect();
+        if kept.is_empty() { USUAL_PATH.to_owned() } else { kept.join(":") }
+    }
+
     /// The whole environment of one command: what its network wants, and what its call sets.
     pub(super) fn with(
         &self,
@@ -204,6 +222,7 @@ fn has_password(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
 
     #[track_caller]
@@ -213,6 +232,26 @@ mod tests {
         let environment = Environment::scrubbed(&all, &allowed);
         let found = environment.0.iter().any(|(known, _)| known == name);
         assert_eq!(found, passes, "{name} with {allowed:?}");
+    }
+
+    #[test]
+    fn what_lies_where_calls_write_is_no_place_for_programs() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        for folder in ["work/.venv/bin", "tools"] {
+            std::fs::create_dir_all(base.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(base.join("work"), base.join("link")).unwrap();
+        let at = |path: &str| base.join(path).display().to_string();
+        let check = |path: &[String], expected: &str| {
+            let all = [("PATH".to_owned(), path.join(":"))];
+            let environment = Environment::scrubbed(&all, &[]);
+            assert_eq!(environment.path_outside(&[base.join("work")]), expected);
+        };
+        let (tools, inside, link) = (at("tools"), at("work/.venv/bin"), at("link/.venv/bin"));
+        let relative = "node_modules/.bin".to_owned();
+        check(&[inside.clone(), tools.clone(), link, String::new(), relative], &tools);
+        check(&[inside, at("gone")], USUAL_PATH);
     }
 
     #[test]

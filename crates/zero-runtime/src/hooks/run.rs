@@ -123,8 +123,10 @@ impl Launch {
     /// Blocks for as long as its walls take to be put up.
     fn start(self) -> Result<Started, ToolError> {
         let command = CommandLine::Program(self.hook.words.clone());
-        let execution = Execution { command, folder: None, variables: Vec::new() };
+        let mut execution = Execution { command, folder: None, variables: Vec::new() };
         self.judge(&execution)?;
+        // What it runs by name is nothing that a call could have put there.
+        execution.variables.push(("PATH".to_owned(), self.commands.path_outside(&self.workspace)));
         let launcher =
             Launcher::new(&self.commands, &self.place, &self.policy, self.call, self.limits);
         let launcher = launcher.limited_to(self.hook.access, Vec::new());

@@ -150,7 +150,8 @@ impl Remarks {
         if chars_max == 0 {
             return;
         }
-        let words = cleaned(words, chars_max);
+        // A hook is told the number, and may repeat words of strangers.
+        let words = cleaned(&words.replace(&self.number, "…"), chars_max);
         self.chars_left -= chars_max.min(words.chars().count());
         let number = &self.number;
         self.texts.push(format!("[{head}, {number}:]\n{words}\n[end of {number}]"));

@@ -7,6 +7,9 @@
 //! a disk that is mounted comes in writable. So [`Inside::still_stands`] says yes only when what
 //! would be asked of bubblewrap now is the same to the byte, everything it is mounted on is still
 //! what it was, and the mounts on the host and inside are those of then.
+//!
+//! What holds for walls that had no command yet holds for those whose command has ended, if it left
+//! nothing in them: see [`super::traces`].
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
@@ -24,12 +27,14 @@ use super::host_sockets::HostSockets;
 use super::layout::{Layout, Said};
 use super::mounts::{self, Mounts};
 use super::placeholders::{self, Placeholders};
-use super::stage::{DOOR, Image, Plan};
+use super::restrict::Restrictions;
+use super::stage::{Before, DOOR, Image, Plan};
+use super::traces::{Noted, Traces};
 use super::{ConfineError, Whose};
 use crate::child;
 use crate::kernel_file;
 use crate::probe::Bubblewrap;
-use crate::profile::{Network, Profile};
+use crate::profile::{CommandSpec, Network, Profile};
 use crate::warden::message;
 
 /// How much of what bubblewrap says about a failure is read.
@@ -70,9 +75,11 @@ pub(super) struct Inside {
     /// Handles that it needs until it has started.
     kept: Vec<OwnedFd>,
     kept_numbers: Vec<RawFd>,
-    /// Where the last step takes its plan, until it has one.
+    /// Where the last step takes its plans, until there are no more.
     door: Option<OwnedFd>,
-    /// Where it says what becomes of the command, once it has one.
+    /// What it gave up with the first of them.
+    given_up: Option<Restrictions>,
+    /// Where it says what becomes of the command, while it has one.
     word: Option<OwnedFd>,
     /// Stands for input and output of bubblewrap, which has none.
     nothing: OwnedFd,
@@ -81,6 +88,8 @@ pub(super) struct Inside {
     shape: Shape,
     /// The mounts inside, where they can be read and what they were.
     table: Option<(File, Vec<u8>)>,
+    /// What a command could leave inside.
+    traces: Option<Traces>,
     /// What is shown as `/tmp`.
     tmp: PathBuf,
     placeholders: Placeholders,
@@ -113,6 +122,7 @@ impl Shape {
         }
         let memory = bubblewrap.shared_memory(profile.limits.memory_bytes);
         namespaces.extend(memory.into_iter().map(OsString::from));
+        namespaces.extend(bubblewrap.queues().iter().map(OsString::from));
         // The child has terminals of its own, among which the one it was given has no name. Without
         // one, programs that ask for it believe that there is no terminal.
         let console = terminal.map_or(Vec::new(), |terminal| {
@@ -171,30 +181,63 @@ impl Inside {
             kept_numbers: kept.iter().map(AsRawFd::as_raw_fd).collect(),
             kept,
             door: Some(door),
+            given_up: None,
             word: None,
             nothing: nothing().map_err(ConfineError::HandOver)?,
             complaints: in_memory(&[]).map_err(ConfineError::HandOver)?,
             shape,
             table: None,
+            traces: None,
             tmp: profile.tmp.clone(),
             placeholders,
         })
     }
 
-    /// Gives the last step its plan and the command's streams, be it there already or not yet.
-    pub(super) fn give(&mut self, mut plan: Plan, streams: [&OwnedFd; 3]) -> io::Result<()> {
-        let door = self.door.take().ok_or(io::ErrorKind::NotConnected)?;
-        // Whoever holds the list holds the namespace.
-        self.table = None;
+    /// Gives the last step a command that gives these things up, with its streams, be it there
+    /// already or not yet.
+    pub(super) fn give(
+        &mut self,
+        command: CommandSpec,
+        restrictions: Restrictions,
+        streams: [&OwnedFd; 3],
+    ) -> io::Result<()> {
+        let door = self.door.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let before = match &self.given_up {
+            None => {
+                let expected = self.shape.expected(&self.tmp);
+                Some(Before { restrictions: restrictions.clone(), expected })
+            }
+            // What was given up cannot be had back, and nothing more is given up.
+            Some(given_up) if *given_up == restrictions => None,
+            Some(_) => return Err(io::ErrorKind::InvalidInput.into()),
+        };
         let (word, inner_word) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&word, OFlags::NONBLOCK)?;
-        plan.expected = self.shape.expected(&self.tmp);
-        let plan = in_memory(&serde_json::to_vec(&plan)?)?;
+        let plan = in_memory(&serde_json::to_vec(&Plan { command, before })?)?;
         let handles = [&plan, &inner_word].into_iter().chain(streams);
         let handles: Vec<_> = handles.map(AsFd::as_fd).collect();
-        message::send(&door, &(), &handles)?;
+        message::send(door, &(), &handles)?;
         self.word = Some(word);
+        self.given_up = Some(restrictions);
         Ok(())
+    }
+
+    /// After a command of which no process is left: whether another one would find nothing of it
+    /// either. If so, these walls wait for that one.
+    pub(super) fn is_as_new(&mut self) -> bool {
+        self.word = None;
+        // A terminal is one command's own, and without Landlock so is `/dev`.
+        let is_anybodys = self.shape.console.is_empty();
+        let is_held = self.given_up.as_ref().is_some_and(|it| it.landlock.is_some());
+        is_anybodys
+            && is_held
+            && (self.table.is_some() || self.is_up())
+            && self.traces.as_ref().is_some_and(Traces::are_none)
+    }
+
+    /// Has no more commands: the last step ends when it has none.
+    pub(super) fn close(&mut self) {
+        self.door = None;
     }
 
     /// Where there is news when the last step is there, or will not be.
@@ -206,8 +249,11 @@ impl Inside {
     /// To be asked when there is news.
     pub(super) fn is_up(&mut self) -> bool {
         let Some(door) = &self.door else { return false };
-        let Ok(Some(((), handles))) = message::receive::<()>(door) else { return false };
-        let Some(mut table) = handles.into_iter().next().map(File::from) else { return false };
+        let Ok(Some((noted, handles))) = message::receive::<Option<Noted>>(door) else {
+            return false;
+        };
+        let mut handles = handles.into_iter();
+        let Some(mut table) = handles.next().map(File::from) else { return false };
         let Ok(mounted) = read_again(&mut table) else { return false };
         // Something may have been replaced right after it was mounted on.
         let points: Vec<&[u8]> = mounted.split(|b| *b == b'\n').filter_map(mount_point).collect();
@@ -216,6 +262,7 @@ impl Inside {
             return false;
         }
         self.table = Some((table, mounted));
+        self.traces = noted.map(|noted| Traces::new(handles.collect(), noted));
         true
     }
 
@@ -279,7 +326,8 @@ impl Inside {
 
     /// Takes away what stands on the host.
     pub(super) fn cleanup(&mut self) {
-        self.table = None;
+        // Whoever holds these holds the namespaces.
+        (self.table, self.traces) = (None, None);
         self.placeholders.take_away();
     }
 }

@@ -17,7 +17,7 @@ use super::filter::{self, FilterError, Sockets};
 use super::landlock::{self, Rule, Tcp};
 
 /// Everything a process gives up, as data.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Restrictions {
     /// The kernel's version of Landlock, and what it grants.
     pub(crate) landlock: Option<(i32, Vec<Rule>, Tcp)>,
@@ -146,6 +146,12 @@ pub(crate) fn close_on_exec(kept: &[RawFd]) -> Result<(), Errno> {
         check(unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) })?;
     }
     Ok(())
+}
+
+/// Goes to a folder.
+pub(crate) fn go_to(folder: &Path) -> Result<(), Errno> {
+    let folder = CString::new(folder.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+    change_folder(&folder)
 }
 
 #[expect(unsafe_code, reason = "between fork and exec only bare system calls are sound")]

@@ -7,7 +7,9 @@
 //! outside of part of the walls and must not load a library that a variable names.
 //!
 //! We stay, behind the same walls, as the first process of the namespace: to take in what the
-//! command leaves, to say exactly how it ended, and to end with it, which ends everything inside.
+//! command leaves and to say exactly how it ended. When it left a process we end, which ends
+//! everything inside. Otherwise we wait for another command of the same kind, until nobody is there
+//! who could have one: what we gave up for the first is given up for all.
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
@@ -21,13 +23,14 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::expected::{Expected, TABLE};
-use super::restrict::{ApplyError, Ready, Restrictions};
+use super::restrict::{self, ApplyError, Ready, Restrictions};
+use super::traces::{self, Noted};
 use super::word::{Last, Word};
 use crate::kernel_file;
 use crate::profile::CommandSpec;
 use crate::warden::LEFTOVER_GRACE;
 use crate::warden::message::{self, Step};
-use crate::warden::raw::{self, CStrings, Reap, Reaped};
+use crate::warden::raw::{self, CStrings, Reap, Reaped, Used};
 
 /// Where bubblewrap finds us: a link in the child's own `/dev`, so that our name is the last part
 /// of it whatever the binary is called and wherever it lies.
@@ -38,13 +41,24 @@ const FAILED: i32 = 125;
 /// Between two looks at what the command left.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 
+/// More commands than that are never run behind the same walls.
+const COMMANDS_MAX: u32 = 4096;
+
 /// What the last step has to do. Handles come along: where to say what becomes of the command, and
 /// the command's streams. Ours are others, so that nobody but the command holds its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) command: CommandSpec,
+    /// What comes before the first command, and only before that.
+    pub(crate) before: Option<Before>,
+}
+
+/// What comes before the first command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Before {
+    /// What is given up.
     pub(crate) restrictions: Restrictions,
-    /// What has to be mounted before the command is let in.
+    /// What has to be mounted.
     pub(crate) expected: Expected,
 }
 
@@ -69,58 +83,86 @@ pub(crate) fn run(number: Option<OsString>) -> i32 {
 }
 
 fn keep_inside(number: Option<OsString>) -> Result<(), String> {
-    let failed = |what: &str, error: &dyn std::error::Error| {
-        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-        format!("{what}: {error}{cause}")
-    };
     // Nobody inside looks into us or takes our handles, through one of which we say what is true.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|errno| failed("cannot hide", &errno))?;
     remove_door();
-    let given = wait_for_plan(number).map_err(|error| failed("no plan to follow", &error))?;
-    // Nobody waits for one any more: the walls were put up for nothing.
-    let Some(Given { plan, word, streams }) = given else { return Ok(()) };
-    let Plan { command, mut restrictions, expected } = plan;
+    let door = say_hello(number).map_err(|error| failed("no way out", &error))?;
+    let mut confined = Confined::NotYet;
+    for _ in 0..COMMANDS_MAX {
+        let given = wait_for_plan(&door).map_err(|error| failed("no plan to follow", &error))?;
+        // Nobody has one any more.
+        let Some(Given { plan, word, streams }) = given else { return Ok(()) };
+        let Plan { command, before } = plan;
+        let image = Image::new(&command).map_err(|error| failed("cannot start", &error))?;
+        let in_folder = match (before, confined) {
+            (Some(before), Confined::NotYet) => confine(before, &command.folder)?,
+            (None, Confined::Already) => restrict::go_to(&command.folder),
+            // Never twice, and nothing runs before.
+            _ => return Err("cannot confine: the plan is not for these walls".to_owned()),
+        };
+        confined = Confined::Already;
+        let started = match in_folder {
+            Ok(()) => start(&image, streams).map_err(|error| failed("cannot start", &error))?,
+            Err(errno) => Err((Step::Folder, errno.raw_os_error())),
+        };
+        let main = match started {
+            Ok(pid) => pid,
+            Err((step, errno)) => {
+                return say(&word, Word::NotRun { step: step as u8, errno })
+                    .map_err(|error| failed("cannot say so", &error));
+            }
+        };
+        // Whoever asks the command to end asks us: nobody outside knows its number.
+        raw::pass_on_term_to(main);
+        say(&word, Word::Started).map_err(|error| failed("cannot say so", &error))?;
+        let (ended, used) = wait_for(main);
+        raw::pass_on_term_to(0);
+        let last = linger(std::process::id(), used);
+        let word_of_end = match ended {
+            Reaped { signal: Some(signal), .. } => Word::Signalled { signal, last },
+            Reaped { exit_code, .. } => Word::Returned { code: exit_code.unwrap_or(0), last },
+        };
+        // Whoever listens may be gone, and then nobody wants to know.
+        let said = say(&word, word_of_end);
+        drop(said);
+        if last.leftover > 0 {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Whether this process has given up what its commands have not.
+#[derive(Clone, Copy)]
+enum Confined {
+    NotYet,
+    Already,
+}
+
+/// Looks whether all walls stand and gives up the rest. The inner error is that of the folder in
+/// which the command was to start.
+fn confine(before: Before, folder: &Path) -> Result<Result<(), rustix::io::Errno>, String> {
+    let Before { mut restrictions, expected } = before;
     expected.check().map_err(|error| failed("not confined", &error))?;
     // What was looked at may be swapped again before it is granted.
     for rule in restrictions.landlock.iter_mut().flat_map(|(_, rules, _)| rules) {
         rule.exactly = expected.identity(&rule.path);
     }
-    let image = Image::new(&command).map_err(|error| failed("cannot start", &error))?;
-    let ready = Ready::new(&restrictions, &command.folder)
-        .map_err(|error| failed("cannot confine", &error))?;
+    let ready =
+        Ready::new(&restrictions, folder).map_err(|error| failed("cannot confine", &error))?;
     // Before the filter, which would look at each of these calls; what we start inherits it.
     raw::reset_signals();
     match ready.apply() {
-        Ok(()) => {}
-        Err(ApplyError::Folder(errno)) => {
-            let step = Step::Folder as u8;
-            return say(&word, Word::NotRun { step, errno: errno.raw_os_error() })
-                .map_err(|error| failed("cannot say so", &error));
-        }
-        Err(ApplyError::Other(errno)) => return Err(failed("cannot confine", &errno)),
+        Ok(()) => Ok(Ok(())),
+        Err(ApplyError::Folder(errno)) => Ok(Err(errno)),
+        Err(ApplyError::Other(errno)) => Err(failed("cannot confine", &errno)),
     }
-    let main = match start(&image, streams).map_err(|error| failed("cannot start", &error))? {
-        Ok(pid) => pid,
-        Err((step, errno)) => {
-            return say(&word, Word::NotRun { step: step as u8, errno })
-                .map_err(|error| failed("cannot say so", &error));
-        }
-    };
-    // Whoever asks the command to end asks us: nobody outside knows its number.
-    raw::pass_on_term_to(main);
-    say(&word, Word::Started).map_err(|error| failed("cannot say so", &error))?;
-    let ended = wait_for(main);
-    raw::pass_on_term_to(0);
-    let last = Last { leftover: linger(std::process::id()), used: raw::used_by_children() };
-    let last = match ended {
-        Reaped { signal: Some(signal), .. } => Word::Signalled { signal, last },
-        Reaped { exit_code, .. } => Word::Returned { code: exit_code.unwrap_or(0), last },
-    };
-    // Whoever listens may be gone, and then nobody wants to know.
-    let said = say(&word, last);
-    drop(said);
-    Ok(())
+}
+
+fn failed(what: &str, error: &dyn std::error::Error) -> String {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{what}: {error}{cause}")
 }
 
 /// Starts the program; the inner error is what kept it from running.
@@ -166,49 +208,72 @@ fn take_streams(streams: &[OwnedFd; 3]) -> Result<(), i32> {
     Ok(())
 }
 
-/// Waits for the end of the program, taking in others that end before it.
-fn wait_for(main: i32) -> Reaped {
+/// Waits for the end of the program, taking in others that end before it, and says what all of them
+/// used.
+fn wait_for(main: i32) -> (Reaped, Used) {
+    let mut used = Used::default();
     loop {
         match raw::wait() {
-            Reap::One(reaped) if reaped.pid == main => return reaped,
-            Reap::One(_) | Reap::NotYet => {}
+            Reap::One(reaped) => {
+                used = used.and(reaped.used);
+                if reaped.pid == main {
+                    return (reaped, used);
+                }
+            }
+            Reap::NotYet => {}
             // Cannot be: it has not been waited for. No code, no signal.
-            Reap::NoChildren => return Reaped { pid: main, exit_code: None, signal: None },
+            Reap::NoChildren => {
+                return (Reaped { pid: main, exit_code: None, signal: None, used }, used);
+            }
         }
     }
 }
 
-/// Gives what the program left a moment to end by itself, and counts what does not.
+/// Gives what the program left a moment to end by itself, and counts what does not. What ends adds
+/// to what was `used`.
 ///
 /// Everything inside is below us, so nothing is left only when the kernel says that we have no
 /// children. What cannot be counted is one at least.
-fn linger(own: u32) -> u32 {
+fn linger(own: u32, mut used: Used) -> Last {
     let until = Instant::now() + LEFTOVER_GRACE;
     loop {
         match raw::reap() {
-            Reap::NoChildren => return 0,
+            Reap::NoChildren => return Last { leftover: 0, used },
             // One that ends may be the last; who forks faster than we count is not.
-            Reap::One(_) if Instant::now() < until + LEFTOVER_GRACE => {}
-            Reap::One(_) => break,
+            Reap::One(reaped) => {
+                used = used.and(reaped.used);
+                if Instant::now() >= until + LEFTOVER_GRACE {
+                    break;
+                }
+            }
             Reap::NotYet if Instant::now() >= until => break,
             Reap::NotYet => std::thread::sleep(LEFTOVER_PAUSE),
         }
     }
     let names = kernel_file::names(Path::new("/proc")).unwrap_or_default();
     let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
-    u32::try_from(pids.filter(|pid| *pid != own).count()).unwrap_or(u32::MAX).max(1)
+    let leftover = u32::try_from(pids.filter(|pid| *pid != own).count()).unwrap_or(u32::MAX).max(1);
+    Last { leftover, used }
 }
 
-/// Says that we are there, and waits for the plan. None when nobody is left to give one.
-fn wait_for_plan(number: Option<OsString>) -> io::Result<Option<Given>> {
+/// Says that we are there, and gives where plans come from.
+fn say_hello(number: Option<OsString>) -> io::Result<OwnedFd> {
     let number = number.and_then(|number| number.to_str()?.parse::<RawFd>().ok());
     let door = raw::only(number.ok_or(io::ErrorKind::InvalidInput)?)?;
-    // Whoever put the walls up ahead keeps an eye on them; others have gone on already.
+    // Whoever put the walls up keeps an eye on them, and on what commands leave in them.
     if let Ok(table) = rustix::fs::open(TABLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-        let said = message::send(&door, &(), &[table.as_fd()]);
+        let traces = traces::open_all().unwrap_or_default();
+        let noted = Noted::of(&traces);
+        let handles: Vec<_> = std::iter::once(&table).chain(&traces).map(AsFd::as_fd).collect();
+        let said = message::send(&door, &noted, &handles);
         drop(said);
     }
-    let Some(((), handles)) = message::receive::<()>(&door)? else { return Ok(None) };
+    Ok(door)
+}
+
+/// Waits for the plan. None when nobody is left to give one.
+fn wait_for_plan(door: &OwnedFd) -> io::Result<Option<Given>> {
+    let Some(((), handles)) = message::receive::<()>(door)? else { return Ok(None) };
     let [plan, word, stdin, stdout, stderr] =
         <[OwnedFd; 5]>::try_from(handles).map_err(|_| io::ErrorKind::InvalidData)?;
     let mut text = Vec::new();

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Absent;
 use super::kernel::{Kernel, Obstacle};
+use crate::confine::traces;
 
 /// Where it may be. Not along `PATH`: a folder there may be one that children write to.
 const PLACES: &[&str] = &[
@@ -34,6 +35,15 @@ pub(crate) struct Bubblewrap {
     path: PathBuf,
     users: Users,
     sizes: Sizes,
+    queues: Queues,
+}
+
+/// Whether a child's queues of messages can be seen, as a folder. A kernel without such queues has
+/// none, and a bubblewrap before version 0.1.8 does not know of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queues {
+    Seen,
+    Unseen,
 }
 
 /// Whether it can bound a folder in memory. It can from version 0.7 on.
@@ -82,6 +92,14 @@ impl Bubblewrap {
         }
     }
 
+    /// The arguments that show every child its queues of messages.
+    pub(crate) fn queues(&self) -> &'static [&'static str] {
+        match self.queues {
+            Queues::Seen => &["--mqueue", traces::QUEUES],
+            Queues::Unseen => &[],
+        }
+    }
+
     pub(super) fn found(&self) -> String {
         let path = self.path.display();
         let version = self.version().unwrap_or_else(|| "unknown".to_owned());
@@ -119,10 +137,15 @@ pub(super) fn probe() -> Result<Bubblewrap, Absent> {
         });
     };
     let path = trusted(path)?;
-    let mut own = Bubblewrap { path, users: Users::Own, sizes: Sizes::Bounded };
+    let (users, sizes, queues) = (Users::Own, Sizes::Bounded, Queues::Seen);
+    let mut own = Bubblewrap { path, users, sizes, queues };
     let mut tried = attempt(&own);
     if tried.as_ref().is_err_and(|words| words.contains("--size")) {
         own.sizes = Sizes::Unbounded;
+        tried = attempt(&own);
+    }
+    if tried.as_ref().is_err_and(|words| words.contains("mqueue")) {
+        own.queues = Queues::Unseen;
         tried = attempt(&own);
     }
     let words = match tried {
@@ -154,6 +177,7 @@ fn attempt(bubblewrap: &Bubblewrap) -> Result<(), String> {
     let mut child = Command::new(bubblewrap.path())
         .args(bubblewrap.base())
         .args(bubblewrap.shared_memory(0))
+        .args(bubblewrap.queues())
         .args([
             "--unshare-net",
             "--perms",

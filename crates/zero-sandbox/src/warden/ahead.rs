@@ -1,9 +1,10 @@
-//! Walls that are put up before there is a command to go behind them.
+//! Walls that stand before there is a command to go behind them.
 //!
 //! Most of what it takes to start a command is to put up its walls, and commands come one after
-//! another under the same profile. So a keeper that waits for an order puts up the walls that the
-//! last one had, once there is nothing else to do. They stand for a while only: what stands in for
-//! missing files on the host goes with them.
+//! another under the same profile. So walls in which a command left nothing wait for the next one.
+//! And where there are none such, a keeper that waits for an order puts up those that the last one had,
+//! once there is nothing else to do. They stand for a while only: what stands in for missing files on
+//! the host goes with them.
 //!
 //! An order that asks for anything else, or comes when the host has changed, gets walls of its own.
 
@@ -15,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::keeper::{self, KILL_MAX};
 use super::launch::{self, Launch};
-use super::message::{self, OrderText, Task};
+use super::message::{self, OrderText, Task, Waits};
 use super::raw::{self, Reap};
 use super::{LimitsBy, serve};
 use crate::cgroup::Groups;
@@ -31,27 +32,46 @@ pub(super) struct Ahead {
     /// The order they are like.
     like: OrderText,
     /// Nothing when a command has taken them.
-    walls: Option<(i32, Prepared)>,
+    walls: Option<Walls>,
     until: Instant,
+}
+
+/// The walls of a command, of one before it, or of one to come.
+pub(super) struct Walls {
+    /// The process that holds the namespaces.
+    pub(super) main: i32,
+    pub(super) prepared: Prepared,
+    /// Commands that were behind them and have ended.
+    pub(super) commands: u32,
+    /// Processor time that was used for these.
+    pub(super) used_before: Duration,
+}
+
+impl Walls {
+    /// Those that have just been put up.
+    pub(super) fn new(main: i32, prepared: Prepared) -> Self {
+        let used_before = raw::used_by_children().cpu_time;
+        Self { main, prepared, commands: 0, used_before }
+    }
 }
 
 /// The keeper is to end.
 struct NobodyIsLeft;
 
-/// Waits for an order, putting up walls meanwhile as often as that is asked for. Nothing when there
-/// will be no order.
+/// Waits for an order, with the walls of the last one if they are there, putting up others meanwhile
+/// as often as that is asked for. Nothing when there will be no order.
 pub(super) fn wait_for_order(
     orders: &OwnedFd,
     signals: &OwnedFd,
-    like: Option<OwnedFd>,
+    mut ahead: Option<Ahead>,
     groups: &mut Groups,
     spare: &serve::Spare<'_>,
 ) -> Option<(Vec<OwnedFd>, Option<Ahead>)> {
-    let mut ahead: Option<Ahead> = None;
     loop {
         let left = ahead.as_ref().map(|it| it.until.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             ahead = None;
+            say_bare(orders, groups);
             continue;
         }
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
@@ -66,25 +86,42 @@ pub(super) fn wait_for_order(
         }
         match message::receive::<Task>(orders) {
             Ok(Some((Task::Keep, fds))) => return Some((fds, ahead)),
-            Ok(Some((Task::PutUp, _))) => {
-                ahead = ahead.and_then(|ahead| ahead.renewed(spare.layers));
-                if let (None, Some(like)) = (&ahead, &like) {
+            Ok(Some((Task::PutUp, handles))) => {
+                if let (None, Some(like)) = (&ahead, handles.first()) {
                     ahead = match Ahead::put_up(like, groups, spare, signals) {
                         Ok(ahead) => ahead,
                         Err(NobodyIsLeft) => return None,
                     };
                 }
+                if ahead.is_none() {
+                    say_bare(orders, groups);
+                }
             }
             Ok(Some((Task::TakeDown, handles))) => {
                 ahead = None;
                 drop(handles);
+                say_bare(orders, groups);
             }
             Ok(None) | Err(_) => return None,
         }
     }
 }
 
+/// Says that no walls stand here any more. The warden may have given an order meanwhile, so it is the
+/// warden who lets go of a keeper: one that left its groups would have to go there again, which takes
+/// as long as another keeper does.
+fn say_bare(orders: &OwnedFd, groups: &Groups) {
+    let word = if groups.has_left() { Waits::Useless } else { Waits::Bare };
+    // A warden that is gone is seen as a closed channel.
+    let _ = message::send(orders, &word, &[]);
+}
+
 impl Ahead {
+    /// The walls of an order whose command has ended and left nothing, for the next one until then.
+    pub(super) fn after(like: OrderText, walls: Walls, until: Instant) -> Self {
+        Self { like, walls: Some(walls), until }
+    }
+
     /// Puts up the walls of an order like the one in this file, and waits until they stand. None
     /// where there is nothing to put up or it does not work: then the next command finds out why.
     fn put_up(
@@ -94,7 +131,7 @@ impl Ahead {
         signals: &OwnedFd,
     ) -> Result<Option<Self>, NobodyIsLeft> {
         let Some(mut ahead) = Self::begin(like, groups, spare) else { return Ok(None) };
-        let Some((_, prepared)) = &mut ahead.walls else { return Ok(None) };
+        let Some(Walls { prepared, .. }) = &mut ahead.walls else { return Ok(None) };
         let until = Instant::now() + UP_MAX;
         while let Some(door) = prepared.door() {
             let left = until.saturating_duration_since(Instant::now());
@@ -130,21 +167,9 @@ impl Ahead {
         let launch = Launch { prepared: &prepared, folder: "/".as_ref(), stdio: &[], net: None };
         let main = launch.start_in(groups).ok()?;
         let until = Instant::now().checked_add(like.ready_for)?;
-        let mut ahead = Self { like, walls: Some((main, prepared)), until };
-        let (_, prepared) = ahead.walls.as_mut()?;
-        prepared.launched();
-        Some(ahead)
-    }
-
-    /// The same, for as long again; none when they would be others by now.
-    fn renewed(mut self, layers: &Layers) -> Option<Self> {
-        let layers = self.like.layers.of(layers.clone());
-        let (_, walls) = self.walls.as_mut()?;
-        if !walls.still_stands(&self.like.profile, &layers, &self.like.command.folder) {
-            return None;
-        }
-        self.until = Instant::now().checked_add(self.like.ready_for)?;
-        Some(self)
+        let mut walls = Walls::new(main, prepared);
+        walls.prepared.launched();
+        Some(Self { like, walls: Some(walls), until })
     }
 
     /// Gives them the command of an order, if they are the walls it asks for; they end otherwise.
@@ -153,21 +178,21 @@ impl Ahead {
         order: &OrderText,
         layers: &Layers,
         stdio: &[OwnedFd],
-    ) -> Option<(i32, Prepared)> {
+    ) -> Option<Walls> {
         let OrderText { command, profile, limits_by, layers: used, joins, .. } = order;
         let like = &self.like;
         if *joins || (profile, limits_by, used) != (&like.profile, &like.limits_by, &like.layers) {
             return None;
         }
         let streams = launch::streams(stdio)?;
-        let (_, walls) = self.walls.as_mut()?;
+        let walls = &mut self.walls.as_mut()?.prepared;
         if walls.take(profile, layers, command, streams) { self.walls.take() } else { None }
     }
 }
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        let Some((_, mut prepared)) = self.walls.take() else { return };
+        let Some(Walls { mut prepared, .. }) = self.walls.take() else { return };
         keeper::kill_below(&BTreeSet::new(), KILL_MAX, || {
             while let Reap::One(_) = raw::reap() {}
             matches!(raw::reap(), Reap::NoChildren)

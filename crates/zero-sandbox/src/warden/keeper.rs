@@ -1,8 +1,13 @@
-//! Keeps one command: starts it, watches it, and ends with it.
+//! Keeps one command at a time: starts it, watches it, and sees to it that nothing of it is left.
 //!
 //! Each command has a keeper, a process between the warden and the command that is a reaper: what
 //! comes of the command, however it forks, stays below its keeper and below nobody else's. So to
-//! end a command is to end all that is below, and it is over when the keeper has no children left.
+//! end a command is to end all that is below, and it is over when the keeper has no children left,
+//! or none but those of its walls.
+//!
+//! A keeper whose command has gone without a trace waits for another of the same kind, with its walls
+//! and its groups, which take most of the time that a command takes. Whatever is out of the ordinary
+//! ends it with its command.
 //!
 //! A keeper whose channel closes has nobody to work for and ends its tree; so does one whose warden
 //! died, which the kernel tells it by a signal. A keeper that is killed itself leaves its tree to
@@ -16,10 +21,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Walls};
 use super::launch::{self, Launch};
-use super::message::{self, Asked, Failure, OrderText, Step, Told};
-use super::raw::{self, Reap, Reaped};
+use super::message::{self, Asked, Failure, OrderText, Step, Told, Waits};
+use super::raw::{self, Reap, Reaped, Used};
 use super::serve::Spare;
 use super::{LEFTOVER_GRACE, LimitsBy};
 use crate::cgroup::{Groups, Places};
@@ -30,7 +35,7 @@ use crate::limits_watch::{self, Watch};
 use crate::net::Entry;
 use crate::probe::Layers;
 use crate::process_tree;
-use crate::profile::ProcessLimits;
+use crate::profile::{Network, ProcessLimits};
 use crate::running::{Ended, WallsWere, Why};
 
 /// How often walls are put up that could not be: what changed on the host meanwhile has changed.
@@ -48,6 +53,9 @@ const LEAVE_AFTER: Duration = Duration::from_millis(50);
 /// Between two rounds of killing.
 const KILL_PAUSE: Duration = Duration::from_millis(2);
 
+/// Commands that one keeper keeps, one after another. Whatever adds up is gone after so many.
+const COMMANDS_MAX: u32 = 256;
+
 /// Makes this process one that keeps what comes of its children, and gives where it is told of them
 /// and of its own end.
 pub(super) fn listen() -> io::Result<OwnedFd> {
@@ -55,20 +63,30 @@ pub(super) fn listen() -> io::Result<OwnedFd> {
     raw::signals_as_fd(&[libc::SIGCHLD, libc::SIGTERM])
 }
 
-/// Starts a command, behind the walls put up `ahead` if they are the right ones, and stays until
-/// nothing of it is left, telling about it on the channel.
+/// An order as it was given.
+pub(super) struct Given {
+    pub(super) order: OwnedFd,
+    /// Where to tell of its command.
+    pub(super) channel: OwnedFd,
+    pub(super) stdio: Vec<OwnedFd>,
+}
+
+/// Starts a command, behind the walls that stand `ahead` if they are the right ones, and stays until
+/// nothing of it is left, telling about it on its channel. Gives groups and walls for another one,
+/// after having told the warden that they are there, if they are.
 pub(super) fn keep(
-    order: &OwnedFd,
-    channel: &OwnedFd,
-    signals: OwnedFd,
-    stdio: Vec<OwnedFd>,
+    given: Given,
+    signals: &OwnedFd,
     groups: Groups,
     ahead: Option<Ahead>,
     spare: &Spare<'_>,
-) {
+    warden: &OwnedFd,
+) -> Option<(Groups, Ahead)> {
+    let Given { order, channel, stdio } = given;
+    let (order, channel) = (&order, &channel);
     // Before anything is started, so that an order is given out again only if nothing was.
     if message::send(channel, &Told::Taken, &[]).is_err() {
-        return;
+        return None;
     }
     let told = match Keeper::start(order, channel, signals, stdio, groups, ahead, spare) {
         Err(failure) => Told::Failed(failure),
@@ -85,19 +103,32 @@ pub(super) fn keep(
             text.stood_in = keeper.prepared.stood_in();
             let _ = text.note(order);
             let ended = keeper.run();
-            // What was made for the command where others see it is removed before its end is told.
-            keeper.prepared.cleanup();
+            let until = Instant::now().checked_add(text.ready_for);
+            let (Some(used_before), Some(until)) = (keeper.stays_for_another, until) else {
+                // What was made for the command where others see it is removed before its end is
+                // told.
+                keeper.prepared.cleanup();
+                let _ = message::send(channel, &Told::Ended(ended), &[]);
+                // The groups of nobody may go while zero goes on.
+                return None;
+            };
+            // First the warden: whoever hears of the end may have the next command at once.
+            let is_free = message::send(warden, &Waits::WithWalls, &[]);
             let _ = message::send(channel, &Told::Ended(ended), &[]);
-            // The groups of nobody may go while zero goes on.
-            return;
+            let Keeper { main, prepared, mut groups, commands, .. } = keeper;
+            groups.begin_again();
+            let walls = Walls { main, prepared, commands: commands + 1, used_before };
+            let ahead = Ahead::after(text, walls, until);
+            return is_free.is_ok().then_some((groups, ahead));
         }
     };
     let _ = message::send(channel, &told, &[]);
+    None
 }
 
 struct Keeper<'a> {
     channel: &'a OwnedFd,
-    signals: OwnedFd,
+    signals: &'a OwnedFd,
     main: i32,
     prepared: Prepared,
     groups: Groups,
@@ -108,8 +139,19 @@ struct Keeper<'a> {
     said: Option<(Reaped, Last)>,
     /// Whether it may yet be said.
     is_listening: bool,
-    /// What was used before anything was killed.
-    cpu_time: Duration,
+    /// What was used before anything was killed: processor time, and memory of the largest.
+    killed: Used,
+    /// What the children used that were noticed to have ended.
+    reaped: Used,
+    /// Commands before this one behind the same walls.
+    commands: u32,
+    /// Processor time that the tree had used before this one.
+    used_before: Duration,
+    /// Whether the next command may be one of the same kind.
+    may_stay: bool,
+    /// Once the command has ended without a trace, and the walls stay for the next one: processor time
+    /// that the tree has used.
+    stays_for_another: Option<Duration>,
 }
 
 /// Whether there are children, ended or not.
@@ -123,7 +165,7 @@ impl<'a> Keeper<'a> {
     fn start(
         order: &OwnedFd,
         channel: &'a OwnedFd,
-        signals: OwnedFd,
+        signals: &'a OwnedFd,
         mut stdio: Vec<OwnedFd>,
         groups: Groups,
         ahead: Option<Ahead>,
@@ -142,10 +184,17 @@ impl<'a> Keeper<'a> {
             }
         };
         let net = net.as_ref();
-        let start = Start { order: &order, channel, signals: &signals, stdio: &stdio, layers, net };
-        let Up { main, prepared, groups, walls } = start.with_walls(ahead, groups, spare.places)?;
+        let start = Start { order: &order, channel, signals, stdio: &stdio, layers, net };
+        let Up { walls, groups, when } = start.with_walls(ahead, groups, spare.places)?;
+        let Walls { main, prepared, commands, used_before } = walls;
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let watch = Watch::new(own, &limits_with(&order, &prepared), groups.report());
+        let limits = limits_with(&order, &prepared);
+        let watch = Watch::new(own, &limits, groups.report(), used_before);
+        // In a network of one's own something may last that was said there: see `traces`.
+        let is_anybodys = !order.joins && order.profile.network != Network::Loopback;
+        let may_wait =
+            !order.ready_for.is_zero() && Instant::now().checked_add(order.ready_for).is_some();
+        let may_stay = is_anybodys && may_wait && commands + 1 < COMMANDS_MAX;
         // The streams belong to the command alone: its end has to be seen on them.
         drop(stdio);
         let deadline = order.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -160,9 +209,14 @@ impl<'a> Keeper<'a> {
             watch,
             deadline,
             main_ended: None,
-            cpu_time: Duration::ZERO,
+            killed: Used::default(),
+            reaped: Used::default(),
+            commands,
+            used_before,
+            may_stay,
+            stays_for_another: None,
         };
-        Ok((keeper, walls, order))
+        Ok((keeper, when, order))
     }
 
     fn run(&mut self) -> Ended {
@@ -179,7 +233,13 @@ impl<'a> Keeper<'a> {
                 // Asked before the killing, which makes the tree run into its limits.
                 let why = self.groups.exceeded().unwrap_or(Why::Finished);
                 if is_only_walls {
-                    self.bury();
+                    if self.may_stay && why == Why::Finished {
+                        self.stays_for_another = self.is_without_trace();
+                    }
+                    if self.stays_for_another.is_none() {
+                        self.prepared.close();
+                        self.bury();
+                    }
                 }
                 if left == Children::Some {
                     leftover_processes += self.kill_all();
@@ -188,20 +248,53 @@ impl<'a> Keeper<'a> {
             }
         };
         let why = self.without_walls(why);
-        let mut used = raw::used_by_children();
-        if let Some((_, last)) = &self.said {
-            used.cpu_time = used.cpu_time.max(last.used.cpu_time);
-            used.largest_bytes = used.largest_bytes.max(last.used.largest_bytes);
-        }
+        let used = self.used();
         let main = self.main_ended.as_ref();
         Ended {
             exit_code: main.and_then(|main| main.exit_code),
             signal: main.and_then(|main| main.signal),
             why,
-            cpu_time: used.cpu_time.max(self.cpu_time),
+            cpu_time: used.cpu_time,
             max_memory_bytes: used.largest_bytes.max(self.watch.peak_bytes),
             leftover_processes,
         }
+    }
+
+    /// What the command used: as was said inside, and where nothing was said or something was left,
+    /// as it looks from here. That the walls stood for others before does not count.
+    fn used(&self) -> Used {
+        let mut used = self.killed;
+        if let Some((_, last)) = &self.said {
+            used.cpu_time = used.cpu_time.max(last.used.cpu_time);
+            used.largest_bytes = used.largest_bytes.max(last.used.largest_bytes);
+        }
+        if self.stays_for_another.is_none() {
+            let ended = raw::used_by_children().cpu_time.saturating_sub(self.used_before);
+            used.cpu_time = used.cpu_time.max(ended);
+            // The largest of those before may have been larger.
+            if self.commands == 0 {
+                used.largest_bytes = used.largest_bytes.max(self.reaped.largest_bytes);
+            }
+        }
+        used
+    }
+
+    /// After it was said that nothing is left but the walls: whether that is so by the kernel's word,
+    /// and another command would find them as this one did. Gives the processor time that the tree has
+    /// used.
+    fn is_without_trace(&mut self) -> Option<Duration> {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        // Who is inside is below the first process there. Once nobody is, nobody can come.
+        let tree = process_tree::below(own, &BTreeSet::new());
+        let is_alone = match tree.as_slice() {
+            [outer, inner] => {
+                let is_alive = !outer.is_zombie() && !inner.is_zombie();
+                is_alive && outer.pid == self.main && inner.parent == self.main
+            }
+            _ => false,
+        };
+        let is_as_new = is_alone && self.prepared.is_as_new() && self.groups.are_as_new();
+        is_as_new.then(|| limits_watch::cpu_time(&tree))
     }
 
     /// Hears what is said inside about the end of the command, if it is.
@@ -210,10 +303,12 @@ impl<'a> Keeper<'a> {
         let pid = self.main;
         self.said = match Word::read(word) {
             Ok(Some(Word::Returned { code, last })) => {
-                Some((Reaped { pid, exit_code: Some(code), signal: None }, last))
+                let used = last.used;
+                Some((Reaped { pid, exit_code: Some(code), signal: None, used }, last))
             }
             Ok(Some(Word::Signalled { signal, last })) => {
-                Some((Reaped { pid, exit_code: None, signal: Some(signal) }, last))
+                let used = last.used;
+                Some((Reaped { pid, exit_code: None, signal: Some(signal), used }, last))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             _ => None,
@@ -231,7 +326,8 @@ impl<'a> Keeper<'a> {
         self.listen();
         self.is_listening = false;
         // Nothing is said by who was killed from outside, and all inside with it.
-        let killed = Reaped { pid: self.main, exit_code: None, signal: Some(libc::SIGKILL) };
+        let (signal, used) = (Some(libc::SIGKILL), Used::default());
+        let killed = Reaped { pid: self.main, exit_code: None, signal, used };
         self.main_ended = Some(self.said.as_ref().map_or(killed, |(ended, _)| *ended));
         self.said.as_ref().map_or(0, |(_, last)| last.leftover)
     }
@@ -254,9 +350,9 @@ impl<'a> Keeper<'a> {
                 self.kill_all();
                 return;
             }
-            let mut fds = [PollFd::new(&self.signals, PollFlags::IN)];
+            let mut fds = [PollFd::new(self.signals, PollFlags::IN)];
             let _ = rustix::event::poll(&mut fds, Timespec::try_from(left).ok().as_ref());
-            raw::signals_that_came(&self.signals);
+            raw::signals_that_came(self.signals);
         }
     }
 
@@ -338,11 +434,11 @@ impl<'a> Keeper<'a> {
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         let word = self.prepared.word().filter(|_| self.is_listening);
         // Where nothing will be said, the channel stands in for it.
-        let mut fds = [self.channel, &self.signals, word.unwrap_or(self.channel)]
+        let mut fds = [self.channel, self.signals, word.unwrap_or(self.channel)]
             .map(|fd| PollFd::new(fd, PollFlags::IN));
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
         let [channel, signals, _] = fds.map(|fd| !fd.revents().is_empty());
-        if signals && raw::signals_that_came(&self.signals).contains(&libc::SIGTERM) {
+        if signals && raw::signals_that_came(self.signals).contains(&libc::SIGTERM) {
             return Some(Why::Killed);
         }
         if !channel {
@@ -376,10 +472,12 @@ impl<'a> Keeper<'a> {
             match raw::reap() {
                 Reap::NoChildren => return Children::None,
                 Reap::NotYet => return Children::Some,
-                Reap::One(reaped) if reaped.pid == self.main && self.main_ended.is_none() => {
-                    self.main_ended = Some(reaped);
+                Reap::One(reaped) => {
+                    self.reaped = self.reaped.and(reaped.used);
+                    if reaped.pid == self.main && self.main_ended.is_none() {
+                        self.main_ended = Some(reaped);
+                    }
                 }
-                Reap::One(_) => {}
             }
         }
     }
@@ -389,7 +487,12 @@ impl<'a> Keeper<'a> {
         // A namespace that ends takes the accounts of its processes along.
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let tree = process_tree::below(own, &BTreeSet::new());
-        self.cpu_time = self.cpu_time.max(limits_watch::cpu_time(&tree));
+        let page = rustix::param::page_size() as u64;
+        let largest = tree.iter().map(|process| process.resident_pages.saturating_mul(page)).max();
+        self.killed = Used {
+            cpu_time: limits_watch::cpu_time(&tree).saturating_sub(self.used_before),
+            largest_bytes: largest.unwrap_or_default(),
+        };
         self.groups.kill();
         kill_below(&BTreeSet::new(), KILL_MAX, || self.reap() == Children::None)
     }
@@ -415,10 +518,10 @@ enum NotUp {
 
 /// A command behind its walls.
 struct Up {
-    main: i32,
-    prepared: Prepared,
+    walls: Walls,
     groups: Groups,
-    walls: WallsWere,
+    /// When they were put up.
+    when: WallsWere,
 }
 
 /// The limits of the tree: the command's, and room for its walls.
@@ -438,9 +541,9 @@ impl Start<'_> {
     ) -> Result<Up, Failure> {
         let OrderText { command, profile, limits_by, .. } = self.order;
         let ready = ahead.and_then(|ahead| ahead.take(self.order, &self.layers, self.stdio));
-        if let Some((main, prepared)) = ready {
-            match self.until_up(&prepared) {
-                Ok(()) => return Ok(Up { main, prepared, groups, walls: WallsWere::Ready }),
+        if let Some(walls) = ready {
+            match self.until_up(&walls.prepared) {
+                Ok(()) => return Ok(Up { walls, groups, when: WallsWere::Ready }),
                 Err(NotUp::Failed(failure)) => return Err(failure),
                 // Somebody ended them meanwhile; there are others.
                 Err(NotUp::Walls(_)) => {}
@@ -470,7 +573,10 @@ impl Start<'_> {
             let main = launch.start_in(&mut groups)?;
             prepared.launched();
             match self.until_up(&prepared) {
-                Ok(()) => return Ok(Up { main, prepared, groups, walls: WallsWere::PutUp }),
+                Ok(()) => {
+                    let walls = Walls::new(main, prepared);
+                    return Ok(Up { walls, groups, when: WallsWere::PutUp });
+                }
                 Err(NotUp::Failed(failure)) => return Err(failure),
                 Err(NotUp::Walls(words)) => said = words,
             }

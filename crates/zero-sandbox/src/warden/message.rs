@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{LimitsBy, Use};
-use crate::confine::Gap;
+use crate::confine::{Gap, traces};
 use crate::profile::{CommandSpec, Profile, wire};
 use crate::running::{Confinement, Ended, KillReason, LimitsReport, WallsWere};
 
@@ -27,8 +27,9 @@ use crate::running::{Confinement, Ended, KillReason, LimitsReport, WallsWere};
 const PACKET_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of an order: more than what the kernel takes of arguments and environment needs here.
 const ORDER_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// Descriptors of a message: an order, its channel, three streams, and a network.
-const FDS_MAX: usize = 6;
+/// Descriptors of a message: those of what a command could leave behind, and the list of its mounts.
+/// An order has fewer: itself, its channel, three streams, and a network.
+const FDS_MAX: usize = traces::COUNT + 1;
 
 /// An order as it travels.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,10 +52,10 @@ pub(super) struct OrderText {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Wanted {
-    /// A command: its order comes along.
-    Command,
+    /// A command: its order comes along. Those that want the same walls are like each other.
+    Command { like: u64 },
     /// The same, though the next one will be another: none is put up walls for.
-    Single,
+    Single { like: u64 },
     /// That no walls stand ready. A handle comes along, which is closed when none do.
     Rest,
 }
@@ -63,12 +64,24 @@ pub(super) enum Wanted {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Task {
-    /// Walls like those of the last command, for the next one.
+    /// Walls like those of the last command, whose order comes along, for the next one.
     PutUp,
     /// No such walls any more. A handle comes along, which is closed when they are gone.
     TakeDown,
     /// To keep a command: its order comes along.
     Keep,
+}
+
+/// What a keeper that waits for a command says to the warden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Waits {
+    /// Behind walls that stand.
+    WithWalls,
+    /// With none.
+    Bare,
+    /// With none, and a new keeper would be as good.
+    Useless,
 }
 
 /// What a keeper says of its command.

@@ -230,6 +230,8 @@ pub(crate) struct Reaped {
     pub(crate) pid: i32,
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
+    /// What it used, and its children that it waited for.
+    pub(crate) used: Used,
 }
 
 /// What there is of children.
@@ -256,8 +258,12 @@ fn reap_with(flags: libc::c_int) -> Reap {
     let mut status = 0;
     loop {
         // Whatever signal it was made to end with: one that ends silently is a child, too.
-        // SAFETY: `status` is storage for the status.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, flags | libc::__WALL) };
+        // SAFETY: a zeroed record is valid storage; the call fills it and the status.
+        let (pid, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            let flags = flags | libc::__WALL;
+            (libc::wait4(-1, &raw mut status, flags, &raw mut usage), usage)
+        };
         match pid {
             -1 if last_errno() == libc::EINTR => {}
             -1 => return Reap::NoChildren,
@@ -267,6 +273,7 @@ fn reap_with(flags: libc::c_int) -> Reap {
                     pid,
                     exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
                     signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+                    used: Used::of(&usage),
                 });
             }
         }
@@ -281,12 +288,33 @@ pub(crate) fn wait_for(pid: i32) {
     {}
 }
 
-/// What the children that were reaped used, and what their children did.
+/// What processes used that were waited for, and what their children did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
     pub(crate) cpu_time: Duration,
     /// Memory of the largest process, in bytes.
     pub(crate) largest_bytes: u64,
+}
+
+impl Used {
+    fn of(usage: &libc::rusage) -> Self {
+        let time = |value: libc::timeval| {
+            Duration::from_secs(u64::try_from(value.tv_sec).unwrap_or_default())
+                + Duration::from_micros(u64::try_from(value.tv_usec).unwrap_or_default())
+        };
+        Self {
+            cpu_time: time(usage.ru_utime) + time(usage.ru_stime),
+            largest_bytes: u64::try_from(usage.ru_maxrss).unwrap_or_default().saturating_mul(1024),
+        }
+    }
+
+    /// This and what another one used.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            cpu_time: self.cpu_time + other.cpu_time,
+            largest_bytes: self.largest_bytes.max(other.largest_bytes),
+        }
+    }
 }
 
 /// What the children that were reaped used so far.
@@ -297,14 +325,7 @@ pub(crate) fn used_by_children() -> Used {
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
         usage
     };
-    let time = |value: libc::timeval| {
-        Duration::from_secs(u64::try_from(value.tv_sec).unwrap_or_default())
-            + Duration::from_micros(u64::try_from(value.tv_usec).unwrap_or_default())
-    };
-    Used {
-        cpu_time: time(usage.ru_utime) + time(usage.ru_stime),
-        largest_bytes: u64::try_from(usage.ru_maxrss).unwrap_or_default().saturating_mul(1024),
-    }
+    Used::of(&usage)
 }
 
 /// Makes `to` another number for what `from` is, which survives the execution of a program.

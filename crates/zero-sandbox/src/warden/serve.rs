@@ -2,6 +2,9 @@
 //!
 //! It reads no order and starts no program, so there is little that could go wrong in it. It ends
 //! when the process it works for does, and takes every keeper and everything below with it.
+//!
+//! Keepers that have no command wait for one, some behind walls of the commands before: see
+//! [`posts`](super::posts).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -10,7 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 
-use super::message::{self, Failure, Step, Task, Told, Wanted};
+use super::keeper::Given;
+use super::message::{self, Failure, Step, Told, Wanted};
+use super::posts::{Heard, Post, Posts};
 use super::raw::{self, Forked, Reap};
 use super::{ahead, keeper};
 use crate::cgroup::{self, Groups, Places};
@@ -23,8 +28,8 @@ const KEEPERS_MAX: Duration = Duration::from_secs(5);
 /// joins a group holds up whoever starts or ends a process meanwhile, the last command among them.
 /// So it is longer than a command takes to start.
 const READY_AFTER: Duration = Duration::from_millis(10);
-/// How often an order is offered to a keeper: to the one that is ready, or to one made for it.
-const READY_TRIES_MAX: u32 = 2;
+/// How often an order is offered to a keeper: somebody may kill those that wait.
+const OFFERS_MAX: u32 = 8;
 /// How long the warden kills then.
 const KILL_MAX: Duration = Duration::from_secs(5);
 
@@ -48,11 +53,11 @@ struct Server {
     keepers: BTreeSet<i32>,
     /// The names of the groups they are in.
     groups: BTreeMap<i32, String>,
-    /// Where the keeper that has no command yet takes its order.
-    ready: Option<OwnedFd>,
-    /// The last order, for that keeper to put up walls like those it asked for.
-    last: Option<OwnedFd>,
-    /// Whether to tell it so, when there is nothing else to do.
+    /// Where they take orders.
+    posts: Posts,
+    /// The last order, and which others are like it, for a keeper to put up the walls it asked for.
+    last: Option<(u64, OwnedFd)>,
+    /// Whether to tell one so, when there is nothing else to do.
     is_due: bool,
     places: Places,
     layers: Layers,
@@ -98,7 +103,7 @@ impl Server {
             signals,
             keepers: BTreeSet::new(),
             groups: BTreeMap::new(),
-            ready: None,
+            posts: Posts::default(),
             last: None,
             is_due: false,
             places,
@@ -109,15 +114,22 @@ impl Server {
     /// Takes orders until there can be no more.
     fn serve(&mut self) {
         loop {
-            let mut fds = [
-                PollFd::new(&self.orders, PollFlags::IN),
-                PollFd::new(&self.signals, PollFlags::IN),
-            ];
-            let has_work = self.ready.is_none() || self.is_due;
+            let own = [&self.orders, &self.signals].map(|fd| PollFd::new(fd, PollFlags::IN));
+            let posts = self.posts.channels().map(|fd| PollFd::new(fd, PollFlags::IN));
+            let mut fds: Vec<PollFd<'_>> = own.into_iter().chain(posts).collect();
+            let has_work = self.is_due || !self.posts.has_bare();
             let timeout = has_work.then(|| Timespec::try_from(READY_AFTER).ok());
-            let _ = rustix::event::poll(&mut fds, timeout.flatten().as_ref());
-            let [order, signal] = fds.map(|fd| !fd.revents().is_empty());
-            if !order && !signal && has_work {
+            let count = rustix::event::poll(&mut fds, timeout.flatten().as_ref());
+            let mut news = fds.iter().map(|fd| !fd.revents().is_empty());
+            let (order, signal) = (news.next() == Some(true), news.next() == Some(true));
+            // Before any order: whoever told of the end of a command was free before that.
+            let news: Vec<bool> = news.collect();
+            if self.posts.hear(&news) == Heard::AnEnd {
+                // Its walls are gone with it. The next command may be long in coming: others stand for
+                // a while from now on.
+                self.is_due = true;
+            }
+            if count == Ok(0) && has_work {
                 self.use_the_quiet();
             }
             if signal {
@@ -129,8 +141,10 @@ impl Server {
             }
             if order {
                 match message::receive::<Wanted>(&self.orders) {
-                    Ok(Some((Wanted::Command, fds))) => self.take(&fds, Next::Alike),
-                    Ok(Some((Wanted::Single, fds))) => self.take(&fds, Next::Other),
+                    Ok(Some((Wanted::Command { like }, fds))) => {
+                        self.take(&fds, like, Next::Alike);
+                    }
+                    Ok(Some((Wanted::Single { like }, fds))) => self.take(&fds, like, Next::Other),
                     Ok(Some((Wanted::Rest, fds))) => self.rest(&fds),
                     Ok(None) | Err(_) => return,
                 }
@@ -141,12 +155,12 @@ impl Server {
     /// Does what is done ahead: nothing of it is needed, and what fails is tried again when there is
     /// an order, and told then.
     fn use_the_quiet(&mut self) {
-        if self.ready.is_none() {
+        if !self.posts.has_bare() {
             let _ = self.make_ready(&[]);
         }
         self.is_due = false;
-        if let (Some(ready), Some(_)) = (&self.ready, &self.last) {
-            let _ = message::send(ready, &Task::PutUp, &[]);
+        if let Some((like, order)) = &self.last {
+            self.posts.put_up(*like, order);
         }
     }
 
@@ -154,29 +168,25 @@ impl Server {
     fn rest(&mut self, fds: &[OwnedFd]) {
         self.last = None;
         let passed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        if let Some(ready) = &self.ready {
-            // One that is gone has taken its walls along.
-            let _ = message::send(ready, &Task::TakeDown, &passed);
-        }
+        self.posts.take_down(&passed);
     }
 
-    /// Gives an order to the keeper that stands ready.
-    fn take(&mut self, fds: &[OwnedFd], next: Next) {
+    /// Gives an order to a keeper that waits: if there is one, behind walls of another order like it.
+    fn take(&mut self, fds: &[OwnedFd], like: u64, next: Next) {
         let [order, channel, ..] = fds else { return };
         let passed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         let mut failed = None;
-        for _ in 0..READY_TRIES_MAX {
-            if self.ready.is_none()
+        for _ in 0..OFFERS_MAX {
+            if !self.posts.has_one_for(like)
                 && let Err(error) = self.make_ready(fds)
             {
                 failed = Some(error);
             }
-            match self.ready.take().map(|ready| message::send(ready, &Task::Keep, &passed)) {
+            match self.posts.offer(like, &passed) {
                 Some(Ok(())) => {
                     if next == Next::Alike {
-                        self.last = order.try_clone().ok();
+                        self.last = order.try_clone().ok().map(|order| (like, order));
                     }
-                    self.is_due = true;
                     return;
                 }
                 // Somebody killed it; there are others.
@@ -190,9 +200,10 @@ impl Server {
         }
     }
 
-    /// Forks a keeper that stands ready for the next command, in groups of its own where joining
+    /// Forks a keeper that waits for its first command, in groups of its own where joining
     /// them takes time. What the warden holds of an order is not for it: it gets its own, and what
-    /// else it held of a command's streams would hide that the command has closed them.
+    /// else it held of a command's streams would hide that the command has closed them. Nor are the
+    /// ways to other keepers, each of which ends when the warden has let go of it.
     fn make_ready(&mut self, held: &[OwnedFd]) -> std::io::Result<()> {
         let (ready, orders) = message::channel()?;
         let warden = rustix::process::getpid();
@@ -202,7 +213,7 @@ impl Server {
                 if let Some(name) = cgroup::name_of(pid) {
                     self.groups.insert(pid, name);
                 }
-                self.ready = Some(ready);
+                self.posts.add(Post::new(ready));
             }
             Forked::Child => {
                 let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
@@ -218,23 +229,31 @@ impl Server {
         Ok(())
     }
 
-    /// In a keeper: waits for an order and keeps its command.
+    /// In a keeper: waits for an order and keeps its command, and the next one if it can.
     fn keep_next(&mut self, orders: &OwnedFd) {
-        let last = self.last.take();
         let Ok(signals) = keeper::listen() else { return };
-        let mut groups = Groups::ahead(&self.places);
         let spare = Spare { places: &self.places, layers: &self.layers };
-        let order = ahead::wait_for_order(orders, &signals, last, &mut groups, &spare);
-        let Some((fds, ahead)) = order else { return };
-        let mut fds = fds.into_iter();
-        let (Some(order), Some(channel)) = (fds.next(), fds.next()) else { return };
-        keeper::keep(&order, &channel, signals, fds.collect(), groups, ahead, &spare);
+        let (mut groups, mut walls) = (Groups::ahead(&self.places), None);
+        // Ends with a keeper that is not to go on.
+        loop {
+            let order = ahead::wait_for_order(orders, &signals, walls, &mut groups, &spare);
+            let Some((fds, ahead)) = order else { return };
+            let mut fds = fds.into_iter();
+            let (Some(order), Some(channel)) = (fds.next(), fds.next()) else { return };
+            let given = Given { order, channel, stdio: fds.collect() };
+            match keeper::keep(given, &signals, groups, ahead, &spare, orders) {
+                Some((kept, ahead)) => (groups, walls) = (kept, Some(ahead)),
+                None => return,
+            }
+        }
     }
 
     /// In a keeper: lets go of what is the warden's.
     fn leave_to_warden(&mut self) {
         self.keepers.clear();
         self.groups.clear();
+        self.posts = Posts::default();
+        self.last = None;
         raw::close_in_child(&self.orders);
         raw::close_in_child(&self.signals);
     }
@@ -243,8 +262,6 @@ impl Server {
     fn reap(&mut self) {
         let mut lost = false;
         while let Reap::One(reaped) = raw::reap() {
-            // The next command may be long in coming: walls stand for a while from now on.
-            self.is_due = true;
             let was_kept = self.keepers.remove(&reaped.pid);
             let name = self.groups.remove(&reaped.pid);
             match name {
@@ -268,7 +285,7 @@ impl Server {
 
     /// Ends every keeper and everything below.
     fn end(&mut self) {
-        self.ready = None;
+        self.posts = Posts::default();
         for keeper in self.keepers.iter().filter_map(|pid| Pid::from_raw(*pid)) {
             let _ = rustix::process::kill_process(keeper, Signal::TERM);
         }

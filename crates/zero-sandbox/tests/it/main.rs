@@ -11,6 +11,7 @@
 )]
 #![cfg(target_os = "linux")]
 
+mod again;
 mod attacks;
 mod bench;
 mod client;

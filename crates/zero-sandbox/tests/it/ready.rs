@@ -211,15 +211,20 @@ struct Standing {
     stage: i32,
 }
 
-/// Those that are there, when nothing else is below the warden.
+/// Those that are there, with nothing behind them.
 fn standing(warden: &Warden) -> Option<Standing> {
-    let only = |pid: u32| -> Option<u32> {
-        let [only] = <[String; 1]>::try_from(children(pid)).ok()?;
-        only.parse().ok()
+    let numbers = |pid: u32| -> Vec<u32> {
+        children(pid).iter().filter_map(|pid| pid.parse().ok()).collect()
     };
-    let keeper = only(warden.pid().unwrap())?;
-    let stage = only(only(keeper)?)?;
-    Some(Standing { keeper: i32::try_from(keeper).ok()?, stage: i32::try_from(stage).ok()? })
+    let only = |pid: u32| -> Option<u32> {
+        let [only] = <[u32; 1]>::try_from(numbers(pid)).ok()?;
+        Some(only)
+    };
+    numbers(warden.pid().unwrap()).into_iter().find_map(|keeper| {
+        let stage = only(only(keeper)?)?;
+        let is_alone = children(stage).is_empty();
+        is_alone.then_some(Standing { keeper: keeper as i32, stage: stage as i32 })
+    })
 }
 
 fn kill_if_there(pid: i32) {
@@ -262,8 +267,9 @@ fn a_command_behind_them_has_its_streams_and_nothing_else() {
         order
     };
     assert_eq!(run_ready(&warden, &place, words), "sub\nb word\n");
-    // It is the second process: the first is the one that waited.
-    assert_eq!(run_ready(&warden, &place, || order("echo $$")), "2\n");
+    // Nobody is there but it and the one that waited.
+    let count = || order("set -- /proc/[0-9]*; echo $#");
+    assert_eq!(run_ready(&warden, &place, count), "2\n");
 }
 
 #[test]
@@ -326,7 +332,7 @@ fn limits_are_those_of_the_command() {
         let mut order = place.order("head -c 200000000 /dev/zero | tail | (sleep 2; wc -c)");
         order.profile.limits.memory_bytes = megabytes << 20;
         let mut running = warden.spawn(order).unwrap();
-        assert_eq!((running.limits, running.walls), (limits(&warden), WallsWere::PutUp));
+        assert_eq!(running.limits, limits(&warden));
         let said = crate::bench::text(running.stdout.take().unwrap());
         let is_over = matches!(ended(&running).why, Why::MemoryLimit { .. });
         assert_eq!((is_over, said == "200000000\n"), (megabytes == 64, megabytes == 512));

@@ -1,5 +1,6 @@
 //! Commands that run before and after calls, as settings say it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -8,7 +9,7 @@ use serde_json::Value;
 use zero_runtime::{Access, Hook, Hooks, OnFailure, ToolPattern};
 
 use super::document::join;
-use super::{Settings, command_line};
+use super::{Settings, command_line, program_path};
 
 /// The keys below `hooks`, each a list that files add to.
 pub(crate) const LISTS: [&str; 2] = [BEFORE, AFTER];
@@ -126,13 +127,19 @@ impl HookSetting {
 }
 
 impl Settings {
-    /// The hooks that count, in the order of their files and lines. Those of a folder that is not
-    /// trusted do not.
-    pub(crate) fn hooks(&self) -> Hooks {
+    /// The hooks that count: those of the workspace, then the person's own, so that these see an
+    /// input as it was rewritten. Those of a folder that is not trusted do not count. `home` is the
+    /// person's folder.
+    pub(crate) fn hooks(&self, home: Option<&Path>) -> Hooks {
         let of = |key: &str| {
-            let entries = self.active().filter(|entry| entry.key == key);
-            let hooks = entries.filter_map(|entry| {
-                HookSetting::deserialize(&entry.value).ok()?.hook(entry.place())
+            let mut entries: Vec<_> = self.active().filter(|entry| entry.key == key).collect();
+            entries.sort_by_key(|entry| !entry.layer.is_of_workspace());
+            let hooks = entries.into_iter().filter_map(|entry| {
+                let mut hook = HookSetting::deserialize(&entry.value).ok()?.hook(entry.place())?;
+                if let Some(program) = hook.words.first_mut() {
+                    *program = program_path::settled(std::mem::take(program), entry.layer, home);
+                }
+                Some(hook)
             });
             hooks.collect()
         };
@@ -191,7 +198,7 @@ mod tests {
     use crate::trust::Standing;
 
     fn hooks(files: &[(LayerKind, &str)], standing: Standing) -> Hooks {
-        Settings::merge(&layers(files), standing).hooks()
+        Settings::merge(&layers(files), standing).hooks(Some(Path::new("/home/me")))
     }
 
     fn commands(hooks: &[Hook]) -> Vec<String> {
@@ -205,12 +212,23 @@ mod tests {
         let project = r#"{"hooks": {"PreToolUse": [{"command": "./evil"}], "PostToolUse": [{"command": "./fmt"}]}}"#;
         let files = [(LayerKind::User, user), (LayerKind::Project, project)];
         let trusted = hooks(&files, Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH });
-        assert_eq!(commands(&trusted.before), ["user:1 a b c", "user:2 d", "project:1 ./evil"]);
-        assert_eq!(trusted.before[0].words, ["a", "b c"]);
+        assert_eq!(commands(&trusted.before), ["project:1 ./evil", "user:1 a b c", "user:2 d"]);
+        assert_eq!(trusted.before[1].words, ["a", "b c"]);
         assert_eq!(commands(&trusted.after), ["project:1 ./fmt"]);
         let untrusted = hooks(&files, Standing::Never);
         assert_eq!(commands(&untrusted.before), ["user:1 a b c", "user:2 d"]);
         assert!(untrusted.after.is_empty());
+    }
+
+    #[test]
+    fn a_path_in_ones_own_settings_is_no_path_of_a_workspace() {
+        let text = r#"{"hooks": {"PreToolUse": [{"command": ".zero/hooks/no"}, {"command": "~/bin/no -x"}]}}"#;
+        let found = hooks(&[(LayerKind::User, text)], Standing::Nothing).before;
+        let expected = ["user:1 /home/me/.zero/hooks/no", "user:1 /home/me/bin/no -x"];
+        assert_eq!(commands(&found), expected);
+        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let found = hooks(&[(LayerKind::Project, text)], trusted).before;
+        assert_eq!(commands(&found), ["project:1 .zero/hooks/no", "project:1 /home/me/bin/no -x"]);
     }
 
     #[test]

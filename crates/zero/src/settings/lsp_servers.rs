@@ -12,7 +12,7 @@ use zero_lsp::{Language, ServerDefinition};
 
 use super::Settings;
 use super::document::join;
-use super::layer::LayerKind;
+use super::program_path;
 use super::shape::{LimitValue, command_limits_schema};
 
 /// One language server. Under the name of a known one, what is written here takes the place of what
@@ -63,7 +63,8 @@ impl Settings {
             let Some(name) = entry.key.strip_prefix("lspServers.") else { continue };
             // Its form was checked when the file was read.
             let Ok(mut setting) = LspServerSetting::deserialize(&entry.value) else { continue };
-            setting.command = setting.command.map(|command| settled(command, entry.layer, home));
+            setting.command =
+                setting.command.map(|command| program_path::settled(command, entry.layer, home));
             if setting.disabled {
                 turned_off.push((name.to_owned(), entry.place()));
                 continue;
@@ -110,22 +111,6 @@ impl LspServerSetting {
             set.map_err(|error| (name.as_str(), error.to_string()))?;
         }
         Ok(change)
-    }
-}
-
-/// A program's path with its beginning settled: in a project's settings that is the project, in the
-/// person's own their home folder. Those count in every folder, and a program that anybody's
-/// project brings along is not what they mean.
-fn settled(command: String, layer: LayerKind, home: Option<&Path>) -> String {
-    let home = home.unwrap_or(Path::new("/"));
-    let from_home = match command.strip_prefix("~/") {
-        Some(below) => Some(home.join(below)),
-        None if !command.contains('/') || layer.is_of_workspace() => None,
-        None => Some(home.join(&command)),
-    };
-    match from_home.as_deref().map(zero_policy::path::lexical) {
-        Some(path) => path.to_str().map_or(command, str::to_owned),
-        None => command,
     }
 }
 
@@ -182,6 +167,8 @@ fn any_schema(_: &mut SchemaGenerator) -> Schema {
 mod tests {
     use serde_json::json;
 
+    use super::super::layer::LayerKind;
+    use super::super::program_path::settled;
     use super::super::tests::layers;
     use super::*;
     use crate::trust::Standing;

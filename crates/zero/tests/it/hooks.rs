@@ -65,7 +65,10 @@ fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
 #[test]
 fn ones_own_hooks_run_everywhere_and_can_be_looked_at() {
     let zero = project();
-    write(&zero, USER, hook("no").replace("}]", ", \"match\": [\"Bash\", \"LS\"]}]"));
+    let script = zero.folder().join(".zero/hooks/no");
+    let no = script.to_str().unwrap();
+    let own = hook("no").replace(".zero/hooks/no", no);
+    write(&zero, USER, own.replace("}]", ", \"match\": [\"Bash\", \"LS\"]}]"));
     assert!(zero.run(&READ).starts_with("exit 0"), "it is not for Read");
     let seen = zero.run(&["tools", "call", "LS", "{}"]);
     assert!(seen.starts_with("exit 3") && seen.contains("not today"), "{seen}");
@@ -73,19 +76,20 @@ fn ones_own_hooks_run_everywhere_and_can_be_looked_at() {
     let row: Value = serde_json::from_str(rows.lines().last().unwrap()).unwrap();
     assert_eq!(row["hooks"][0]["said"], "deny");
     let page = zero.stdout(&["audit", "show", row["call"].as_str().unwrap()]);
-    assert!(page.contains("PreToolUse .zero/hooks/no (~/.config/zero/settings.json:1): deny, "));
+    assert!(page.contains(&format!("PreToolUse {no} (~/.config/zero/settings.json:1): deny, ")));
     let seen = zero.run(&["policy", "explain", "ls"]);
-    let told = "hook `.zero/hooks/no` (~/.config/zero/settings.json:1) may still deny it";
-    assert!(seen.contains(told), "{seen}");
+    let told = format!("hook `{no}` (~/.config/zero/settings.json:1) may still deny it");
+    assert!(seen.contains(&told), "{seen}");
     let seen = zero.run(&["doctor"]);
-    assert!(seen.contains("run before calls: .zero/hooks/no (~/.config"), "{seen}");
-    std::fs::remove_file(zero.folder().join(".zero/hooks/no")).unwrap();
+    assert!(seen.contains(&format!("run before calls: {no} (~/.config")), "{seen}");
+    std::fs::remove_file(&script).unwrap();
     let seen = zero.run(&["doctor"]);
-    assert!(seen.contains("there is no program `.zero/hooks/no` that could run"), "{seen}");
+    assert!(seen.contains(&format!("there is no program `{no}` that could run")), "{seen}");
     let seen = zero.run(&["tools", "call", "LS", "{}"]);
     assert!(seen.starts_with("exit 3") && seen.contains("it failed: "), "{seen}");
     let own = ["config", "get", "hooks.PreToolUse"];
-    assert!(zero.stdout(&own).contains(r#"{"command":".zero/hooks/no","match":["Bash","LS"]}"#));
+    let told = format!(r#"{{"command":"{no}","match":["Bash","LS"]}}"#);
+    assert!(zero.stdout(&own).contains(&told));
 }
 
 #[test]
@@ -162,4 +166,13 @@ fn the_hooks_of_the_document_do_what_it_says() {
     let (code, seen) = call("Bash", json!({"command": "echo fine"}));
     assert_eq!(code, 0, "{seen}");
     assert!(seen.contains("fine") && !seen.contains("hook"), "{seen}");
+}
+
+#[test]
+fn a_relative_path_of_ones_own_runs_no_script_of_a_folder_that_nobody_trusts() {
+    let zero = project();
+    write(&zero, USER, hook("no"));
+    let seen = zero.run(&READ);
+    assert!(seen.starts_with("exit 3") && seen.contains("it failed: "), "{seen}");
+    assert!(!seen.contains("not today"), "the script of the folder ran: {seen}");
 }

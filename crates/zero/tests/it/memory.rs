@@ -1,5 +1,7 @@
 //! `zero memory`, and what its notes and the task list look like at a terminal.
 
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
 use serde_json::Value;
 
 use crate::on_terminal::OnTerminal;

@@ -10,7 +10,7 @@ use crate::settings::tools_command::is_found;
 const CHECK: &str = "hooks";
 
 pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mut Findings) {
-    let hooks = settings.hooks();
+    let hooks = settings.hooks(app.config.home());
     for (when, hooks) in [("before", &hooks.before), ("after", &hooks.after)] {
         if hooks.is_empty() {
             continue;
