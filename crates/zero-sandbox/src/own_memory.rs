@@ -96,7 +96,7 @@ mod tests {
 a000-b000 r-xp 00001000 fe:00 9 /lib/libc.so
 c000-d000 r-xp 00000000 00:00 0 [vdso]
 ";
-        assert_eq!(program_text(maps), [0x2000..0x5000]);
+        assert_eq!(program_text(maps), Vec::from_iter(Some(0x2000..0x5000)));
         assert!(program_text("").is_empty());
         assert!(program_text("x r-xp 0 fe:00 7 /a\n9-1 r-xp 0 fe:00 7 /a\n").is_empty());
     }
