@@ -23,8 +23,8 @@ use zero_runtime::{
 };
 
 use super::{
-    Bench, BenchTool, CallApprover, CallEnd, Hands, HandsCall, HandsError, HandsWatch, content,
-    instructions, memory, user_commands,
+    Bench, BenchTool, CallApprover, CallEnd, Hands, HandsCall, HandsError, HandsWatch, Toolbox,
+    content, instructions, memory, user_commands,
 };
 use crate::event::ToolStatus;
 use crate::store::StandingGrant;
@@ -84,9 +84,46 @@ pub struct HostHandsConfig {
 pub struct HostHands {
     host: Arc<ToolHost>,
     dialects: Arc<Dialects>,
+    toolboxes: Arc<Toolboxes>,
     switchboard: Arc<Switchboard>,
     own_folder: Option<PathBuf>,
     alive: Arc<Alive>,
+}
+
+/// The tools of a host in the words of each dialect, made anew when they have changed. All sessions of
+/// the host share them.
+#[derive(Default)]
+struct Toolboxes(Mutex<Vec<Made>>);
+
+struct Made {
+    dialect: DialectName,
+    /// Of the registry that it was made of.
+    version: u64,
+    toolbox: Toolbox,
+}
+
+impl Toolboxes {
+    fn of(host: &ToolHost) -> Arc<Self> {
+        host.companion().unwrap_or_else(|| {
+            let made = Arc::<Self>::default();
+            host.keep(Arc::clone(&made));
+            made
+        })
+    }
+
+    fn get(&self, host: &ToolHost, dialect: &Dialect) -> Toolbox {
+        // Before the tools are looked at: what comes in between is seen the next time.
+        let (version, name) = (host.registry().version(), dialect.name());
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = made.iter().find(|it| it.dialect == name && it.version == version) {
+            return known.toolbox.clone();
+        }
+        let toolbox: Toolbox =
+            dialect.offered(host.registry()).into_iter().map(bench_tool).collect();
+        made.retain(|it| it.dialect != name);
+        made.push(Made { dialect: name, version, toolbox: toolbox.clone() });
+        toolbox
+    }
 }
 
 /// In the order in which they go.
@@ -134,12 +171,12 @@ impl HostHands {
             )
             .map_err(|error| HandsError::Workspace(error.message))?;
         let alive = Arc::new(Alive { session, _keep: keep });
-        Ok(Self { host, dialects, switchboard, own_folder, alive })
+        let toolboxes = Toolboxes::of(&host);
+        Ok(Self { host, dialects, toolboxes, switchboard, own_folder, alive })
     }
 
     async fn look_round(&self, dialect: DialectName) -> Result<Bench, HandsError> {
-        let offered = self.dialects.get(dialect).offered(self.host.registry());
-        let tools = offered.into_iter().map(bench_tool).collect();
+        let tools = self.toolboxes.get(&self.host, self.dialects.get(dialect));
         let (workspace, policy) = (self.host.workspace().clone(), Arc::clone(self.host.policy()));
         let own = self.own_folder.clone();
         let memories = self.host.companion::<Memories>();

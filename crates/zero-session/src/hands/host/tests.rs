@@ -416,6 +416,8 @@ async fn the_bench_shows_what_there_is() {
     };
     assert_eq!(read_only(&bench), ["Glob", "Grep", "LS", "LSP", "Read", "ReadMany"]);
     assert_eq!(hands.whereabouts(), "this machine");
+    let again = hands.bench(DialectName::Canonical).await.unwrap();
+    assert!(Arc::ptr_eq(&again.tools.definitions(), &bench.tools.definitions()), "made once");
     // Tools of others change what they like, whatever they say.
     let registry = fixture.host.registry();
     registry.remove_source(BUILTIN);
