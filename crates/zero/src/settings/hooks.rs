@@ -222,13 +222,13 @@ mod tests {
 
     #[test]
     fn a_path_in_ones_own_settings_is_no_path_of_a_workspace() {
-        let text = r#"{"hooks": {"PreToolUse": [{"command": ".zero/hooks/no"}, {"command": "~/bin/no -x"}]}}"#;
+        let text = r#"{"hooks": {"PreToolUse": [{"command": ".zero/hooks/no"}, {"command": "/bin/no -x"}]}}"#;
         let found = hooks(&[(LayerKind::User, text)], Standing::Nothing).before;
-        let expected = ["user:1 /home/me/.zero/hooks/no", "user:1 /home/me/bin/no -x"];
+        let expected = ["user:1 /home/me/.zero/hooks/no", "user:1 /bin/no -x"];
         assert_eq!(commands(&found), expected);
         let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
         let found = hooks(&[(LayerKind::Project, text)], trusted).before;
-        assert_eq!(commands(&found), ["project:1 .zero/hooks/no", "project:1 /home/me/bin/no -x"]);
+        assert_eq!(commands(&found), ["project:1 .zero/hooks/no", "project:1 /bin/no -x"]);
     }
 
     #[test]
