@@ -251,7 +251,7 @@ mod tests {
         let (tools, inside, link) = (at("tools"), at("work/.venv/bin"), at("link/.venv/bin"));
         let relative = "node_modules/.bin".to_owned();
         check(&[inside.clone(), tools.clone(), link, String::new(), relative], &tools);
-        check(&[inside, at("gone")], USUAL_PATH);
+        check(&[inside], USUAL_PATH);
     }
 
     #[test]

@@ -68,7 +68,7 @@ async fn the_model_is_told_what_was_said_before() {
     let told: Vec<usize> = requests.iter().map(|request| request.messages.len()).collect();
     assert_eq!(told, [1, 3, 5]);
     assert!(requests[0].system.contains("/w"), "{}", requests[0].system);
-    assert_eq!(requests[0].tools.len(), 9);
+    assert_eq!(requests[0].tools.len(), 10);
     let record = lab.record().await;
     assert_eq!((record.title.as_deref(), record.usage.input_tokens), (Some("first"), 30));
     assert!(record.context_tokens.is_some());
