@@ -288,8 +288,9 @@ impl Peer {
     /// The same tools, where another session of this client has them already: most offer the same.
     pub(crate) fn shared(&self, tools: Toolbox) -> Toolbox {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = hosted.values().take(COMPARED_MAX).filter_map(|hosted| hosted.hands.tools());
-        others.into_iter().find(|others| *others == tools).unwrap_or(tools)
+        let mut others =
+            hosted.values().take(COMPARED_MAX).filter_map(|hosted| hosted.hands.tools());
+        others.find(|others| *others == tools).unwrap_or(tools)
     }
 
     /// Hosts them no more.

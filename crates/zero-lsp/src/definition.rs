@@ -112,9 +112,7 @@ impl Place<'_> {
     }
 
     fn is_outside(&self, path: &Path) -> bool {
-        let is_in = |path: &Path| self.roots.iter().any(|root| path.starts_with(root));
-        let real = survey::canonical(path);
-        path.is_absolute() && !is_in(path) && real.is_some_and(|real| !is_in(&real))
+        survey::is_outside(path, self.roots)
     }
 }
 

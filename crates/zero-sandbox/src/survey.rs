@@ -135,6 +135,13 @@ pub fn scan(folder: &Path, most: usize, mut show: impl FnMut(&OsStr, bool)) -> S
     Scanned::Whole(Stamp::of(&stat))
 }
 
+/// Whether a path lies in none of these folders, neither as it is written nor where its links lead.
+/// One that is relative may lie anywhere.
+pub fn is_outside(path: &Path, folders: &[PathBuf]) -> bool {
+    let is_in = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
+    path.is_absolute() && !is_in(path) && canonical(path).is_some_and(|real| !is_in(&real))
+}
+
 /// What an absolute path denotes, links settled as far as it exists. `None` when that cannot be
 /// said: a loop of links, a link of the kernel's, no access.
 pub fn canonical(absolute: &Path) -> Option<PathBuf> {

@@ -164,11 +164,7 @@ impl Environment {
     pub(super) fn path_outside(&self, folders: &[PathBuf]) -> String {
         let path = self.0.iter().find(|(name, _)| name == "PATH");
         let entries = path.into_iter().flat_map(|(_, path)| std::env::split_paths(path));
-        let is_in = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
-        let is_outside = |path: &PathBuf| {
-            let real = survey::canonical(path);
-            path.is_absolute() && !is_in(path) && real.is_some_and(|real| !is_in(&real))
-        };
+        let is_outside = |path: &PathBuf| survey::is_outside(path, folders);
         let kept: Vec<String> = entries
             .filter(is_outside)
             .filter_map(|path| path.to_str().map(str::to_owned))

@@ -39,9 +39,8 @@ impl ToldTools {
                 (body(&request), Some(tools))
             }
             None => {
-                let mut whole = body(&request);
+                let whole = body(&request);
                 let tools = whole.get(FIELD).map(|tools| Arc::from(tools.to_string()));
-                whole[FIELD].take();
                 if let Some(text) = &tools {
                     let told = Told { tools: request.tools, text: Arc::clone(text) };
                     *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
