@@ -87,10 +87,11 @@ const PARTS: [Part; 6] = [
 
 /// Measures, prints the table, and says by its exit code whether every budget was met.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
-    let Some(Asked { runs, write, only }) = asked(args) else {
+    let Some(Asked { runs, write, only, program }) = asked(args) else {
         let parts = PARTS.map(|part| part.name).join(", ");
         eprintln!(
-            "bench takes --quick, --write, and --only with one of: {parts}; not the last two"
+            "bench takes --quick, --write, --only with one of: {parts}, and --program with the path of \
+             a zero that was built before; --write goes with neither of the last two"
         );
         return Ok(ExitCode::from(2));
     };
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     }
     let parts: Vec<Part> =
         PARTS.into_iter().filter(|part| only.is_none_or(|only| only == part.name)).collect();
-    let bench = Bench::prepare(runs, &parts)?;
+    let bench = Bench::prepare(runs, &parts, program)?;
     if only.is_none() {
         same_results::check(&bench)?;
     }
@@ -122,11 +123,13 @@ struct Asked {
     runs: Runs,
     write: bool,
     only: Option<&'static str>,
+    /// Measured as it is, with the examples that lie beside it: nothing is built.
+    program: Option<PathBuf>,
 }
 
 /// Nothing when it cannot be done.
 fn asked(args: &[String]) -> Option<Asked> {
-    let mut asked = Asked { runs: FULL, write: false, only: None };
+    let mut asked = Asked { runs: FULL, write: false, only: None, program: None };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -136,31 +139,28 @@ fn asked(args: &[String]) -> Option<Asked> {
                 let name = args.next()?;
                 asked.only = Some(PARTS.into_iter().find(|part| part.name == name)?.name);
             }
+            "--program" => asked.program = Some(PathBuf::from(args.next()?)),
             _ => return None,
         }
     }
-    // A part of the table is no table.
-    (!(asked.write && asked.only.is_some())).then_some(asked)
+    // A part of the table is no table, and who knows what another program is.
+    (!(asked.write && (asked.only.is_some() || asked.program.is_some()))).then_some(asked)
 }
 
 impl Bench {
     /// Builds what is measured and what it is measured on.
-    fn prepare(runs: Runs, parts: &[Part]) -> Result<Self> {
-        build(&["build", "--release", "--package", "zero"])?;
-        // All examples at once, so that what they share is built once; apart from the program, which
-        // has to be the one that people get.
-        let examples: Vec<&str> = parts
-            .iter()
-            .filter_map(|part| part.examples)
-            .flat_map(|(package, names)| {
-                let names = names.iter().flat_map(|name| ["--example", *name]);
-                ["--package", package].into_iter().chain(names)
-            })
-            .collect();
-        if !examples.is_empty() {
-            build(&[&["build", "--release"][..], &examples].concat())?;
-        }
+    fn prepare(runs: Runs, parts: &[Part], program: Option<PathBuf>) -> Result<Self> {
         let target = Metadata::load()?.target_directory;
+        let zero = match program {
+            Some(program) => {
+                program.canonicalize().with_context(|| format!("no {}", program.display()))?
+            }
+            None => {
+                build_all(parts)?;
+                target.join("release/zero")
+            }
+        };
+        let examples = zero.with_file_name("examples");
         let tree = target.join("bench-tree");
         let large_file = target.join("bench-large").join("lines.txt");
         tree::generate(&tree).context("could not generate the tree to search")?;
@@ -170,8 +170,6 @@ impl Bench {
         if state.exists() {
             std::fs::remove_dir_all(&state)?;
         }
-        let release = target.join("release");
-        let (zero, examples) = (release.join("zero"), release.join("examples"));
         Ok(Self { zero, examples, tree, large_file, state, runs })
     }
 
@@ -197,6 +195,25 @@ impl Bench {
         command.arg("--no-config").args(args).current_dir(&self.tree);
         command
     }
+}
+
+/// Builds the program, and the examples that the parts name.
+fn build_all(parts: &[Part]) -> Result<()> {
+    build(&["build", "--release", "--package", "zero"])?;
+    // All examples at once, so that what they share is built once; apart from the program, which
+    // has to be the one that people get.
+    let examples: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| part.examples)
+        .flat_map(|(package, names)| {
+            let names = names.iter().flat_map(|name| ["--example", *name]);
+            ["--package", package].into_iter().chain(names)
+        })
+        .collect();
+    if examples.is_empty() {
+        return Ok(());
+    }
+    build(&[&["build", "--release"][..], &examples].concat())
 }
 
 fn build(args: &[&str]) -> Result<()> {
@@ -239,6 +256,9 @@ mod tests {
         check("--only", None);
         check("--only none", None);
         check("--only acp --write", None);
+        check("--program a/zero --quick", Some((QUICK.search, false, None)));
+        check("--program", None);
+        check("--program a/zero --write", None);
         check("--fast", None);
     }
 }
