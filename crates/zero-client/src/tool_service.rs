@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::pin::pin;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,6 +30,9 @@ use zero_wire::tools::{
 const CALLS_MAX: usize = 64;
 /// How long a gateway may take to answer whoever brings tools.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// How long a call may take before it is told of by itself; most have ended by then, and their end
+/// tells all.
+const TELL_AFTER: Duration = Duration::from_millis(10);
 /// Words about progress that wait to be sent; more are dropped.
 const PROGRESS_WAITING_MAX: usize = 64;
 
@@ -179,29 +183,31 @@ impl ToolService {
         tokio::spawn(async move {
             if refused {
                 let words = "this call was not made: it is not of this session, is under way already, or too many are";
-                service.settle(&wanted, CallEnd::words(ToolStatus::Failed, words)).await;
-                return;
+                let end = CallEnd::words(ToolStatus::Failed, words);
+                return service.settle(&wanted, end, None).await;
             }
-            let (watch, told) = Watch::new();
-            let forward = service.forward(&wanted, told);
+            let (watch, mut told) = Watch::new();
             let call = HandsCall {
                 id: wanted.tool_call_id.clone(),
                 tool: wanted.tool_name.clone(),
                 input: wanted.input.clone(),
                 dialect,
             };
-            let made = async {
+            let mut made = pin!(async {
                 let end = service.hands.call(call, cancel, Arc::new(watch)).await;
                 service.state().calls.remove(&wanted.tool_call_id);
                 end
+            });
+            let end = match tokio::time::timeout(TELL_AFTER, &mut made).await {
+                Ok(end) => end,
+                Err(_) => tokio::join!(made, service.forward(&wanted, &mut told)).0,
             };
-            let (end, ()) = tokio::join!(made, forward);
-            service.settle(&wanted, end).await;
+            service.settle(&wanted, end, untold(&mut told)).await;
         });
     }
 
     /// Sends what a call says of itself, until it says no more.
-    async fn forward(&self, wanted: &ToolsUse, mut told: mpsc::Receiver<ToolsProgressParams>) {
+    async fn forward(&self, wanted: &ToolsUse, told: &mut mpsc::Receiver<ToolsProgressParams>) {
         while let Some(progress) = told.recv().await {
             let progress = ToolsProgressParams {
                 session_id: wanted.session_id.clone(),
@@ -215,15 +221,19 @@ impl ToolService {
         }
     }
 
-    async fn settle(&self, wanted: &ToolsUse, end: CallEnd) {
+    /// Says how a call ended, and what it was, where that was not said yet.
+    async fn settle(&self, wanted: &ToolsUse, end: CallEnd, untold: Option<ToolsProgressParams>) {
+        let ToolsProgressParams { title, kind, locations: about, .. } = untold.unwrap_or_default();
         let result = ToolsResultParams {
             session_id: wanted.session_id.clone(),
             tool_call_id: wanted.tool_call_id.clone(),
             content: end.content.into_iter().map(Into::into).collect(),
             is_error: end.status != ToolStatus::Completed,
             status: Some(end.status),
+            title,
+            kind,
             display: end.display,
-            locations: end.locations,
+            locations: if end.locations.is_empty() { about } else { end.locations },
             plan: end.plan,
         };
         if let Err(error) = self.client.request::<ToolsResult>(result).await {
@@ -234,6 +244,17 @@ impl ToolService {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a call said last of what it does, of what was not passed on.
+fn untold(told: &mut mpsc::Receiver<ToolsProgressParams>) -> Option<ToolsProgressParams> {
+    let mut last = None;
+    while let Ok(progress) = told.try_recv() {
+        if progress.title.is_some() {
+            last = Some(progress);
+        }
+    }
+    last
 }
 
 fn payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {

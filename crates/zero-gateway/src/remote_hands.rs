@@ -77,6 +77,15 @@ struct Waiting {
     kind: Kind,
 }
 
+impl Waiting {
+    /// The host says what it does.
+    fn described(&mut self, title: &str, kind: Option<Kind>, locations: Vec<Place>) {
+        self.title = one_line(title, TITLE_LEN_MAX);
+        self.kind = kind.unwrap_or(self.kind);
+        self.watch.described(self.title.clone(), self.kind, some_places(locations));
+    }
+}
+
 impl RemoteHands {
     /// Hands that lead to a connection, until `gone`.
     pub(crate) fn new(
@@ -165,10 +174,7 @@ impl RemoteHands {
             .get_mut(&params.tool_call_id)
             .ok_or_else(|| nobody_waits(&params.tool_call_id))?;
         if let Some(title) = params.title {
-            waiting.title = one_line(&title, TITLE_LEN_MAX);
-            waiting.kind = params.kind.unwrap_or(waiting.kind);
-            let locations = some_places(params.locations);
-            waiting.watch.described(waiting.title.clone(), waiting.kind, locations);
+            waiting.described(&title, params.kind, params.locations);
         }
         if let Some(message) = params.message {
             waiting.watch.progress(shown::harmless(&cut(message, PROGRESS_BYTES_MAX)));
@@ -179,7 +185,7 @@ impl RemoteHands {
     /// The host says what became of a call: once.
     pub(crate) fn result(&self, params: ToolsResultParams) -> Result<(), ErrorShape> {
         let waiting = self.calls().remove(&params.tool_call_id);
-        let Some(waiting) = waiting else { return Err(nobody_waits(&params.tool_call_id)) };
+        let Some(mut waiting) = waiting else { return Err(nobody_waits(&params.tool_call_id)) };
         let bytes = json_bytes(&params);
         // The loop may have stopped waiting a moment ago; that is no fault of the host.
         if bytes > RESULT_BYTES_MAX {
@@ -187,6 +193,9 @@ impl RemoteHands {
             let told = format!("{why}; ask for less at a time");
             let _ = waiting.answer.send(CallEnd::words(ToolStatus::Failed, told));
             return Err(ErrorShape::invalid(format!("{why}; the call was settled as failed")));
+        }
+        if let Some(title) = &params.title {
+            waiting.described(title, params.kind, Vec::new());
         }
         let _ = waiting.answer.send(end_of(params));
         Ok(())

@@ -226,6 +226,12 @@ pub struct ToolsResultParams {
     /// How it ended, where that says more than `isError`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ToolStatus>,
+    /// What it did, where no `tools/progress` has said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// How to picture it, with `title`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// What the person sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<Shown>,

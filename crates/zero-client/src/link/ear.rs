@@ -128,6 +128,8 @@ impl Shared {
                 content: end.content.into_iter().map(Into::into).collect(),
                 is_error: true,
                 status: Some(end.status),
+                title: None,
+                kind: None,
                 display: None,
                 locations: Vec::new(),
                 plan: None,

@@ -85,6 +85,8 @@ fn result(call: &str, text: &str, is_error: bool) -> ToolsResultParams {
         content: vec![ToolContent::Text { text: text.to_owned() }],
         is_error,
         status: None,
+        title: None,
+        kind: None,
         display: None,
         locations: Vec::new(),
         plan: None,
@@ -150,6 +152,17 @@ async fn a_call_goes_there_and_its_result_comes_back() {
     rig.hands.result(result("c1", "the text", false)).unwrap();
     assert_eq!(words(&asked.await.unwrap()), (ToolStatus::Completed, "the text"));
     assert_eq!(*rig.heard.0.lock().unwrap(), ["Read a read 0", "half\u{FFFD}[2J", "Rm  a read 0"]);
+}
+
+#[tokio::test]
+async fn a_call_that_ends_at_once_says_with_its_end_what_it_was() {
+    let mut rig = Rig::ready();
+    let asked = rig.ask("c1", "read");
+    rig.event().await;
+    let (title, kind) = (Some("Delete\n\u{202e}a".to_owned()), Some(Kind::Delete));
+    rig.hands.result(ToolsResultParams { title, kind, ..result("c1", "done", false) }).unwrap();
+    assert_eq!(words(&asked.await.unwrap()), (ToolStatus::Completed, "done"));
+    assert_eq!(*rig.heard.0.lock().unwrap(), ["Delete  a delete 0"]);
 }
 
 #[tokio::test]
