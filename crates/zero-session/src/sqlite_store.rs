@@ -238,12 +238,12 @@ impl Store for SqliteStore {
 
     fn unsettled_runs(
         &self,
-        node: Option<&str>,
+        session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
-        let node = node.map(str::to_owned);
+        let session = session.cloned();
         Box::pin(
             self.readers
-                .read("look for unsettled runs", move |db| runs::unsettled(db, node.as_deref())),
+                .read("look for unsettled runs", move |db| runs::unsettled(db, session.as_ref())),
         )
     }
 

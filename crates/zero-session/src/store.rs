@@ -124,10 +124,10 @@ pub trait Store: Send + Sync {
     /// A run.
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
 
-    /// Runs that were begun and not settled, of this node or of all; oldest first.
+    /// Runs that were begun and not settled, of this session or of all; oldest first.
     fn unsettled_runs(
         &self,
-        node: Option<&str>,
+        session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
 
     /// What a person settled for the rest of a session.

@@ -125,7 +125,7 @@ impl Store for Nothing {
         is(Ok(None))
     }
 
-    fn unsettled_runs(&self, _: Option<&str>) -> Is<'_, Vec<RunRecord>> {
+    fn unsettled_runs(&self, _: Option<&SessionId>) -> Is<'_, Vec<RunRecord>> {
         is(Ok(Vec::new()))
     }
 

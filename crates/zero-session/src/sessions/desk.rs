@@ -230,7 +230,8 @@ impl Desk {
         Ok(now)
     }
 
-    fn client_hands(&self) -> Option<HandsNow> {
+    /// The hands that a client brought, if they are there.
+    pub(super) fn client_hands(&self) -> Option<HandsNow> {
         let attached = self.attached().clone();
         let attached = attached.filter(|attached| !attached.gone.is_cancelled());
         attached.map(|Attached { hands, gone }| HandsNow { hands, gone, at: HandsAt::Client })

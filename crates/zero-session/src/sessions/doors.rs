@@ -265,6 +265,10 @@ impl Inner {
         agent: &Agent,
         reach: &Reach,
     ) -> Result<HandsNow, HandsError> {
+        // Where a client brought its own, these are the session's: nothing has to be looked up.
+        if let Some(now) = desk.client_hands() {
+            return Ok(now);
+        }
         let store = &self.config.store;
         let record = store.session_by_id(desk.recorder.session()).await;
         let record = match record {

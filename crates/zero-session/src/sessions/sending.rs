@@ -82,8 +82,8 @@ impl Inner {
     /// mix up its transcript, so that one waits for the other.
     pub(super) async fn clear_the_way(&self, session: &SessionId) -> Result<(), SessionError> {
         let (store, nodes) = (&self.config.store, &self.config.nodes);
-        let of_others = |run: &RunRecord| run.session == *session && run.node != nodes.name();
-        for run in store.unsettled_runs(None).await?.into_iter().filter(of_others) {
+        let of_others = |run: &RunRecord| run.node != nodes.name();
+        for run in store.unsettled_runs(Some(session)).await?.into_iter().filter(of_others) {
             if nodes.is_alive(&run.node) {
                 return Err(SessionError::Busy(
                     "another process of zero is at work in this session; wait for its end, or use another session"

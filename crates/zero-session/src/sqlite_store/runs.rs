@@ -74,14 +74,18 @@ pub(super) fn by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, F
 }
 
 /// Runs that were begun and not settled, oldest first.
-pub(super) fn unsettled(db: &Connection, node: Option<&str>) -> Result<Vec<RunRecord>, Failure> {
+pub(super) fn unsettled(
+    db: &Connection,
+    session: Option<&SessionId>,
+) -> Result<Vec<RunRecord>, Failure> {
     let mut statement = db.prepare_cached(
         "SELECT runs.*, sessions.id AS session_id FROM runs
          JOIN sessions ON sessions.row = runs.session
-         WHERE runs.end IS NULL AND (?1 IS NULL OR runs.node = ?1)
+         WHERE runs.end IS NULL
+             AND (?1 IS NULL OR runs.session = (SELECT row FROM sessions WHERE id = ?1))
          ORDER BY runs.started_ms, runs.row",
     )?;
-    let mut rows = statement.query([node])?;
+    let mut rows = statement.query([session.map(SessionId::as_str)])?;
     let mut runs = Vec::new();
     while let Some(row) = rows.next()? {
         runs.push(record(row)?);

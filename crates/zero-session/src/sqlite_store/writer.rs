@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -18,6 +18,12 @@ const QUEUE_MAX: usize = 1024;
 const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Pieces of work in one transaction.
 const GROUP_MAX: usize = 512;
+/// How much comes in how long when there is a rush: more of it at a time costs less then than each at
+/// once, and everybody is served sooner.
+const RUSH: usize = 64;
+const RUSH_TIME: Duration = Duration::from_millis(16);
+/// How long the first of a group waits for others in a rush.
+const GATHER_TIME: Duration = Duration::from_millis(2);
 /// How long a piece of work waits for its place in the queue.
 const PLACE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often a transaction is begun while another process writes; each waits a while by itself.
@@ -154,12 +160,17 @@ fn work_off(
     mut queue: mpsc::Receiver<Queued>,
     path: &Path,
 ) {
+    let mut pace = Pace::new(Instant::now());
     while let Some(first) = queue.blocking_recv() {
+        if pace.is_rush(Instant::now()) {
+            std::thread::sleep(GATHER_TIME);
+        }
         let mut group = vec![first];
         while group.len() < GROUP_MAX {
             let Ok(next) = queue.try_recv() else { break };
             group.push(next);
         }
+        pace.came(group.len());
         match commit(connection, &mut group) {
             Ok(()) => group.into_iter().for_each(|queued| queued.job.committed()),
             Err(failure) => {
@@ -170,6 +181,33 @@ fn work_off(
         if let Some(checkpoints) = &mut checkpoints {
             checkpoints.committed(connection.total_changes());
         }
+    }
+}
+
+/// How fast work comes: counted in one stretch of time after the other, and known of the last.
+struct Pace {
+    since: Instant,
+    count: usize,
+    was_rush: bool,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self { since: now, count: 0, was_rush: false }
+    }
+
+    fn came(&mut self, count: usize) {
+        self.count = self.count.saturating_add(count);
+    }
+
+    fn is_rush(&mut self, now: Instant) -> bool {
+        let stretch = now.saturating_duration_since(self.since);
+        if stretch >= RUSH_TIME {
+            // A long stretch is one in which nothing came for a while.
+            self.was_rush = self.count >= RUSH && stretch < RUSH_TIME * 2;
+            (self.since, self.count) = (now, 0);
+        }
+        self.was_rush
     }
 }
 
@@ -283,6 +321,21 @@ mod tests {
         while writer.queue.as_ref().unwrap().capacity() > QUEUE_MAX - count {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[test]
+    fn a_rush_is_known_by_what_came_in_the_stretch_before() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        assert!(!pace.is_rush(start));
+        pace.came(RUSH);
+        assert!(!pace.is_rush(start + RUSH_TIME / 2), "it is not over yet");
+        assert!(pace.is_rush(start + RUSH_TIME));
+        pace.came(RUSH - 1);
+        assert!(pace.is_rush(start + RUSH_TIME * 3 / 2));
+        assert!(!pace.is_rush(start + RUSH_TIME * 2));
+        pace.came(RUSH);
+        assert!(!pace.is_rush(start + RUSH_TIME * 9), "then nothing came for long");
     }
 
     #[tokio::test]

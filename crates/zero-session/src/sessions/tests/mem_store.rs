@@ -329,12 +329,13 @@ impl Store for MemStore {
 
     fn unsettled_runs(
         &self,
-        node: Option<&str>,
+        session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
-        let node = node.map(str::to_owned);
+        let session = session.cloned();
+        let is_of = move |run: &&RunRecord| session.as_ref().is_none_or(|it| run.session == *it);
         self.read(move |state| {
             let open = state.runs.values().filter(|run| run.end.is_none());
-            open.filter(|run| node.as_ref().is_none_or(|node| run.node == *node)).cloned().collect()
+            open.filter(is_of).cloned().collect()
         })
     }
 

@@ -115,6 +115,7 @@ async fn settling_raced_for(store: Arc<dyn Store>) {
 async fn unsettled(store: Arc<dyn Store>) {
     let id = make(&store, "a").await.id;
     let other = make(&store, "b").await.id;
+    let idle = make(&store, "c").await.id;
     for (name, session, node, started_ms) in
         [("r1", &id, "x", 30), ("r2", &other, "x", 10), ("r3", &id, "y", 20), ("r4", &id, "y", 5)]
     {
@@ -122,12 +123,12 @@ async fn unsettled(store: Arc<dyn Store>) {
         store.begin_run(run).await.unwrap();
     }
     store.end_run(&run_id("r4"), RunEnd::Interrupted, USAGE, vec![]).await.unwrap();
-    for (node, expected) in
-        [(None, "r2 r3 r1"), (Some("x"), "r2 r1"), (Some("y"), "r3"), (Some("z"), "")]
+    for (session, expected) in
+        [(None, "r2 r3 r1"), (Some(&id), "r3 r1"), (Some(&other), "r2"), (Some(&idle), "")]
     {
-        let runs = store.unsettled_runs(node).await.unwrap();
+        let runs = store.unsettled_runs(session).await.unwrap();
         let names: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
-        assert_eq!(names.join(" "), expected, "{node:?}");
+        assert_eq!(names.join(" "), expected, "{session:?}");
     }
 }
 
