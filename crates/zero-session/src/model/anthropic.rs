@@ -29,8 +29,12 @@ impl Protocol for Anthropic {
         headers
     }
 
-    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Value {
-        request::body(info, request)
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
+        request::body(info, request).to_string()
+    }
+
+    fn tools(&self, request: &ModelRequest) -> Option<Value> {
+        request::tools(request)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {
@@ -104,9 +108,9 @@ mod tests {
             tools: [tool].into(),
             ..ModelRequest::default()
         };
-        let body = Anthropic.body(&request::tests::info("claude-sonnet-4-5"), &request);
+        let body = request::body(&request::tests::info("claude-sonnet-4-5"), &request);
         assert_eq!(body["messages"][1]["content"], json!(blocks));
-        let elsewhere = Anthropic.body(&request::tests::info("claude-opus-4-5"), &request);
+        let elsewhere = request::body(&request::tests::info("claude-opus-4-5"), &request);
         assert_eq!(elsewhere["messages"][1]["content"], json!(blocks[2..]));
     }
 }

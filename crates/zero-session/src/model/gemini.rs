@@ -30,8 +30,12 @@ impl Protocol for Gemini {
         key.map(|key| ("x-goog-api-key", key.reveal().to_owned())).into_iter().collect()
     }
 
-    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Value {
-        request::body(info, request)
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
+        request::body(info, request).to_string()
+    }
+
+    fn tools(&self, request: &ModelRequest) -> Option<Value> {
+        request::tools(&request.tools)
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {
@@ -94,7 +98,7 @@ mod tests {
             ],
             ..ModelRequest::default()
         };
-        let body = Gemini.body(&request::tests::info("gemini-3-pro"), &request);
+        let body = request::body(&request::tests::info("gemini-3-pro"), &request);
         assert_eq!(body["contents"][1]["parts"], parts);
         let answers = json!([
             {"functionResponse": {"id": "x", "name": "Read", "response": {"output": "1"}}},

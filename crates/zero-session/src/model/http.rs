@@ -141,7 +141,7 @@ impl Inner {
         if !self.info.takes_images {
             leave_images_out(&mut request);
         }
-        self.told_tools.text(request, |request| self.protocol.body(&self.info, request))
+        self.told_tools.text(&*self.protocol, &self.info, &request)
     }
 
     /// Asks, and waits for the beginning of an answer.
@@ -393,4 +393,14 @@ fn leave_images_out(request: &mut ModelRequest) {
             Block::Text { .. } | Block::Thinking { .. } | Block::ToolUse { .. } => {}
         }
     }
+}
+/// All that is sent for a request.
+#[cfg(test)]
+pub(crate) fn whole_body(
+    protocol: &dyn Protocol,
+    info: &ModelInfo,
+    request: &ModelRequest,
+) -> serde_json::Value {
+    let text = ToldTools::default().text(protocol, info, request);
+    serde_json::from_str(&text).unwrap()
 }

@@ -39,7 +39,7 @@ impl Protocol for OpenAiResponses {
         self.server.headers(key)
     }
 
-    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Value {
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
         let mut body = json!({
             "model": info.id,
             "input": input(&request.messages),
@@ -48,18 +48,6 @@ impl Protocol for OpenAiResponses {
         });
         if !request.system.is_empty() {
             body["instructions"] = request.system.as_str().into();
-        }
-        if !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|tool| {
-                json!({
-                    "type": "function",
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.input_schema,
-                    "strict": false,
-                })
-            });
-            body["tools"] = tools.collect();
         }
         if let Some(max) = request.output_tokens_max {
             body["max_output_tokens"] = max.into();
@@ -76,7 +64,20 @@ impl Protocol for OpenAiResponses {
                 }
             }
         }
-        body
+        body.to_string()
+    }
+
+    fn tools(&self, request: &ModelRequest) -> Option<Value> {
+        let tools = request.tools.iter().map(|tool| {
+            json!({
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.input_schema,
+                "strict": false,
+            })
+        });
+        (!request.tools.is_empty()).then(|| tools.collect())
     }
 
     fn decoder(&self) -> Box<dyn Decoder> {

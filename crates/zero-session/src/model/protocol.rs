@@ -16,8 +16,11 @@ pub(crate) trait Protocol: Send + Sync {
     /// Its headers, but for those that every request has.
     fn headers(&self, key: Option<&Key>) -> Vec<(&'static str, String)>;
 
-    /// Its body.
-    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> Value;
+    /// Its body as JSON, an object; but for the tools.
+    fn body(&self, info: &ModelInfo, request: &ModelRequest) -> String;
+
+    /// The tools, as they stand under `tools` in the body, if that is there.
+    fn tools(&self, request: &ModelRequest) -> Option<Value>;
 
     /// Reads the answer.
     fn decoder(&self) -> Box<dyn Decoder>;

@@ -10,7 +10,7 @@ use crate::model::dialogue::{
     Answer, Call, NEVER_RUN, Picture, Piece, Turn, arguments, short_hash, tool_name, turns,
 };
 use crate::model::model_name::{ModelName, may_be_same};
-use crate::model::{ModelInfo, ModelRequest, Thinking, ToolDefinition};
+use crate::model::{ModelInfo, ModelRequest, Thinking};
 
 /// The maker's word in the names of its models.
 const MAKER: &str = "claude";
@@ -21,7 +21,7 @@ const BUDGET_MIN: u64 = 1_024;
 /// request cached is found again however much this one added.
 const CACHED_TURNS: usize = 2;
 
-/// The body of a request.
+/// The body of a request, but for the tools.
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
     // A model that worked with tools and may use none now is asked about the conversation, not in
     // it. Newer models take their thoughts back only in the conversation that they are of.
@@ -40,7 +40,9 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
         mark_for_cache(&mut system);
         body.insert("system".into(), json!([system]));
     }
-    body.extend(tools(&request.tools, &turns));
+    if is_about && tools(request).is_some() {
+        body.insert("tool_choice".into(), json!({"type": "none"}));
+    }
     body.extend(thinking(info, request.thinking, output_tokens_max, &turns));
     let mut messages: Vec<Value> = turns.iter().map(|turn| message(turn, &ids, info)).collect();
     let of_user = messages.iter_mut().rev().filter(|message| message["role"] == "user");
@@ -74,10 +76,10 @@ fn is_readable_thought(opaque: &Value, info: &ModelInfo) -> bool {
     proof.is_some_and(|proof| !proof.is_empty()) && may_be_same(model, &info.id, MAKER)
 }
 
-/// `tools`, and `tool_choice` where it is needed.
-fn tools(tools: &[ToolDefinition], turns: &[Turn<'_>]) -> Map<String, Value> {
-    let mut fields = Map::new();
-    let mut definitions: Vec<Value> = tools
+/// The tools.
+pub(super) fn tools(request: &ModelRequest) -> Option<Value> {
+    let mut definitions: Vec<Value> = request
+        .tools
         .iter()
         .map(|tool| {
             json!({
@@ -89,20 +91,15 @@ fn tools(tools: &[ToolDefinition], turns: &[Turn<'_>]) -> Map<String, Value> {
         .collect();
     if definitions.is_empty() {
         // Calls in the conversation want their tools declared even when none may be used now.
-        let used: BTreeSet<String> = calls(turns).map(|call| tool_name(call.name)).collect();
+        let turns = turns(&request.messages, |_| false);
+        let used: BTreeSet<String> = calls(&turns).map(|call| tool_name(call.name)).collect();
         definitions = used
             .iter()
             .map(|name| json!({"name": name, "input_schema": {"type": "object"}}))
             .collect();
-        if !definitions.is_empty() {
-            fields.insert("tool_choice".into(), json!({"type": "none"}));
-        }
     }
-    if let Some(last) = definitions.last_mut() {
-        mark_for_cache(last);
-        fields.insert("tools".into(), Value::Array(definitions));
-    }
-    fields
+    mark_for_cache(definitions.last_mut()?);
+    Some(Value::Array(definitions))
 }
 
 /// How a model can be told how much to think.

@@ -17,7 +17,7 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 /// in the results of calls.
 const SIGNING: (u32, u32) = (3, 0);
 
-/// The body of a request.
+/// The body of a request, but for the tools.
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
     let turns = turns(&request.messages, |opaque| signature(opaque, info).is_some());
     let mut body = Map::new();
@@ -26,10 +26,6 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
     }
     let contents: Vec<Value> = turns.iter().map(|turn| content(turn, info)).collect();
     body.insert("contents".into(), Value::Array(contents));
-    if !request.tools.is_empty() {
-        let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
-        body.insert("tools".into(), json!([{"functionDeclarations": declarations}]));
-    }
     let output_tokens_max =
         request.output_tokens_max.unwrap_or(u64::MAX).min(info.output_tokens_max).max(1);
     let mut config = Map::new();
@@ -39,6 +35,12 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
     }
     body.insert("generationConfig".into(), Value::Object(config));
     Value::Object(body)
+}
+
+/// The tools.
+pub(super) fn tools(tools: &[ToolDefinition]) -> Option<Value> {
+    let declarations: Vec<Value> = tools.iter().map(declaration).collect();
+    (!declarations.is_empty()).then(|| json!([{"functionDeclarations": declarations}]))
 }
 
 /// A tool. Its schema goes into `parametersJsonSchema`, which takes JSON Schema as it is and passes

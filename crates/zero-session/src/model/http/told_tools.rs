@@ -1,14 +1,12 @@
 //! The tools of a request, as text.
 //!
 //! They are the longest part of most requests and seldom change, so their text is kept from one
-//! request to the next and put into the others. Whatever a provider's way of speaking, they stand
-//! under one name, and nothing else in the request depends on which they are.
+//! request to the next. Whatever a provider's way of speaking, they stand under one name.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::{Value, json};
-
-use crate::model::{ModelRequest, ToolDefinition};
+use crate::model::protocol::Protocol;
+use crate::model::{ModelInfo, ModelRequest, ToolDefinition};
 
 /// Where tools stand in a request.
 const FIELD: &str = "tools";
@@ -24,35 +22,15 @@ struct Told {
 }
 
 impl ToldTools {
-    /// A request as text, as `body` would have it.
+    /// A request as text.
     pub(super) fn text(
         &self,
-        mut request: ModelRequest,
-        body: impl Fn(&ModelRequest) -> Value,
+        protocol: &dyn Protocol,
+        info: &ModelInfo,
+        request: &ModelRequest,
     ) -> String {
-        if request.tools.is_empty() {
-            return body(&request).to_string();
-        }
-        let (mut rest, tools) = match self.known(&request.tools) {
-            Some(tools) => {
-                request.tools = [stand_in()].into();
-                (body(&request), Some(tools))
-            }
-            None => {
-                let whole = body(&request);
-                let tools = whole.get(FIELD).map(|tools| Arc::from(tools.to_string()));
-                if let Some(text) = &tools {
-                    let told = Told { tools: request.tools, text: Arc::clone(text) };
-                    *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
-                }
-                (whole, tools)
-            }
-        };
-        if let Some(fields) = rest.as_object_mut() {
-            fields.shift_remove(FIELD);
-        }
-        let mut text = rest.to_string();
-        if let Some(tools) = tools
+        let mut text = protocol.body(info, request);
+        if let Some(tools) = self.known(protocol, request)
             && text.pop() == Some('}')
         {
             let comma = if text.ends_with('{') { "" } else { "," };
@@ -61,34 +39,32 @@ impl ToldTools {
         text
     }
 
-    fn known(&self, tools: &Arc<[ToolDefinition]>) -> Option<Arc<str>> {
-        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = told.as_ref().filter(|told| Arc::ptr_eq(&told.tools, tools))?;
-        Some(Arc::clone(&told.text))
-    }
-}
-
-/// A tool in the place of all.
-fn stand_in() -> ToolDefinition {
-    ToolDefinition {
-        name: "tools".to_owned(),
-        description: String::new(),
-        input_schema: json!({ "type": "object" }),
+    fn known(&self, protocol: &dyn Protocol, request: &ModelRequest) -> Option<Arc<str>> {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(told) = told.as_ref().filter(|told| Arc::ptr_eq(&told.tools, &request.tools)) {
+            return Some(Arc::clone(&told.text));
+        }
+        let text: Arc<str> = protocol.tools(request)?.to_string().into();
+        // Which are told where there are none depends on what was said.
+        if !request.tools.is_empty() {
+            *told = Some(Told { tools: Arc::clone(&request.tools), text: Arc::clone(&text) });
+        }
+        Some(text)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
     use url::Url;
 
     use super::*;
     use crate::message::Message;
-    use crate::model::ModelInfo;
     use crate::model::anthropic::Anthropic;
     use crate::model::gemini::Gemini;
+    use crate::model::http::whole_body;
     use crate::model::openai_chat::OpenAiChat;
     use crate::model::openai_responses::OpenAiResponses;
-    use crate::model::protocol::Protocol;
 
     fn tools(names: &[&str]) -> Arc<[ToolDefinition]> {
         let tool = |name: &&str| ToolDefinition {
@@ -117,10 +93,11 @@ mod tests {
         for (round, tools) in rounds.into_iter().enumerate() {
             let messages = vec![Message::user(format!("round {round}"))];
             let request = ModelRequest { messages, tools: Arc::clone(tools), ..Default::default() };
-            let whole = protocol.body(&info, &request);
-            let text = told.text(request, |request| protocol.body(&info, request));
-            let read: Value = serde_json::from_str(&text).unwrap();
+            let whole = whole_body(protocol, &info, &request);
+            let read: Value = serde_json::from_str(&told.text(protocol, &info, &request)).unwrap();
             assert_eq!(read, whole, "round {round}");
+            let names = tools.iter().filter(|tool| whole["tools"].to_string().contains(&tool.name));
+            assert_eq!(names.count(), tools.len(), "round {round}");
         }
     }
 

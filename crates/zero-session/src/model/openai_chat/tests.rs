@@ -7,6 +7,7 @@ use super::OpenAiChat;
 use crate::event::ResultContent;
 use crate::message::{Block, Message, Role, ToolInput};
 use crate::model::catalogue::Key;
+use crate::model::http::whole_body;
 use crate::model::protocol::Protocol;
 use crate::model::{
     ModelError, ModelEvent, ModelInfo, ModelRequest, Reply, Stop, Thinking, ToolDefinition,
@@ -29,7 +30,7 @@ fn at(base: &str) -> OpenAiChat {
 }
 
 fn asked(request: &ModelRequest) -> Value {
-    at("http://localhost/v1").body(&info("qwen3", "qwen"), request)
+    whole_body(&at("http://localhost/v1"), &info("qwen3", "qwen"), request)
 }
 
 fn call(id: &str, input: Value) -> Block {
@@ -149,7 +150,7 @@ fn each_server_gets_the_fields_it_knows() {
     fn check(base: &str, id: &str, thinking: Thinking, expected: &str) {
         let request =
             ModelRequest { output_tokens_max: Some(7), thinking, ..ModelRequest::default() };
-        let body = at(base).body(&info(id, "any"), &request);
+        let body = whole_body(&at(base), &info(id, "any"), &request);
         let fields = ["max_tokens", "max_completion_tokens", "reasoning_effort"];
         let found = fields.iter().filter_map(|field| Some(format!("{field}={}", body.get(field)?)));
         assert_eq!(found.collect::<Vec<_>>().join(" "), expected, "{base} {id}");
@@ -183,7 +184,8 @@ fn mistral_gets_ids_as_it_wants_them() {
         Message { role: Role::User, blocks: vec![result("call_0123456789abcdef", vec![], false)] },
     ];
     let request = ModelRequest { messages, ..ModelRequest::default() };
-    let body = at("https://api.mistral.ai/v1").body(&info("mistral-large", "mistral"), &request);
+    let mistral = at("https://api.mistral.ai/v1");
+    let body = whole_body(&mistral, &info("mistral-large", "mistral"), &request);
     let id = body["messages"][1]["tool_calls"][0]["id"].as_str().unwrap();
     assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
     assert_eq!(body["messages"][2]["tool_call_id"], id);

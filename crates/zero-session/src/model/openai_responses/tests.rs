@@ -6,6 +6,7 @@ use url::Url;
 use super::OpenAiResponses;
 use crate::event::ResultContent;
 use crate::message::{Block, Message, Role, ToolInput};
+use crate::model::http::whole_body;
 use crate::model::protocol::Protocol;
 use crate::model::{
     ModelError, ModelEvent, ModelInfo, ModelRequest, Reply, Stop, Thinking, ToolDefinition,
@@ -25,7 +26,7 @@ fn asked(id: &str, request: &ModelRequest) -> Value {
         takes_images: true,
         prices: None,
     };
-    protocol().body(&info, request)
+    whole_body(&protocol(), &info, request)
 }
 
 fn thought(text: &str) -> Block {

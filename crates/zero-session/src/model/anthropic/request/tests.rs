@@ -4,8 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::message::ToolInput;
+use crate::model::ToolDefinition;
+use crate::model::anthropic::Anthropic;
 use crate::model::any_json::any_json;
 use crate::model::dialogue::tests::{call, result, user};
+use crate::model::http::whole_body;
 
 pub(crate) fn info(id: &str) -> ModelInfo {
     ModelInfo {
@@ -17,6 +20,11 @@ pub(crate) fn info(id: &str) -> ModelInfo {
         takes_images: true,
         prices: None,
     }
+}
+
+/// The whole body.
+fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
+    whole_body(&Anthropic, info, request)
 }
 
 fn ask(messages: Vec<Message>) -> ModelRequest {

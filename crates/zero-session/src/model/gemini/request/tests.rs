@@ -6,6 +6,8 @@ use super::*;
 use crate::message::{Block, Message, ToolInput};
 use crate::model::any_json::any_json;
 use crate::model::dialogue::tests::{call, result, user};
+use crate::model::gemini::Gemini;
+use crate::model::http::whole_body;
 
 pub(crate) fn info(id: &str) -> ModelInfo {
     ModelInfo {
@@ -17,6 +19,11 @@ pub(crate) fn info(id: &str) -> ModelInfo {
         takes_images: true,
         prices: None,
     }
+}
+
+/// The whole body.
+fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
+    whole_body(&Gemini, info, request)
 }
 
 fn ask(messages: Vec<Message>) -> ModelRequest {
