@@ -20,6 +20,8 @@ pub const NUMBERING_BYTES: usize = 8;
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 256 * 1024;
+/// The same at first: most files are shorter.
+const FIRST_BYTES: usize = 16 * 1024;
 /// Bytes kept of a line: enough for the longest characters, and a carriage return.
 const LINE_BYTES_MAX: usize = LINE_CHARS_MAX * 4 + 1;
 
@@ -76,7 +78,7 @@ pub fn read_page(
     let mut cutter = Cutter::new(request);
     // UTF-8 is cut as it is: only the lines that are shown are ever looked at as characters.
     let mut transcoder = (!encoding.is_utf8()).then(|| Transcoder::new(encoding));
-    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut buffer = vec![0; FIRST_BYTES];
     loop {
         if stopped() {
             return Err(PageError::Stopped);
@@ -89,6 +91,9 @@ pub fn read_page(
         match &mut transcoder {
             Some(transcoder) => transcoder.feed(&buffer[..length], &mut cutter),
             None => cutter.feed(&buffer[..length]),
+        }
+        if length == FIRST_BYTES && buffer.len() == FIRST_BYTES {
+            buffer = vec![0; BUFFER_BYTES];
         }
         if length == 0 {
             let mut page = cutter.finish();
