@@ -3,7 +3,9 @@
 pub mod foreign;
 mod patterns;
 
-use std::sync::OnceLock;
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use schemars::JsonSchema;
@@ -24,17 +26,17 @@ pub(crate) const WHOLE_MAX: u64 = 9_007_199_254_740_991;
 
 /// The JSON Schema 2020-12 of what a type is read from, as small as it can be: models pay for every
 /// word of it.
-pub fn of<T: JsonSchema>() -> Value {
-    generated::<T>(SchemaSettings::draft2020_12(), Nulls::Dropped)
+pub fn of<T: JsonSchema + 'static>() -> Value {
+    known::<T>(Nulls::Dropped)
 }
 
 /// The same of what a type is written as: a field that is left out when empty is not promised.
-pub fn of_output<T: JsonSchema>() -> Value {
-    generated::<T>(SchemaSettings::draft2020_12().for_serialize(), Nulls::OfAbsent)
+pub fn of_output<T: JsonSchema + 'static>() -> Value {
+    known::<T>(Nulls::OfAbsent)
 }
 
 /// What becomes of the `null` that an optional field may be.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Nulls {
     /// It goes: to leave the field out says the same.
     Dropped,
@@ -42,7 +44,25 @@ enum Nulls {
     OfAbsent,
 }
 
-fn generated<T: JsonSchema>(mut settings: SchemaSettings, nulls: Nulls) -> Value {
+/// Made once for each type: to make one takes longer than to copy it, and every host has its own.
+fn known<T: JsonSchema + 'static>(nulls: Nulls) -> Value {
+    static KNOWN: Mutex<BTreeMap<(TypeId, Nulls), Value>> = Mutex::new(BTreeMap::new());
+    let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = (TypeId::of::<T>(), nulls);
+    if let Some(schema) = lock().get(&name) {
+        return schema.clone();
+    }
+    // Not under the lock: whoever makes another one need not wait.
+    let schema = generated::<T>(nulls);
+    lock().insert(name, schema.clone());
+    schema
+}
+
+fn generated<T: JsonSchema>(nulls: Nulls) -> Value {
+    let mut settings = match nulls {
+        Nulls::Dropped => SchemaSettings::draft2020_12(),
+        Nulls::OfAbsent => SchemaSettings::draft2020_12().for_serialize(),
+    };
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();

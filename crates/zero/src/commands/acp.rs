@@ -19,10 +19,11 @@ use crate::commands::tools_call::signals;
 use crate::dialling::Dialling;
 use crate::editor_bench::EditorBench;
 use crate::exit::{Exit, UsageError};
-use crate::hosting::busy_runtime;
+use crate::hosting::runtime;
 use crate::idle;
 use crate::model_key::{KeysHere, WantedKey};
 use crate::settings::models::SecretSetting;
+use crate::settings::shape;
 
 pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     if args.login {
@@ -31,7 +32,10 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     let output = stdio_guard::take_stdout().context("could not keep stdout for the editor")?;
     let app = app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
     own_memory::keep_together();
-    let runtime = busy_runtime()?;
+    prepare_beside();
+    // One thread: what an editor's sessions do between two waits is short, and a step that another
+    // thread has to be woken for takes longer than the step.
+    let runtime = runtime()?;
     runtime.spawn(idle::give_back());
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
@@ -60,6 +64,16 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     // A read of stdin that nobody waits for must not hold up the end.
     runtime.shutdown_background();
     served.map(|()| Exit::Ok)
+}
+
+/// Makes what takes a while and depends on nothing, while the editor says who it is. Who needs it
+/// earlier waits for it; without the thread it is made then.
+fn prepare_beside() {
+    let prepare = || {
+        shape::prepare();
+        drop(zero_tools::builtin());
+    };
+    let _ = std::thread::Builder::new().name("zero-prepare".to_owned()).spawn(prepare);
 }
 
 /// Asks for the key of the model that answers. An editor runs this in a terminal, with the arguments

@@ -253,6 +253,11 @@ static SETTINGS: LazyLock<InputSchema> =
 static EXPLAINED_RULE: LazyLock<InputSchema> =
     LazyLock::new(|| InputSchema::new(schema::of::<ExplainedRule>()));
 
+/// Makes ready what checks files: it takes milliseconds, and depends on nothing.
+pub(crate) fn prepare() {
+    let _ = SETTINGS.is_sound();
+}
+
 /// Checks what a file says; everything that is wrong with it is found at once.
 pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>> {
     let value = document.value();
