@@ -1,14 +1,20 @@
 //! Logins in the desktop's keyring, or in a file where there is none.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use keyring_core::{Entry, Error};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use zero_runtime::detached;
 use zero_runtime::tool::BoxFuture;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
+
+#[cfg(target_os = "macos")]
+use apple_native_keyring_store::keychain as keyring_store;
+#[cfg(not(target_os = "macos"))]
+use dbus_secret_service_keyring_store as keyring_store;
 
 use super::{CredentialError, Credentials, Kept, LoginRecord, RenewalLock};
 
@@ -55,13 +61,19 @@ impl DesktopKeyring {
     /// name of one is ever taken for the other.
     pub const KEYS: Self = Self { service: "zero keys" };
 
-    fn entry(self, name: &str) -> Result<keyring::v1::Entry, SecretStoreError> {
-        keyring::v1::Entry::new(self.service, name).map_err(Self::failed)
+    fn entry(self, name: &str) -> Result<Entry, SecretStoreError> {
+        static FOUND: LazyLock<Result<(), Error>> = LazyLock::new(|| {
+            keyring_core::set_default_store(keyring_store::Store::new()?);
+            Ok(())
+        });
+        if FOUND.is_err() {
+            return Err(Self::failed(Error::NoDefaultStore));
+        }
+        Entry::new(self.service, name).map_err(Self::failed)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
-    fn failed(error: keyring::v1::Error) -> SecretStoreError {
-        use keyring::v1::Error;
+    fn failed(error: Error) -> SecretStoreError {
         // Others show what they hold, which may be a part of the secret.
         SecretStoreError(match error {
             Error::NoDefaultStore => "is not there".to_owned(),
@@ -76,7 +88,7 @@ impl SecretStore for DesktopKeyring {
     fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError> {
         match self.entry(name)?.get_password() {
             Ok(secret) => Ok(Some(secret)),
-            Err(keyring::v1::Error::NoEntry) => Ok(None),
+            Err(Error::NoEntry) => Ok(None),
             Err(error) => Err(Self::failed(error)),
         }
     }
@@ -87,7 +99,7 @@ impl SecretStore for DesktopKeyring {
 
     fn remove(&self, name: &str) -> Result<(), SecretStoreError> {
         match self.entry(name)?.delete_credential() {
-            Ok(()) | Err(keyring::v1::Error::NoEntry) => Ok(()),
+            Ok(()) | Err(Error::NoEntry) => Ok(()),
             Err(error) => Err(Self::failed(error)),
         }
     }
@@ -203,7 +215,7 @@ impl CredentialVault {
             }
         };
         let (resource, issuer) = (record.resource.clone(), record.issuer.clone());
-        let is_moved = |old: &Entry| {
+        let is_moved = |old: &Login| {
             old.kept == Kept::Keyring && (kept != Kept::Keyring || old.issuer != issuer)
         };
         if let Some(old) = before.filter(is_moved) {
@@ -213,7 +225,7 @@ impl CredentialVault {
         self.change(Damaged::Aside, move |list| {
             list.take(&resource);
             let record = (kept == Kept::File).then_some(record);
-            list.logins.push(Entry { resource, issuer, kept, record });
+            list.logins.push(Login { resource, issuer, kept, record });
         })
         .await?;
         Ok(kept)
@@ -359,12 +371,12 @@ enum Damaged {
 /// Which logins there are.
 #[derive(Default, Serialize, Deserialize)]
 struct List {
-    logins: Vec<Entry>,
+    logins: Vec<Login>,
 }
 
 /// A login, and where it is kept.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct Login {
     resource: String,
     issuer: String,
     kept: Kept,
@@ -374,7 +386,7 @@ struct Entry {
 }
 
 impl List {
-    fn take(&mut self, resource: &str) -> Option<Entry> {
+    fn take(&mut self, resource: &str) -> Option<Login> {
         let at = self.logins.iter().position(|entry| entry.resource == resource)?;
         Some(self.logins.remove(at))
     }
