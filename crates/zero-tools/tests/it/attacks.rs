@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use serde_json::json;
 use zero_sandbox::journal::Conflicts;
@@ -232,6 +233,8 @@ fn recovery_forgets_no_change_that_was_made() {
             std::thread::spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     f.journal().recover().unwrap();
+                    // Whoever wants the lock has to find it free now and then, however slow the disk is.
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             })
         })
