@@ -22,12 +22,13 @@ use crate::choices::Choices;
 use crate::config::Defaults;
 use crate::early::Early;
 use crate::editor::Buffers;
+use crate::letter::{Letter, Mailbox};
 use crate::own_mode::OwnMode;
 use crate::present::{Moment, Presenter};
 use crate::prompt;
 use crate::questions::Questions;
 use crate::rpc;
-use crate::session::{Active, Desk, Letter, Mailbox};
+use crate::session::{Active, Desk};
 use crate::tap::Tapped;
 use crate::to_client::ToClient;
 

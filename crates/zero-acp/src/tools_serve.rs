@@ -26,6 +26,7 @@ use zero_session::store::StandingGrant;
 use crate::asker::Asker;
 use crate::bench::{BenchOrder, Workbench};
 use crate::caps::Caps;
+use crate::letter::{Letter, Mailbox};
 use crate::own_calls::{
     self, Begun, Book, CancelParams, ListParams, Method, OwnCalls, Spelling, UseParams, Workplace,
 };
@@ -33,7 +34,7 @@ use crate::present::Presenter;
 use crate::questions::Questions;
 use crate::rpc;
 use crate::serving::{self, ServeError};
-use crate::session::{Letter, Mailbox};
+
 use crate::to_client::ToClient;
 use crate::transport::Gauge;
 
