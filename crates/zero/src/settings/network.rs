@@ -61,6 +61,8 @@ fn read(path: PathBuf) -> Result<ExtraRoots, String> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+
     use super::*;
 
     #[test]
