@@ -110,6 +110,10 @@ async def chooses(acpx, _model):
         # Without its files: `--deny-all` would also refuse to write for us, and count that.
         await acpx.run("--no-fs", "--deny-all", "prompt", "[write]")
         check(acpx.made(), "it was asked about")
+        # With them, its own no counts: what it will not write is not written another way.
+        (acpx.place.project / "made.txt").unlink()
+        await acpx.run("--deny-all", "prompt", "[write]", code=DENIED)
+        check(not acpx.made(), "acpx refused to write it, and it was written all the same")
     finally:
         await acpx.run("sessions", "close")
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{CancelNotification, InitializeRequest, PromptRequest};
-use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
-use agent_client_protocol::{Client, Error, UntypedMessage};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, Error};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -21,13 +21,14 @@ use tokio::time::timeout;
 use crate::caps::Caps;
 use crate::config::{Config, OnEof};
 use crate::handshake;
+use crate::letter::{Letter, Prompted};
 use crate::login;
 use crate::methods;
 use crate::own_calls::{Book, Method};
 use crate::prompt;
 use crate::rpc;
-use crate::serving::{self, ServeError};
-use crate::session::{Active, Letter, Prompted};
+use crate::serving::{self, ServeError, Serves};
+use crate::session::Active;
 use crate::setup::Opened;
 use crate::to_client::ToClient;
 use crate::tools_use;
@@ -44,9 +45,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let gauge = Gauge::default();
     let agent = Arc::new(Agent::new(config, gauge.clone()));
-    let taking = Arc::clone(&agent);
-    let take = move |message, connection| taking.take(message, connection);
-    serving::until_gone("zero", gauge, take, agent.end(), input, output).await
+    serving::until_gone("zero", gauge, Arc::clone(&agent), agent.end(), input, output).await
 }
 
 /// The agent.
@@ -63,51 +62,9 @@ pub(crate) struct Agent {
     pub(crate) opening: tokio::sync::Mutex<()>,
 }
 
-impl Agent {
-    fn new(config: Config, gauge: Gauge) -> Self {
-        let (to_client, caps, sessions, own_calls, opening) = Default::default();
-        Self { config, gauge, to_client, caps, sessions, own_calls, opening }
-    }
-
-    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Active>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The client, once it has said something.
-    pub(crate) fn known_client(&self) -> Option<ToClient> {
-        self.to_client.get().cloned()
-    }
-
-    /// What the client can do.
-    pub(crate) fn caps(&self) -> Caps {
-        self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
-    }
-
-    /// A session that is open on this connection.
-    pub(crate) fn active(&self, id: &str) -> Result<Arc<Active>, Error> {
-        self.sessions().get(id).cloned().ok_or_else(|| rpc::no_session(id))
-    }
-
-    /// Takes a message. Must not wait: whatever comes next waits for it.
-    fn take(
-        self: &Arc<Self>,
-        message: Dispatch<UntypedMessage, UntypedMessage>,
-        connection: ConnectionTo<Client>,
-    ) -> Result<(), Error> {
+impl Serves for Agent {
+    fn meets(&self, connection: ConnectionTo<Client>) {
         self.to_client.get_or_init(|| ToClient::new(connection, self.gauge.clone()));
-        match message {
-            Dispatch::Request(request, responder) => {
-                let (method, params) = request.into_parts();
-                self.request(&method, params, responder);
-                Ok(())
-            }
-            Dispatch::Notification(notification) => {
-                let (method, params) = notification.into_parts();
-                self.notification(&method, params);
-                Ok(())
-            }
-            Dispatch::Response(result, router) => router.route_with_result(result),
-        }
     }
 
     fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
@@ -155,6 +112,32 @@ impl Agent {
             }
             _ => tools_use::notification(self, method, params),
         }
+    }
+}
+
+impl Agent {
+    fn new(config: Config, gauge: Gauge) -> Self {
+        let (to_client, caps, sessions, own_calls, opening) = Default::default();
+        Self { config, gauge, to_client, caps, sessions, own_calls, opening }
+    }
+
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Active>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client, once it has said something.
+    pub(crate) fn known_client(&self) -> Option<ToClient> {
+        self.to_client.get().cloned()
+    }
+
+    /// What the client can do.
+    pub(crate) fn caps(&self) -> Caps {
+        self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+    }
+
+    /// A session that is open on this connection.
+    pub(crate) fn active(&self, id: &str) -> Result<Arc<Active>, Error> {
+        self.sessions().get(id).cloned().ok_or_else(|| rpc::no_session(id))
     }
 
     /// Said twice, the last word counts.

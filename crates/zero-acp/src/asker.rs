@@ -7,8 +7,8 @@ use zero_session::approvals::request_of;
 use zero_session::hands::CallApprover;
 use zero_session::store::StandingGrant;
 
+use crate::letter::{Asked, Letter, Mailbox};
 use crate::questions::{ANSWER_MAX, Elicited};
-use crate::session::{Asked, Letter, Mailbox};
 
 /// Asks the person of a session through its client.
 pub(crate) struct Asker {

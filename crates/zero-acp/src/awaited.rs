@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 use crate::bench::{Absent, Arrivals};
-use crate::session::{Letter, Mailbox};
+use crate::letter::{Letter, Mailbox};
 
 /// How long a first prompt waits. A server that may take less is given less.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ impl Awaited {
     pub(crate) async fn wait(&self, mailbox: &Mailbox) {
         let wait = || async {
             for absent in self.servers.wait(WAIT_MAX).await {
-                mailbox.put(Letter::Announce(words(&absent))).await;
+                mailbox.put(Letter::Remark(words(&absent))).await;
             }
         };
         self.were.get_or_init(wait).await;

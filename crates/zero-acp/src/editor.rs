@@ -4,22 +4,27 @@
 //! Tools name files by where they really are; a client is asked by the name it gave the folder itself,
 //! which may be a link, or it would not know its own buffers. Such a link is looked at before and
 //! after: one that leads elsewhere by now would lead the client there, too. Whatever goes wrong, the
-//! file on disk is used instead.
+//! file on disk is used instead; but a client that refuses to write is not gone round.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{ReadTextFileRequest, SessionId, WriteTextFileRequest};
-use zero_runtime::Editor;
+use agent_client_protocol::{Error, ErrorCode};
+use serde_json::Value;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::{Editor, Written};
 
 use crate::bench::Workbench;
 use crate::caps::Caps;
 use crate::to_client::ToClient;
+use crate::wording::one_line;
 
 /// How long an editor may take.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How much is told of why it refuses.
+const WHY_CHARS_MAX: usize = 300;
 
 /// The buffers of a client.
 pub(crate) struct Buffers {
@@ -99,24 +104,63 @@ impl Editor for Buffers {
         })
     }
 
-    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, bool> {
+    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Written> {
         Box::pin(async move {
             if !self.caps.writes_files {
-                return false;
+                return Written::NotTaken;
             }
-            let Some((folder, named)) = self.named(path).await else { return false };
+            let Some((folder, named)) = self.named(path).await else { return Written::NotTaken };
             let request = WriteTextFileRequest::new(self.session.clone(), named, text.to_owned());
-            let written = self.to_client.ask(request, ANSWER_MAX).await;
-            let written = written.inspect_err(|error| {
-                tracing::debug!(code = error.code.value(), "the client did not write")
-            });
-            written.is_ok() && self.leads_there(folder).await
+            match self.to_client.ask(request, ANSWER_MAX).await {
+                Ok(_) if self.leads_there(folder).await => Written::Taken,
+                Ok(_) => Written::NotTaken,
+                Err(error) => {
+                    tracing::debug!(code = error.code.value(), "the client did not write");
+                    refusal(&error).map_or(Written::NotTaken, Written::Refused)
+                }
+            }
         })
     }
 }
 
+/// Why a client will not write, if that is what its error says, and not that it cannot. The protocol
+/// has no code for it: clients answer with an internal error and say it in words, in the message or
+/// beside it.
+fn refusal(error: &Error) -> Option<String> {
+    const NO: [&str; 10] = [
+        "denied",
+        "refused",
+        "rejected",
+        "declined",
+        "forbidden",
+        "disallowed",
+        "not allowed",
+        "not permitted",
+        "by user",
+        "by the user",
+    ];
+    if [ErrorCode::METHOD_NOT_FOUND, ErrorCode::RESOURCE_NOT_FOUND].contains(&error.code) {
+        return None;
+    }
+    let beside = match &error.data {
+        Some(Value::String(words)) => Some(words.as_str()),
+        Some(data) => {
+            ["details", "message", "reason"].iter().find_map(|name| data.get(name)?.as_str())
+        }
+        None => None,
+    };
+    let says_no = |words: &str| {
+        let words = words.to_lowercase();
+        NO.iter().any(|no| words.contains(no))
+    };
+    let words = beside.into_iter().chain([error.message.as_str()]).find(|words| says_no(words))?;
+    Some(one_line(words, WHY_CHARS_MAX))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[track_caller]
@@ -128,6 +172,39 @@ mod tests {
         let folders = folders.map(folder);
         let found = named(&folders, Path::new(path)).map(|(_, named)| named);
         assert_eq!(found, expected.map(PathBuf::from), "{path}");
+    }
+
+    #[track_caller]
+    fn check_refusal(code: i32, message: &str, data: Value, expected: Option<&str>) {
+        let error = Error::new(code, message).data(data);
+        assert_eq!(refusal(&error).as_deref(), expected, "{error:?}");
+    }
+
+    #[test]
+    fn a_client_that_will_not_is_told_from_one_that_cannot() {
+        let internal = "Internal error";
+        let denied = "Permission denied for fs/write_text_file";
+        check_refusal(-32603, internal, json!({"details": denied}), Some(denied));
+        check_refusal(-32603, internal, json!(denied), Some(denied));
+        check_refusal(
+            -32000,
+            "Write was rejected by user",
+            json!({}),
+            Some("Write was rejected by user"),
+        );
+        check_refusal(-32603, "Not allowed\nhere", json!({"path": "/a"}), Some("Not allowed here"));
+        check_refusal(7, "Cancelled by the user", json!(null), Some("Cancelled by the user"));
+        for cannot in [
+            internal,
+            "Path is outside allowed cwd subtree: /a",
+            "no such worktree",
+            "ENOSPC: no space left on device",
+        ] {
+            check_refusal(-32603, internal, json!({"details": cannot}), None);
+            check_refusal(-32603, cannot, json!(null), None);
+        }
+        check_refusal(-32601, "fs/write_text_file is not allowed", json!(null), None);
+        check_refusal(-32002, "denied", json!(null), None);
     }
 
     #[test]

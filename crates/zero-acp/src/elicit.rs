@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use zero_runtime::{Elicitation, ElicitationAnswer, Wanted};
 
 use crate::caps::Caps;
+use crate::letter::{Letter, Mailbox};
 use crate::questions::ANSWER_MAX;
-use crate::session::{Letter, Mailbox};
 use crate::to_client::ToClient;
 
 /// The option that chooses nothing, or nothing more.

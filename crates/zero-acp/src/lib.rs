@@ -15,6 +15,7 @@ mod early;
 mod editor;
 mod elicit;
 mod handshake;
+mod letter;
 mod login;
 mod methods;
 mod own_calls;

@@ -21,8 +21,8 @@ use zero_session::hands::{BenchTool, CallEnd, Hands, HandsCall};
 
 pub(crate) use self::book::{Begun, Book};
 use self::told::{Watch, told_content};
+use crate::letter::{Letter, Mailbox};
 use crate::rpc;
-use crate::session::{Letter, Mailbox};
 use crate::to_client::ToClient;
 
 /// What the names of extensions begin with.

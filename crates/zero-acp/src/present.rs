@@ -111,18 +111,6 @@ impl Presenter {
         updates
     }
 
-    /// Words of zero's own, apart from what the agent says.
-    pub(crate) fn announced(&self, text: &str) -> SessionUpdate {
-        let text = one_line(text, LINE_CHARS_MAX);
-        match self.caps.takes_notices {
-            true => SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text)),
-            false => {
-                let chunk = ContentChunk::new(ContentBlock::from(format!("[zero] {text}\n")));
-                SessionUpdate::AgentThoughtChunk(chunk)
-            }
-        }
-    }
-
     /// Words of zero's own in answer to a prompt, after all that its run said.
     pub(crate) fn closing_remark(&mut self, run: Option<&RunId>, text: &str) -> SessionUpdate {
         let text = format!("\n\n[zero] {}\n", one_line(text, LINE_CHARS_MAX));
@@ -350,6 +338,16 @@ impl Presenter {
         self.settle("nobody is asked any more", Call::is_lone_question)
     }
 
+    /// The run that a call belongs to, as far as that is known.
+    pub(crate) fn run_of(&self, call: &str) -> Option<&RunId> {
+        self.calls.get(call)?.run.as_ref()
+    }
+
+    /// Nothing more will be heard of the calls of a run that are not over.
+    pub(crate) fn abandon_run(&mut self, run: &str, words: &str) -> Vec<SessionUpdate> {
+        self.settle(words, |call| call.run.as_ref().is_some_and(|of| of.as_str() == run))
+    }
+
     /// Nothing more will be heard of the calls that are not over.
     pub(crate) fn abandon(&mut self, words: &str) -> Vec<SessionUpdate> {
         self.settle(words, |_| true)
@@ -471,14 +469,14 @@ impl Presenter {
         self.caps.takes_notices
     }
 
-    /// Something that zero itself has to say, and that no entry brings.
-    pub(crate) fn remark(&mut self, text: &str) -> Vec<SessionUpdate> {
+    /// Words of zero's own that no entry brings, apart from what the agent says.
+    pub(crate) fn remark(&mut self, text: &str) -> SessionUpdate {
         let text = one_line(text, LINE_CHARS_MAX);
         if self.caps.takes_notices {
-            return vec![SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text))];
+            return SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text));
         }
         self.remarks = self.remarks.saturating_add(1);
-        vec![telling::remark(self.remarks, &text)]
+        telling::remark(self.remarks, &text)
     }
 
     fn compacted(

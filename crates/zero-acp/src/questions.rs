@@ -4,7 +4,8 @@
 //! more. Permissions of a session are asked one after another: clients that are asked two at a time
 //! show one of them.
 
-use std::collections::HashMap;
+mod pending;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,21 +16,21 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::Map;
 use tokio::sync::{Mutex, mpsc, oneshot};
-use tokio::task::AbortHandle;
 use zero_client::Near;
+use zero_core::RunId;
 use zero_core::event::{ApprovalRequest, PersonQuestion};
 use zero_runtime::{Answer, Elicitation, ElicitationAnswer, Wanted};
 
+pub(crate) use self::pending::Subject;
+use self::pending::{Pending, Room};
 use crate::caps::Caps;
 use crate::elicit::Asking;
+use crate::letter::{Asked, Letter, Mailbox};
 use crate::present::options;
-use crate::session::{Asked, Letter, Mailbox};
 use crate::to_client::ToClient;
 
 /// How long a person may take.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30 * 60);
-/// Questions that wait. More are answered no.
-const WAITING_MAX: usize = 64;
 /// Questions of a gateway whose no is on its way.
 const REFUSED_MAX: usize = 1_024;
 
@@ -48,7 +49,7 @@ pub(crate) struct Questions {
     caps: Caps,
     mailbox: Mailbox,
     turn: Arc<Mutex<()>>,
-    waiting: HashMap<String, AbortHandle>,
+    pending: Pending,
     /// Takes a no to the gateway, once there was one.
     refusing: Option<mpsc::Sender<Refused>>,
 }
@@ -59,13 +60,6 @@ enum Refused {
     Question(String),
 }
 
-/// Whether there was room for a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
-    Found,
-    None,
-}
-
 impl Questions {
     pub(crate) fn new(
         session: SessionId,
@@ -74,16 +68,17 @@ impl Questions {
         caps: Caps,
         mailbox: Mailbox,
     ) -> Self {
-        let (turn, waiting, refusing) = Default::default();
-        Self { session, near, to_client, caps, mailbox, turn, waiting, refusing }
+        let (turn, pending, refusing) = Default::default();
+        Self { session, near, to_client, caps, mailbox, turn, pending, refusing }
     }
 
     /// Asks for the tools here.
     pub(crate) fn permission_here(&mut self, asked: Asked, call: ToolCallUpdate) {
         let Asked { request, mut reply } = asked;
         let id = request.id.clone();
+        let subject = Subject::Call(request.call.clone());
         let permission = self.permission(&request, call);
-        self.ask(id, async move {
+        self.pending.ask(id, subject, async move {
             let answer = tokio::select! {
                 answer = permission => answer,
                 // The call went away meanwhile.
@@ -96,13 +91,14 @@ impl Questions {
     /// Asks for the gateway.
     pub(crate) fn permission_for_gateway(
         &mut self,
+        run: Option<RunId>,
         request: &ApprovalRequest,
         call: ToolCallUpdate,
     ) {
         let Some(near) = self.near.clone() else { return };
         let permission = self.permission(request, call);
         let id = request.id.clone();
-        let room = self.ask(request.id.clone(), async move {
+        let room = self.pending.ask(request.id.clone(), Subject::Run(run), async move {
             let answer = permission.await;
             if let Err(error) = near.resolve_approval(&id, answer).await {
                 tracing::warn!(%error, "an answer did not reach the gateway");
@@ -114,7 +110,7 @@ impl Questions {
     }
 
     /// Asks something else for the gateway.
-    pub(crate) fn question_for_gateway(&mut self, question: &PersonQuestion) {
+    pub(crate) fn question_for_gateway(&mut self, run: Option<RunId>, question: &PersonQuestion) {
         let wanted = match (&question.schema, &question.url) {
             (_, Some(url)) => Wanted::Visit(url.clone()),
             (Some(schema), None) => Wanted::Form(schema.clone()),
@@ -125,7 +121,7 @@ impl Questions {
         let Some(near) = self.near.clone() else { return };
         let asked = self.elicitation(&question.id, elicitation);
         let id = question.id.clone();
-        let room = self.ask(question.id.clone(), async move {
+        let room = self.pending.ask(question.id.clone(), Subject::Run(run), async move {
             let (action, content) = match asked.await {
                 ElicitationAnswer::Accept(content) => ("accept", content),
                 ElicitationAnswer::Decline => ("decline", Map::new()),
@@ -144,9 +140,13 @@ impl Questions {
     pub(crate) fn elicit(&mut self, elicited: Elicited) {
         let Elicited { elicitation, mut reply } = elicited;
         let id = format!("elicitation_{:032x}", fastrand::u128(..));
+        let subject = match &elicitation.call {
+            Some(call) => Subject::Call(call.to_string()),
+            None => Subject::Unknown,
+        };
         let asked = self.elicitation(&id, elicitation);
         let (mailbox, question) = (self.mailbox.clone(), id.clone());
-        self.ask(id, async move {
+        self.pending.ask(id, subject, async move {
             let answer = tokio::select! {
                 answer = asked => answer,
                 () = reply.closed() => {
@@ -160,31 +160,23 @@ impl Questions {
 
     /// Whether a question waits for its answer.
     pub(crate) fn is_waiting(&self, id: &str) -> bool {
-        self.waiting.contains_key(id)
+        self.pending.has(id)
     }
 
     /// Takes a question back.
     pub(crate) fn withdraw(&mut self, id: &str) {
-        if let Some(task) = self.waiting.remove(id) {
-            task.abort();
-        }
+        self.pending.withdraw_those(|known, _| known == id);
     }
 
-    /// Takes all questions back. Whoever waits for an answer is told no.
+    /// Takes those back that are about something; says which they were. Whoever waits for an answer
+    /// is told no.
+    pub(crate) fn withdraw_those(&mut self, about: impl Fn(&Subject) -> bool) -> Vec<String> {
+        self.pending.withdraw_those(|_, subject| about(subject))
+    }
+
+    /// Takes all questions back.
     pub(crate) fn withdraw_all(&mut self) {
-        for (_, task) in self.waiting.drain() {
-            task.abort();
-        }
-    }
-
-    /// Whoever asks too much at a time is told no: what waits for the answer is dropped.
-    fn ask(&mut self, id: String, question: impl Future<Output = ()> + Send + 'static) -> Room {
-        self.waiting.retain(|_, task| !task.is_finished());
-        if self.waiting.len() >= WAITING_MAX {
-            return Room::None;
-        }
-        self.waiting.insert(id, tokio::spawn(question).abort_handle());
-        Room::Found
+        self.pending.withdraw_those(|_, _| true);
     }
 
     /// Says no to the gateway, which would wait otherwise.

@@ -16,9 +16,10 @@ use zero_core::event::{Attachment, Place, ResultContent, ToolStatus};
 use zero_runtime::DialectName;
 use zero_session::hands::{CallEnd, HandsCall, HandsWatch};
 
+use crate::letter::Letter;
 use crate::prompt::Said;
 use crate::rpc;
-use crate::session::{Active, Letter};
+use crate::session::Active;
 use crate::stopped;
 
 /// What became of a prompt that will never be a run.

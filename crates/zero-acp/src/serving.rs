@@ -1,9 +1,11 @@
 //! Serves one client on a pair of streams, whatever it is served with.
 
 use std::future::Future;
+use std::sync::Arc;
 
-use agent_client_protocol::v1::{ConnectionTo, Dispatch};
+use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
 use agent_client_protocol::{Client, Error, UntypedMessage, on_receive_dispatch};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::transport::{Gauge, lines};
@@ -22,14 +24,23 @@ impl From<Error> for ServeError {
     }
 }
 
-/// Gives every message to `take`, which must not wait, until the client goes away; after that, waits
-/// for `end`.
+/// Whoever serves a client. Must not wait where it is told something: whatever comes next waits for it.
+pub(crate) trait Serves: Send + Sync + 'static {
+    /// The client speaks: by this it is spoken to. Said with every message.
+    fn meets(&self, connection: ConnectionTo<Client>);
+
+    /// The client asks.
+    fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>);
+
+    /// The client says something.
+    fn notification(self: &Arc<Self>, method: &str, params: Value);
+}
+
+/// Serves a client until it goes away; after that, waits for `end`.
 pub(crate) async fn until_gone(
     name: &str,
     gauge: Gauge,
-    take: impl Fn(Dispatch<UntypedMessage, UntypedMessage>, ConnectionTo<Client>) -> Result<(), Error>
-    + Send
-    + Sync,
+    server: Arc<impl Serves>,
     end: impl Future<Output = ()>,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
@@ -39,7 +50,22 @@ pub(crate) async fn until_gone(
         .name(name)
         .on_receive_dispatch(
             async move |message: Dispatch<UntypedMessage, UntypedMessage>,
-                        connection: ConnectionTo<Client>| take(message, connection),
+                        connection: ConnectionTo<Client>| {
+                server.meets(connection);
+                match message {
+                    Dispatch::Request(request, responder) => {
+                        let (method, params) = request.into_parts();
+                        server.request(&method, params, responder);
+                        Ok(())
+                    }
+                    Dispatch::Notification(notification) => {
+                        let (method, params) = notification.into_parts();
+                        server.notification(&method, params);
+                        Ok(())
+                    }
+                    Dispatch::Response(result, router) => router.route_with_result(result),
+                }
+            },
             on_receive_dispatch!(),
         )
         .connect_to(lines(input, output, gauge.clone()))

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use zero_client::{Near, Opening};
 use zero_core::SessionId;
-use zero_core::event::What;
+use zero_core::event::{Event, What};
 use zero_policy::Mode;
 
 use crate::agent::Agent;
@@ -22,12 +22,13 @@ use crate::choices::Choices;
 use crate::config::Defaults;
 use crate::early::Early;
 use crate::editor::Buffers;
+use crate::letter::{Letter, Mailbox};
 use crate::own_mode::OwnMode;
 use crate::present::{Moment, Presenter};
 use crate::prompt;
 use crate::questions::Questions;
 use crate::rpc;
-use crate::session::{Active, Desk, Letter, Mailbox};
+use crate::session::{Active, Desk};
 use crate::tap::Tapped;
 use crate::to_client::ToClient;
 
@@ -37,6 +38,8 @@ const SESSIONS_MAX: usize = 256;
 const SERVERS_MAX: usize = 64;
 /// Further folders of a session.
 const FOLDERS_MAX: usize = 64;
+/// Entries that are told again. A ledger that goes on and on is none.
+const ENTRIES_MAX: usize = 1_000_000;
 
 /// What a client says of the session it wants.
 pub(crate) struct Wanted {
@@ -207,36 +210,58 @@ async fn replay(active: &Active, desk: &mut Desk, to_client: &ToClient) -> Resul
         0 | 1 => 0,
         _ => last_reset(near).await?,
     };
-    let mut after = from;
-    loop {
-        let page = near.events(after).await.map_err(|error| rpc::of_link(&error))?;
-        for event in &page.events {
-            after = event.seq;
+    let mut ledger = Ledger::after(near, from);
+    while let Some(page) = ledger.page().await? {
+        for event in &page {
             let updates = desk.presenter.entry(event, Moment::Replay);
             to_client.updates(&active.id, updates).await;
         }
-        if !page.has_more || page.events.is_empty() {
-            break;
-        }
     }
-    desk.told_until = after;
+    desk.told_until = ledger.after;
     Ok(())
 }
 
 /// Number of the entry that began the present transcript.
 async fn last_reset(near: &Near) -> Result<u64, Error> {
-    let (mut after, mut reset) = (0, 0);
-    loop {
-        let page = near.events(after).await.map_err(|error| rpc::of_link(&error))?;
-        for event in &page.events {
-            after = event.seq;
-            if let What::Reset { .. } = event.what {
-                reset = event.seq;
-            }
+    let (mut ledger, mut reset) = (Ledger::after(near, 0), 0);
+    while let Some(page) = ledger.page().await? {
+        let resets = page.iter().filter(|event| matches!(event.what, What::Reset { .. }));
+        reset = resets.last().map_or(reset, |event| event.seq);
+    }
+    Ok(reset)
+}
+
+/// A ledger, read page by page to its end.
+struct Ledger<'a> {
+    near: &'a Near,
+    /// Number of the entry that was read last.
+    after: u64,
+    count: usize,
+    is_read: bool,
+}
+
+impl<'a> Ledger<'a> {
+    /// What comes after an entry.
+    fn after(near: &'a Near, after: u64) -> Self {
+        Self { near, after, count: 0, is_read: false }
+    }
+
+    /// The next entries; `None` when all were read.
+    async fn page(&mut self) -> Result<Option<Vec<Event>>, Error> {
+        if self.is_read {
+            return Ok(None);
         }
-        if !page.has_more || page.events.is_empty() {
-            return Ok(reset);
+        if self.count >= ENTRIES_MAX {
+            let message = format!(
+                "the session has more than {ENTRIES_MAX} entries; `session/resume` opens it without telling them, and `session/new` begins another one"
+            );
+            return Err(rpc::bad_request(message));
         }
+        let page = self.near.events(self.after).await.map_err(|error| rpc::of_link(&error))?;
+        self.is_read = !page.has_more;
+        self.count = self.count.saturating_add(page.events.len());
+        self.after = page.events.last().map_or(self.after, |event| event.seq);
+        Ok(Some(page.events))
     }
 }
 

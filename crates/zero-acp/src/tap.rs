@@ -11,9 +11,9 @@ use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
 use zero_session::hands::{Bench, CallEnd, Hands, HandsCall, HandsError, HandsWatch};
 
+use crate::letter::{Letter, Mailbox};
 use crate::own_mode::OwnMode;
 use crate::printed::Printed;
-use crate::session::{Letter, Mailbox};
 
 /// Hands, and who hears of their calls besides.
 pub(crate) struct Tapped {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{self, ClientCapabilities};
-use agent_client_protocol::v1::{ConnectionTo, Dispatch, Responder};
-use agent_client_protocol::{Client, Error, UntypedMessage};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, Error};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,14 +26,14 @@ use zero_session::store::StandingGrant;
 use crate::asker::Asker;
 use crate::bench::{BenchOrder, Workbench};
 use crate::caps::Caps;
+use crate::letter::{Letter, Mailbox};
 use crate::own_calls::{
     self, Begun, Book, CancelParams, ListParams, Method, OwnCalls, Spelling, UseParams, Workplace,
 };
 use crate::present::Presenter;
 use crate::questions::Questions;
 use crate::rpc;
-use crate::serving::{self, ServeError};
-use crate::session::{Letter, Mailbox};
+use crate::serving::{self, ServeError, Serves};
 use crate::to_client::ToClient;
 use crate::transport::Gauge;
 
@@ -79,9 +79,8 @@ pub async fn serve_tools(
 ) -> Result<(), ServeError> {
     let gauge = Gauge::default();
     let service = Arc::new(Service::new(config, gauge.clone()));
-    let taking = Arc::clone(&service);
-    let take = move |message, connection| taking.take(message, connection);
-    serving::until_gone("zero tools", gauge, take, service.end(), input, output).await
+    serving::until_gone("zero tools", gauge, Arc::clone(&service), service.end(), input, output)
+        .await
 }
 
 struct Service {
@@ -119,36 +118,9 @@ struct CloseParams {
     session_id: String,
 }
 
-impl Service {
-    fn new(config: ToolsConfig, gauge: Gauge) -> Self {
-        let (to_client, caps, sessions, own_calls) = Default::default();
-        Self { config, gauge, to_client, caps, sessions, own_calls }
-    }
-
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Cell>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a message. Must not wait: whatever comes next waits for it.
-    fn take(
-        self: &Arc<Self>,
-        message: Dispatch<UntypedMessage, UntypedMessage>,
-        connection: ConnectionTo<Client>,
-    ) -> Result<(), Error> {
+impl Serves for Service {
+    fn meets(&self, connection: ConnectionTo<Client>) {
         self.to_client.get_or_init(|| ToClient::new(connection, self.gauge.clone()));
-        match message {
-            Dispatch::Request(request, responder) => {
-                let (method, params) = request.into_parts();
-                self.request(&method, params, responder);
-                Ok(())
-            }
-            Dispatch::Notification(notification) => {
-                let (method, params) = notification.into_parts();
-                self.notification(&method, params);
-                Ok(())
-            }
-            Dispatch::Response(result, router) => router.route_with_result(result),
-        }
     }
 
     fn request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
@@ -200,6 +172,17 @@ impl Service {
             }
             _ => {}
         }
+    }
+}
+
+impl Service {
+    fn new(config: ToolsConfig, gauge: Gauge) -> Self {
+        let (to_client, caps, sessions, own_calls) = Default::default();
+        Self { config, gauge, to_client, caps, sessions, own_calls }
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Cell>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Need not be said. What the caller can do is believed as far as it is understood.

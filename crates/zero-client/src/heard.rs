@@ -89,7 +89,7 @@ impl Heard {
         if event.seq < self.next {
             return None;
         }
-        self.next = event.seq + 1;
+        self.next = event.seq.saturating_add(1);
         Some(News::Entry(event))
     }
 
@@ -104,9 +104,10 @@ impl Heard {
         let key = self.slot.key();
         let after = self.next.saturating_sub(1);
         let params = EventsParams { session_key: key.clone(), after, limit: None };
-        match self.shared.ask_on::<ZeroSessionsEvents>(&up, params).await {
+        let found = self.shared.ask_on::<ZeroSessionsEvents>(&up, params).await;
+        match found.and_then(|found| found.following(after)) {
             Ok(found) => {
-                self.is_behind = found.has_more && !found.events.is_empty();
+                self.is_behind = found.has_more;
                 self.page = found.events.into();
                 Looked::Done
             }

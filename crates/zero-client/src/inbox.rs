@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-use zero_core::event::{Event, ResultContent, Shown, What};
+use zero_core::event::Event;
 
 use crate::near::News;
 
@@ -155,35 +155,13 @@ impl Inbox {
 /// How much room news take, as far as it counts.
 fn weight(news: &News) -> usize {
     let News::Entry(event) = news else { return 0 };
-    let content = |content: &ResultContent| match content {
-        ResultContent::Text { text } => text.len(),
-        ResultContent::Image { data, .. } => data.len(),
-    };
-    let shown = |shown: &Shown| match shown {
-        Shown::Markdown { text } => text.len(),
-        Shown::Diff { unified, old_text, new_text, .. } => {
-            let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-            unified.len() + length(old_text) + length(new_text)
-        }
-    };
-    let more = match &event.what {
-        What::Text { text } | What::Thought { text } => text.len(),
-        What::Prompt { text, attachments } => {
-            text.len() + attachments.iter().map(|attached| attached.data.len()).sum::<usize>()
-        }
-        What::ToolStarted { input, .. } => input.to_string().len(),
-        What::ToolEnded { content: all, display, .. } => {
-            all.iter().map(content).sum::<usize>() + display.as_ref().map_or(0, shown)
-        }
-        What::ApprovalRequested(request) => request.preview.as_ref().map_or(0, shown),
-        What::Compacted { summary, .. } => summary.len(),
-        _ => 0,
-    };
-    ENTRY_BYTES + more
+    ENTRY_BYTES + event.what.bytes()
 }
 
 #[cfg(test)]
 mod tests {
+    use zero_core::event::What;
+
     use super::*;
 
     fn entry(seq: u64, text: &str) -> Event {

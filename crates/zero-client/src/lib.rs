@@ -6,6 +6,7 @@
 //! of both it talks to.
 
 pub mod dial;
+mod early;
 mod error;
 mod family;
 mod heard;

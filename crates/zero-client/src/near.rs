@@ -193,7 +193,7 @@ impl Near {
         Ok(())
     }
 
-    /// Entries of the ledger after a number.
+    /// Entries of the ledger after a number. Whoever reads on where a page ends moves on with each.
     pub async fn events(&self, after: u64) -> Result<Page, LinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         match &slot.voice {

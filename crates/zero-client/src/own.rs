@@ -45,7 +45,7 @@ pub(crate) async fn open(
         opened = shared.ask::<ZeroSessionsOpen>(params, again).await;
     }
     let opened = opened.map_err(|unanswered| unanswered.error.about(&named))?;
-    let next = opened.result.last_seq + 1;
+    let next = opened.result.last_seq.saturating_add(1);
     let mut slot = Slot::new(shared.number(), opened.result, None);
     slot.folder = folder;
     slot.place = opened.up.place;
@@ -119,6 +119,7 @@ pub(crate) async fn events(
     let params = EventsParams { session_key: key.clone(), after, limit: None };
     let answer = shared.ask::<ZeroSessionsEvents>(params, Again::Once).await;
     let page = answer.map_err(|unanswered| unanswered.error.about(&key))?.result;
+    let page = page.following(after)?;
     Ok(Page { events: page.events, has_more: page.has_more })
 }
 

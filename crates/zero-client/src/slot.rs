@@ -7,9 +7,10 @@ use zero_policy::Mode;
 use zero_session::hands::Hands;
 use zero_wire::EventFrame;
 use zero_wire::client::{Client, ClientError};
-use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams};
+use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams, ToolsTerms};
 use zero_wire::zero_sessions::SessionInfo;
 
+use crate::early::Early;
 use crate::family::Voice;
 use crate::inbox::Inbox;
 use crate::link::Place;
@@ -18,8 +19,8 @@ use crate::tool_service::ToolService;
 
 /// How long a run should wait for its tools when the connection is lost.
 const COMES_BACK: Duration = Duration::from_secs(20);
-/// Events about tools that wait until it is known that they are hosted.
-const EARLY_MAX: usize = 256;
+/// How often it is asked, while tools are being attached, whether others took them meanwhile.
+const DOUBTS_MAX: usize = 8;
 
 /// A session.
 pub(crate) struct Slot {
@@ -44,8 +45,8 @@ pub(crate) struct Slot {
 struct Tools {
     hosted: Option<Hosted>,
     service: Option<Arc<ToolService>>,
-    /// What was asked before the answer to `tools/attach` was read; none while nobody attaches.
-    early: Option<Vec<EventFrame>>,
+    /// What was asked before the tools were ready; none while nobody attaches.
+    early: Option<Early>,
     /// Which attachment of all sessions it is; the latest one counts at the gateway.
     turn: u64,
 }
@@ -57,6 +58,15 @@ pub(crate) enum Claim {
     New,
     /// They were hosted here before. Whoever hosts them meanwhile keeps them.
     Kept,
+}
+
+/// Why tools do not do what they are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unheard {
+    /// They are hosted elsewhere, or by nobody.
+    NotHere,
+    /// They are not ready, and too much waits for that.
+    TooMuch,
 }
 
 /// What is hosted for a session.
@@ -123,12 +133,21 @@ impl Slot {
         self.detach();
     }
 
-    /// Others host its tools. Says so once. While we attach to it ourselves it is old news: whoever
-    /// displaces us after that does so when we are attached.
+    /// Others are said to host its tools. While we attach to it ourselves that may be old news.
     pub(crate) fn displaced(&self, host: &str) {
+        if let Some(early) = &mut self.tools().early {
+            early.doubt();
+            return;
+        }
+        self.give_way(host);
+    }
+
+    /// Others host its tools. Says so once.
+    fn give_way(&self, host: &str) {
         {
             let mut tools = self.tools();
-            if tools.early.is_some() || tools.hosted.take().is_none() {
+            tools.early = None;
+            if tools.hosted.take().is_none() {
                 return;
             }
             if let Some(service) = tools.service.take() {
@@ -150,7 +169,7 @@ impl Slot {
         {
             let mut tools = self.tools();
             tools.hosted = Some(hosted.clone());
-            tools.early = Some(Vec::new());
+            tools.early = Some(Early::default());
             tools.turn = turn;
             if let Some(service) = tools.service.take() {
                 service.stop();
@@ -161,43 +180,79 @@ impl Slot {
         let return_ms = u64::try_from(COMES_BACK.as_millis()).ok();
         let take_over = claim == Claim::New;
         let mut wish = ToolsAttachParams { session_key: key, host, take_over, return_ms };
-        let mut attached =
-            ToolService::attach(client, wish.clone(), Arc::clone(&hands), own_mode).await;
-        let other = attached.as_ref().err().and_then(hosted_by);
+        let mut claimed =
+            ToolService::claim(client, wish.clone(), Arc::clone(&hands), own_mode).await;
+        let other = claimed.as_ref().err().and_then(hosted_by);
         if other.as_ref() == Some(&wish.host) {
             // That is ourselves, on the connection that was lost.
             wish.take_over = true;
-            attached = ToolService::attach(client, wish, hands, own_mode).await;
+            claimed = ToolService::claim(client, wish, hands, own_mode).await;
         } else if let (Some(other), Claim::Kept) = (other, claim) {
+            self.give_way(&other);
+            return Ok(());
+        }
+        let attached = match claimed {
+            Ok((service, terms)) => self.settle(&service, &terms).await,
+            Err(error) => Err(error),
+        };
+        if attached.is_err() {
             self.tools().early = None;
-            self.displaced(&other);
-            return Ok(());
         }
-        let mut tools = self.tools();
-        let early = tools.early.take().unwrap_or_default();
-        let service = attached?;
-        if tools.hosted.is_none() {
-            // It was left meanwhile.
-            return Ok(());
-        }
-        for event in &early {
-            service.hear(event);
-        }
-        tools.service = Some(service);
-        Ok(())
+        attached
     }
 
-    /// Takes an event about its tools. False where it hosts none.
-    pub(crate) fn hear_tools(&self, event: &EventFrame) -> bool {
-        let mut tools = self.tools();
-        if let Some(service) = &tools.service {
-            return service.hear(event);
+    /// Offers the tools until it is clear that they are hosted here. Who is said to have displaced us
+    /// may have done so before we attached or since: only the gateway knows, and it takes an offer
+    /// from nobody but the host.
+    async fn settle(
+        &self,
+        service: &Arc<ToolService>,
+        terms: &ToolsTerms,
+    ) -> Result<(), ClientError> {
+        let mut offered = service.agree(terms).await;
+        for _ in 0..DOUBTS_MAX {
+            match offered {
+                Ok(()) if self.begin(service) => return Ok(()),
+                Ok(()) => offered = service.offer_again().await,
+                Err(error) => match hosted_by(&error) {
+                    Some(other) => {
+                        self.give_way(&other);
+                        return Ok(());
+                    }
+                    None => return Err(error),
+                },
+            }
         }
-        let Some(early) = &mut tools.early else { return false };
-        if early.len() < EARLY_MAX {
-            early.push(event.clone());
+        let what = "it says again and again that others host the tools".to_owned();
+        Err(ClientError::Protocol { what })
+    }
+
+    /// The tools are ready, and what was asked meanwhile is done; unless others are said to host
+    /// them, which is false.
+    fn begin(&self, service: &Arc<ToolService>) -> bool {
+        let mut tools = self.tools();
+        if tools.early.as_mut().is_some_and(Early::take_doubt) {
+            return false;
+        }
+        let early = tools.early.take().unwrap_or_default();
+        // It may have been left meanwhile.
+        if tools.hosted.is_some() {
+            for event in &early.into_events() {
+                service.hear(event);
+            }
+            tools.service = Some(Arc::clone(service));
         }
         true
+    }
+
+    /// Takes an event about its tools, unless it cannot.
+    pub(crate) fn hear_tools(&self, event: &EventFrame) -> Result<(), Unheard> {
+        let mut tools = self.tools();
+        if let Some(service) = &tools.service {
+            return service.hear(event).then_some(()).ok_or(Unheard::NotHere);
+        }
+        let early = tools.early.as_mut().ok_or(Unheard::NotHere)?;
+        early.keep(event).then_some(()).ok_or(Unheard::TooMuch)
     }
 
     /// Which attachment it is, if it hosts tools.

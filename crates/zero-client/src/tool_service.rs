@@ -27,7 +27,7 @@ use zero_wire::tools::{
 };
 
 /// Calls at a time; more are refused. The loop of a gateway makes fewer.
-const CALLS_MAX: usize = 64;
+pub(crate) const CALLS_MAX: usize = 64;
 /// How long a gateway may take to answer whoever brings tools.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// How long a call may take before it is told of by itself; most have ended by then, and their end
@@ -63,6 +63,19 @@ impl ToolService {
         hands: Arc<dyn Hands>,
         own_mode: Mode,
     ) -> Result<Arc<Self>, ClientError> {
+        let (service, terms) = Self::claim(client, wish, hands, own_mode).await?;
+        service.agree(&terms).await?;
+        Ok(service)
+    }
+
+    /// Hosts the tools from now on; which there are is not said before the terms are
+    /// [agreed](Self::agree) upon.
+    pub(crate) async fn claim(
+        client: &Client,
+        wish: ToolsAttachParams,
+        hands: Arc<dyn Hands>,
+        own_mode: Mode,
+    ) -> Result<(Arc<Self>, ToolsTerms), ClientError> {
         let terms = client.request_within::<ToolsAttach>(wish, ANSWER_MAX).await?;
         let service = Arc::new(Self {
             client: client.clone(),
@@ -76,8 +89,7 @@ impl ToolService {
                 offered: None,
             }),
         });
-        service.agree(&terms).await?;
-        Ok(service)
+        Ok((service, terms))
     }
 
     /// Does what an event asks of the tools; false for one that is not about them.
@@ -126,7 +138,7 @@ impl ToolService {
     }
 
     /// Takes the words and the mode that are wanted, and offers the tools in them.
-    async fn agree(&self, terms: &ToolsTerms) -> Result<(), ClientError> {
+    pub(crate) async fn agree(&self, terms: &ToolsTerms) -> Result<(), ClientError> {
         let dialect = DialectName::from_str(&terms.dialect).unwrap_or(DialectName::Canonical);
         self.state().dialect = dialect;
         let wanted = terms.mode.as_deref().and_then(|mode| Mode::from_str(mode).ok());
@@ -146,6 +158,13 @@ impl ToolService {
         if self.state().offered == Some(sum(&offer)) {
             return Ok(());
         }
+        self.offer(offer).await
+    }
+
+    /// Offers the tools whether or not they are others. Whoever does not host them any more is refused.
+    pub(crate) async fn offer_again(&self) -> Result<(), ClientError> {
+        let dialect = self.state().dialect;
+        let offer = self.look_round(dialect).await;
         self.offer(offer).await
     }
 

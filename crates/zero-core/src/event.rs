@@ -190,6 +190,47 @@ pub enum ToolStatus {
     Interrupted,
 }
 
+impl What {
+    /// Bytes of what can be long in it, as far as that counts.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text { text } | Self::Thought { text } => text.len(),
+            Self::Prompt { text, attachments } => {
+                text.len() + attachments.iter().map(|attached| attached.data.len()).sum::<usize>()
+            }
+            Self::ToolStarted { input, .. } => input.to_string().len(),
+            Self::ToolEnded { content, display, .. } => {
+                let content = content.iter().map(ResultContent::bytes).sum::<usize>();
+                content + display.as_ref().map_or(0, Shown::bytes)
+            }
+            Self::ApprovalRequested(request) => request.preview.as_ref().map_or(0, Shown::bytes),
+            Self::Compacted { summary, .. } => summary.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl ResultContent {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text { text } => text.len(),
+            Self::Image { data, .. } => data.len(),
+        }
+    }
+}
+
+impl Shown {
+    fn bytes(&self) -> usize {
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        match self {
+            Self::Markdown { text } => text.len(),
+            Self::Diff { unified, old_text, new_text, .. } => {
+                unified.len() + length(old_text) + length(new_text)
+            }
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "how", rename_all = "snake_case")]
@@ -216,7 +257,7 @@ pub enum RunEnd {
     /// It could not go on.
     Failed {
         /// Stable word: `auth`, `rate_limit`, `context_length`, `network`, `timeout`, `server`,
-        /// `invalid_request`, `store`, `tool_host`, `internal`.
+        /// `invalid_request`, `store`, `tool_host`, `session_full`, `internal`.
         kind: String,
         /// What happened and what to do next.
         message: String,

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use zero_core::{Effect, Reason, ToolError};
+use zero_core::{Effect, ErrorType, Reason, ToolError};
 use zero_sandbox::journal::Hand;
 use zero_sandbox::{Change, FileFacts, Landed, LastLink, Located, Snapshot};
 
 use crate::context::CallContext;
-use crate::editor::Editor;
+use crate::editor::{Editor, Written};
 use crate::seen_files::SeenFiles;
 
 /// Largest file that an editor is asked about, in bytes.
@@ -126,7 +126,7 @@ impl CallContext {
     /// there, as the person sees it, and says what should. Waits.
     ///
     /// What is on disk is in the journal before anything changes. An editor that does not take the
-    /// change, or not in time, is done without.
+    /// change, or not in time, is done without; one that refuses it is not gone round.
     pub fn change_text(
         &self,
         file: &Located,
@@ -134,7 +134,7 @@ impl CallContext {
     ) -> Result<Changed, ToolError> {
         let way = Cell::new(Way::Disk);
         let settled = RefCell::new(None);
-        let hand = |bytes: &[u8]| self.write_by(way.get(), file.path(), bytes);
+        let hand = |bytes: &[u8]| self.write_by(way.get(), file, bytes);
         let applied = self.journal().change_through(
             self.asks_about(file.path()).then_some(&hand as Hand<'_>),
             file,
@@ -276,15 +276,18 @@ impl CallContext {
     }
 
     /// Lets the editor write. True when it says that it did.
-    fn write_by(&self, way: Way, path: &Path, bytes: &[u8]) -> bool {
-        let (Way::Editor(endings), Some(buffers)) = (way, self.buffers()) else { return false };
+    fn write_by(&self, way: Way, file: &Located, bytes: &[u8]) -> Result<bool, ToolError> {
+        let path = file.path();
+        let (Way::Editor(endings), Some(buffers)) = (way, self.buffers()) else {
+            return Ok(false);
+        };
         if !is_plain_text(bytes) || !buffers.answers() || !self.leads_there(path) {
-            return false;
+            return Ok(false);
         }
         let (Ok(text), Ok(runtime)) =
             (std::str::from_utf8(bytes), tokio::runtime::Handle::try_current())
         else {
-            return false;
+            return Ok(false);
         };
         let text = match endings {
             Endings::AsOnDisk => text.to_owned(),
@@ -296,11 +299,23 @@ impl CallContext {
             async { tokio::time::timeout(WRITE_MAX, buffers.editor.write(path, &text)).await };
         let written = runtime.block_on(writing).unwrap_or_else(|_| {
             buffers.was_silent();
-            false
+            Written::NotTaken
         });
-        // What it wrote elsewhere is not taken for the file that was meant, which is written on disk.
-        written && self.leads_there(path)
+        match written {
+            // What it wrote elsewhere is not taken for the file that was meant, which is written on
+            // disk.
+            Written::Taken => Ok(self.leads_there(path)),
+            Written::NotTaken => Ok(false),
+            Written::Refused(why) => Err(refused(file.shown(), &why)),
+        }
     }
+}
+
+fn refused(shown: &str, why: &str) -> ToolError {
+    let message = format!(
+        "the editor refused to write `{shown}`: {why}; the file is as it was. Do not write it another way: ask the person, who can allow it in the editor"
+    );
+    ToolError::new(ErrorType::PermissionDenied, Reason::Rejected, message).with("file", shown)
 }
 
 /// Whether an editor and a disk mean the same by these bytes.

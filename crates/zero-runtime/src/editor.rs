@@ -14,7 +14,18 @@ pub trait Editor: Send + Sync {
     /// have the file, cannot say, or takes too long.
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Option<String>>;
 
-    /// Writes a file through the editor, which may change it on the way. False when it does not
-    /// take it: nothing was written then.
-    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, bool>;
+    /// Writes a file through the editor, which may change it on the way.
+    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Written>;
+}
+
+/// What became of a text that an editor was given to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It took it.
+    Taken,
+    /// It cannot, or has nothing to do with the file: nothing was written, and the file on disk is.
+    NotTaken,
+    /// It could, and will not, or its person will not: nothing was written, and nothing is. Why, in
+    /// its words.
+    Refused(String),
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use zero_core::{CallId, Limits, SessionId, ToolError};
+use zero_core::{CallId, ExtraRoots, Limits, SessionId, ToolError};
 use zero_sandbox::{Journal, StateDir, Workspace};
 
 use crate::admission::Admission;
@@ -47,6 +47,8 @@ pub struct HostConfig {
     pub hooks: Hooks,
     /// What lies outside of this machine.
     pub internet: Internet,
+    /// Certificates that are trusted there besides those of the machine.
+    pub extra_roots: ExtraRoots,
     /// Its counters; several hosts may count together.
     pub metrics: Arc<Metrics>,
 }
@@ -66,6 +68,7 @@ impl HostConfig {
             commands: CommandSettings::default(),
             hooks: Hooks::default(),
             internet: Internet::default(),
+            extra_roots: ExtraRoots::default(),
             metrics: Arc::default(),
         }
     }
@@ -112,6 +115,7 @@ impl ToolHost {
             commands,
             hooks,
             internet,
+            extra_roots,
             metrics,
         } = config;
         Self {
@@ -127,7 +131,7 @@ impl ToolHost {
             commands: Arc::new(Commands::new(commands, &state)),
             hooks: HookSet::new(hooks),
             limits: Arc::new(limits),
-            guard: NetworkGuard::new(Arc::clone(&policy), internet.clone()),
+            guard: NetworkGuard::new(Arc::clone(&policy), internet.clone()).trusting(extra_roots),
             workspace,
             state,
             policy,

@@ -57,7 +57,7 @@ pub use commands::{
 };
 pub use context::CallContext;
 pub use dialect::{Dialect, DialectName};
-pub use editor::Editor;
+pub use editor::{Editor, Written};
 pub use egress::{Egress, EgressConfig, Internet};
 pub use elicitation::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 pub use grants::{Stand, Standing, StandingAnswer, StandingKeeper};

@@ -8,25 +8,36 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
+use rustix::process::{Pid, getpgrp};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr, tcsetpgrp};
+
 /// Has the person edit a file with the program that they name as shells name it, such as
-/// `code --wait`, and waits until they are done.
+/// `code --wait`, and waits until they are done. The terminal is then as it was, also where the
+/// program died and left it otherwise.
 #[expect(clippy::disallowed_methods, reason = "the person works there themselves, unconfined")]
 pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
+    if program.trim().is_empty() {
+        // The shell would run the file itself.
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program is named"));
+    }
     // As everybody else who starts an editor does it: the words are a shell's.
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(format!("{program} \"$@\"")).arg("sh").arg(file);
-    let keyboard = Ignored::new();
+    let keyboard = Ignored::new(KEYBOARD);
+    let wanted = keyboard.wanted();
     #[expect(unsafe_code, reason = "what is ignored here is inherited, and the editor wants it")]
     // SAFETY: between fork and exec, only system calls are made.
     unsafe {
-        shell.pre_exec(|| {
-            for signal in KEYBOARD {
+        shell.pre_exec(move || {
+            for signal in wanted.into_iter().flatten() {
                 libc::signal(signal, libc::SIG_DFL);
             }
             Ok(())
         });
     }
+    let terminal = Terminal::now();
     let ended = shell.status();
+    terminal.restore();
     drop(keyboard);
     ended
 }
@@ -34,21 +45,50 @@ pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
 /// What keys send to stop a program: for the editor while it has the terminal, not for us.
 const KEYBOARD: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
-/// These signals, ignored until this is gone.
-struct Ignored([(libc::c_int, libc::sighandler_t); 2]);
+/// The terminal of this process as it was.
+struct Terminal {
+    /// How it takes keys and shows them; `None` where there is none.
+    attributes: Option<Termios>,
+    group: Pid,
+}
 
-impl Ignored {
-    fn new() -> Self {
-        Self(KEYBOARD.map(|signal| {
+impl Terminal {
+    fn now() -> Self {
+        Self { attributes: tcgetattr(rustix::stdio::stdin()).ok(), group: getpgrp() }
+    }
+
+    /// Takes it back, and has it be as it was. A program that was killed gives back nothing.
+    fn restore(self) {
+        let Some(attributes) = self.attributes else { return };
+        // Whoever reaches for a terminal that is another's is stopped otherwise.
+        let _unstopped = Ignored::new([libc::SIGTTOU]);
+        let stdin = rustix::stdio::stdin();
+        // Where it is gone, or never was ours, there is nothing to give back.
+        let _ = tcsetpgrp(stdin, self.group);
+        let _ = tcsetattr(stdin, OptionalActions::Now, &attributes);
+    }
+}
+
+/// These signals, ignored until this is gone.
+struct Ignored<const COUNT: usize>([(libc::c_int, libc::sighandler_t); COUNT]);
+
+impl<const COUNT: usize> Ignored<COUNT> {
+    fn new(signals: [libc::c_int; COUNT]) -> Self {
+        Self(signals.map(|signal| {
             #[expect(unsafe_code, reason = "the library has no other way to say it")]
             // SAFETY: ignoring a signal installs no code.
             let before = unsafe { libc::signal(signal, libc::SIG_IGN) };
             (signal, before)
         }))
     }
+
+    /// Those that were not ignored before, as they are not for whoever starts zero with `nohup`.
+    fn wanted(&self) -> [Option<libc::c_int>; COUNT] {
+        self.0.map(|(signal, before)| (before != libc::SIG_IGN).then_some(signal))
+    }
 }
 
-impl Drop for Ignored {
+impl<const COUNT: usize> Drop for Ignored<COUNT> {
     fn drop(&mut self) {
         for (signal, before) in self.0.into_iter().filter(|(_, before)| *before != libc::SIG_ERR) {
             #[expect(unsafe_code, reason = "the library has no other way to say it")]
@@ -83,5 +123,13 @@ mod tests {
         check("no-such-editor 2>/dev/null", Some(127), "one\n");
         // What a key stops is the editor, not whoever waits for it.
         check("kill -INT $PPID; true", Some(0), "one\n");
+    }
+
+    #[test]
+    fn a_file_is_not_run_for_want_of_a_program() {
+        for program in ["", " ", "\t\n"] {
+            let error = edit(program, Path::new("/bin/true")).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{program:?}");
+        }
     }
 }

@@ -114,8 +114,8 @@ pub enum Landed {
 }
 
 /// Somebody who puts bytes in the place of a file. Says whether they took them: if not, nothing was
-/// written.
-pub type Hand<'a> = &'a dyn Fn(&[u8]) -> bool;
+/// written. Where they refuse it, nothing is.
+pub type Hand<'a> = &'a dyn Fn(&[u8]) -> Result<bool, ToolError>;
 
 /// What has become of a recorded change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -213,7 +213,7 @@ impl Journal {
     }
 
     /// The same, where somebody else puts the new bytes there. What they do not take is written as
-    /// ever, and so is a file whose folder is not there yet.
+    /// ever, and so is a file whose folder is not there yet; what they refuse is not.
     pub fn change_through(
         &self,
         hand: Option<Hand<'_>>,
@@ -378,7 +378,7 @@ impl Journal {
             .and_then(|()| still_there(site.target, site.stat.as_ref()))
             .and_then(|()| match (hand, &new) {
                 (Some(hand), NewState::File { bytes, .. })
-                    if site.target.missing_folders.is_empty() && hand(bytes) =>
+                    if site.target.missing_folders.is_empty() && hand(bytes)? =>
                 {
                     Ok(self.landed(&site, record, bytes))
                 }

@@ -6,6 +6,7 @@
 
 mod desk;
 mod doors;
+mod growth;
 pub(crate) mod news;
 mod outbox;
 pub(crate) mod places;

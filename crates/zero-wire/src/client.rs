@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::timeout;
+use zero_core::ExtraRoots;
 
 pub use self::backoff::Backoff;
 pub use self::connection::{EVENTS_MAX, IN_FLIGHT_MAX};
@@ -85,6 +86,8 @@ pub struct ConnectOptions {
     pub device: Option<Arc<DeviceKey>>,
     /// The only certificate to accept.
     pub tls_fingerprint: Option<Fingerprint>,
+    /// Certificates that are trusted besides those of the machine.
+    pub extra_roots: ExtraRoots,
     /// Whether everything may be sent in the clear to another machine.
     pub allow_plaintext: bool,
     /// How long all of connecting may take.
@@ -101,6 +104,7 @@ impl ConnectOptions {
             auth: Credentials::None,
             device: None,
             tls_fingerprint: None,
+            extra_roots: ExtraRoots::default(),
             allow_plaintext: false,
             timeout: TIMEOUT_DEFAULT,
         }

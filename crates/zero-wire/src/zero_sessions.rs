@@ -6,7 +6,11 @@ use serde_json::{Map, Value};
 use zero_core::event::{ApprovalRequest, Event, PersonQuestion, Usage};
 
 use crate::approvals::Done;
+use crate::client::ClientError;
 use crate::methods;
+
+/// Highest number of an entry; no ledger counts further.
+const SEQ_MAX: u64 = i64::MAX as u64;
 
 /// What a gateway announces in `features.capabilities`.
 pub const CAPABILITIES: [&str; 6] =
@@ -188,6 +192,21 @@ pub struct EventsResult {
     pub has_more: bool,
 }
 
+impl EventsResult {
+    /// The same, if it is what comes after that number: whoever reads page after page moves on with
+    /// each, and comes to an end.
+    pub fn following(self, after: u64) -> Result<Self, ClientError> {
+        let numbers = std::iter::once(after).chain(self.events.iter().map(|event| event.seq));
+        let moves_on = numbers.is_sorted_by(|before, next| before < next);
+        let counts = self.events.last().is_none_or(|last| last.seq <= SEQ_MAX);
+        if !moves_on || !counts || (self.has_more && self.events.is_empty()) {
+            let what = format!("its ledger does not go on after entry {after}");
+            return Err(ClientError::Protocol { what });
+        }
+        Ok(self)
+    }
+}
+
 /// Payload of [`SESSION_EVENT`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -354,4 +373,38 @@ pub struct GrantInfo {
     pub time_ms: i64,
     /// Who said so.
     pub by: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use zero_core::event::What;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(after: u64, numbers: &[u64], has_more: bool, is_right: bool) {
+        let what = What::Reset { transcript: 1 };
+        let event = |seq: &u64| Event { seq: *seq, run: None, time_ms: 0, what: what.clone() };
+        let page = EventsResult { events: numbers.iter().map(event).collect(), has_more };
+        let followed = page.clone().following(after);
+        assert_eq!(followed.is_ok(), is_right, "{numbers:?} after {after}: {followed:?}");
+        assert!(!is_right || followed.is_ok_and(|followed| followed == page));
+    }
+
+    #[test]
+    fn a_ledger_goes_on() {
+        check(0, &[1, 2, 3], true, true);
+        check(7, &[8, 12], false, true);
+        check(7, &[], false, true);
+        check(0, &[SEQ_MAX], false, true);
+        for has_more in [true, false] {
+            check(7, &[7], has_more, false);
+            check(7, &[1, 2], has_more, false);
+            check(0, &[2, 1], has_more, false);
+            check(0, &[1, 1], has_more, false);
+            check(0, &[SEQ_MAX + 1], has_more, false);
+            check(0, &[u64::MAX], has_more, false);
+        }
+        check(7, &[], true, false);
+    }
 }

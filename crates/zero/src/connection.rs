@@ -66,6 +66,7 @@ impl App {
             let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
             options.tls_fingerprint =
                 pin.map_err(|error: BadFingerprint| UsageError(error.to_string()))?;
+            options.extra_roots = settings.extra_roots(&self.config)?;
             let (client, events) = Client::connect(Target::Url(remote.url), options).await?;
             return Ok(Connection { client, events, embedded: None });
         }
@@ -92,6 +93,7 @@ impl App {
         let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
         options.tls_fingerprint =
             pin.map_err(|error: BadFingerprint| UsageError(error.to_string()))?;
+        options.extra_roots = settings.extra_roots(&self.config)?;
         let device = DeviceFile::new(self.config.state()?);
         Ok(Some(ToUrl::new(remote.url, options).with_device(Arc::new(device))))
     }

@@ -44,7 +44,7 @@ impl App {
             store: Arc::new(store),
             bus: Arc::new(LocalBus::new()),
             agents: self.agents(settings)?,
-            models: self.models(settings),
+            models: self.models(settings)?,
             hands: Arc::clone(&workshop) as Arc<dyn HandsFactory>,
             cwd,
             nodes: Arc::new(node),
@@ -62,9 +62,9 @@ impl App {
     }
 
     /// The models of settings and environment.
-    fn models(&self, settings: &Settings) -> Models {
+    fn models(&self, settings: &Settings) -> Result<Models, UsageError> {
         let (configs, default) = self.model_configs(settings);
-        Models::from_configs(configs, default)
+        Ok(Models::trusting(settings.extra_roots(&self.config)?, configs, default))
     }
 
     /// How those are reached, and which is the usual one.

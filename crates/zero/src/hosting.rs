@@ -118,8 +118,9 @@ impl App {
 
     /// A host with the tools that come with zero, as the settings want them.
     pub(crate) fn host(&self, config: HostConfig, settings: &Settings) -> anyhow::Result<ToolHost> {
-        let host =
-            ToolHost::new(HostConfig { hooks: settings.hooks(self.config.home()), ..config });
+        let hooks = settings.hooks(self.config.home());
+        let extra_roots = settings.extra_roots(&self.config)?;
+        let host = ToolHost::new(HostConfig { hooks, extra_roots, ..config });
         let mut tools = self.tools.to_vec();
         let engines = settings.search_engines(&self.config);
         if !engines.is_empty() {

@@ -21,6 +21,7 @@ pub(crate) mod mcp_servers;
 pub(crate) mod meaning;
 mod merge;
 pub(crate) mod models;
+mod network;
 pub(crate) mod problem;
 mod program_path;
 pub(crate) mod sandbox;

@@ -819,6 +819,25 @@ fn what_is_asked_no_more_is_over_and_a_call_waits_for_its_own_end() {
 }
 
 #[test]
+fn a_run_that_says_nothing_more_leaves_the_calls_of_others_alone() {
+    let mut presenter = presenter(caps());
+    for (run, call) in [("r1", "c1"), ("r2", "c2")] {
+        presenter
+            .entry(&of_run(run, started(call, "Bash", Kind::Execute, json!({}))), Moment::Live);
+    }
+    presenter.started("own", "Read", &json!({}));
+    assert_eq!(presenter.run_of("c1").map(RunId::as_str), Some("r1"));
+    assert_eq!(presenter.run_of("own"), None);
+    let updates = told(presenter.abandon_run("r1", "stopped"));
+    assert_eq!(updates.len(), 1, "{updates:?}");
+    assert_eq!(
+        (&updates[0]["toolCallId"], &updates[0]["status"]),
+        (&json!("c1"), &json!("failed"))
+    );
+    assert_eq!(told(presenter.abandon("closed")).len(), 2);
+}
+
+#[test]
 fn a_call_that_was_never_shown_ends_unseen() {
     let mut presenter = presenter(caps());
     let end = CallEnd::words(ToolStatus::Completed, "read");
@@ -830,10 +849,10 @@ fn a_call_that_was_never_shown_ends_unseen() {
 #[test]
 fn what_zero_has_to_say_itself_is_a_notice_or_apart_from_the_answer() {
     let mut plain = presenter(caps());
-    let (one, other) = (told(plain.remark("a\nb")), told(plain.remark("c")));
+    let (one, other) = (told(vec![plain.remark("a\nb")]), told(vec![plain.remark("c")]));
     assert_eq!(one[0]["sessionUpdate"], "agent_thought_chunk");
     assert_eq!(one[0]["content"]["text"], "[zero] a b\n");
     assert_ne!(one[0]["messageId"], other[0]["messageId"]);
     let mut noticing = presenter(Caps { takes_notices: true, ..caps() });
-    assert_eq!(told(noticing.remark("a"))[0]["sessionUpdate"], "notice");
+    assert_eq!(told(vec![noticing.remark("a")])[0]["sessionUpdate"], "notice");
 }

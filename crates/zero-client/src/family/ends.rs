@@ -4,7 +4,7 @@ use serde_json::Value;
 use zero_core::event::{RunEnd, Usage};
 
 /// Words for failures that the ledger knows.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "auth",
     "rate_limit",
     "context_length",
@@ -14,6 +14,7 @@ const KINDS: [&str; 10] = [
     "invalid_request",
     "store",
     "tool_host",
+    "session_full",
     "internal",
 ];
 const NO_REASON: &str = "the gateway says that the run failed, and not why; its log may say more";

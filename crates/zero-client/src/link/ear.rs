@@ -16,7 +16,7 @@ use zero_wire::tools::{
 use zero_wire::zero_sessions::{SESSION_EVENT, SessionEvent};
 
 use super::shared::Shared;
-use crate::slot::Slot;
+use crate::slot::{Slot, Unheard};
 
 /// Listens until the connection ends, or nobody wants it any more.
 pub(super) fn listen(
@@ -94,8 +94,9 @@ impl Shared {
         let slots = self.slots().into_iter().filter(fits);
         // The gateway asks whoever attached last.
         let host = slots.filter(|slot| slot.turn().is_some()).max_by_key(|slot| slot.turn());
-        if !host.is_some_and(|host| host.hear_tools(event)) && event.event == TOOLS_USE {
-            self.refuse(event);
+        let heard = host.map_or(Err(Unheard::NotHere), |host| host.hear_tools(event));
+        if let (Err(why), TOOLS_USE) = (heard, event.event.as_str()) {
+            self.refuse(event, why);
         }
     }
 
@@ -114,13 +115,20 @@ impl Shared {
     }
 
     /// Says that nobody does it: the run would wait for ever.
-    fn refuse(self: &Arc<Self>, event: &EventFrame) {
+    fn refuse(self: &Arc<Self>, event: &EventFrame, why: Unheard) {
         let payload = event.payload.clone().unwrap_or(Value::Null);
         let Ok(wanted) = serde_json::from_value::<ToolsUse>(payload) else { return };
         let Some(up) = self.up_now() else { return };
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            let words = "the tools of this session are not here any more; open it again";
+            let words = match why {
+                Unheard::NotHere => {
+                    "the tools of this session are not here any more; open it again"
+                }
+                Unheard::TooMuch => {
+                    "this call was not made: the tools are not ready yet, and too many calls wait for them; make it again"
+                }
+            };
             let end = CallEnd::words(ToolStatus::Failed, words);
             let result = ToolsResultParams {
                 session_id: wanted.session_id,

@@ -4,6 +4,7 @@
 
 mod family;
 mod family_server;
+mod hostile;
 mod lab;
 mod link;
 mod own;

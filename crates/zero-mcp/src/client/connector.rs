@@ -92,6 +92,10 @@ impl Witness for Process {
         malformed(self.troubles())
     }
 
+    fn is_outdated(&self) -> BoxFuture<'_, bool> {
+        Box::pin(Process::is_outdated(self))
+    }
+
     fn end(&self) -> BoxFuture<'_, ()> {
         Box::pin(Process::end(self))
     }

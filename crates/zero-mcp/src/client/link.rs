@@ -64,6 +64,11 @@ pub(crate) trait Witness: Send + Sync {
         Vec::new()
     }
 
+    /// Whether it can see what may not be read, because that came after it.
+    fn is_outdated(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(false))
+    }
+
     /// Ends it in an orderly way.
     fn end(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))

@@ -116,6 +116,13 @@ impl Process {
         &self.troubles
     }
 
+    /// Whether it can see what may not be read, because that came after it.
+    pub async fn is_outdated(&self) -> bool {
+        let service = Arc::clone(&self.service);
+        // Where nobody could look, nobody can say.
+        tokio::task::spawn_blocking(move || service.is_outdated()).await.unwrap_or(true)
+    }
+
     /// The end of its error output, without secrets, control characters escaped.
     pub fn stderr_tail(&self) -> String {
         self.stderr.shown(&self.secrets)

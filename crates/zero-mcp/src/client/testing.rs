@@ -75,6 +75,8 @@ pub(crate) struct Fake {
     /// Everything it was told.
     pub(crate) heard: Mutex<Vec<Value>>,
     pub(crate) starts: AtomicU32,
+    /// Up to which start it sees what may not be read.
+    pub(crate) outdated: Arc<AtomicU32>,
     /// How many are running.
     pub(crate) running: Arc<AtomicU32>,
     /// Says something by itself, on the connection that is open now.
@@ -92,6 +94,7 @@ impl Default for Fake {
             is_broken: Mutex::new(false),
             heard: Mutex::default(),
             starts: AtomicU32::new(0),
+            outdated: Arc::default(),
             running: Arc::default(),
             voice: Mutex::default(),
         }
@@ -252,11 +255,18 @@ impl Fake {
 /// Reaches one server in memory, whatever the definition says.
 pub(crate) struct FakeConnector(pub(crate) Arc<Fake>);
 
-struct NoWitness;
+struct FakeWitness {
+    start: u32,
+    outdated: Arc<AtomicU32>,
+}
 
-impl Witness for NoWitness {
+impl Witness for FakeWitness {
     fn stderr_tail(&self) -> String {
         "last words".to_owned()
+    }
+
+    fn is_outdated(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(self.start <= self.outdated.load(Ordering::SeqCst)))
     }
 }
 
@@ -267,7 +277,8 @@ impl Connector for FakeConnector {
     ) -> BoxFuture<'a, Result<Way, ServerError>> {
         Box::pin(async move {
             let fake = Arc::clone(&self.0);
-            fake.starts.fetch_add(1, Ordering::SeqCst);
+            let start = fake.starts.fetch_add(1, Ordering::SeqCst) + 1;
+            let witness = FakeWitness { start, outdated: Arc::clone(&fake.outdated) };
             if *fake.is_broken.lock().unwrap() {
                 return Err(ServerError::new("it cannot be started"));
             }
@@ -278,7 +289,7 @@ impl Connector for FakeConnector {
             let counted = Counted(Arc::clone(&fake.running));
             tokio::spawn(fake.serve(inbox, voice, counted));
             let link = Link::new(Memory { to_server, from_server });
-            Ok(Way { link, witness: Arc::new(NoWitness) })
+            Ok(Way { link, witness: Arc::new(witness) })
         })
     }
 }

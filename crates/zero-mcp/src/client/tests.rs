@@ -181,6 +181,36 @@ async fn progress_extends_a_call_up_to_its_maximum() {
     assert_eq!(bench.person.progress.lock().unwrap()[0], "going [2J on (1/100)");
 }
 
+/// A file that came to be denied is not hidden from a server that runs already.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_sees_too_much_is_started_anew_when_it_has_nothing_to_do() {
+    let bench = ready(Fake::default()).await;
+    let starts = || bench.fake.starts.load(Ordering::SeqCst);
+    assert_eq!(outcome(&bench, "fake__echo", json!({})).await, "{}");
+    assert_eq!(starts(), 1);
+    bench.fake.outdated.store(1, Ordering::SeqCst);
+    for _ in 0..2 {
+        assert_eq!(outcome(&bench, "fake__echo", json!({})).await, "{}");
+        assert_eq!(starts(), 2);
+    }
+    assert_eq!(bench.servers.status()[0].state, ServerState::Ready);
+    // What it is at work on is not taken from it.
+    let hanging = outcome(&bench, "fake__hang", json!({}));
+    let echoing = async {
+        settle().await;
+        bench.fake.outdated.store(2, Ordering::SeqCst);
+        let said = outcome(&bench, "fake__echo", json!({})).await;
+        assert_eq!((said.as_str(), starts()), ("{}", 2));
+    };
+    tokio::select! {
+        said = hanging => panic!("{said}"),
+        () = echoing => {}
+    }
+    settle().await;
+    assert_eq!(outcome(&bench, "fake__echo", json!({})).await, "{}");
+    assert_eq!(starts(), 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_goes_away_is_started_again_and_no_call_is_made_twice() {
     let bench = ready(with_tools(&["die", "echo"])).await;

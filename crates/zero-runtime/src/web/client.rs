@@ -86,7 +86,11 @@ impl WebClient {
         // Whoever came first with cryptography is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let gate = Arc::new(gate);
+        let unmade = |error: reqwest::Error| WebError::Client { why: error.to_string() };
+        let roots = gate.extra_roots().iter().map(reqwest::Certificate::from_der);
+        let roots = roots.collect::<Result<Vec<_>, _>>().map_err(unmade)?;
         let client = reqwest::Client::builder()
+            .tls_certs_merge(roots)
             .user_agent(concat!("zero/", env!("CARGO_PKG_VERSION")))
             .no_proxy()
             .referer(false)
@@ -98,7 +102,7 @@ impl WebClient {
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
             .dns_resolver(GateResolver(gate.clone()))
             .build()
-            .map_err(|error| WebError::Client { why: error.to_string() })?;
+            .map_err(unmade)?;
         Ok(Self { client, gate, connect_time })
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 use url::Url;
+use zero_core::ExtraRoots;
 use zero_policy::{HostName, HostPattern, Permit, Reach, Refusal};
 
 use crate::egress::{Internet, NoAnswer, Unusable, usable_addresses};
@@ -41,6 +42,7 @@ pub struct NetworkGuard {
     policy: Arc<dyn Policy>,
     internet: Internet,
     lookups: Arc<Semaphore>,
+    extra_roots: ExtraRoots,
     number: u64,
 }
 
@@ -52,8 +54,15 @@ impl NetworkGuard {
             policy,
             internet,
             lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            extra_roots: ExtraRoots::default(),
             number: GUARDS.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// The same, where these certificates are trusted besides those of the machine.
+    #[must_use]
+    pub fn trusting(self, extra_roots: ExtraRoots) -> Self {
+        Self { extra_roots, ..self }
     }
 
     /// The gate for a server that settings place at `endpoint`.
@@ -143,6 +152,11 @@ enum Purpose {
 }
 
 impl Gate {
+    /// The certificates that are trusted besides those of the machine.
+    pub(super) fn extra_roots(&self) -> &ExtraRoots {
+        &self.guard.extra_roots
+    }
+
     /// Whether an address may be fetched. For a name, the addresses are judged when they are known.
     pub fn admit(&self, url: &Url) -> Result<(), Unreachable> {
         let (host, port) = host_and_port(url)?;

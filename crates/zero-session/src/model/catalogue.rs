@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use url::Url;
+use zero_core::ExtraRoots;
 use zero_runtime::nearest::nearest;
 
 use self::environment::OLLAMA;
@@ -52,8 +53,18 @@ impl Models {
     /// used says so when it is asked for; the others are not hurt. Of two with one name the later
     /// counts. Where no model is the default one, the agent without a model serves.
     pub fn from_configs(configs: Vec<ModelConfig>, default: Option<String>) -> Self {
+        Self::trusting(ExtraRoots::default(), configs, default)
+    }
+
+    /// The same, where these certificates are trusted besides those of the machine.
+    pub fn trusting(
+        extra_roots: ExtraRoots,
+        configs: Vec<ModelConfig>,
+        default: Option<String>,
+    ) -> Self {
         let default = Some(default.unwrap_or_else(|| DIRECT.to_owned()));
-        let mut models = Self { default, ..Self::default() };
+        let client = SharedClient::trusting(extra_roots);
+        let mut models = Self { default, client, ..Self::default() };
         models.by_name.insert(DIRECT.to_owned(), Ok(Arc::new(DirectModel::new())));
         for config in configs {
             if let Some((provider, id)) = config.name.split_once('/')

@@ -97,12 +97,14 @@ impl Inner {
             Some(_) if wanted != now => Some(wanted.clone()),
             _ => None,
         };
+        let cwd = wanted.cwd.clone().filter(|cwd| record.cwd.as_ref() != Some(cwd)).map(Some);
+        let is_chosen = |mode: &Mode| cwd.is_some() || record.mode != Some(*mode);
         let patch = SessionPatch {
             label: changed(&wanted.label, &record.label),
             agent: wanted.agent.clone().filter(|agent| *agent != record.agent),
             model: changed(&wanted.model, &record.model),
-            mode: wanted.mode.filter(|mode| record.mode != Some(*mode)).map(Some),
-            cwd: wanted.cwd.clone().filter(|cwd| record.cwd.as_ref() != Some(cwd)).map(Some),
+            mode: wanted.mode.filter(is_chosen).map(Some),
+            cwd,
             tool_host: wanted.tool_host.clone().filter(|place| *place != record.tool_host),
             ..SessionPatch::default()
         };
@@ -126,6 +128,7 @@ impl Inner {
         if let Some(place) = &patch.tool_host {
             check_place(&self.found(key).await?, place)?;
         }
+        let patch = self.without_freedom_elsewhere(key, patch).await?;
         let record = self.config.store.patch(key, patch.clone()).await?;
         let record = record.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
         let desk = self.desk(&record.id);
@@ -136,6 +139,21 @@ impl Inner {
         shown?;
         reached?;
         Ok(record)
+    }
+
+    /// A mode in which edits need no question was chosen for a folder: in another one it does not
+    /// hold, unless it is chosen again.
+    async fn without_freedom_elsewhere(
+        &self,
+        key: &SessionKey,
+        patch: SessionPatch,
+    ) -> Result<SessionPatch, SessionError> {
+        let (Some(cwd), None) = (&patch.cwd, patch.mode) else { return Ok(patch) };
+        let record = self.found(key).await?;
+        match record.cwd != *cwd && record.mode.is_some_and(Mode::accepts_edits) {
+            true => Ok(SessionPatch { mode: Some(None), ..patch }),
+            false => Ok(patch),
+        }
     }
 
     /// Changes the hands that are there, or lets them go, so that they are opened anew as they

@@ -42,7 +42,7 @@ impl Inner {
         }
         self.check_reach(&record, &prompt.reach)?;
         self.check_model_for(record.model.as_deref(), agent, &prompt)?;
-        self.check_room(&record).await?;
+        self.check_room(&record.id).await?;
         self.clear_the_way(&record.id).await?;
         let (waiting, at_work) = desk.load();
         if waiting >= self.config.limits.queued_max {
@@ -128,16 +128,17 @@ impl Inner {
         self.check_model_for(None, self.agent(key.agent())?, prompt)
     }
 
-    /// A session grows by its prompts, so one that is full takes no more of them.
-    async fn check_room(&self, record: &SessionRecord) -> Result<(), SessionError> {
-        let most = self.config.limits.session_bytes_max;
-        let bytes = self.config.store.size(&record.id).await?;
+    /// A session that is full takes no more prompts, and its runs do not go on.
+    pub(super) async fn check_room(&self, session: &SessionId) -> Result<(), SessionError> {
+        let (store, most) = (&self.config.store, self.config.limits.session_bytes_max);
+        let bytes = store.size(session).await?;
         if bytes < most {
             return Ok(());
         }
+        let record = store.session_by_id(session).await?;
+        let named = record.map_or_else(|| session.to_string(), |record| record.key.to_string());
         Err(SessionError::Full(format!(
-            "this session takes {bytes} bytes, and {most} are the most; go on in a new session, and remove this one with `zero sessions delete {}`",
-            record.key
+            "this session takes {bytes} bytes, and {most} are the most; go on in a new session, and remove this one with `zero sessions delete {named}`"
         )))
     }
 

@@ -26,12 +26,14 @@ use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, 
 use crate::reach::Reach;
 use crate::sessions::Inner;
 use crate::sessions::desk::{ActiveRun, Desk, HandsAt, HandsNow};
+use crate::sessions::growth::Growth;
 use crate::sessions::news::{CallWatch, Latest, News, Told};
 use crate::sessions::outbox::Outbox;
 use crate::sessions::places::Place;
 use crate::sessions::reading::ModelReader;
 use crate::sessions::standing_plan::standing_plan;
 use crate::sessions::unsaved::Unsaved;
+use crate::sessions::work;
 use crate::store::{SessionPatch, StoreError, TranscriptStart};
 use crate::turn::{Action, CallOrder, GuardAnswer, Input, Summary, Turn, Workbench};
 
@@ -73,6 +75,7 @@ struct UnderWay<'a> {
     turn: Turn,
     todo: VecDeque<Action>,
     unsaved: Unsaved<'a>,
+    growth: Growth,
     cancel: CancellationToken,
     asking: Option<ModelStream>,
     looking: Option<BoxFuture<'a, Result<(Workbench, HandsNow), HandsError>>>,
@@ -112,6 +115,7 @@ impl<'a> Shell<'a> {
             turn,
             todo: VecDeque::new(),
             unsaved: Unsaved::default(),
+            growth: Growth::within(self.inner.config.limits.session_bytes_max),
             cancel,
             asking: None,
             looking: None,
@@ -149,13 +153,22 @@ impl<'a> Shell<'a> {
         match action {
             // A summary that could not be kept is not announced.
             Action::Show(What::Compacted { .. }) if self.outbox.is_broken() => {}
-            Action::Show(what) => self.outbox.push(what),
+            Action::Show(what) => {
+                under_way.growth.add(&what);
+                self.outbox.push(what);
+            }
             Action::Save(messages) => under_way.unsaved.add(messages),
             Action::Restart(messages) => self.restart(messages, under_way).await,
             Action::LookAround => {
                 under_way.looking = Some(self.look(under_way.hands.as_ref()));
             }
             Action::AskModel(request) => {
+                if under_way.growth.is_due()
+                    && let Some(end) = self.full(under_way).await
+                {
+                    under_way.stop(end);
+                    return None;
+                }
                 let cancel = under_way.cancel.child_token();
                 under_way.asking = Some(self.ask_model(request, cancel));
             }
@@ -186,6 +199,13 @@ impl<'a> Shell<'a> {
             Action::Finish(end) => return Some(end),
         }
         None
+    }
+
+    /// Why the run cannot go on in a session that is full; all that was done in it is kept.
+    async fn full(&mut self, under_way: &mut UnderWay<'a>) -> Option<RunEnd> {
+        self.flush(under_way).await;
+        let error = self.inner.check_room(self.desk.recorder.session()).await.err()?;
+        Some(work::failed(&error))
     }
 
     /// Asks the model, once the run has a place.

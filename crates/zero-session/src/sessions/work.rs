@@ -312,11 +312,12 @@ fn mistake() -> RunEnd {
     RunEnd::Failed { kind: "internal".to_owned(), message: message.to_owned() }
 }
 
-fn failed(error: &SessionError) -> RunEnd {
+pub(super) fn failed(error: &SessionError) -> RunEnd {
     let kind = match error {
         SessionError::Model(error) => error.kind.word(),
         SessionError::Store(_) => "store",
         SessionError::Hands(_) => "tool_host",
+        SessionError::Full(_) => "session_full",
         SessionError::NoAgent { .. } | SessionError::Invalid(_) => "invalid_request",
         _ => "internal",
     };

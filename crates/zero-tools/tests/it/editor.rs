@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zero_core::SessionId;
+use zero_core::{ErrorType, SessionId};
 use zero_policy::rule::{Owner, Rule, Source};
 use zero_policy::{Engine, EngineConfig, Mode, Verdict};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{Editor, RulePolicy, SessionConfig};
+use zero_runtime::{Editor, RulePolicy, SessionConfig, Written};
 use zero_sandbox::journal::Conflicts;
 
 use crate::fixture::{Fixture, said};
@@ -25,6 +25,8 @@ enum Manner {
     /// Has it in a buffer, and saves nothing.
     Keeps,
     /// Takes nothing.
+    TakesNothing,
+    /// Will not have it.
     Refuses,
     /// Never answers.
     Hangs,
@@ -65,9 +67,10 @@ impl Scripted {
         self.buffers.lock().unwrap()[&path.canonicalize().unwrap()].clone()
     }
 
-    fn take(&self, path: &Path, text: &str) -> bool {
+    fn take(&self, path: &Path, text: &str) -> Written {
         let text = match *self.manner.lock().unwrap() {
-            Manner::Refuses => return false,
+            Manner::TakesNothing => return Written::NotTaken,
+            Manner::Refuses => return Written::Refused("not today".to_owned()),
             Manner::Formats => text.replace('=', " = "),
             _ => text.to_owned(),
         };
@@ -75,7 +78,7 @@ impl Scripted {
         if !matches!(*self.manner.lock().unwrap(), Manner::Keeps) {
             std::fs::write(path, text).unwrap();
         }
-        true
+        Written::Taken
     }
 }
 
@@ -92,7 +95,7 @@ impl Editor for Scripted {
         Box::pin(std::future::ready(self.buffers.lock().unwrap().get(path).cloned()))
     }
 
-    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, bool> {
+    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Written> {
         self.note("write", path);
         Box::pin(std::future::ready(self.take(path, text)))
     }
@@ -281,7 +284,7 @@ async fn what_an_editor_has_yet_to_load_again_is_read_from_disk() {
 
 #[tokio::test]
 async fn an_editor_that_takes_nothing_is_done_without() {
-    let editor = Scripted::new(Manner::Refuses);
+    let editor = Scripted::new(Manner::TakesNothing);
     let f = with(&editor);
     f.put("a", "one\n");
     editor.open(&f.path("a"), "one\ntyped\n");
@@ -294,6 +297,23 @@ async fn an_editor_that_takes_nothing_is_done_without() {
     f.call("Write", write("new/folder/b", "x")).await.unwrap();
     assert_eq!(f.text("new/folder/b"), "x");
     assert!(!editor.asked().contains(&"write b".to_owned()));
+}
+
+#[tokio::test]
+async fn an_editor_that_refuses_is_not_gone_round() {
+    let editor = Scripted::new(Manner::Refuses);
+    let f = with(&editor);
+    f.put("a", "one\n");
+    f.call("Read", read("a")).await.unwrap();
+    for (tool, input) in [("Edit", edit("a", "one", "two")), ("Write", write("new", "x"))] {
+        let error = f.call(tool, input).await.unwrap_err();
+        assert_eq!(error.error_type, ErrorType::PermissionDenied, "{error}");
+        assert!(error.to_string().contains("the editor refused to write"), "{error}");
+        assert!(error.to_string().contains("not today"), "{error}");
+    }
+    assert_eq!(f.text("a"), "one\n");
+    assert!(!f.path("new").exists());
+    assert_eq!(f.journal().list().unwrap().len(), 0, "nothing was changed");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use zero_policy::{Engine, EngineConfig};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     Decision, DialectName, Editor, HostConfig, Policy, PolicyRequest, RiskPolicy, RulePolicy,
-    SessionConfig, Verdict,
+    SessionConfig, Verdict, Written,
 };
 use zero_sandbox::StateDir;
 
@@ -249,8 +249,8 @@ impl Editor for OneText {
         Box::pin(std::future::ready(Some(self.0.to_owned())))
     }
 
-    fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, bool> {
-        Box::pin(std::future::ready(false))
+    fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, Written> {
+        Box::pin(std::future::ready(Written::NotTaken))
     }
 }
 

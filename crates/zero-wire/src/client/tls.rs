@@ -1,4 +1,4 @@
-//! TLS: the machine's own idea of trust, or exactly one certificate.
+//! TLS: the machine's own idea of trust and whom else the person trusts, or exactly one certificate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use url::Host;
+use zero_core::ExtraRoots;
 
+use super::ConnectOptions;
 use super::error::ClientError;
 
 /// SHA-256 of a certificate.
@@ -81,9 +83,10 @@ impl fmt::Debug for Fingerprint {
 pub(super) async fn secure(
     stream: TcpStream,
     host: &Host<String>,
-    pin: Option<Fingerprint>,
+    options: &ConnectOptions,
 ) -> Result<TlsStream<TcpStream>, ClientError> {
     let unsafe_because = |what: String| ClientError::Tls { what };
+    let pin = options.tls_fingerprint;
     let name = match host {
         Host::Domain(name) => ServerName::try_from(name.clone())
             .map_err(|_| unsafe_because(format!("`{name}` cannot be the name in a certificate")))?,
@@ -94,7 +97,7 @@ pub(super) async fn secure(
     let seen = Arc::new(OnceLock::new());
     let verifier: Arc<dyn ServerCertVerifier> = match pin {
         Some(pin) => Arc::new(Pinned { pin, seen: seen.clone(), provider: provider.clone() }),
-        None => platform(provider.clone()).await?,
+        None => platform(provider.clone(), &options.extra_roots).await?,
     };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -112,19 +115,25 @@ pub(super) async fn secure(
             ),
             (Some(_), _) => format!("{error}; check that the port speaks TLS"),
             (None, _) => format!(
-                "{error}; give the gateway a certificate that this machine trusts, or the \
-                 fingerprint of its own (`gateway.remote.tlsFingerprint`)"
+                "{error}; give the gateway a certificate that this machine trusts, name the \
+                 certificate of who signed it (`network.extraCa`), or the fingerprint of its own \
+                 (`gateway.remote.tlsFingerprint`)"
             ),
         })
     })
 }
 
-/// The machine's own idea of trust. It is read from files.
+/// The machine's own idea of trust, which is read from files, and whom else the person trusts.
 async fn platform(
     provider: Arc<CryptoProvider>,
+    extra_roots: &ExtraRoots,
 ) -> Result<Arc<dyn ServerCertVerifier>, ClientError> {
-    let verifier =
-        tokio::task::spawn_blocking(|| rustls_platform_verifier::Verifier::new(provider)).await;
+    let extra = extra_roots.iter().map(|root| CertificateDer::from(root.to_vec()));
+    let extra: Vec<CertificateDer<'static>> = extra.collect();
+    let verifier = tokio::task::spawn_blocking(|| {
+        rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider)
+    });
+    let verifier = verifier.await;
     match verifier {
         Ok(Ok(verifier)) => Ok(Arc::new(verifier)),
         Ok(Err(error)) => Err(ClientError::Tls {

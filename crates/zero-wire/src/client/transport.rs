@@ -57,7 +57,7 @@ async fn open_socket(url: &GatewayUrl, options: &ConnectOptions) -> Result<Socke
     let unreachable = |what: String| ClientError::Unreachable { at: url.to_string(), what };
     let stream = dial(url, options).await.map_err(unreachable)?;
     let stream = if url.is_secure() {
-        Either::Right(tls::secure(stream, url.host(), options.tls_fingerprint).await?)
+        Either::Right(tls::secure(stream, url.host(), options).await?)
     } else {
         Either::Left(stream)
     };

@@ -9,6 +9,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use zero_core::ExtraRoots;
 use zero_wire::chat::{Health, HealthParams};
 use zero_wire::client::{Client, ClientError, ConnectOptions, Fingerprint};
 
@@ -54,13 +55,16 @@ async fn health(mut peer: Peer) {
 
 /// Connects to a server that may fail, as it does when it is turned down.
 async fn refusal(tls: TlsAcceptor, host: &str, pin: Option<Fingerprint>) -> String {
+    refusal_of(tls, host, ConnectOptions { tls_fingerprint: pin, ..options() }).await
+}
+
+async fn refusal_of(tls: TlsAcceptor, host: &str, options: ConnectOptions) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         tls.accept(stream).await.is_ok()
     });
-    let options = ConnectOptions { tls_fingerprint: pin, ..options() };
     let error = Client::connect(url(&format!("wss://{host}:{port}")), options).await.unwrap_err();
     assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
     let _ = server.await.unwrap();
@@ -105,6 +109,29 @@ async fn one_that_an_authority_signed_is_accepted_by_its_pin_and_not_by_an_unkno
     let authority = Fingerprint::of(authority.der());
     let error = refusal(acceptor(certificate, &key), "localhost", Some(authority)).await;
     assert!(error.contains("somebody is in between"), "{error}");
+}
+
+#[tokio::test]
+async fn an_authority_that_the_person_trusts_is_trusted() {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority =
+        rcgen::CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &authority).unwrap().der().clone();
+    let extra_roots = ExtraRoots::new(vec![authority.der().to_vec()]);
+    let (address, gateway) = listen(Some(acceptor(certificate.clone(), &key)), health).await;
+    let trusting = || ConnectOptions { extra_roots: extra_roots.clone(), ..options() };
+    let target = url(&format!("wss://localhost:{}", address.port()));
+    let (client, _events) = Client::connect(target, trusting()).await.unwrap();
+    assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
+    client.close().await;
+    gateway.await.unwrap();
+    // It vouches for names, and not for others than those.
+    let tls = acceptor(certificate, &key);
+    let error = refusal_of(tls, "127.0.0.1", trusting()).await;
+    assert!(error.contains("network.extraCa"), "{error}");
 }
 
 #[tokio::test]

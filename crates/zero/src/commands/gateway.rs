@@ -60,7 +60,9 @@ fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
     };
     let reach = reach(app, gateway.folders.as_deref(), workspace.cwd())?;
     let auth = auth(app, args, &gateway, address.ip(), reach)?;
-    let collector = gateway.telemetry.as_ref().map(Collector::new).transpose()?;
+    let roots = settings.extra_roots(&app.config)?;
+    let collector = gateway.telemetry.as_ref().map(|setting| Collector::new(setting, &roots));
+    let collector = collector.transpose()?;
     own_memory::keep_together();
     let runtime = busy_runtime()?;
     runtime.spawn(idle::give_back());

@@ -21,10 +21,12 @@ use zero_session::agent::DIRECT;
 use zero_wire::ErrorCode;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::{Client, ClientError};
+use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
 use zero_wire::tools::ToolsAttachParams;
 use zero_wire::zero_sessions::{
-    ApprovalsResolveParams, OpenParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent,
-    SessionInfo, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
+    ApprovalsResolveParams, KeyParams, OpenParams, QuestionsResolveParams, SESSION_EVENT,
+    SessionEvent, SessionInfo, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
+    ZeroSessionsShow,
 };
 
 use self::show::{Form, Show};
@@ -101,34 +103,11 @@ async fn converse(
     folder: Folder,
     cancel: CancellationToken,
 ) -> anyhow::Result<Exit> {
-    let Folder { cwd, own_mode } = folder;
     let counter = Counter::new(&app.terminal.err);
-    let session = open(args, &connection).await?;
+    let Opened { session, is_new } = open(args, &connection).await?;
     let asking =
         Asking { yes: args.yes, takes_stdin: args.prompt == "-", counter: counter.clone() };
-    let hands = app.hands_here(&session, &cwd, &args.settings, args.mode, &asking)?;
     let client = connection.client.clone();
-    let wish = ToolsAttachParams {
-        session_key: session.session_key.clone(),
-        host: format!("zero run on {}", std::env::consts::OS),
-        take_over: args.take_over,
-        return_ms: None,
-    };
-    let tools = ToolService::attach(&client, wish, hands, own_mode).await?;
-    // Only now: it is a folder of this machine, and the gateway need not have it.
-    let here = OpenParams {
-        session_key: Some(session.session_key.clone()),
-        cwd: Some(cwd.display().to_string()),
-        ..OpenParams::default()
-    };
-    client.request::<ZeroSessionsOpen>(here).await?;
-    if cancel.is_cancelled() {
-        tools.stop();
-        connection.close().await;
-        return Ok(Exit::Interrupted);
-    }
-    let form = if args.json { Form::Json } else { Form::Text };
-    let mut show = Show::new(&app.terminal, form, args.thoughts, counter);
     let run_id = format!("run_{:032x}", fastrand::u128(..));
     let send = ChatSendParams {
         session_key: session.session_key.clone(),
@@ -137,7 +116,27 @@ async fn converse(
         attachments: images,
         ..ChatSendParams::default()
     };
-    client.request::<ChatSend>(send).await?;
+    let begin = async {
+        let tools = host_tools(app, args, &client, &session, &asking, folder).await?;
+        if cancel.is_cancelled() {
+            tools.stop();
+            return Ok(None);
+        }
+        client.request::<ChatSend>(send).await?;
+        anyhow::Ok(Some(tools))
+    };
+    let tools = match begin.await {
+        Ok(Some(tools)) => tools,
+        unbegun => {
+            if is_new {
+                take_away(&client, session).await;
+            }
+            connection.close().await;
+            return unbegun.map(|_| Exit::Interrupted);
+        }
+    };
+    let form = if args.json { Form::Json } else { Form::Text };
+    let mut show = Show::new(&app.terminal, form, args.thoughts, counter);
     let mut stopping = false;
     let exit = loop {
         let event = tokio::select! {
@@ -194,6 +193,47 @@ async fn converse(
     Ok(exit)
 }
 
+/// Hosts the tools of a session in a folder of this machine.
+async fn host_tools(
+    app: &App,
+    args: &RunArgs,
+    client: &Client,
+    session: &SessionInfo,
+    asking: &Asking,
+    folder: Folder,
+) -> anyhow::Result<Arc<ToolService>> {
+    let Folder { cwd, own_mode } = folder;
+    let hands = app.hands_here(session, &cwd, &args.settings, args.mode, asking)?;
+    let wish = ToolsAttachParams {
+        session_key: session.session_key.clone(),
+        host: format!("zero run on {}", std::env::consts::OS),
+        take_over: args.take_over,
+        return_ms: None,
+    };
+    let tools = ToolService::attach(client, wish, hands, own_mode).await?;
+    // Only now: it is a folder of this machine, and the gateway need not have it.
+    let here = OpenParams {
+        session_key: Some(session.session_key.clone()),
+        cwd: Some(cwd.display().to_string()),
+        mode: args.mode.map(|mode| mode.to_string()),
+        ..OpenParams::default()
+    };
+    client.request::<ZeroSessionsOpen>(here).await?;
+    Ok(tools)
+}
+
+/// Takes a session away that was made for a prompt which came to nothing. Who may not, leaves it.
+async fn take_away(client: &Client, session: SessionInfo) {
+    let wanted = SessionsDeleteParams {
+        key: session.session_key,
+        expected_session_id: Some(session.session_id),
+        ..SessionsDeleteParams::default()
+    };
+    if let Err(error) = client.request::<SessionsDelete>(wanted).await {
+        tracing::debug!(%error, "an empty session is left");
+    }
+}
+
 /// Puts a question to the person at this terminal, and passes on what they say; where nobody is, that
 /// nobody answers.
 async fn answer(client: Client, elicitor: Arc<dyn Elicitor>, question: PersonQuestion) {
@@ -248,7 +288,13 @@ fn is_of(event: &Event, run_id: &str) -> bool {
 }
 
 /// Opens the session that was named, or a new one.
-async fn open(args: &RunArgs, connection: &Connection) -> anyhow::Result<SessionInfo> {
+/// A session, and whether it was made just now.
+struct Opened {
+    session: SessionInfo,
+    is_new: bool,
+}
+
+async fn open(args: &RunArgs, connection: &Connection) -> anyhow::Result<Opened> {
     let name = match &args.session {
         Some(key) if key.trim().is_empty() => {
             let what = "`--session` names none; give the key of one (`zero sessions list`), a new name, or leave it out";
@@ -272,13 +318,23 @@ async fn open(args: &RunArgs, connection: &Connection) -> anyhow::Result<Session
         }
         _ => name,
     };
+    // One that nobody named has a name of its own.
+    let client = &connection.client;
+    let is_new = match &args.session {
+        None => true,
+        Some(_) => {
+            let named = KeyParams { session_key: key.clone() };
+            client.request::<ZeroSessionsShow>(named).await.is_err()
+        }
+    };
     let wanted = OpenParams {
         session_key: Some(key),
         model: args.model.clone(),
         mode: args.mode.map(|mode| mode.to_string()),
         ..OpenParams::default()
     };
-    Ok(connection.client.request::<ZeroSessionsOpen>(wanted).await?)
+    let session = client.request::<ZeroSessionsOpen>(wanted).await?;
+    Ok(Opened { session, is_new })
 }
 
 /// What is said.

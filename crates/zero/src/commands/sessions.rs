@@ -245,8 +245,8 @@ async fn events(gateway: &Connection, key: &str) -> anyhow::Result<Vec<Event>> {
     loop {
         let after = events.last().map_or(0, |event| event.seq);
         let wanted = EventsParams { session_key: key.to_owned(), after, limit: Some(PAGE) };
-        let page = gateway.client.request::<ZeroSessionsEvents>(wanted).await?;
-        let is_last = !page.has_more || page.events.is_empty();
+        let page = gateway.client.request::<ZeroSessionsEvents>(wanted).await?.following(after)?;
+        let is_last = !page.has_more;
         events.extend(page.events);
         if is_last || events.len() >= ENTRIES_MAX {
             return Ok(events);

@@ -13,7 +13,7 @@ use zero_core::event::{Place, ResultContent, ToolStatus};
 use zero_core::{Kind, SessionId};
 use zero_policy::Mode;
 use zero_runtime::{
-    Answer, DialectName, Editor, Elicitation, ElicitationAnswer, Elicitor, Question,
+    Answer, DialectName, Editor, Elicitation, ElicitationAnswer, Elicitor, Question, Written,
 };
 use zero_session::hands::{CallApprover, CallEnd, Hands, HandsCall, HandsWatch};
 use zero_session::store::StandingGrant;
@@ -112,8 +112,8 @@ impl Editor for Yes {
         Box::pin(std::future::ready(Some("being typed\n".to_owned())))
     }
 
-    fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, bool> {
-        Box::pin(std::future::ready(false))
+    fn write<'a>(&'a self, _: &'a Path, _: &'a str) -> BoxFuture<'a, Written> {
+        Box::pin(std::future::ready(Written::NotTaken))
     }
 }
 

@@ -91,7 +91,7 @@ fn is_open_list(key: &str) -> bool {
 
 /// Whether a key counts in the person's own settings only.
 fn is_only_yours(key: &str) -> bool {
-    ["gateway.", "acp.", "web."].iter().any(|section| key.starts_with(section))
+    ["gateway.", "acp.", "web.", "network."].iter().any(|section| key.starts_with(section))
 }
 
 /// Whether a key holds one thing, of which that of the last file counts as a whole: a server, a
@@ -107,6 +107,7 @@ fn is_one_thing(key: &str) -> bool {
         "gateway.",
         "acp.",
         "web.",
+        "network.",
     ];
     matches!(key, "model" | "agent") || sections.iter().any(|section| key.starts_with(section))
 }

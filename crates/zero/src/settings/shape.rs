@@ -21,6 +21,7 @@ use super::lsp_servers::{self, LspServerSetting};
 use super::mcp_servers::{self, McpSettings};
 use super::meaning;
 use super::models::{self, AgentSetting, ModelSetting};
+use super::network::{self, NetworkSettings};
 use super::problem::Problem;
 use super::sandbox::{self, BashSettings, SandboxSettings};
 use super::tools_command::{self, COMMAND_LINES, ToolsSettings};
@@ -72,6 +73,8 @@ pub(crate) struct SettingsFile {
     bash: BashSettings,
     /// How tools use the web.
     web: WebSettings,
+    /// How zero itself connects.
+    network: NetworkSettings,
 }
 
 /// What runs without asking, what is asked about, and what never runs. Deny comes before ask, ask
@@ -217,6 +220,7 @@ pub(crate) fn known_keys() -> Vec<KnownKey> {
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
     let closed =
         closed.chain(gateway::KEYS).chain(gateway::REMOTE_KEYS).chain(acp::KEYS).chain(web::KEYS);
+    let closed = closed.chain(network::KEYS);
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
@@ -324,6 +328,7 @@ fn nulls(value: &Value) -> impl Iterator<Item = String> {
         .chain(fields("/gateway/remote"))
         .chain(fields("/acp"))
         .chain(fields("/web"))
+        .chain(fields("/network"))
         .filter(|(_, field)| field.is_null())
         .map(|(pointer, _)| pointer)
 }
@@ -407,7 +412,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `bash`, `web`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `bash`, `web`, `network`",
             ],
         );
         problems(

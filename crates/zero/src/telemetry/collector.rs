@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use url::{Host, Url};
+use zero_core::ExtraRoots;
 
 use crate::exit::UsageError;
 use crate::settings::gateway::TelemetrySetting;
@@ -30,12 +31,17 @@ pub(crate) struct Collector {
 
 impl Collector {
     /// The collector of a setting, if telemetry may be sent there.
-    pub(crate) fn new(setting: &TelemetrySetting) -> Result<Self, UsageError> {
+    pub(crate) fn new(setting: &TelemetrySetting, roots: &ExtraRoots) -> Result<Self, UsageError> {
         let (base, headers) = check(setting)
             .map_err(|why| UsageError(format!("`gateway.telemetry` cannot be used: {why}")))?;
         // The client brings no cryptography of its own. Whoever came first is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let unmade =
+            |error: reqwest::Error| UsageError(format!("no HTTP client could be made: {error}"));
+        let roots = roots.iter().map(reqwest::Certificate::from_der);
+        let roots = roots.collect::<Result<Vec<_>, _>>().map_err(unmade)?;
         let client = Client::builder()
+            .tls_certs_merge(roots)
             .user_agent(concat!("zero/", env!("CARGO_PKG_VERSION")))
             .no_proxy()
             .referer(false)
@@ -45,7 +51,7 @@ impl Collector {
             .timeout(POST_TIME)
             .pool_max_idle_per_host(1)
             .build()
-            .map_err(|error| UsageError(format!("no HTTP client could be made: {error}")))?;
+            .map_err(unmade)?;
         Ok(Self { client, base, headers, complained: Mutex::default() })
     }
 
@@ -191,7 +197,7 @@ mod tests {
     fn a_collector_that_is_gone_is_complained_of_once_a_minute() {
         let endpoint = "http://127.0.0.1:4318".to_owned();
         let setting = TelemetrySetting { endpoint, headers: Default::default() };
-        let collector = Collector::new(&setting).unwrap();
+        let collector = Collector::new(&setting, &ExtraRoots::default()).unwrap();
         let began = Instant::now();
         let may = [0, 1, 59, 60, 61, 119, 120]
             .map(|second| collector.may_complain(began + Duration::from_secs(second)));
@@ -202,7 +208,9 @@ mod tests {
     fn what_is_secret_is_not_printed() {
         let headers = [("x-key".to_owned(), "s3cret".to_owned())].into();
         let endpoint = "https://c.example".to_owned();
-        let collector = Collector::new(&TelemetrySetting { endpoint, headers }).unwrap();
+        let collector =
+            Collector::new(&TelemetrySetting { endpoint, headers }, &ExtraRoots::default())
+                .unwrap();
         assert_eq!(format!("{collector:?}"), "Collector { .. }");
     }
 }

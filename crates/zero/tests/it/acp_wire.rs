@@ -22,6 +22,7 @@ mod hang_ups;
 mod loads;
 mod logins;
 mod mcp;
+mod open_files;
 mod permissions;
 mod prompts;
 mod questions;

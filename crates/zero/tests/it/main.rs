@@ -8,6 +8,7 @@ mod audit;
 mod commands;
 mod config;
 mod doctor;
+mod extra_ca;
 mod faults;
 mod gateway;
 mod gateway_process;

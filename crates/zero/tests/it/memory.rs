@@ -133,9 +133,16 @@ fn a_person_edits_a_note_and_where_it_comes_from_stays() {
     );
     for (editor, expected, kept) in [
         ("false", "ended with exit status: 1; nothing is changed", 0),
-        ("truncate -s 0", "a note has a text of 1 to 8192 bytes; `zero memory forget` takes", 1),
-        ("truncate -s 9000", "a note has a text of 1 to 8192 bytes; nothing is changed, your", 2),
-        ("printf '\\377' >", "a note is UTF-8 text; nothing is changed", 3),
+        ("sh -c 'stty raw -echo; kill -9 $$'", "ended with exit status: 137; nothing is", 0),
+        (
+            "sh -c 'echo Saved. > \"$0\"; exit 1'",
+            "ended with exit status: 1; nothing is changed, your text is in",
+            1,
+        ),
+        ("sh -c 'echo Saved. > \"$0\"; kill -9 $$'", "nothing is changed, your text is in", 2),
+        ("truncate -s 0", "a note has a text of 1 to 8192 bytes; `zero memory forget` takes", 3),
+        ("truncate -s 9000", "a note has a text of 1 to 8192 bytes; nothing is changed, your", 4),
+        ("printf '\\377' >", "a note is UTF-8 text; nothing is changed", 5),
     ] {
         let (code, seen) = edit(&zero, editor);
         assert!(code == 1 && seen.contains(expected), "{editor}: {code} {seen}");

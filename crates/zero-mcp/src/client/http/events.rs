@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use sse_stream::{Error as SseError, Sse};
-use zero_runtime::web::{of_reqwest, shown_origin};
+use zero_runtime::web::{WebError, of_reqwest, shown_origin};
 
 use super::failure::HttpError;
 use super::reading::Reading;
@@ -49,13 +49,13 @@ pub(super) fn events(
                 let failure = match reader.bytes.next().await {
                     Some(Ok(chunk)) => match reader.take(&chunk, &reading) {
                         Ok(()) => continue,
-                        Err(TooLong) => HttpError::TooLarge { what: "an event", bytes_max },
+                        Err(TooLong) => WebError::TooLarge { what: "an event", bytes_max }.into(),
                     },
                     // The SDK takes the stream up again where it broke off.
                     None if reader.goes_on() => return None,
                     None => {
                         let why = "the stream ended before the answer came".to_owned();
-                        HttpError::Broken { origin: origin.clone(), why }
+                        WebError::Broken { origin: origin.clone(), why }.into()
                     }
                     Some(Err(error)) => of_reqwest(&origin, &error, Duration::ZERO).into(),
                 };

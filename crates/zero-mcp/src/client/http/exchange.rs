@@ -383,11 +383,9 @@ fn kind(response: &reqwest::Response) -> Kind {
 
 fn other_kind(kind: Option<String>) -> HttpError {
     let kind = kind.map_or(Cow::Borrowed("no content type"), |kind| format!("`{kind}`").into());
-    HttpError::Unusable {
-        why: format!(
-            "it has {kind} where `{JSON}` or `{EVENT_STREAM}` is expected; is `url` the address of an MCP server?"
-        ),
-    }
+    HttpError::unusable(format!(
+        "it has {kind} where `{JSON}` or `{EVENT_STREAM}` is expected; is `url` the address of an MCP server?"
+    ))
 }
 
 fn with_token(outgoing: &Outgoing, token: &str) -> Result<Outgoing, HttpError> {
@@ -402,7 +400,7 @@ fn with_token(outgoing: &Outgoing, token: &str) -> Result<Outgoing, HttpError> {
 fn attach_session(outgoing: &mut Outgoing, session_id: Option<&str>) -> Result<(), HttpError> {
     if let Some(id) = session_id {
         let id = HeaderValue::try_from(id)
-            .map_err(|_| HttpError::Unusable { why: "its session id is no text".to_owned() })?;
+            .map_err(|_| HttpError::unusable("its session id is no text"))?;
         outgoing.headers.insert(SESSION_ID, id);
     }
     Ok(())
@@ -413,7 +411,7 @@ fn given_session(response: &reqwest::Response) -> Result<Option<String>, HttpErr
     let Some(id) = response.headers().get(SESSION_ID) else { return Ok(None) };
     match id.to_str() {
         Ok(id) if id.len() <= SESSION_ID_BYTES_MAX => Ok(Some(id.to_owned())),
-        _ => Err(HttpError::Unusable { why: "its session id is too long, or no text".to_owned() }),
+        _ => Err(HttpError::unusable("its session id is too long, or no text")),
     }
 }
 

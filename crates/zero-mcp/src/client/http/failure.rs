@@ -1,7 +1,6 @@
 //! Why a server that is reached by HTTP gave no answer, and what to do about it.
 
 use std::error::Error;
-use std::time::Duration;
 
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -13,51 +12,10 @@ use crate::definition::Alias;
 /// Why a server that is reached by HTTP gave no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HttpError {
-    /// It may not be connected to.
+    /// Nothing came from it, as from any other place of the web.
     #[error(transparent)]
-    Refused(#[from] Unreachable),
-    /// Its description in settings cannot be used.
-    #[error("{0}")]
-    Settings(String),
-    /// It could not be connected to.
-    #[error("{origin} could not be reached: {why}")]
-    Connect {
-        /// Where.
-        origin: String,
-        /// Why not.
-        why: String,
-    },
-    /// It took too long.
-    #[error("{what} did not come within {} s", .after.as_secs())]
-    TimedOut {
-        /// What was waited for.
-        what: &'static str,
-        /// For how long.
-        after: Duration,
-    },
-    /// It sent too much.
-    #[error("{what} is larger than {bytes_max} bytes, and was not read further")]
-    TooLarge {
-        /// What was too large.
-        what: &'static str,
-        /// How large it may be.
-        bytes_max: usize,
-    },
-    /// It says no, in HTTP.
-    #[error("the server answered HTTP {status}{}", .said.as_ref().map_or(String::new(), |said| format!(": {said}")))]
-    Status {
-        /// The code.
-        status: u16,
-        /// What it says of it, shortened.
-        said: Option<String>,
-    },
-    /// It sent something that is no answer.
-    #[error("the server's answer is unusable: {why}")]
-    Unusable {
-        /// What is wrong with it.
-        why: String,
-    },
-    /// It sends elsewhere.
+    Web(WebError),
+    /// It sends elsewhere, which is for settings to say.
     #[error(
         "the server redirects to `{to}`, which is not followed; if that is right, change its `url` in settings"
     )]
@@ -65,13 +23,16 @@ pub enum HttpError {
         /// Where to, without path and query.
         to: String,
     },
-    /// The connection broke.
-    #[error("the connection to {origin} broke: {why}")]
-    Broken {
-        /// Where to.
-        origin: String,
-        /// How.
-        why: String,
+    /// Its description in settings cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// It says no, in HTTP.
+    #[error("the server answered HTTP {status}{}", .said.as_ref().map_or(String::new(), |said| format!(": {said}")))]
+    Status {
+        /// The code.
+        status: u16,
+        /// What it says of it, shortened.
+        said: Option<String>,
     },
     /// It wants a login, and there is none.
     #[error("the server wants a login; run: zero mcp login {alias}")]
@@ -118,13 +79,26 @@ pub enum HttpError {
 }
 
 impl HttpError {
+    /// An answer that is none.
+    pub(crate) fn unusable(why: impl Into<String>) -> Self {
+        WebError::Unusable { why: why.into() }.into()
+    }
+
     /// Whether it has nothing to do with what was said, so that saying it otherwise changes nothing.
     pub(crate) fn is_settled(&self) -> bool {
         match self {
-            Self::Refused(_)
+            Self::Web(error) => match error {
+                WebError::Refused(_)
+                | WebError::Client { .. }
+                | WebError::Connect { .. }
+                | WebError::Redirect { .. } => true,
+                WebError::TimedOut { .. }
+                | WebError::TooLarge { .. }
+                | WebError::Unusable { .. }
+                | WebError::Broken { .. } => false,
+            },
+            Self::Redirect { .. }
             | Self::Settings(_)
-            | Self::Connect { .. }
-            | Self::Redirect { .. }
             | Self::LoginNeeded { .. }
             | Self::LoginEnded { .. }
             | Self::HeaderRefused
@@ -132,11 +106,7 @@ impl HttpError {
             | Self::ScopeUseless { .. }
             | Self::Renewal { .. }
             | Self::Credentials(_) => true,
-            Self::TimedOut { .. }
-            | Self::TooLarge { .. }
-            | Self::Status { .. }
-            | Self::Unusable { .. }
-            | Self::Broken { .. } => false,
+            Self::Status { .. } => false,
         }
     }
 }
@@ -144,15 +114,15 @@ impl HttpError {
 impl From<WebError> for HttpError {
     fn from(error: WebError) -> Self {
         match error {
-            WebError::Refused(unreachable) => Self::Refused(unreachable),
-            WebError::Client { .. } => Self::Settings(error.to_string()),
-            WebError::Connect { origin, why } => Self::Connect { origin, why },
-            WebError::TimedOut { what, after } => Self::TimedOut { what, after },
-            WebError::TooLarge { what, bytes_max } => Self::TooLarge { what, bytes_max },
-            WebError::Unusable { why } => Self::Unusable { why },
             WebError::Redirect { to } => Self::Redirect { to },
-            WebError::Broken { origin, why } => Self::Broken { origin, why },
+            error => Self::Web(error),
         }
+    }
+}
+
+impl From<Unreachable> for HttpError {
+    fn from(unreachable: Unreachable) -> Self {
+        Self::Web(unreachable.into())
     }
 }
 

@@ -35,7 +35,7 @@ impl Reading {
         let taken = self.intake.take(&mut body);
         taken.messages.into_iter().find(is_answer).ok_or_else(|| {
             let start = shortened(&body).unwrap_or_else(|| "it is empty".to_owned());
-            HttpError::Unusable { why: format!("it is no answer to what was asked: {start}") }
+            HttpError::unusable(format!("it is no answer to what was asked: {start}"))
         })
     }
 

@@ -71,7 +71,7 @@ impl LoginWeb {
         redirects: Redirects,
     ) -> Result<reqwest::Response, HttpError> {
         let (head, body) = request.into_parts();
-        let wrong = |_| HttpError::Unusable { why: "it names no address".to_owned() };
+        let wrong = |_| HttpError::unusable("it names no address");
         let outgoing = Outgoing {
             method: head.method,
             url: Url::parse(&head.uri.to_string()).map_err(wrong)?,

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
+use zero_core::ExtraRoots;
+
 use crate::model::failure::shortened;
 use crate::model::http::HttpLimits;
 use crate::model::{ModelError, ModelErrorKind};
@@ -13,18 +15,31 @@ const HEADERS_MAX: usize = 100;
 const IDLE_CONNECTIONS_MAX: usize = 4;
 /// The HTTP client of several models, made when the first of them is asked.
 #[derive(Clone, Default)]
-pub(crate) struct SharedClient(Arc<OnceLock<Result<reqwest::Client, ModelError>>>);
+pub(crate) struct SharedClient {
+    made: Arc<OnceLock<Result<reqwest::Client, ModelError>>>,
+    extra_roots: ExtraRoots,
+}
 
 impl SharedClient {
+    /// One that trusts these certificates besides those of the machine.
+    pub(crate) fn trusting(extra_roots: ExtraRoots) -> Self {
+        Self { made: Arc::default(), extra_roots }
+    }
+
     pub(super) fn get(&self, limits: &HttpLimits) -> Result<reqwest::Client, ModelError> {
-        self.0.get_or_init(|| client(limits)).clone()
+        self.made.get_or_init(|| client(limits, &self.extra_roots).map_err(unmade)).clone()
     }
 }
 
-fn client(limits: &HttpLimits) -> Result<reqwest::Client, ModelError> {
+fn client(
+    limits: &HttpLimits,
+    extra_roots: &ExtraRoots,
+) -> Result<reqwest::Client, reqwest::Error> {
     // The client brings no cryptography of its own. Whoever came first is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let roots = extra_roots.iter().map(reqwest::Certificate::from_der);
     reqwest::Client::builder()
+        .tls_certs_merge(roots.collect::<Result<Vec<_>, _>>()?)
         .user_agent(concat!("zero/", env!("CARGO_PKG_VERSION")))
         .no_proxy()
         .referer(false)
@@ -35,10 +50,11 @@ fn client(limits: &HttpLimits) -> Result<reqwest::Client, ModelError> {
         .connect_timeout(limits.connect_time)
         .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
         .build()
-        .map_err(|error| {
-            let message = format!("no HTTP client could be made: {}", innermost(&error));
-            ModelError::new(ModelErrorKind::InvalidRequest, message)
-        })
+}
+
+fn unmade(error: reqwest::Error) -> ModelError {
+    let message = format!("no HTTP client could be made: {}", innermost(&error));
+    ModelError::new(ModelErrorKind::InvalidRequest, message)
 }
 
 /// Why the HTTP client failed. Its own words name the address, and are not used.

@@ -1,5 +1,6 @@
 //! Sessions over time: queues, stops, hands that come and go, starts and ends of the process.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -358,6 +359,34 @@ async fn who_starts_over_or_moves_is_asked_again() {
         };
         assert_eq!(lab.store.grants(&id).await.unwrap(), []);
     }
+}
+
+#[tokio::test]
+async fn a_freer_mode_holds_in_the_folder_it_was_chosen_for() {
+    let lab = Lab::new(&[]).await;
+    let open = async |cwd: Option<&str>, mode: Option<Mode>| {
+        let cwd = cwd.map(PathBuf::from);
+        let wanted = OpenSession { cwd, mode, reach: Reach::Anywhere, ..lab.wanted() };
+        lab.sessions.open(wanted).await.unwrap().mode
+    };
+    for mode in [Mode::Auto, Mode::AcceptEdits] {
+        assert_eq!(open(Some("/w"), Some(mode)).await, Some(mode));
+        assert_eq!(open(Some("/w"), None).await, Some(mode));
+        assert_eq!(open(None, None).await, Some(mode));
+        assert_eq!(open(Some("/elsewhere"), None).await, None);
+        assert_eq!(open(Some("/w"), None).await, None, "it does not come back");
+        assert_eq!(open(Some("/w"), Some(mode)).await, Some(mode));
+        assert_eq!(open(Some("/elsewhere"), Some(mode)).await, Some(mode), "it was chosen again");
+    }
+    for mode in [Mode::Plan, Mode::Ask] {
+        assert_eq!(open(Some("/w"), Some(mode)).await, Some(mode));
+        assert_eq!(
+            open(Some("/elsewhere"), None).await,
+            Some(mode),
+            "it lets nothing more be done"
+        );
+    }
+    assert!(lab.lines().await.contains("mode"), "{}", lab.lines().await);
 }
 
 #[tokio::test]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::lab::{Lab, ScriptedHands, run_of};
-use crate::event::Attachment;
+use crate::event::{Attachment, RunEnd};
 use crate::reach::Reach;
 use crate::sessions::{OpenSession, Prompt, SessionError, SessionLimits};
+use crate::store::Store as _;
 
 #[tokio::test]
 async fn one_owner_has_only_so_many_sessions() {
@@ -47,6 +48,27 @@ async fn a_session_takes_only_so_much() {
     assert_eq!(lab.sessions.wait(&run_of("more"), std::time::Duration::ZERO).await, Ok(None));
     lab.turn_to("other", "me").await;
     assert!(lab.run("more").await.ends_with("ended completed"), "another session has room");
+}
+
+#[tokio::test]
+async fn a_run_ends_when_its_session_is_full() {
+    let small = SessionLimits { session_bytes_max: 4000, ..SessionLimits::default() };
+    let calls: Vec<String> = (0..100).map(|call| format!("Read:{call}")).collect();
+    let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+    let lab = Lab::with(&calls, small).await;
+    lab.send("go").await;
+    let waited = lab.ended("go").await;
+    let Some(RunEnd::Failed { kind, message }) = waited.run.end else { panic!("{:?}", waited.run) };
+    assert_eq!(kind, "session_full");
+    assert!(message.contains("4000 are the most; go on in a new session"), "{message}");
+    // What was done is told, and kept for the model.
+    lab.check().await;
+    let asked = lab.model.requests.lock().unwrap().len();
+    assert!((2..100).contains(&asked), "{asked}");
+    let done = lab.hands.log.lock().unwrap().len();
+    assert_eq!(done, asked, "nothing was begun that came to nothing");
+    let size = lab.store.size(&waited.run.session).await.unwrap();
+    assert!((4000..8000).contains(&size), "{size}");
 }
 
 #[tokio::test]

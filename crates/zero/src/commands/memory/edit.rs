@@ -27,9 +27,13 @@ impl Desk<'_> {
         let ended = at_terminal::edit(&editor, &copy.path())
             .with_context(|| format!("could not start {}", shown::quoted(&editor)))?;
         if !ended.success() {
+            let message = format!("{} ended with {ended}", shown::quoted(&editor));
+            // What was saved before that may be somebody's work.
+            if copy.text().as_ref() != Ok(&note.text) {
+                return Err(copy.kept(&message).into());
+            }
             copy.remove();
-            let message =
-                format!("{} ended with {ended}; nothing is changed", shown::quoted(&editor));
+            let message = format!("{message}; nothing is changed");
             return Err(ToolError::failed(Reason::Io, message).into());
         }
         let text = match copy.text() {

@@ -147,6 +147,27 @@ fn what_the_editor_has_not_is_read_and_written_here() {
     }
 }
 
+/// As clients say it that ask their own person about each write.
+#[test]
+fn an_editor_that_refuses_to_write_is_not_gone_round() {
+    let desk = Desk::new();
+    let (mut acp, session) = opened(&desk, both());
+    acp.answers(|method, _| match method {
+        "session/request_permission" => Reply::Result(selected("allow_once")),
+        "fs/write_text_file" => Reply::Failure(json!({"code": -32603, "message": "Internal error",
+            "data": {"details": "Permission denied for fs/write_text_file"}})),
+        _ => Reply::Error(-32002),
+    });
+    let from = acp.mark();
+    let made = call("Write", json!({"file_path": "new.txt", "content": "new\n"}));
+    acp.turn(&session, &script(&[&made, "turn", "say Ok."]), "end_turn");
+    let call = only_call(&acp.updates(from, &session));
+    assert_eq!(call["status"], "failed", "{call:#}");
+    assert!(shown(&call).contains("the editor refused to write `new.txt`"), "{call:#}");
+    assert_eq!(desk.text("new.txt"), None);
+    acp.leave();
+}
+
 /// One capability does not stand for the other.
 #[test]
 fn only_what_the_editor_offers_is_asked_of_it() {

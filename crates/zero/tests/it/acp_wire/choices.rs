@@ -93,6 +93,25 @@ fn a_mode_lives_on_in_another_process() {
     }
 }
 
+/// What is let be done in one project is not let be done in another one.
+#[test]
+fn a_freer_mode_does_not_come_along_to_another_folder() {
+    let desk = Desk::new();
+    let mut acp = desk.acp();
+    let (session, _) = open(&mut acp, &desk);
+    acp.ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
+    assert!(!asks(&mut acp, &session, "touch here"));
+    acp.leave();
+    let other = desk.zero.folder().canonicalize().unwrap().join("other-project");
+    std::fs::create_dir(&other).unwrap();
+    let elsewhere = Desk { project: other, ..desk };
+    let mut acp = elsewhere.acp();
+    let opened = acp.ok("session/load", elsewhere.wanted_with(json!({"sessionId": session})));
+    assert_eq!(opened["modes"]["currentModeId"], "ask");
+    assert!(asks(&mut acp, &session, "touch there"));
+    acp.leave();
+}
+
 #[test]
 fn a_mode_that_is_typed_holds_at_once_and_later() {
     let desk = Desk::new();

@@ -44,6 +44,8 @@ pub(crate) struct Said {
 pub(crate) enum Reply {
     Result(Value),
     Error(i64),
+    /// An error as it is.
+    Failure(Value),
     /// Later, or never.
     Hold,
 }
@@ -380,6 +382,9 @@ impl Acp {
             Reply::Result(result) => self.reply(id, result),
             Reply::Error(code) => {
                 let error = json!({"code": code, "message": "no"});
+                self.say(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+            }
+            Reply::Failure(error) => {
                 self.say(json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
             Reply::Hold => {}

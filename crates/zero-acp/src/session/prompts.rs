@@ -1,0 +1,178 @@
+//! The prompts of a session: each is carried to the gateway, stopped if the client wants it, and
+//! answered once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::v1::schema::{PromptResponse, StopReason};
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Desk;
+use crate::config::OnEof;
+use crate::letter::{Letter, Prompted};
+use crate::rpc;
+use crate::sending::{self, Carried};
+
+/// Prompts that are not answered yet.
+const PROMPTS_MAX: usize = 16;
+/// How long a run that was stopped may take to say so.
+const STOP_MAX: Duration = Duration::from_secs(10);
+/// How long a gateway may take to stop the runs of a session that is closed.
+const ABORT_MAX: Duration = Duration::from_secs(2);
+
+/// A prompt that is not answered yet.
+pub(super) struct Waiting {
+    responder: Responder<Value>,
+    cancel: CancellationToken,
+    /// Carries it to the gateway, and the wish to stop it.
+    carrier: JoinHandle<()>,
+}
+
+/// What is known of a run when its prompt is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing has to be done about it any more.
+    Settled,
+    /// It was stopped, and may not have heard of it.
+    Unheard,
+}
+
+impl Desk {
+    pub(super) async fn begin(&mut self, prompted: Prompted) {
+        let Prompted { run, said, thinking, responder } = prompted;
+        if self.waiting.len() >= PROMPTS_MAX {
+            let error = rpc::bad_request(format!(
+                "{PROMPTS_MAX} prompts wait in this session already; wait for one, or cancel"
+            ));
+            let _ = responder.respond_with_error(error);
+            return;
+        }
+        let cancel = CancellationToken::new();
+        let stopped = responder.cancellation();
+        let carrier = tokio::spawn(sending::carry(
+            Arc::clone(&self.active),
+            sending::Turn::next(&self.active),
+            run.clone(),
+            said,
+            thinking,
+            cancel.clone(),
+            async move { stopped.cancelled().await },
+        ));
+        self.waiting.insert(run, Waiting { responder, cancel, carrier });
+        for text in std::mem::take(&mut self.untold) {
+            self.remark(text).await;
+        }
+    }
+
+    /// The prompts that are not answered yet.
+    pub(super) fn runs(&self) -> Vec<String> {
+        self.waiting.keys().cloned().collect()
+    }
+
+    pub(super) async fn cancel_all(&mut self) {
+        for run in self.runs() {
+            self.cancel(&run).await;
+        }
+        self.withdraw_all().await;
+    }
+
+    /// Stops a run. Whoever stops it twice has stopped it once.
+    pub(super) async fn cancel(&mut self, run: &str) {
+        let Some(waiting) = self.waiting.get(run) else { return };
+        if waiting.cancel.is_cancelled() {
+            return;
+        }
+        waiting.cancel.cancel();
+        // Those of other prompts are still asked.
+        self.withdraw_of(run).await;
+        let (mailbox, run) = (self.active.mailbox.clone(), run.to_owned());
+        tokio::spawn(async move {
+            sleep(STOP_MAX).await;
+            mailbox.put(Letter::Overdue(run)).await;
+        });
+    }
+
+    pub(super) fn carried(&mut self, run: &str, how: Carried) {
+        match how {
+            Carried::Cancelled => self.answer(run, Ok(cancelled()), Fate::Settled),
+            Carried::Failed(error) => self.fail(run, error),
+        }
+    }
+
+    /// Answers a prompt of whose run nothing more is known. Whoever has stopped it is told that.
+    pub(super) fn fail(&mut self, run: &str, error: Error) {
+        match self.waiting.get(run).is_some_and(|waiting| waiting.cancel.is_cancelled()) {
+            true => self.answer(run, Ok(cancelled()), Fate::Unheard),
+            false => self.answer(run, Err(error), Fate::Settled),
+        }
+    }
+
+    pub(super) async fn overdue(&mut self, run: &str) {
+        if self.waiting.contains_key(run) {
+            tracing::warn!(run, "a run was stopped and did not say so; its prompt is answered");
+            self.withdraw_of(run).await;
+            let words = "it was stopped; what became of it is not known";
+            let updates = self.presenter.abandon_run(run, words);
+            self.tell(updates).await;
+            self.answer(run, Ok(cancelled()), Fate::Unheard);
+        }
+    }
+
+    /// Answers a prompt, once. Nothing of its run is told after that.
+    pub(super) fn answer(&mut self, run: &str, answer: Result<PromptResponse, Error>, fate: Fate) {
+        let Some(waiting) = self.waiting.remove(run) else { return };
+        match fate {
+            Fate::Settled => waiting.carrier.abort(),
+            Fate::Unheard => self.stopped.add(run.to_owned(), waiting.carrier),
+        }
+        match &answer {
+            Ok(response) => tracing::debug!(run, stop = ?response.stop_reason, "a prompt is over"),
+            Err(error) => tracing::debug!(run, error = error.message, "a prompt failed"),
+        }
+        let answer = answer.and_then(|response| {
+            serde_json::to_value(response)
+                .map_err(|_| rpc::failed("internal", "zero made a mistake of its own", false))
+        });
+        let _ = waiting.responder.respond_with_result(answer);
+    }
+
+    /// Stops everything, and lets go of the session.
+    pub(super) async fn close(&mut self, on_eof: OnEof) {
+        self.questions.withdraw_all();
+        self.active.own_calls.cancel_all(&self.active.id.0);
+        let fate = match on_eof {
+            OnEof::Abort => {
+                self.stop_all().await;
+                Fate::Unheard
+            }
+            OnEof::Detach => Fate::Settled,
+        };
+        let updates = self.presenter.abandon("the session was closed");
+        self.tell(updates).await;
+        for run in self.runs() {
+            self.answer(&run, Ok(cancelled()), fate);
+        }
+        self.active.near.leave().await;
+    }
+
+    /// Stops all runs at once. A gateway that takes too long is not waited for, and hears it later.
+    async fn stop_all(&mut self) {
+        self.waiting.values().for_each(|waiting| waiting.cancel.cancel());
+        let waiting = self.waiting.values_mut().map(|waiting| &mut waiting.carrier);
+        let carriers = waiting.chain(self.stopped.carriers());
+        if timeout(ABORT_MAX, join_all(carriers)).await.is_err() {
+            tracing::warn!(session = %self.active.id, "runs were stopped and did not say so");
+        }
+    }
+}
+
+/// The answer to a prompt that was stopped before anybody worked on it, or by closing its session.
+fn cancelled() -> PromptResponse {
+    PromptResponse::new(StopReason::Cancelled)
+}

@@ -1,0 +1,87 @@
+//! Whom connections trust, as settings say it.
+
+use std::path::PathBuf;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use zero_core::ExtraRoots;
+use zero_sandbox::ConfigFile;
+
+use super::Settings;
+use crate::config::Config;
+use crate::exit::UsageError;
+
+/// The keys below `network`.
+pub(crate) const KEYS: [&str; 1] = [EXTRA_CA];
+const EXTRA_CA: &str = "network.extraCa";
+
+/// Most bytes of a file of certificates.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Most certificates in it.
+const CERTIFICATES_MAX: usize = 1_000;
+
+/// How zero itself connects. Only your own settings count here, never a project's.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(crate) struct NetworkSettings {
+    /// A file of certificates (PEM) that are trusted besides those of this machine, such as that of
+    /// your company; `~` is your home.
+    extra_ca: Option<String>,
+}
+
+impl Settings {
+    /// The certificates that are trusted besides those of this machine.
+    pub(crate) fn extra_roots(&self, config: &Config) -> Result<ExtraRoots, UsageError> {
+        let entry = self.active().find(|entry| entry.key == EXTRA_CA);
+        let Some(file) = entry.and_then(|entry| entry.value.as_str()) else {
+            return Ok(ExtraRoots::default());
+        };
+        let unusable =
+            |why: String| UsageError(format!("`{EXTRA_CA}` cannot be used: `{file}` {why}"));
+        let path = config.file(file).ok_or_else(|| unusable("lies nowhere".to_owned()))?;
+        read(path).map_err(unusable)
+    }
+}
+
+fn read(path: PathBuf) -> Result<ExtraRoots, String> {
+    let bytes = ConfigFile::Own(path).read(FILE_BYTES_MAX);
+    let bytes = bytes.map_err(|error| format!("cannot be read: {error}"))?;
+    let bytes = bytes.ok_or("is not there; put it there, or remove the setting")?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes)
+        .take(CERTIFICATES_MAX)
+        .map(|found| found.map(|certificate| certificate.to_vec()))
+        .collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(ExtraRoots::new(certificates)),
+        _ => Err("holds no certificates as PEM (`-----BEGIN CERTIFICATE-----`)".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_of_certificates_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("words"), "words").unwrap();
+        std::fs::write(path("half"), "-----BEGIN CERTIFICATE-----\nAAAA\n").unwrap();
+        for (file, why) in [
+            (path("none"), "is not there"),
+            (path("words"), "holds no certificates"),
+            (path("half"), "holds no certificates"),
+            (folder.path().to_owned(), "cannot be read"),
+        ] {
+            let error = read(file.clone()).unwrap_err();
+            assert!(error.starts_with(why), "{}: {error}", file.display());
+        }
+        let one = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        std::fs::write(path("two"), one.repeat(2)).unwrap();
+        assert_eq!(read(path("two")).unwrap().iter().count(), 2);
+    }
+}
