@@ -20,7 +20,9 @@ pub mod violation;
 
 pub use call::ToolCall;
 pub use command_limits::{CommandLimit, CommandLimitChange, CommandLimits};
-pub use effect::{CommandLine, Definition, Effect, Effects, Execution, TargetPath, Whereabouts};
+pub use effect::{
+    CommandLine, Definition, Effect, Effects, Execution, NoteChange, TargetPath, Whereabouts,
+};
 pub use error::{ErrorType, Reason, ToolError};
 pub use id::{CallId, RunId, SessionId};
 pub use limits::{ByteSize, Limits};

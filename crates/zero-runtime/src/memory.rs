@@ -11,7 +11,7 @@ mod note;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use zero_core::{ByteSize, ErrorType, Reason, ToolError};
+use zero_core::{ByteSize, ErrorType, NoteChange, Reason, TargetPath, ToolError, Whereabouts};
 use zero_sandbox::{
     Change, ChangeNote, FileType, Folder, Journal, LastLink, Located, Snapshot, StateDir, Workspace,
 };
@@ -53,6 +53,16 @@ impl Scope {
     }
 }
 
+
+    /// What becomes of a note of it, for whoever judges it, seen from a workspace at `root`.
+    pub fn change(self, name: &NoteName, forgets: bool, root: &Path) -> NoteChange {
+        let file = (self == Self::Project).then(|| {
+            let written = format!("{PROJECT_FOLDER}/{}", file_name(name));
+            let path = root.join(&written);
+            TargetPath::new(written, path, Whereabouts::Workspace)
+        });
+        NoteChange { scope: self.word().to_owned(), name: name.to_string(), forgets, file }
+    }
 /// Where notes are kept. A host keeps one for its tools.
 #[derive(Clone, Debug)]
 pub struct Memories {
