@@ -61,6 +61,11 @@ impl Say {
 
     /// A decision that is at least as strict as the hooks want it, and tells a person what they did.
     pub(crate) fn raise(&self, mut decision: Decision) -> Decision {
+    /// The input as it is to run, where that is another than the one that came.
+    pub(crate) fn new_input(&self) -> Option<&Value> {
+        self.is_rewritten().then_some(&self.input)
+    }
+
         if let (Verdict::Allow, Some(first)) = (decision.verdict, self.wishes.first()) {
             decision.verdict = Verdict::Ask;
             decision.rule = Some(first.rule.clone());

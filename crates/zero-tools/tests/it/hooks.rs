@@ -243,6 +243,7 @@ async fn what_a_hook_rewrites_is_what_is_asked_about_and_runs() {
     let commands: Vec<String> = question.commands().map(ToString::to_string).collect();
     assert_eq!(commands, ["echo two"]);
     assert!(question.reason.ends_with("(test:1) rewrote the input"), "{}", question.reason);
+    assert_eq!(question.rewritten, Some(json!({"command": "echo two"})));
     let row = lab.last_row();
     assert_eq!(row.input["command"], "echo one");
     assert_eq!(row.hooks[0].said, "rewrite");
