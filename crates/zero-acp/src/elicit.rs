@@ -38,7 +38,7 @@ pub(crate) struct Asking {
 impl Asking {
     /// Asks.
     pub(crate) async fn ask(&self, elicitation: &Elicitation) -> ElicitationAnswer {
-        let message = format!("{} asks: {}", elicitation.origin, elicitation.message);
+        let message = format!("{} asks: {}", elicitation.asker(), elicitation.message);
         let scope = ElicitationSessionScope::new(self.session.clone());
         match &elicitation.wanted {
             Wanted::Visit(url) if self.caps.opens_pages => {
@@ -244,15 +244,20 @@ impl Choice {
             let title = value.get("title").and_then(Value::as_str).unwrap_or(text);
             Some((text.to_owned(), title.to_owned()))
         };
-        let plain = |value: &Value| Some((value.as_str()?.to_owned(), value.as_str()?.to_owned()));
         let is_list = about.get("type").and_then(Value::as_str) == Some("array");
         let (of, titled) = match about.get("items").filter(|_| is_list) {
             Some(items) => (items, "anyOf"),
             None => (about, "oneOf"),
         };
+        let names = of.get("enumNames").and_then(Value::as_array);
+        let plain = |(at, value): (usize, &Value)| {
+            let text = value.as_str()?;
+            let name = names.and_then(|names| names.get(at)?.as_str()).unwrap_or(text);
+            Some((text.to_owned(), name.to_owned()))
+        };
         let values: Option<Vec<_>> = match (of.get(titled), of.get("enum")) {
             (Some(Value::Array(values)), _) => values.iter().map(named).collect(),
-            (_, Some(Value::Array(values))) => values.iter().map(plain).collect(),
+            (_, Some(Value::Array(values))) => values.iter().enumerate().map(plain).collect(),
             _ => None,
         };
         let figure = |key: &str| about.get(key)?.as_u64()?.try_into().ok();
@@ -325,6 +330,8 @@ mod tests {
         check(titled, Some(&["c None r=Red"]));
         let plain = json!({"properties": {"c": {"title": "C", "enum": ["a", "b"]}}});
         check(plain, Some(&["c None a=a b=b"]));
+        let named = json!({"properties": {"c": {"enum": ["a", "b"], "enumNames": ["A"]}}});
+        check(named, Some(&["c None a=A b=b"]));
         let several = json!({"properties": {
             "c": {"title": "C", "description": "Which?", "enum": ["a"]},
             "d": {"title": "D", "enum": ["b"]},

@@ -137,6 +137,7 @@ impl Presenter {
                     kind: Some(*kind),
                     name: Some(name),
                     input: Some(content::raw_input(input)),
+                    is_rewritten: false,
                     places: locations,
                 };
                 self.learn(call, run, facts).1
@@ -262,12 +263,15 @@ impl Presenter {
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
         let about = if request.call.is_empty() { About::Itself } else { About::Call };
         let call = if about == About::Itself { &request.id } else { &request.call };
-        let input = question::raw_input(request);
+        let rewritten = request.input.clone();
+        let is_rewritten = rewritten.is_some();
+        let input = rewritten.or_else(|| question::raw_input(request));
         let facts = Facts {
             title: Some(question::title(request, TITLE_CHARS_MAX)),
             kind: question::kind(request),
             name: (about == About::Call && !request.tool.is_empty()).then_some(&*request.tool),
             input: input.as_ref().map(content::raw_input),
+            is_rewritten,
             ..Facts::none(Rank::Asked)
         };
         let shown = question::shown(request, &self.cwd);

@@ -119,6 +119,24 @@ pub enum Effect {
     Ask,
     /// Changes state that zero keeps itself, such as a task list.
     State(String),
+    /// Keeps or forgets a note that later sessions are told.
+    Note(NoteChange),
+    /// Talks to a host inside that the person's own settings name for this tool.
+    Endpoint(String),
+}
+
+/// What becomes of a note.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NoteChange {
+    /// Whose it is: `project` or `user`.
+    pub scope: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it goes.
+    pub forgets: bool,
+    /// Its file, where that lies in the workspace: rules for files hold there, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<TargetPath>,
 }
 
 impl Effect {
@@ -133,6 +151,8 @@ impl Effect {
             Self::Mcp { .. } => "mcp",
             Self::Ask => "ask",
             Self::State(_) => "state",
+            Self::Note(_) => "note",
+            Self::Endpoint(_) => "endpoint",
         }
     }
 
@@ -143,7 +163,8 @@ impl Effect {
                 path.canonical().display().to_string()
             }
             Self::Exec(execution) => execution.to_string(),
-            Self::Net(text) | Self::State(text) => text.clone(),
+            Self::Net(text) | Self::State(text) | Self::Endpoint(text) => text.clone(),
+            Self::Note(NoteChange { scope, name, .. }) => format!("{scope}/{name}"),
             Self::Mcp { server, tool, .. } => format!("{server}/{tool}"),
             Self::Ask => String::new(),
         }
@@ -172,7 +193,9 @@ impl Effect {
             Self::Read(path) => path.whereabouts() != Whereabouts::Outside,
             Self::Write(path) | Self::Delete(path) => path.whereabouts() == Whereabouts::Workspace,
             Self::Ask | Self::State(_) => true,
-            Self::Exec(_) | Self::Net(_) | Self::Mcp { .. } => false,
+            Self::Exec(_) | Self::Net(_) | Self::Mcp { .. } | Self::Note(_) | Self::Endpoint(_) => {
+                false
+            }
         }
     }
 }
@@ -184,7 +207,13 @@ impl fmt::Display for Effect {
             Self::Write(path) => write!(f, "write {}", path.canonical().display()),
             Self::Delete(path) => write!(f, "delete {}", path.canonical().display()),
             Self::Exec(command) => write!(f, "run `{command}`"),
-            Self::Net(host) => write!(f, "connect to {host}"),
+            Self::Net(host) | Self::Endpoint(host) => write!(f, "connect to {host}"),
+            Self::Note(NoteChange { scope, name, forgets: true, .. }) => {
+                write!(f, "forget the note `{name}` ({scope})")
+            }
+            Self::Note(NoteChange { scope, name, .. }) => {
+                write!(f, "keep the note `{name}` ({scope})")
+            }
             Self::Mcp { server, tool, .. } => write!(f, "use `{tool}` of MCP server `{server}`"),
             Self::Ask => f.write_str("ask you"),
             Self::State(what) => write!(f, "change {what}"),

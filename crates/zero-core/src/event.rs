@@ -349,6 +349,9 @@ pub struct ApprovalRequest {
     /// The change it would make, where there is one to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Shown>,
+    /// The input as it would run, where hooks made it another than the one that the model wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
     /// The answers that make sense, each with what exactly it settles.
     pub options: Vec<ApprovalOption>,
     /// The folder it would work in.

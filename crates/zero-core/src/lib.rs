@@ -21,7 +21,9 @@ pub mod violation;
 
 pub use call::ToolCall;
 pub use command_limits::{CommandLimit, CommandLimitChange, CommandLimits};
-pub use effect::{CommandLine, Definition, Effect, Effects, Execution, TargetPath, Whereabouts};
+pub use effect::{
+    CommandLine, Definition, Effect, Effects, Execution, NoteChange, TargetPath, Whereabouts,
+};
 pub use error::{ErrorType, Reason, ToolError};
 pub use extra_roots::ExtraRoots;
 pub use id::{CallId, RunId, SessionId};

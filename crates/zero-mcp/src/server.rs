@@ -13,6 +13,7 @@ mod handler;
 pub mod http;
 mod listing;
 mod pending;
+mod plain_form;
 mod progress;
 mod random;
 mod sessions;

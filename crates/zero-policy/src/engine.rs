@@ -6,6 +6,7 @@
 
 mod beneath;
 mod commands;
+mod entrusted;
 mod files;
 mod hosts;
 mod offers;
@@ -266,6 +267,8 @@ impl<'a> Case<'a> {
             Effect::Mcp { server, tool, definition } => {
                 judged.push(self.mcp(server, tool, *definition));
             }
+            Effect::Note(note) => judged.push(self.note(note)),
+            Effect::Endpoint(host) => judged.push(self.endpoint(host)),
             Effect::Ask | Effect::State(_) => {
                 let reason = "it stays within zero".to_owned();
                 judged.push(Judged::new(effect.kind(), effect.target(), Verdict::Allow, reason));
@@ -330,15 +333,7 @@ impl<'a> Case<'a> {
         if !self.request.effects.is_empty() {
             return;
         }
-        let risk = self.request.risk;
-        let decided = match rules.tool(Verdict::Allow, tool) {
-            Some(rule) => Judged::by_rule("tool", tool.to_owned(), Verdict::Allow, rule),
-            None => {
-                let verdict = if risk == Risk::Low { Verdict::Allow } else { Verdict::Ask };
-                Judged::new("tool", tool.to_owned(), verdict, format!("its risk is {risk}"))
-            }
-        };
-        judged.push(Judged { changes: risk > Risk::Low, ..decided.at_risk(risk) });
+        judged.push(self.by_tool("tool", tool.to_owned()));
     }
 
     fn mcp(&self, server: &str, tool: &str, definition: Definition) -> Judged {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::oneshot;
 use zero_core::{CallId, Display, Effect, Effects, Execution, Risk, ToolName};
 use zero_policy::{Grant, JudgedEffect};
@@ -31,6 +32,8 @@ pub struct Question {
     pub grants: Vec<Grant>,
     /// The change it would make, where there is one to show.
     pub preview: Option<Display>,
+    /// The input as it would run, where hooks made it another than the one that came.
+    pub rewritten: Option<Value>,
     /// The workspace's first folder, where a command runs that names none.
     pub workspace: PathBuf,
 }
@@ -231,6 +234,7 @@ mod tests {
             judged: vec![],
             grants: rules.iter().map(|text| rule(text)).collect(),
             preview: None,
+            rewritten: None,
             workspace: PathBuf::new(),
         }
     }

@@ -124,6 +124,7 @@ impl ToolHost {
             judged: decision.effects.clone(),
             grants: if can_stand { offered.clone() } else { Vec::new() },
             preview: guarded(|| Ok(asked.plan.preview(cx)))?,
+            rewritten: asked.say.new_input().cloned(),
             workspace: session.workspace().cwd().to_owned(),
         };
         if let Some(how_to_allow) = approver.unreachable(&question) {

@@ -12,7 +12,8 @@ use crate::tool::BoxFuture;
 /// What a person is asked on behalf of somebody.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elicitation {
-    /// Who asks, such as ``MCP server `github` ``. The asker cannot choose it.
+    /// Who asks, such as ``MCP server `github` `` or `the agent`, as it stands within a sentence. The
+    /// asker cannot choose it.
     pub origin: String,
     /// The call it is about, if it is known.
     pub call: Option<CallId>,
@@ -20,6 +21,15 @@ pub struct Elicitation {
     pub message: String,
     /// What they want.
     pub wanted: Wanted,
+}
+
+impl Elicitation {
+    /// Who asks, as it stands at the beginning of a sentence.
+    pub fn asker(&self) -> String {
+        let mut letters = self.origin.chars();
+        let first = letters.next().map(char::to_uppercase);
+        first.into_iter().flatten().chain(letters).collect()
+    }
 }
 
 /// What is wanted of the person.

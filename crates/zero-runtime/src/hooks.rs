@@ -10,8 +10,10 @@
 //! settings say otherwise.
 
 mod answer;
+mod files;
 mod run;
 mod say;
+mod time;
 mod tool_pattern;
 
 use std::fmt;
@@ -25,11 +27,13 @@ use zero_core::result::ToolResult;
 use zero_core::shown::quoted;
 use zero_core::{ToolCall, ToolError, ToolName};
 
+pub use self::files::HookFile;
 pub(crate) use self::say::{Remarks, Say};
 pub use self::tool_pattern::ToolPattern;
 
 use self::answer::{Before, Ruling};
 use self::run::Trouble;
+use self::time::HookTime;
 use crate::audit::AuditHook;
 use crate::authorize::{self, Asked};
 use crate::bound::json_len;
@@ -69,6 +73,8 @@ pub struct Hook {
     pub access: Access,
     /// What becomes of a call when it fails. After a call there is nothing left to decide.
     pub on_failure: OnFailure,
+    /// The files of the workspace that it names, as whoever lets it run has seen them.
+    pub files: Vec<HookFile>,
     /// Where it stands, for a person.
     pub written_at: String,
 }
@@ -79,9 +85,9 @@ impl Hook {
         self.tools.iter().any(|pattern| pattern.matches(tool))
     }
 
-    /// Its words in one line, for a person.
+    /// Its words in one line, for a person, without secrets.
     pub fn command(&self) -> String {
-        self.words.join(" ")
+        redact::text(&self.words.join(" ")).into_owned()
     }
 }
 
@@ -206,23 +212,24 @@ impl ToolHost {
         let decision = self.refuse_denied(attempt.session, asked, ledger)?;
         for hook in hooks_of_call {
             let began = Instant::now();
-            let heard = self.heard_before(hooks, attempt, &hook, &say.input).await;
+            let time = &mut say.time;
+            let heard = self.heard_before(hooks, attempt, &hook, &say.input, time).await;
             let note =
                 |said: &str, reason: Option<&str>| noted(&hook, Event::Before, said, reason, began);
             let before = match heard {
                 Ok(before) => {
                     let input = before.input.as_ref().map(redact::value);
                     let note = note(before.word(), before.ruling.reason());
-                    ledger.row.hooks.push(AuditHook { input, ..note });
+                    ledger.heard(AuditHook { input, ..note });
                     before
                 }
                 Err(Trouble::Failed(why)) => {
                     tracing::warn!(%hook, %why, "a hook failed");
-                    ledger.row.hooks.push(note("failed", Some(&why)));
+                    ledger.heard(note("failed", Some(&why)));
                     Before { ruling: ruling_of_failure(&hook, &why), input: None }
                 }
                 Err(Trouble::Cancelled) => {
-                    ledger.row.hooks.push(note("cancelled", None));
+                    ledger.heard(note("cancelled", None));
                     return Err(ToolError::cancelled());
                 }
             };
@@ -245,9 +252,10 @@ impl ToolHost {
         attempt: Attempt<'_>,
         hook: &Arc<Hook>,
         input: &Value,
+        time: &mut HookTime,
     ) -> Result<Before, Trouble> {
         let told = attempt.told(Event::Before, input);
-        let words = self.run_hook(&hooks.turns, attempt, hook, &told).await?;
+        let words = self.run_hook(&hooks.turns, attempt, hook, &told, time).await?;
         let mut before = answer::before(&words).map_err(Trouble::Failed)?;
         if let Some(written) = before.input.take() {
             let taken = self.taken(attempt.tool, written).map_err(Trouble::Failed)?;
@@ -274,7 +282,7 @@ impl ToolHost {
         &self,
         hooks: &HookSet,
         attempt: Attempt<'_>,
-        input: &Value,
+        say: &Say,
         outcome: &Result<ToolResult, ToolError>,
         ledger: &mut Ledger<'_>,
     ) -> Remarks {
@@ -283,11 +291,12 @@ impl ToolHost {
         if hooks_of_call.is_empty() || attempt.cancel.is_cancelled() {
             return remarks;
         }
-        let mut told = attempt.told(Event::After, input);
+        let mut time = say.time;
+        let mut told = attempt.told(Event::After, &say.input);
         told["tool_response"] = response(attempt.name(), outcome);
         for hook in hooks_of_call {
             let began = Instant::now();
-            let heard = self.run_hook(&hooks.turns, attempt, &hook, &told).await;
+            let heard = self.run_hook(&hooks.turns, attempt, &hook, &told, &mut time).await;
             let heard = heard.and_then(|words| answer::after(&words).map_err(Trouble::Failed));
             let (said, reason) = match heard {
                 Ok(None) => ("nothing", None),
@@ -306,7 +315,7 @@ impl ToolHost {
                 }
             };
             let row = noted(&hook, Event::After, said, reason.as_deref(), began);
-            ledger.row.hooks.push(row);
+            ledger.heard(row);
             if said == "cancelled" {
                 break;
             }

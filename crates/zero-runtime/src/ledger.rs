@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use zero_core::{CallId, Effect, ErrorType, Reason, ToolCall, ToolError, ToolName};
 
-use crate::audit::{AuditDecision, AuditEffect, AuditRow};
+use crate::audit::{AuditDecision, AuditEffect, AuditHook, AuditRow};
+use crate::bound::json_len;
 use crate::dialect::Dialect;
 use crate::host::ToolHost;
 use crate::metrics::{Sample, Status};
@@ -22,6 +24,9 @@ use crate::tool::Description;
 const EFFECTS_MAX: usize = 100;
 /// What those may take of the row together, in bytes.
 const EFFECTS_BYTES_MAX: usize = 32 * 1024;
+/// What the words of hooks and the inputs that they wrote may take of the row together, in bytes; of
+/// what comes later only how much it was is noted.
+const HOOKS_BYTES_MAX: usize = 64 * 1024;
 
 /// The record of one call: collected on the way, written exactly once.
 pub(crate) struct Ledger<'a> {
@@ -98,6 +103,21 @@ impl<'a> Ledger<'a> {
     /// be filled in when a person answers.
     pub(crate) fn judged(&mut self, decision: &Decision) -> &mut AuditDecision {
         judged(&mut self.row, decision)
+    }
+
+    /// Notes what a hook said. What all of them wrote is bounded, as the rest of a row is.
+    pub(crate) fn heard(&mut self, mut hook: AuditHook) {
+        let bytes = |hook: &AuditHook| {
+            let reason = hook.reason.as_ref().map_or(0, String::len);
+            hook.hook.len() + hook.source.len() + reason + hook.input.as_ref().map_or(0, json_len)
+        };
+        let noted: usize = self.row.hooks.iter().map(bytes).sum();
+        if noted + bytes(&hook) > HOOKS_BYTES_MAX {
+            let counted = |bytes: usize| format!("[{bytes} bytes]");
+            hook.input = hook.input.map(|input| Value::String(counted(json_len(&input))));
+            hook.reason = hook.reason.map(|reason| counted(reason.len()));
+        }
+        self.row.hooks.push(hook);
     }
 
     pub(crate) fn started(&self) {

@@ -61,7 +61,7 @@ pub use editor::{Editor, Written};
 pub use egress::{Egress, EgressConfig, Internet};
 pub use elicitation::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 pub use grants::{Stand, Standing, StandingAnswer, StandingKeeper};
-pub use hooks::{Hook, Hooks, OnFailure, ToolPattern};
+pub use hooks::{Hook, HookFile, Hooks, OnFailure, ToolPattern};
 pub use host::{HostConfig, ToolHost};
 pub use machine::Machine;
 pub use observer::{CallEvent, Observer};

@@ -7,16 +7,18 @@
 //! and number. A person edits them with whatever they like.
 
 mod note;
+mod seal;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use zero_core::{ByteSize, ErrorType, Reason, ToolError};
+use zero_core::{ByteSize, ErrorType, NoteChange, Reason, TargetPath, ToolError, Whereabouts};
 use zero_sandbox::{
     Change, ChangeNote, FileType, Folder, Journal, LastLink, Located, Snapshot, StateDir, Workspace,
 };
 
 pub use self::note::{InvalidNoteName, Note, NoteName, Provenance};
+use self::seal::Seal;
 use crate::nearest::nearest;
 
 /// Most notes of one scope.
@@ -50,6 +52,16 @@ impl Scope {
             Self::Project => "project",
             Self::User => "user",
         }
+    }
+
+    /// What becomes of a note of it, for whoever judges it, seen from a workspace at `root`.
+    pub fn change(self, name: &NoteName, forgets: bool, root: &Path) -> NoteChange {
+        let file = (self == Self::Project).then(|| {
+            let written = format!("{PROJECT_FOLDER}/{}", file_name(name));
+            let path = root.join(&written);
+            TargetPath::new(written, path, Whereabouts::Workspace)
+        });
+        NoteChange { scope: self.word().to_owned(), name: name.to_string(), forgets, file }
     }
 }
 
@@ -154,7 +166,7 @@ impl Memories {
         };
         let bytes_max = ByteSize::bytes(FILE_BYTES_MAX as u64);
         let journal = Journal::new(&self.state, workspace.clone(), bytes_max);
-        Ok(Shelf { scope, workspace, folder, journal })
+        Ok(Shelf { scope, workspace, folder, journal, state: self.state.clone() })
     }
 }
 
@@ -165,6 +177,7 @@ pub struct Shelf {
     workspace: Workspace,
     folder: &'static str,
     journal: Journal,
+    state: StateDir,
 }
 
 impl Shelf {
@@ -179,9 +192,10 @@ impl Shelf {
         }
         names.sort();
         let more = names.len().saturating_sub(NOTES_MAX);
+        let seal = Seal::known(&self.state, &self.path());
         let readable = |name: NoteName| {
             let path = folder.path().join(file_name(&name));
-            let note = may_read(&path).then(|| self.read_in(&folder, name))?;
+            let note = may_read(&path).then(|| self.read_in(&folder, name, seal.as_ref()))?;
             note.ok().flatten()
         };
         Ok((names.into_iter().take(NOTES_MAX).filter_map(readable).collect(), more))
@@ -200,7 +214,11 @@ impl Shelf {
             let message = format!("there are {NOTES_MAX} notes already; forget some of them first");
             return Err(ToolError::failed(Reason::ResourceExhausted, message));
         }
-        let bytes = note.written().into_bytes();
+        let seal = Seal::made(&self.state, &self.path()).map_err(|error| {
+            let message = format!("where the note comes from cannot be kept: {error}");
+            ToolError::failed(Reason::Io, message)
+        })?;
+        let bytes = note.written(&seal).into_bytes();
         let applied =
             self.journal.change(&located, signed, still_wanted, |before| match before {
                 Snapshot::Symlink { .. } => Err(led_away(located.shown())),
@@ -226,7 +244,11 @@ impl Shelf {
 
     /// Where a note lies.
     pub fn path_of(&self, name: &NoteName) -> PathBuf {
-        self.workspace.cwd().join(self.folder).join(file_name(name))
+        self.path().join(file_name(name))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.workspace.cwd().join(self.folder)
     }
 
     /// Where a note would lie, provided that no link on the way leads elsewhere.
@@ -240,7 +262,7 @@ impl Shelf {
     }
 
     fn open_folder(&self) -> Result<Option<Folder>, ToolError> {
-        let path = self.workspace.cwd().join(self.folder);
+        let path = self.path();
         let located = self.workspace.locate_path(&path, LastLink::Keep)?;
         if located.path() != path {
             return Err(led_away(&path.display().to_string()));
@@ -254,7 +276,12 @@ impl Shelf {
         }
     }
 
-    fn read_in(&self, folder: &Folder, name: NoteName) -> Result<Option<Note>, ToolError> {
+    fn read_in(
+        &self,
+        folder: &Folder,
+        name: NoteName,
+        seal: Option<&Seal>,
+    ) -> Result<Option<Note>, ToolError> {
         let file_name = file_name(&name);
         let Some(file) = folder.open_beneath(Path::new(&file_name)) else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -269,7 +296,7 @@ impl Shelf {
         if is_cut {
             text.push_str(&format!("\n[cut here: only the first {FILE_BYTES_MAX} bytes are read]"));
         }
-        Ok(Some(Note::read(self.scope, name, &text)))
+        Ok(Some(Note::read(self.scope, name, &text, seal)))
     }
 }
 

@@ -280,7 +280,7 @@ impl ToolHost {
         let outcome =
             outcome.and_then(|result| bound(result, &call.id, &self.limits, session.spill()));
         let Some(hooks) = self.hooks_for(&spec.name) else { return outcome };
-        let remarks = self.tell_hooks(hooks, attempt, &say.input, &outcome, ledger).await;
+        let remarks = self.tell_hooks(hooks, attempt, say, &outcome, ledger).await;
         remarks.added_to(outcome)
     }
 }

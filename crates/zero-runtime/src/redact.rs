@@ -188,6 +188,14 @@ pub fn value(value: &Value) -> Value {
     }
 }
 
+/// The text of a field without secrets: none of it where the name says that it is one.
+pub fn field<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
+    match is_secret_field(name, &Value::Null) {
+        true => Cow::Borrowed(REDACTED),
+        false => text(value),
+    }
+}
+
 /// Headers of a request: what is not known to be plain may be a secret, whatever its name.
 fn headers(headers: &Map<String, Value>) -> Value {
     let clean = |(name, header): (&String, &Value)| {
@@ -244,6 +252,13 @@ mod tests {
     #[track_caller]
     fn check(dirty: &str, clean: &str) {
         assert_eq!(text(dirty), clean);
+    }
+
+    #[test]
+    fn a_field_is_a_secret_by_its_name_or_by_its_shape() {
+        assert_eq!(field("X-Api-Key", "k-93"), REDACTED);
+        assert_eq!(field("X-Mine", "own words"), "own words");
+        assert_eq!(field("X-Mine", "ghp_0123456789abcdefghij0123"), REDACTED);
     }
 
     #[test]

@@ -270,7 +270,17 @@ impl InputSchema {
                     _ => schema_at(&self.schema, pointer)
                         .map_or_else(|| error.to_string(), expectation),
                 };
-                vec![Violation::new(pointer, wanted, quote(error.instance()))]
+                let found = match (kind, &**error.instance()) {
+                    (
+                        ValidationErrorKind::MinLength { .. }
+                        | ValidationErrorKind::MaxLength { .. },
+                        Value::String(text),
+                    ) => {
+                        format!("{} ({} characters)", quote(error.instance()), text.chars().count())
+                    }
+                    (_, instance) => quote(instance),
+                };
+                vec![Violation::new(pointer, wanted, found)]
             }
         }
     }

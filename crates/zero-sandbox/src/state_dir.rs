@@ -3,7 +3,7 @@
 mod removal;
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -73,6 +73,44 @@ impl StateDir {
         }
     }
 
+    /// 32 bytes that nobody else knows; `None` where none were made yet.
+    pub fn known_secret(&self, name: &str) -> io::Result<Option<[u8; 32]>> {
+        let mut secret = [0; 32];
+        let read = self.open(name).and_then(|mut file| file.read_exact(&mut secret));
+        match read {
+            Ok(()) => Ok(Some(secret)),
+            // A crash may have left a part of it, which was never used.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same, made when they are first needed.
+    pub fn secret(&self, name: &str) -> io::Result<[u8; 32]> {
+        if let Some(secret) = self.known_secret(name)? {
+            return Ok(secret);
+        }
+        let one_at_a_time = self.lock_file(&format!("{name}.lock"))?;
+        one_at_a_time.lock()?;
+        if let Some(secret) = self.known_secret(name)? {
+            return Ok(secret);
+        }
+        let mut secret = [0; 32];
+        File::open("/dev/urandom")?.read_exact(&mut secret)?;
+        self.remove(name)?;
+        let mut file = self.create_new(name)?;
+        file.write_all(&secret)?;
+        file.sync_all()?;
+        Ok(secret)
+    }
+
     /// Opens a file for reading.
     pub fn open(&self, name: &str) -> io::Result<File> {
         OpenOptions::new().read(true).custom_flags(NO_LINK).open(self.path.join(name))
@@ -135,6 +173,21 @@ impl StateDir {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
+
+    #[test]
+    fn a_secret_is_made_once_and_is_its_folders_own() {
+        let temp = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| StateDir::new(temp.path().join(name)));
+        assert_eq!(one.known_secret("key").unwrap(), None);
+        assert!(!one.path().exists(), "a look makes nothing");
+        let secret = one.secret("key").unwrap();
+        assert_eq!(one.known_secret("key").unwrap(), Some(secret));
+        assert_eq!(one.secret("key").unwrap(), secret);
+        assert_ne!(other.secret("key").unwrap(), secret);
+        std::fs::write(one.path().join("key"), b"cut").unwrap();
+        assert_eq!(one.known_secret("key").unwrap(), None);
+        assert_ne!(one.secret("key").unwrap(), secret);
+    }
 
     #[test]
     fn a_link_in_the_folder_is_not_followed() {

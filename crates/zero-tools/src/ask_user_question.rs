@@ -18,24 +18,17 @@ use zero_core::{
 use zero_runtime::{About, CallContext, Description, ElicitationAnswer, Tool, ToolReply, Wanted};
 use zero_sandbox::Workspace;
 
-use self::form::Form;
-use crate::wording::{counted, one_line};
+use self::form::{Form, Said};
+use crate::wording::one_line;
 
 /// How long a person may think. Whoever carries the question may give up before that.
 const ANSWER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Calls of a session that wait for an answer at a time.
 const OPEN_MAX: usize = 4;
-const QUESTIONS_MAX: usize = 4;
-const OPTIONS_MIN: usize = 2;
-const OPTIONS_MAX: usize = 4;
-const HEADER_CHARS_MAX: usize = 12;
-const QUESTION_CHARS_MAX: usize = 1_000;
-const LABEL_CHARS_MAX: usize = 80;
-const DESCRIPTION_CHARS_MAX: usize = 500;
 /// The word for an answer of the person's own, which every question has.
 const OTHER: &str = "other";
 /// Who asks, as the person is told.
-const ORIGIN: &str = "The agent";
+const ORIGIN: &str = "the agent";
 
 /// Asks the person to choose, and waits for the answer. Use it when you cannot go on well without
 /// something that only they know or decide: what they prefer, which of several ways to go, what an
@@ -57,8 +50,10 @@ pub struct AskUserQuestionArgs {
 #[schemars(inline)]
 pub struct Question {
     /// The whole question, such as `Which database should we use?`.
+    #[schemars(length(min = 1, max = 1_000))]
     question: String,
     /// A word for it, of at most 12 characters: `Database`.
+    #[schemars(length(min = 1, max = 12))]
     header: String,
     /// 2 to 4 answers to choose from.
     #[schemars(length(min = 2, max = 4))]
@@ -74,8 +69,10 @@ pub struct Question {
 #[schemars(inline)]
 pub struct Choice {
     /// The answer, in 1 to 5 words.
+    #[schemars(length(min = 1, max = 80))]
     label: String,
     /// What it means, or what follows from it.
+    #[schemars(length(min = 1, max = 500))]
     description: String,
 }
 
@@ -85,6 +82,10 @@ pub struct AskUserQuestionOutput {
     /// For each question that was answered, by its text: the chosen labels, or the person's own
     /// words. Several are separated by commas.
     pub answers: BTreeMap<String, String>,
+    /// The questions that the person wants to answer in words of their own, and could not where they
+    /// were asked: put them into your reply, and end your turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_own_words: Vec<String>,
 }
 
 /// Asks the person.
@@ -178,19 +179,42 @@ impl Tool for AskUserQuestion {
             ElicitationAnswer::Decline => return Err(unanswered(Reason::Rejected, DECLINED)),
             ElicitationAnswer::Cancel => return Err(unanswered(Reason::NoApprover, NO_ANSWER)),
         };
-        let answers = form.answers(values)?;
-        if answers.iter().all(|(_, answer)| answer.is_none()) {
+        let said = form.said(values)?;
+        if said.iter().all(|(_, said)| *said == Said::Nothing) {
             return Err(unanswered(Reason::Rejected, DECLINED));
         }
-        let mut text = String::from("The person answered:");
-        for (question, answer) in &answers {
-            let answer = answer.as_deref().unwrap_or("(no answer)");
-            text.push_str(&format!("\n- {}\n  {}", one_line(question), one_line(answer)));
-        }
-        let given = answers.into_iter().filter_map(|(question, answer)| Some((question, answer?)));
-        Ok(ToolReply::text(text, AskUserQuestionOutput { answers: given.collect() }))
+        Ok(told(said))
     }
 }
+
+/// What the person said, for the model.
+fn told(said: Vec<(String, Said)>) -> ToolReply<AskUserQuestionOutput> {
+    let mut text = String::from("The person answered:");
+    let (mut answers, mut in_own_words) = (BTreeMap::new(), Vec::new());
+    for (question, said) in said {
+        let line = match &said {
+            Said::Answer(answer) => one_line(answer),
+            Said::Nothing => "(no answer)".to_owned(),
+            Said::WillSay(chosen) => {
+                let chosen = chosen.as_ref().map(|chosen| format!("{}, and ", one_line(chosen)));
+                format!("{}(something else, in their own words)", chosen.unwrap_or_default())
+            }
+        };
+        text.push_str(&format!("\n- {}\n  {line}", one_line(&question)));
+        if let Said::WillSay(_) = said {
+            in_own_words.push(question.clone());
+        }
+        if let Said::Answer(answer) | Said::WillSay(Some(answer)) = said {
+            answers.insert(question, answer);
+        }
+    }
+    if !in_own_words.is_empty() {
+        text.push_str(IN_OWN_WORDS);
+    }
+    ToolReply::text(text, AskUserQuestionOutput { answers, in_own_words })
+}
+
+const IN_OWN_WORDS: &str = "\nThey could not write a text where they were asked. Ask for it in your reply, in plain words, and end your turn: they answer with their next message. Do not guess it, and do not ask it with this tool again.";
 
 const DECLINED: &str = "the person chose not to answer; do not ask the same again: go on without it where you can, or say in your own words what you need";
 const NO_ANSWER: &str = "no answer came: nobody is there, or the question cannot be shown where they are; nothing was chosen. Put the question into your reply instead, or go on with what you know and say what you assumed";
@@ -199,39 +223,22 @@ fn unanswered(reason: Reason, message: &'static str) -> ToolError {
     ToolError::new(ErrorType::PermissionDenied, reason, message)
 }
 
+/// What a schema cannot say.
 fn violations(questions: &[Question]) -> Vec<Violation> {
     let mut wrong = Vec::new();
-    let mut count = |pointer: String, found: usize, least: usize, most: usize| {
-        if !(least..=most).contains(&found) {
-            wrong.push(Violation::new(
-                pointer,
-                format!("{least} to {most} entries"),
-                found.to_string(),
-            ));
-        }
-    };
-    count("/questions".to_owned(), questions.len(), 1, QUESTIONS_MAX);
-    for (at, question) in questions.iter().enumerate() {
-        let pointer = format!("/questions/{at}/options");
-        count(pointer, question.options.len(), OPTIONS_MIN, OPTIONS_MAX);
-    }
     for (at, question) in questions.iter().enumerate() {
         let at_question = format!("/questions/{at}");
-        let mut text = |pointer: String, text: &str, most: usize| {
-            let chars = text.chars().count();
-            let found = match () {
-                () if text.trim().is_empty() => "an empty text".to_owned(),
-                () if chars > most => counted(chars as u64, "character", "characters"),
-                () => return,
-            };
-            wrong.push(Violation::new(pointer, format!("a text of 1 to {most} characters"), found));
+        let mut text = |pointer: String, text: &str| {
+            if text.trim().is_empty() {
+                wrong.push(Violation::new(pointer, "a text", "an empty one"));
+            }
         };
-        text(format!("{at_question}/question"), &question.question, QUESTION_CHARS_MAX);
-        text(format!("{at_question}/header"), &question.header, HEADER_CHARS_MAX);
+        text(format!("{at_question}/question"), &question.question);
+        text(format!("{at_question}/header"), &question.header);
         for (index, option) in question.options.iter().enumerate() {
             let at_option = format!("{at_question}/options/{index}");
-            text(format!("{at_option}/label"), &option.label, LABEL_CHARS_MAX);
-            text(format!("{at_option}/description"), &option.description, DESCRIPTION_CHARS_MAX);
+            text(format!("{at_option}/label"), &option.label);
+            text(format!("{at_option}/description"), &option.description);
         }
         let same = |other: &Question| other.question.trim() == question.question.trim();
         if let Some(first) = questions.iter().take(at).position(same) {

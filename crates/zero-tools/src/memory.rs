@@ -65,8 +65,10 @@ impl Tool for Memory {
         }
     }
 
-    fn plan(&self, args: MemoryArgs, _workspace: &Workspace) -> Result<MemoryPlan, ToolError> {
-        args.settled()
+    fn plan(&self, args: MemoryArgs, workspace: &Workspace) -> Result<MemoryPlan, ToolError> {
+        let wish = args.settled()?;
+        let changes = changes(&wish, workspace.cwd());
+        Ok(MemoryPlan { wish, changes })
     }
 
     fn describe(&self, plan: &MemoryPlan) -> Description {
@@ -88,10 +90,9 @@ impl Tool for Memory {
     }
 
     fn effects(&self, plan: &MemoryPlan) -> Effects {
-        match plan.wish {
-            // What later sessions are told is for the person to decide about: it is judged by the
-            // tool's risk, since no rule for files may open the folders of notes.
-            Wish::Save { .. } | Wish::Forget { .. } => Vec::new(),
+        match &plan.wish {
+            // What later sessions are told is for the person to decide about.
+            Wish::Save { .. } | Wish::Forget { .. } => plan.changes.clone(),
             Wish::List { .. } | Wish::Read { .. } | Wish::Search { .. } => {
                 vec![Effect::State("what is recalled".to_owned())]
             }
@@ -119,6 +120,18 @@ impl Tool for Memory {
         })
         .await
     }
+}
+
+/// What becomes of notes, seen from a workspace. Where nobody says whose a note is that goes, it may be
+/// either's.
+fn changes(wish: &Wish, root: &Path) -> Effects {
+    let (scope, name, forgets) = match wish {
+        Wish::Save { scope, name, .. } => (Some(*scope), name, false),
+        Wish::Forget { scope, name } => (*scope, name, true),
+        Wish::List { .. } | Wish::Read { .. } | Wish::Search { .. } => return Vec::new(),
+    };
+    let scopes = Scope::ALL.into_iter().filter(|one| scope.is_none_or(|scope| scope == *one));
+    scopes.map(|scope| Effect::Note(scope.change(name, forgets, root))).collect()
 }
 
 /// What a call works with.

@@ -138,12 +138,15 @@ impl Tool for WebSearch {
     /// on this machine, is theirs and no way out.
     fn effects(&self, _plan: &WebSearchPlan) -> Effects {
         let endpoints = self.providers.iter().filter_map(Provider::endpoint);
-        let hosts = endpoints.filter_map(|endpoint| {
+        let reached = endpoints.filter_map(|endpoint| {
             let host = endpoint.host_str()?.to_owned();
-            zero_runtime::web::is_outside(&endpoint).then_some(host)
+            Some(match zero_runtime::web::is_outside(&endpoint) {
+                true => Effect::Net(host),
+                false => Effect::Endpoint(host),
+            })
         });
         let mut effects: Effects = Vec::new();
-        for effect in hosts.map(Effect::Net) {
+        for effect in reached {
             if !effects.contains(&effect) {
                 effects.push(effect);
             }

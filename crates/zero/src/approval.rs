@@ -176,6 +176,7 @@ mod tests {
             judged: vec![],
             grants: rules.iter().map(grant).collect(),
             preview: None,
+            rewritten: None,
             workspace: std::path::PathBuf::new(),
         };
         let choices = Choices(question.options());

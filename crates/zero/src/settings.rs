@@ -37,6 +37,7 @@ use zero_policy::rule::Owner;
 use zero_policy::{Mode, Rule, Source, Verdict};
 use zero_sandbox::ConfigFile;
 
+use self::hooks::HookLooks;
 pub(crate) use self::layer::{Entry, EntryState, Layer, LayerKind};
 use self::merge::Merge;
 pub(crate) use self::problem::{Place, Problem, SettingsError, is_about_settings};
@@ -96,8 +97,14 @@ impl Settings {
         trust: &TrustStore,
     ) -> Result<Self, UsageError> {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
-        let standing = trust.standing(workspace_root, &Self::needs_trust(&layers));
-        Ok(Self::merge(&layers, standing).tried()?.placed(config, workspace_root)?)
+        let looks = HookLooks::of(&layers, workspace_root, config.home());
+        let mut gated = Self::needs_trust(&layers);
+        looks.attach(&mut gated);
+        let standing = trust.standing(workspace_root, &gated);
+        let mut settings =
+            Self::merge(&layers, standing).tried()?.placed(config, workspace_root)?;
+        looks.attach(&mut settings.entries);
+        Ok(settings)
     }
 
     /// Where no file says anything.
@@ -129,7 +136,9 @@ impl Settings {
     pub(crate) fn gated(config: &Config, workspace_root: &Path) -> Result<Vec<Entry>, UsageError> {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
         Self::merge(&layers, Standing::Nothing).tried()?.placed(config, workspace_root)?;
-        Ok(Self::needs_trust(&layers))
+        let mut gated = Self::needs_trust(&layers);
+        HookLooks::of(&layers, workspace_root, config.home()).attach(&mut gated);
+        Ok(gated)
     }
 
     /// What would be set aside if the folder were not trusted.

@@ -1,8 +1,8 @@
 //! Which folders a person trusts, and what exactly they looked at when they said so.
 //!
 //! Trust is given to words, not to a folder: what is kept is a hash of every entry that trust
-//! makes count. As soon as one of them changes, comes or goes, the folder has to be looked at
-//! again. Comments, layout and ask and deny rules may change freely. A folder inside a trusted one
+//! makes count, and of the files that hooks name. As soon as one of them changes, comes or goes, the
+//! folder has to be looked at again. Comments, layout and ask and deny rules may change freely. A folder inside a trusted one
 //! is another folder.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use zero_runtime::HookFile;
 use zero_sandbox::journal::sha256;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
@@ -178,6 +179,10 @@ fn hashed(entries: &[Entry]) -> Vec<(String, &Entry)> {
         if hooks::LISTS.contains(&entry.key.as_str()) {
             hooks += 1;
             identity.push_str(&format!(" #{hooks}"));
+            // Its words say nothing of what a script does.
+            for file in entry.files.iter().filter_map(HookFile::identity) {
+                identity.push_str(&format!(" {file}"));
+            }
         }
         (sha256(identity.as_bytes()), entry)
     });
@@ -199,6 +204,8 @@ fn in_order(value: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use zero_sandbox::Workspace;
+
     use super::*;
     use crate::settings::{Layer, LayerKind, Settings};
 
@@ -268,6 +275,31 @@ mod tests {
             let standing = store.standing(Path::new("/w"), &settings(&now));
             assert_eq!(standing.is_trusted(), expected, "{now}: {standing:?}");
         }
+    }
+
+    #[test]
+    fn a_hook_is_trusted_with_the_files_that_it_names() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap().join("w");
+        let state = StateDir::new(temp.path().join("state"));
+        let script = ConfigFile::Own(root.join("check"));
+        script.write(b"one").unwrap();
+        let text = r#"{"hooks": {"PreToolUse": [{"command": "sh ./check --fast"}]}}"#;
+        let looked = || {
+            let mut entries = entries(LayerKind::Project, text);
+            let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
+            let words = ["sh", "./check", "--fast"].map(str::to_owned);
+            entries[0].files = HookFile::look(&workspace, &words);
+            entries
+        };
+        TrustStore::trust(&state, "/w", &looked()).unwrap();
+        let store = TrustStore::load(&state).unwrap();
+        let is_trusted = || store.standing(Path::new("/w"), &looked()).is_trusted();
+        assert!(is_trusted());
+        script.write(b"two").unwrap();
+        assert!(!is_trusted());
+        script.write(b"one").unwrap();
+        assert!(is_trusted());
     }
 
     #[test]

@@ -52,13 +52,16 @@ pub(super) struct Facts<'a> {
     pub(super) kind: Option<Kind>,
     pub(super) name: Option<&'a str>,
     pub(super) input: Option<Value>,
+    /// Whether the call runs with this input, whatever the model wrote.
+    pub(super) is_rewritten: bool,
     pub(super) places: &'a [Place],
 }
 
 impl Facts<'_> {
     /// Nothing yet.
     pub(super) fn none(rank: Rank) -> Self {
-        Self { rank, title: None, kind: None, name: None, input: None, places: &[] }
+        let (title, kind, name, input) = (None, None, None, None);
+        Self { rank, title, kind, name, input, is_rewritten: false, places: &[] }
     }
 }
 
@@ -84,6 +87,8 @@ pub(super) struct Call {
     name: Option<String>,
     locations: Vec<ToolCallLocation>,
     input: Option<Value>,
+    /// Whether the input is the one it runs with, which another may have written than the model.
+    is_rewritten: bool,
     stage: Stage,
     /// The questions about it that wait for an answer.
     questions: Vec<String>,
@@ -132,6 +137,7 @@ impl Call {
             name: facts.name.map(str::to_owned),
             locations: locations(facts.places, cwd),
             input: facts.input,
+            is_rewritten: facts.is_rewritten,
             stage: Stage::Pending,
             questions: Vec::new(),
             is_question: false,
@@ -196,9 +202,11 @@ impl Call {
             self.name = Some(name.to_owned());
             fields.name.clone_from(&self.name);
         }
-        // What the model wrote is better than what a question says of it.
+        // What the model wrote is better than what a question says of it, unless the call is another.
+        let wrote_it = facts.rank == Rank::Named && self.rank != Rank::Named;
         let knows_input =
-            self.input.is_none() || (facts.rank == Rank::Named && self.rank != Rank::Named);
+            facts.is_rewritten || self.input.is_none() || (wrote_it && !self.is_rewritten);
+        self.is_rewritten |= facts.is_rewritten;
         if let Some(input) = facts.input.filter(|_| knows_input) {
             if self.input.as_ref() != Some(&input) {
                 fields.raw_input = Some(input.clone());

@@ -162,6 +162,7 @@ mod tests {
                 reason: "by mode".to_owned(),
             }],
             preview,
+            input: None,
             options: vec![],
             cwd: "/w".to_owned(),
             expires_ms: 0,

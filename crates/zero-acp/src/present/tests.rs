@@ -105,6 +105,7 @@ fn request(call: &str, commands: &[&str]) -> ApprovalRequest {
         commands: commands.iter().map(|line| (*line).to_owned()).collect(),
         effects: vec![],
         preview: None,
+        input: None,
         options: vec![ApprovalOption { id: "allow_once".to_owned(), name: "Allow".to_owned() }],
         cwd: "/w".to_owned(),
         expires_ms: 0,
@@ -536,6 +537,25 @@ fn a_question_repeats_the_call_and_nothing_is_in_progress_until_it_is_answered()
                 "content": [{"type": "terminal", "terminalId": "c1"}]}]),
     );
     check(told(presenter.answered("ask_1", "allow_once")), json!([]));
+}
+
+#[test]
+fn a_question_shows_the_input_that_would_run() {
+    let rewritten = json!({"command": "npm install --ignore-scripts"});
+    let asked = ApprovalRequest {
+        input: Some(rewritten.clone()),
+        ..request("c1", &["npm install --ignore-scripts"])
+    };
+    let wrote = || started("c1", "Bash", Kind::Execute, json!({"command": "npm install"}));
+    let mut known = presenter(terminals());
+    known.live(wrote());
+    let (first, question) = known.asked(&asked);
+    assert_eq!(question.fields.raw_input.as_ref(), Some(&rewritten));
+    assert_eq!(told(first)[0]["rawInput"], rewritten);
+    // The ledger may be slower, and says what the model wrote.
+    let mut unknown = presenter(terminals());
+    unknown.asked(&asked);
+    assert!(unknown.live(wrote()).iter().all(|update| update["rawInput"].is_null()));
 }
 
 #[test]

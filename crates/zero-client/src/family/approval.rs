@@ -39,6 +39,7 @@ pub(super) fn approval(id: &str, request: &Value, expires_ms: i64) -> ApprovalRe
         }],
         commands: vec![command],
         preview: None,
+        input: None,
         options,
         cwd: word("cwd").unwrap_or_default().to_owned(),
         expires_ms,

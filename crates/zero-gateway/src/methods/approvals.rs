@@ -217,6 +217,7 @@ mod tests {
             commands: vec!["git push".to_owned(), "ls".to_owned()],
             effects: Vec::new(),
             preview: None,
+            input: None,
             options: options.iter().map(option).collect(),
             cwd: "/w".to_owned(),
             expires_ms: 9,

@@ -93,6 +93,7 @@ fn asked() -> What {
         commands: Vec::new(),
         effects: Vec::new(),
         preview: None,
+        input: None,
         options: vec![option("allow_once"), option("allow_always"), option("reject_once")],
         cwd: "/w".to_owned(),
         expires_ms: 99_000,

@@ -216,6 +216,7 @@ mod tests {
             judged: vec![],
             grants: rules.iter().map(grant).collect(),
             preview: None,
+            rewritten: None,
             workspace: "/w".into(),
         }
     }

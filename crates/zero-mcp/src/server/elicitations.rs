@@ -12,8 +12,9 @@ use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 
 use super::approvals::{form, plain, quoted, schema_of};
+use super::plain_form::PlainForm;
 use super::random::handle;
-use super::switchboard::{Line, Switchboard};
+use super::switchboard::{Choices, Line, Reach, Switchboard};
 
 /// Passes questions on to the client of their call.
 pub struct McpElicitor {
@@ -40,10 +41,18 @@ impl Elicitor for McpElicitor {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         Box::pin(async move {
             let Some(line) = self.line(elicitation) else { return ElicitationAnswer::Cancel };
-            let Some(params) = params(elicitation, &line) else { return ElicitationAnswer::Cancel };
+            let Some((params, plain)) = asked(elicitation, line.reach) else {
+                return ElicitationAnswer::Cancel;
+            };
             let result = line.ask(params).await;
             match result.action {
-                ElicitationAction::Accept => accepted(&elicitation.wanted, result.content),
+                ElicitationAction::Accept => {
+                    let content = match plain {
+                        Some(plain) => result.content.map(|content| plain.values(content)),
+                        None => result.content,
+                    };
+                    accepted(&elicitation.wanted, content)
+                }
                 ElicitationAction::Decline => ElicitationAnswer::Decline,
                 _ => ElicitationAnswer::Cancel,
             }
@@ -65,19 +74,32 @@ fn accepted(wanted: &Wanted, content: Option<Value>) -> ElicitationAnswer {
     }
 }
 
-/// The question as the client can show it; none when it cannot.
-fn params(elicitation: &Elicitation, line: &Line) -> Option<ElicitRequestParams> {
-    let message = format!("{} asks:\n{}", plain(&elicitation.origin), quoted(&elicitation.message));
+/// The question as the client can show it, and how its answer is read where it had to be put in
+/// plainer words; none when it cannot be shown.
+fn asked(
+    elicitation: &Elicitation,
+    reach: Reach,
+) -> Option<(ElicitRequestParams, Option<PlainForm>)> {
+    let message =
+        format!("{} asks:\n{}", plain(&elicitation.asker()), quoted(&elicitation.message));
     match &elicitation.wanted {
-        Wanted::Form(Value::Object(schema)) if line.reach.forms => {
-            Some(form(&message, schema_of(schema.clone())?))
+        Wanted::Form(Value::Object(schema)) if reach.forms => match reach.choices {
+            Choices::Titled => Some((form(&message, schema_of(schema.clone())?), None)),
+            Choices::Named => {
+                let plain = PlainForm::of(schema)?;
+                let params = form(&message, schema_of(plain.schema.clone())?);
+                Some((params, Some(plain)))
+            }
+        },
+        Wanted::Visit(url) if reach.pages => {
+            let params = ElicitRequestParams::UrlElicitationParams {
+                meta: None,
+                message,
+                url: url.clone(),
+                elicitation_id: handle()?,
+            };
+            Some((params, None))
         }
-        Wanted::Visit(url) if line.reach.pages => Some(ElicitRequestParams::UrlElicitationParams {
-            meta: None,
-            message,
-            url: url.clone(),
-            elicitation_id: handle()?,
-        }),
         Wanted::Form(_) | Wanted::Visit(_) => None,
     }
 }

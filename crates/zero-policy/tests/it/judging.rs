@@ -52,6 +52,11 @@ pub(crate) fn bash(engine: &Engine, command: &str) -> Decision {
     })
 }
 
+/// Judges a call of a tool by its effects.
+pub(crate) fn effects(engine: &Engine, tool: &str, risk: Risk, effects: &[Effect]) -> Decision {
+    engine.decide(Request { tool, risk, effects, grants: &[], mode: None, world: &NoWorld })
+}
+
 /// Judges a call of a file tool.
 pub(crate) fn file(engine: &Engine, tool: &str, path: &str) -> Decision {
     let absolute = zero_policy::path::lexical(&PathBuf::from(ROOT).join(path));

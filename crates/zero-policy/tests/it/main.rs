@@ -11,6 +11,7 @@ mod command_hosts;
 #[path = "../../src/cpu_time.rs"]
 mod cpu_time;
 mod differential;
+mod entrusted;
 mod everyday;
 mod grants;
 mod judging;

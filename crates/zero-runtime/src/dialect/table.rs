@@ -188,8 +188,8 @@ impl Shape {
             Self::Questions => json!({"type": "array", "minItems": 1, "maxItems": 4, "items": {
                 "type": "object",
                 "properties": {
-                    "question": {"type": "string", "description": "The whole question"},
-                    "header": {"type": "string", "description": "A word for it, of at most 12 characters"},
+                    "question": {"type": "string", "minLength": 1, "description": "The whole question"},
+                    "header": {"type": "string", "minLength": 1, "maxLength": 12, "description": "A word for it, of at most 12 characters"},
                     "options": {"type": "array", "minItems": 2, "maxItems": 4, "description": "Answers to choose from; one of the person's own is always possible", "items": {
                         "type": "object",
                         "properties": {

@@ -2,18 +2,18 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use zero_core::{CallId, CommandLimits, CommandLine, Execution, ToolError};
+use zero_core::{CallId, CommandLimits, CommandLine, Execution, Reason, ToolError};
 use zero_policy::{Mode, Verdict};
 use zero_sandbox::Workspace;
 use zero_sandbox::drain::{Collected, Collector};
 use zero_sandbox::running::{Ended, Why};
 
 use super::answer::{self, Words};
-use super::{Attempt, Hook};
+use super::{Attempt, Hook, HookFile, HookTime};
 use crate::commands::{Access, Commands, Launcher, SessionCommands, Settled, Streams, plain};
 use crate::host::ToolHost;
 use crate::jobs::{Input, KeepUnread, Watched, Watching};
@@ -35,23 +35,42 @@ pub(super) enum Trouble {
 }
 
 impl ToolHost {
-    /// Runs a hook to its end, when it is its turn.
+    /// Runs a hook to its end, when it is its turn and while the call's hooks have time.
     pub(super) async fn run_hook(
         &self,
         turns: &Semaphore,
         attempt: Attempt<'_>,
         hook: &Arc<Hook>,
         told: &Value,
+        time: &mut HookTime,
+    ) -> Result<Words, Trouble> {
+        let began = Instant::now();
+        let words = self.run_within(turns, attempt, hook, told, *time).await;
+        time.spend(began.elapsed());
+        words
+    }
+
+    async fn run_within(
+        &self,
+        turns: &Semaphore,
+        attempt: Attempt<'_>,
+        hook: &Arc<Hook>,
+        told: &Value,
+        mut time: HookTime,
     ) -> Result<Words, Trouble> {
         let Attempt { session, call, cancel, .. } = attempt;
         let Some(place) = &session.hook_commands else {
             return Err(Trouble::Failed("its session has no place for hooks".to_owned()));
         };
+        let waited = Instant::now();
         let turn = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(Trouble::Cancelled),
             turn = turns.acquire() => turn,
+            () = tokio::time::sleep(time.left()) => return Err(failed(&time.too_late(hook))),
         };
+        time.spend(waited.elapsed());
+        let most = time.of(hook).map_err(Trouble::Failed)?;
         let _turn = turn.map_err(|_| Trouble::Failed("zero is shutting down".to_owned()))?;
         let launch = Launch {
             commands: Arc::clone(&self.commands),
@@ -71,7 +90,7 @@ impl ToolHost {
             biased;
             () = cancel.cancelled() => (false, true),
             () = watched.ended() => (false, false),
-            () = tokio::time::sleep(hook.timeout) => (true, false),
+            () = tokio::time::sleep(most) => (true, false),
         };
         if is_late || is_cancelled {
             watched.kill();
@@ -80,7 +99,7 @@ impl ToolHost {
         }
         match (is_late, is_cancelled) {
             (_, true) => Err(Trouble::Cancelled),
-            (true, _) => Err(failed(&too_late(hook.timeout))),
+            (true, _) => Err(failed(&time.too_late(hook))),
             _ => outcome(watched.take_collected(), &watched.settled()).map_err(Trouble::Failed),
         }
     }
@@ -88,13 +107,6 @@ impl ToolHost {
 
 fn failed(why: &str) -> Trouble {
     Trouble::Failed(why.to_owned())
-}
-
-fn too_late(limit: Duration) -> String {
-    let limit = limit.as_secs_f32();
-    format!(
-        "it took longer than {limit} s and was stopped; make it quicker, or raise its `timeoutMs`"
-    )
 }
 
 /// What it takes to start a hook.
@@ -125,6 +137,7 @@ impl Launch {
         let command = CommandLine::Program(self.hook.words.clone());
         let mut execution = Execution { command, folder: None, variables: Vec::new() };
         self.judge(&execution)?;
+        self.recognize()?;
         // What it runs by name is nothing that a call could have put there.
         execution.variables.push(("PATH".to_owned(), self.commands.path_outside(&self.workspace)));
         let launcher =
@@ -146,10 +159,25 @@ impl Launch {
             network: ready.network,
         };
         let watched = Watched::start(running, watching).map_err(|error| {
-            ToolError::failed(zero_core::Reason::Io, format!("it cannot be watched: {error}"))
+            ToolError::failed(Reason::Io, format!("it cannot be watched: {error}"))
         })?;
         self.place.add(&watched);
         Ok(Started(watched))
+    }
+
+    /// Refuses to run another file than the one that was looked at.
+    fn recognize(&self) -> Result<(), ToolError> {
+        let is_changed = |file: &&HookFile| !file.is_as_it_was(&self.workspace);
+        match self.hook.files.iter().find(is_changed) {
+            None => Ok(()),
+            Some(file) => {
+                let message = format!(
+                    "`{}`, which it names, is not what it was when this hook was let run; look at it, `zero trust` it if it is the project's, and begin a new session",
+                    file.path().display()
+                );
+                Err(ToolError::failed(Reason::StaleFile, message))
+            }
+        }
     }
 
     /// Refuses what a rule for commands denies. That settings name it is as good as being asked.

@@ -8,7 +8,7 @@ use zero_core::result::{Content, ToolResult};
 use zero_core::shown::{harmless, shortened};
 use zero_core::{CallId, ToolError};
 
-use super::Hook;
+use super::{Hook, HookTime};
 use crate::audit::HOOK_RULE;
 use crate::commands::plain;
 use crate::policy::{Decision, Verdict};
@@ -25,6 +25,8 @@ const REMARKS_CHARS_MAX: usize = 16_000;
 pub(crate) struct Say {
     /// The input as it is to run.
     pub(crate) input: Value,
+    /// The time that is left to the hooks of the call.
+    pub(super) time: HookTime,
     /// Who rewrote it.
     rewriters: Vec<String>,
     wishes: Vec<Wish>,
@@ -57,6 +59,11 @@ impl Say {
     /// Whether the call is another than the one that was made.
     pub(crate) fn is_rewritten(&self) -> bool {
         !self.rewriters.is_empty()
+    }
+
+    /// The input as it is to run, where that is another than the one that came.
+    pub(crate) fn new_input(&self) -> Option<&Value> {
+        self.is_rewritten().then_some(&self.input)
     }
 
     /// A decision that is at least as strict as the hooks want it, and tells a person what they did.
@@ -190,6 +197,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             access: Access::ReadOnly,
             on_failure: OnFailure::Deny,
+            files: Vec::new(),
             written_at: "s:1".to_owned(),
         }
     }

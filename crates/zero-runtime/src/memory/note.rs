@@ -1,7 +1,8 @@
 //! One note: its name, what it says, and where it comes from.
 //!
 //! In its file, a few lines between `---` say when it was kept and by whom; the text follows. A file
-//! without them is a note that a person wrote.
+//! without them is a note that a person wrote. What the lines say counts where zero wrote them here and
+//! nobody changed anything since, which their [`Seal`] tells: anybody can write such lines.
 
 use std::fmt;
 
@@ -9,11 +10,13 @@ use jiff::Timestamp;
 use zero_core::SessionId;
 
 use super::Scope;
+use super::seal::Seal;
 
 const NAME_CHARS_MAX: usize = 64;
 /// Words of a text that make a name.
 const NAME_WORDS_MAX: usize = 6;
 const FENCE: &str = "---";
+const SEAL: &str = "seal";
 /// Most lines between the fences that are looked at.
 const HEAD_LINES_MAX: usize = 20;
 /// Longest value in them that is kept, in characters.
@@ -81,33 +84,43 @@ pub struct Provenance {
     pub session: Option<String>,
     /// When a person last changed what it says, where somebody else had kept it.
     pub edited: Option<Timestamp>,
+    /// Whether that is so; otherwise it is only what the file says of itself.
+    pub vouched: bool,
 }
 
 impl Provenance {
     /// An agent, now.
     pub fn agent(session: Option<String>) -> Self {
-        Self { saved: Some(Timestamp::now()), by: Some("agent".to_owned()), session, edited: None }
+        Self { session, ..Self::now("agent") }
     }
 
     /// The person, now.
     pub fn person() -> Self {
-        Self {
-            saved: Some(Timestamp::now()),
-            by: Some("person".to_owned()),
-            session: None,
-            edited: None,
-        }
+        Self::now("person")
     }
 
-    /// The same after a person changed the note, now: where it comes from stays.
+    fn now(by: &str) -> Self {
+        let (saved, by) = (Some(Timestamp::now()), Some(by.to_owned()));
+        Self { saved, by, session: None, edited: None, vouched: true }
+    }
+
+    /// The same after a person changed the note, now: where it comes from stays, unless nobody knows.
     pub fn edited_by_person(self) -> Self {
-        Self { edited: Some(Timestamp::now()), ..self }
+        match self.vouched {
+            true => Self { edited: Some(Timestamp::now()), ..self },
+            false => Self::person(),
+        }
     }
 }
 
 impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "by {}", self.by.as_deref().unwrap_or("a file that somebody wrote"))?;
+        const UNKNOWN: &str = "a file that somebody wrote";
+        match &self.by {
+            Some(by) if self.vouched => write!(f, "by {by}")?,
+            Some(by) => write!(f, "by {UNKNOWN} or changed, which says: by {by}")?,
+            None => write!(f, "by {UNKNOWN}")?,
+        }
         if let Some(session) = &self.session {
             write!(f, " in session {session}")?;
         }
@@ -135,28 +148,44 @@ pub struct Note {
 }
 
 impl Note {
-    /// Takes a file apart.
-    pub(super) fn read(scope: Scope, name: NoteName, file: &str) -> Self {
+    /// Takes a file apart. Without a seal to hold it against, nobody vouches for what it says.
+    pub(super) fn read(scope: Scope, name: NoteName, file: &str, seal: Option<&Seal>) -> Self {
         let file = file.strip_prefix('\u{feff}').unwrap_or(file);
-        let (provenance, text) = parted(file).unwrap_or((Provenance::default(), file));
-        Self { scope, name, text: text.trim().to_owned(), provenance }
+        let (head, text) = parted(file).unwrap_or((Head::default(), file));
+        let text = text.trim().to_owned();
+        let mut note = Self { scope, name, text, provenance: head.provenance };
+        note.provenance.vouched = match (seal, head.seal) {
+            (Some(seal), Some(found)) => seal.of(&note.sealed()) == found,
+            _ => false,
+        };
+        note
     }
 
     /// The file it is written as.
-    pub(super) fn written(&self) -> String {
-        let Provenance { saved, by, session, edited } = &self.provenance;
-        let mut file = format!("{FENCE}\n");
-        let saved = saved.map(|saved| saved.to_string());
-        let edited = edited.map(|edited| edited.to_string());
-        for (key, value) in
-            [("saved", &saved), ("by", by), ("session", session), ("edited", &edited)]
-        {
-            if let Some(value) = value {
-                file.push_str(&format!("{key}: {}\n", value_of(value)));
-            }
-        }
-        file.push_str(&format!("{FENCE}\n\n{}\n", self.text.trim()));
-        file
+    pub(super) fn written(&self, seal: &Seal) -> String {
+        let head: String = self.head().map(|(key, value)| format!("{key}: {value}\n")).collect();
+        let (seal, text) = (seal.of(&self.sealed()), self.text.trim());
+        format!("{FENCE}\n{head}{SEAL}: {seal}\n{FENCE}\n\n{text}\n")
+    }
+
+    /// The lines at its top.
+    fn head(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let Provenance { saved, by, session, edited, .. } = &self.provenance;
+        let time = |time: &Option<Timestamp>| time.map(|time| time.to_string());
+        let lines = [
+            ("saved", time(saved)),
+            ("by", by.clone()),
+            ("session", session.clone()),
+            ("edited", time(edited)),
+        ];
+        lines.into_iter().filter_map(|(key, value)| Some((key, value_of(&value?))))
+    }
+
+    /// What its seal is about, part by part.
+    fn sealed(&self) -> Vec<String> {
+        let head = self.head().map(|(key, value)| format!("{key}: {value}"));
+        let (name, text) = (self.name.to_string(), self.text.trim().to_owned());
+        [self.scope.word().to_owned(), name].into_iter().chain(head).chain([text]).collect()
     }
 
     /// The beginning of its first line.
@@ -172,16 +201,23 @@ impl Note {
     }
 }
 
+/// What stands at the top of a file.
+#[derive(Default)]
+struct Head {
+    provenance: Provenance,
+    seal: Option<String>,
+}
+
 /// What is said of a note, and its text.
-fn parted(file: &str) -> Option<(Provenance, &str)> {
+fn parted(file: &str) -> Option<(Head, &str)> {
     let mut rest = file.strip_prefix(FENCE)?.strip_prefix(['\n', '\r'])?;
-    let mut provenance = Provenance::default();
+    let Head { mut provenance, mut seal } = Head::default();
     for _ in 0..HEAD_LINES_MAX {
         let (line, after) = rest.split_once('\n')?;
         rest = after;
         let line = line.trim();
         if line == FENCE {
-            return Some((provenance, rest));
+            return Some((Head { provenance, seal }, rest));
         }
         let Some((key, value)) = line.split_once(':') else { continue };
         let value = value_of(value);
@@ -193,6 +229,7 @@ fn parted(file: &str) -> Option<(Provenance, &str)> {
             "session" => {
                 provenance.session = Some(value).filter(|id| SessionId::new(id.as_str()).is_ok())
             }
+            SEAL => seal = Some(value),
             _ => {}
         }
     }

@@ -60,7 +60,7 @@ fn notes_are_kept_replaced_and_forgotten_in_both_scopes() {
         assert!(fixture.put(scope, "a", "two\n---\nby: nobody").unwrap());
         assert_eq!(fixture.texts(scope), ["a: two\n---\nby: nobody"]);
         let written = std::fs::read_to_string(fixture.path(file)).unwrap();
-        assert!(written.contains("\nby: agent\nsession: s1\n---\n\ntwo\n"), "{written}");
+        assert!(written.contains("\nby: agent\nsession: s1\nseal: "), "{written}");
         let name = NoteName::new("a").unwrap();
         let (notes, _) = fixture.shelf(scope).notes(&|_| true).unwrap();
         assert_eq!(notes[0].provenance.by.as_deref(), Some("agent"), "not what its text says");
@@ -88,6 +88,46 @@ fn a_file_that_a_person_wrote_is_a_note() {
     let (notes, more) = fixture.shelf(Scope::Project).notes(&|_| true).unwrap();
     assert_eq!((notes[0].first_line(80).as_str(), more), ("Tabs", 0));
     assert_eq!(notes[0].provenance.to_string(), "by a file that somebody wrote");
+}
+
+#[test]
+fn a_note_says_where_it_comes_from_only_while_it_is_as_it_was_kept() {
+    let fixture = Fixture::new();
+    fixture.put(Scope::Project, "a", "Use tabs.").unwrap();
+    let folder = fixture.path("w/.zero/memory");
+    let kept = std::fs::read_to_string(folder.join("a.md")).unwrap();
+    let origin = |name: &str| {
+        let (notes, _) = fixture.shelf(Scope::Project).notes(&|_| true).unwrap();
+        let note = notes.into_iter().find(|note| note.name.as_str() == name).unwrap();
+        (note.provenance.vouched, note.provenance.to_string())
+    };
+    assert!(origin("a").0 && origin("a").1.starts_with("by agent in session s1, 20"));
+    let unknown = "by a file that somebody wrote or changed, which says: by ";
+    for (changed, says) in [
+        (kept.replace("tabs", "spaces"), "agent in session s1"),
+        (kept.replace("by: agent", "by: person"), "person in session s1"),
+        (kept.replace("session: s1\n", ""), "agent, 20"),
+        ("---\nby: person\n---\n\nUse tabs.\n".to_owned(), "person"),
+    ] {
+        std::fs::write(folder.join("a.md"), &changed).unwrap();
+        let (vouched, told) = origin("a");
+        assert!(!vouched && told.starts_with(&format!("{unknown}{says}")), "{told}: {changed}");
+    }
+    // Under another name, or brought to another project, it is not that note.
+    std::fs::write(folder.join("b.md"), &kept).unwrap();
+    assert!(!origin("b").0);
+    let elsewhere = fixture.path("w2/.zero/memory");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("a.md"), &kept).unwrap();
+    let memories = Memories::new(None, StateDir::new(fixture.path("state")));
+    let other = Workspace::open(&[fixture.path("w2")], None).unwrap();
+    let (notes, _) = memories.notes(None, &other, &|_, _| true).unwrap();
+    assert!(!notes[0].provenance.vouched);
+    // As it was, it is again; lines of its own at the end of the head change nothing.
+    std::fs::write(folder.join("a.md"), kept.replace('\n', "\r\n").replace("\r\n", "\n")).unwrap();
+    assert!(origin("a").0);
+    let note = Provenance { vouched: false, ..Provenance::agent(None) };
+    assert_eq!(note.edited_by_person().by.as_deref(), Some("person"), "nobody else is vouched for");
 }
 
 #[test]

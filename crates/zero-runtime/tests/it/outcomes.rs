@@ -190,6 +190,7 @@ async fn a_stand_in_has_hooks_of_its_own() {
         timeout: Duration::from_secs(60),
         access: Access::ReadOnly,
         on_failure: OnFailure::Deny,
+        files: Vec::new(),
         written_at: "test:1".to_owned(),
     };
     let hooks = Hooks { before: vec![hook], after: vec![] };

@@ -107,6 +107,7 @@ impl SessionAsker {
             commands: Vec::new(),
             effects: Vec::new(),
             preview: None,
+            input: None,
             options: vec![
                 option(Answer::AllowOnce, "Let it go on"),
                 option(Answer::RejectOnce, "Stop it"),
@@ -201,6 +202,7 @@ pub fn request_of(call: &str, question: &Question, most: Duration) -> ApprovalRe
         commands: question.commands().map(ToString::to_string).collect(),
         effects: question.judged.iter().map(effect).collect(),
         preview: question.preview.clone().map(shown),
+        input: question.rewritten.clone(),
         options: options
             .map(|option| ApprovalOption { id: option.id.to_owned(), name: option.name })
             .collect(),

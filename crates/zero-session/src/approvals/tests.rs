@@ -25,6 +25,7 @@ fn question() -> Question {
             program: None,
         }],
         preview: Some(zero_core::Display::markdown("what it does")),
+        rewritten: None,
         workspace: PathBuf::from("/w"),
     }
 }

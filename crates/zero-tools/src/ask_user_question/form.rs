@@ -1,17 +1,31 @@
 //! Questions as a form that every face can show, and answers out of it.
 //!
 //! Each question is a choice and, beside it, a text of the person's own. Nothing of it is required:
-//! whoever leaves out both has not answered.
+//! whoever leaves out both has not answered. Some faces can show choices but take no text, so what is
+//! none of the options can be chosen, too: whoever does so without a text says it later.
 
 use serde_json::{Map, Value, json};
 use zero_core::{Reason, ToolError};
 use zero_runtime::schema::InputSchema;
 
-use super::{Choice, Question};
+use super::{Choice, OTHER, Question};
 use crate::wording::one_line;
 
 /// Longest answer of the person's own, in characters.
 const OWN_CHARS_MAX: usize = 4_000;
+/// What the choice of none of the options is called.
+const OTHER_TITLE: &str = "Other – in your own words";
+
+/// What was said to a question.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// The chosen labels, the person's own words, or both.
+    Answer(String),
+    /// They will say it in their own words, beside what they chose.
+    WillSay(Option<String>),
+    /// Both fields were left out.
+    Nothing,
+}
 
 /// Questions that fit together.
 #[derive(Debug)]
@@ -50,7 +64,8 @@ impl Form {
         let mut fields = Map::new();
         for (index, question) in self.questions.iter().enumerate() {
             let Question { question: text, header, options, multi_select } = question;
-            let options: Vec<Value> = options.iter().map(option).collect();
+            let other = json!({"const": OTHER, "title": OTHER_TITLE});
+            let options: Vec<Value> = options.iter().map(option).chain([other]).collect();
             let mut choice = match multi_select {
                 true => json!({"type": "array", "items": {"anyOf": options}}),
                 false => json!({"type": "string", "oneOf": options}),
@@ -74,29 +89,37 @@ impl Form {
         json!({"type": "object", "properties": fields})
     }
 
-    /// What was said to each question, in their order; nothing where both fields were left out.
-    pub(super) fn answers(
+    /// What was said to each question, in their order.
+    pub(super) fn said(
         &self,
         values: Map<String, Value>,
-    ) -> Result<Vec<(String, Option<String>)>, ToolError> {
+    ) -> Result<Vec<(String, Said)>, ToolError> {
         let checked = InputSchema::new(self.schema()).check(Value::Object(values));
         let values = checked.map_err(|_| {
             let message = "what came back does not fit the questions, so nothing was chosen; ask in your reply instead";
             ToolError::failed(Reason::RemoteFailure, message)
         })?;
-        let answer = |(index, question): (usize, &Question)| {
-            let chosen = match values.get(chosen_name(index)) {
+        let said = |(index, question): (usize, &Question)| {
+            let mut parts = match values.get(chosen_name(index)) {
                 Some(Value::Array(labels)) => labels.iter().filter_map(Value::as_str).collect(),
                 Some(Value::String(label)) => vec![label.as_str()],
                 _ => Vec::new(),
             };
+            let options = parts.len();
+            parts.retain(|part| *part != OTHER);
+            let chose_other = parts.len() < options;
             let own = values.get(own_name(index)).and_then(Value::as_str).map(str::trim);
-            let said: Vec<&str> =
-                chosen.into_iter().chain(own.filter(|own| !own.is_empty())).collect();
-            let said = (!said.is_empty()).then(|| said.join(", "));
+            let own = own.filter(|own| !own.is_empty());
+            parts.extend(own);
+            let answer = (!parts.is_empty()).then(|| parts.join(", "));
+            let said = match answer {
+                answer if chose_other && own.is_none() => Said::WillSay(answer),
+                Some(answer) => Said::Answer(answer),
+                None => Said::Nothing,
+            };
             (question.question.trim().to_owned(), said)
         };
-        Ok(self.questions.iter().enumerate().map(answer).collect())
+        Ok(self.questions.iter().enumerate().map(said).collect())
     }
 }
 

@@ -81,6 +81,31 @@ fn answers_are_what_the_person_chose_or_wrote() {
         Ok(json!({"Which?": "SQLite", "Any?": "Redis, DuckDB"})),
     );
     check(accept(json!({"q1": "Redis"})), Ok(json!({"Which?": "Redis"})));
+    check(
+        accept(
+            json!({"q1": "other", "q1_other": "SQLite", "q2": ["Redis", "other"], "q2_other": "DuckDB"}),
+        ),
+        Ok(json!({"Which?": "SQLite", "Any?": "Redis, DuckDB"})),
+    );
+}
+
+#[test]
+fn who_wants_their_own_words_where_no_text_can_be_written_is_asked_in_plain_text() {
+    let values = accept(json!({"q1": "other", "q2": ["Redis", "other"], "q2_other": " "}));
+    let host = TestHost::new().with_elicitor(Person::who_says(values));
+    let input = json!({"questions": [question("Which?", false), question("Any?", true)]});
+    assert_eq!(
+        host.ok("AskUserQuestion", input.clone()).structured,
+        json!({"answers": {"Any?": "Redis"}, "in_own_words": ["Which?", "Any?"]})
+    );
+    let text = host.text("AskUserQuestion", input);
+    for part in [
+        "- Which?\n  (something else, in their own words)",
+        "- Any?\n  Redis, and (something else, in their own words)",
+        "Ask for it in your reply, in plain words, and end your turn",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 #[test]
@@ -108,7 +133,7 @@ fn the_person_sees_all_of_it() {
     host.ok("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
     let asked = person.asked.lock().unwrap();
     let Elicitation { origin, call, message, wanted } = &asked[0];
-    assert_eq!((origin.as_str(), message.as_str(), call.is_some()), ("The agent", "Which?", true));
+    assert_eq!((origin.as_str(), message.as_str(), call.is_some()), ("the agent", "Which?", true));
     let Wanted::Form(schema) = wanted else { panic!("{wanted:?}") };
     assert_eq!(
         schema["properties"]["q1"],
@@ -117,6 +142,7 @@ fn the_person_sees_all_of_it() {
             "oneOf": [
                 {"const": "PostgreSQL", "title": "PostgreSQL – Relational"},
                 {"const": "Redis", "title": "Redis – Key-value"},
+                {"const": "other", "title": "Other – in your own words"},
             ],
             "title": "Database",
         })
@@ -218,7 +244,7 @@ fn what_is_wrong_is_said_with_its_place() {
     refuses(
         |input| input["questions"][0]["header"] = json!("a long header"),
         "/questions/0/header",
-        "1 to 12 characters, found 13",
+        "at most 12, found \"a long header\" (13 characters)",
     );
     refuses(
         |input| input["questions"][0]["options"] = json!([{"label": "a", "description": "b"}]),
@@ -240,5 +266,32 @@ fn what_is_wrong_is_said_with_its_place() {
         "/questions/1/question",
         "another text than that of question 0",
     );
-    refuses(|input| input["questions"][0]["question"] = json!(" "), first, "an empty text");
+    refuses(|input| input["questions"][0]["question"] = json!(" "), first, "an empty one");
+    refuses(
+        |input| input["questions"][0]["header"] = json!(""),
+        "/questions/0/header",
+        "at least 1",
+    );
+    refuses(
+        |input| input["questions"][0]["options"][0]["label"] = json!("x".repeat(81)),
+        "/questions/0/options/0/label",
+        "at most 80",
+    );
+}
+
+#[test]
+fn a_model_is_told_the_bounds_by_the_schema() {
+    let schema = serde_json::to_value(schemars::schema_for!(AskUserQuestionArgs)).unwrap();
+    let bound = |pointer: &str| schema.pointer(pointer).and_then(Value::as_u64);
+    let question = "/properties/questions/items/properties";
+    for (pointer, expected) in [
+        ("/properties/questions/minItems".to_owned(), 1),
+        ("/properties/questions/maxItems".to_owned(), 4),
+        (format!("{question}/options/minItems"), 2),
+        (format!("{question}/options/maxItems"), 4),
+        (format!("{question}/header/minLength"), 1),
+        (format!("{question}/header/maxLength"), 12),
+    ] {
+        assert_eq!(bound(&pointer), Some(expected), "{pointer}");
+    }
 }

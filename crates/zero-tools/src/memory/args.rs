@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use zero_core::{ToolError, Violation, shown};
+use zero_core::{Effects, ToolError, Violation, shown};
 use zero_runtime::memory::{NoteName, Scope, TEXT_BYTES_MAX};
 
 /// Longest text that is looked for, in characters.
@@ -64,6 +64,8 @@ pub enum ScopeName {
 #[derive(Debug, PartialEq)]
 pub struct MemoryPlan {
     pub(super) wish: Wish,
+    /// What becomes of notes.
+    pub(super) changes: Effects,
 }
 
 #[derive(Debug, PartialEq)]
@@ -77,7 +79,7 @@ pub(super) enum Wish {
 
 impl MemoryArgs {
     /// Checks what belongs to the action.
-    pub(super) fn settled(self) -> Result<MemoryPlan, ToolError> {
+    pub(super) fn settled(self) -> Result<Wish, ToolError> {
         let Self { action, scope, name, text, query } = self;
         let scope = scope.map(|scope| match scope {
             ScopeName::Project => Scope::Project,
@@ -131,14 +133,13 @@ impl MemoryArgs {
         }
         let text = text.unwrap_or_default();
         let name = name.unwrap_or_else(|| NoteName::of_text(&text));
-        let wish = match action {
+        Ok(match action {
             Action::Save => Wish::Save { scope: scope.unwrap_or(Scope::Project), name, text },
             Action::List => Wish::List { scope },
             Action::Read => Wish::Read { scope, name },
             Action::Search => Wish::Search { scope, words },
             Action::Forget => Wish::Forget { scope, name },
-        };
-        Ok(MemoryPlan { wish })
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::*;
 use crate::testing::TestHost;
 
 #[track_caller]
@@ -41,6 +42,29 @@ fn what_is_saved_is_found_and_forgotten() {
     let gone = host.err("Memory", json!({"action": "read", "name": "tabs"}));
     assert!(gone.message.starts_with("there is no note `tabs`"), "{gone}");
     assert_eq!(names(&host, json!({"action": "list"})), all[..1]);
+}
+
+#[test]
+fn what_becomes_of_a_note_is_said_before_it_does() {
+    let effects = |input: Value| {
+        let host = TestHost::new();
+        let plan = Memory.plan(serde_json::from_value(input).unwrap(), host.workspace()).unwrap();
+        let effects = Memory.effects(&plan);
+        effects.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(
+        effects(json!({"action": "save", "text": "a", "scope": "user"})),
+        "keep the note `a` (user)"
+    );
+    assert_eq!(
+        effects(json!({"action": "forget", "name": "a"})),
+        "forget the note `a` (project), forget the note `a` (user)"
+    );
+    let host = TestHost::new();
+    let save = serde_json::from_value(json!({"action": "save", "text": "a"})).unwrap();
+    let plan = Memory.plan(save, host.workspace()).unwrap();
+    let [Effect::Note(note)] = &Memory.effects(&plan)[..] else { panic!() };
+    assert_eq!(note.file.as_ref().unwrap().canonical(), host.path(".zero/memory/a.md"));
 }
 
 #[test]

@@ -12,8 +12,8 @@ use zero_runtime::audit::AuditRow;
 use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    Access, Answer, Approver, Dialect, DialectName, Hook, Hooks, OnFailure, Outcome, Question,
-    RulePolicy, ToolPattern,
+    Access, Answer, Approver, Dialect, DialectName, Hook, HookFile, Hooks, OnFailure, Outcome,
+    Question, RulePolicy, ToolPattern,
 };
 
 use crate::fixture::{Fixture, said};
@@ -110,6 +110,7 @@ fn sh(script: &str) -> Hook {
         timeout: Duration::from_secs(60),
         access: Access::ReadOnly,
         on_failure: OnFailure::Deny,
+        files: Vec::new(),
         written_at: "test:1".to_owned(),
     }
 }
@@ -242,6 +243,7 @@ async fn what_a_hook_rewrites_is_what_is_asked_about_and_runs() {
     let [question] = &lab.questions()[..] else { panic!("one question") };
     let commands: Vec<String> = question.commands().map(ToString::to_string).collect();
     assert_eq!(commands, ["echo two"]);
+    assert_eq!(question.rewritten, Some(json!({"command": "echo two"})));
     assert!(question.reason.ends_with("(test:1) rewrote the input"), "{}", question.reason);
     let row = lab.last_row();
     assert_eq!(row.input["command"], "echo one");
@@ -302,6 +304,38 @@ async fn an_input_that_the_tool_does_not_take_is_a_failure_of_the_hook() {
     let lab = Lab::new(&[], before(&[Hook { on_failure: OnFailure::Ignore, ..hook }]));
     assert_eq!(texts(&lab.read().await.unwrap()).len(), 1);
     assert!(lab.questions().is_empty());
+}
+
+#[tokio::test]
+async fn a_secret_in_a_command_line_is_not_told() {
+    let script = "exit 1 # --token=tok-5f2a91c07766";
+    let lab = Lab::new(&[], Hooks { before: vec![], after: vec![sh(script)] });
+    let told = texts(&lab.read().await.unwrap()).join("\n");
+    assert!(told.contains("[redacted]") && !told.contains("tok-5f2a91c07766"), "{told}");
+    let lab = Lab::before(&[], script);
+    let error = denied(lab.read().await);
+    let told = format!("{} {:?} {:?}", error.message, error.details, lab.last_row());
+    assert!(told.contains("[redacted]") && !told.contains("tok-5f2a91c07766"), "{told}");
+}
+
+#[tokio::test]
+async fn what_hooks_write_makes_no_record_endless() {
+    let text = "x y ".repeat(250);
+    let env: serde_json::Map<String, Value> =
+        (0..60).map(|at| (format!("V{at:02}"), json!(text))).collect();
+    let writing = |at: usize| {
+        let input = json!({"command": format!("true {at}"), "env": env});
+        printing(&json!({ "input": input }))
+    };
+    let hooks: Vec<Hook> = (0..6).map(writing).collect();
+    let lab = Lab::new(&["allow Bash"], before(&hooks));
+    let _ = lab.bash("true").await;
+    let row = lab.last_row();
+    assert_eq!(row.hooks.len(), 6);
+    let bytes = serde_json::to_string(&row.hooks).unwrap().len();
+    assert!(bytes < 100_000, "{bytes}");
+    let last = row.hooks[5].input.as_ref().unwrap().as_str().unwrap();
+    assert!(last.ends_with(" bytes]"), "{last}");
 }
 
 #[tokio::test]
@@ -479,6 +513,43 @@ async fn plan_mode_lets_hooks_look_and_nothing_more() {
     let texts = texts(&lab.read().await.unwrap());
     assert!(texts.last().unwrap().contains("it failed: run it: denied"), "{texts:?}");
     assert!(!lab.f.path("made").exists());
+}
+
+#[tokio::test]
+async fn in_plan_mode_a_hook_that_wants_to_change_things_has_not_agreed() {
+    for (on_failure, expected) in
+        [(OnFailure::Deny, "denied"), (OnFailure::Ask, "ok"), (OnFailure::Ignore, "ok")]
+    {
+        let hook = Hook { access: Access::AsCommands, on_failure, ..sh("touch made") };
+        let lab = Lab::new(&[], before(&[hook]));
+        lab.f.open_session().set_mode(Some(Mode::Plan));
+        let outcome = lab.read().await;
+        let row = lab.last_row();
+        assert_eq!((row.status.as_str(), row.hooks[0].said.as_str()), (expected, "failed"));
+        let why = row.hooks[0].reason.clone().unwrap();
+        assert!(why.contains("plan mode changes and runs nothing"), "{why}");
+        assert_eq!(lab.questions().len(), usize::from(on_failure == OnFailure::Ask));
+        assert_eq!(outcome.is_err(), expected == "denied");
+        assert!(!lab.f.path("made").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_changed_since_it_was_looked_at_does_not_run() {
+    let f = Fixture::session_of(|config| {
+        std::fs::write(config.workspace.cwd().join("check"), "echo no >&2; exit 2").unwrap();
+        let words = ["sh", "check"].map(str::to_owned).to_vec();
+        let files = HookFile::look(&config.workspace, &words);
+        config.hooks = before(&[Hook { words, files, ..sh("") }]);
+    });
+    f.put("a.txt", "alpha");
+    let read = || f.call("Read", json!({"file_path": "a.txt"}));
+    assert!(denied(read().await).message.ends_with("(test:1): no"));
+    f.put("check", "exit 0");
+    let error = denied(read().await);
+    assert!(error.message.contains("check`, which it names, is not what it was"), "{error}");
+    f.put("check", "echo no >&2; exit 2");
+    assert!(denied(read().await).message.ends_with("(test:1): no"));
 }
 
 #[tokio::test]

@@ -65,9 +65,14 @@ impl Form {
         }
         let stream = &self.terminal.err;
         let mut summary = String::from("\n");
-        for (name, value) in &values {
-            let shown = escape_line(&value.to_string()).into_owned();
-            let _ = writeln!(summary, "  {} {shown}", stream.paint(STRONG, &escape_line(name)));
+        for field in &fields {
+            if let Some(value) = values.get(&field.name) {
+                let (title, value) = (escape_line(field.title()), field.said(value));
+                let _ = writeln!(summary, "  {}  {value}", stream.paint(STRONG, &title));
+            }
+        }
+        if values.is_empty() {
+            summary.push_str("  nothing was filled in\n");
         }
         stream.write(&summary).ok()?;
         self.consented(&format!("Send this to {}?", escape_line(origin)), values)
@@ -132,7 +137,8 @@ impl Elicitor for Form {
 
 /// Who asks, and what they say.
 fn introduced(stream: &Stream, elicitation: &Elicitation) -> String {
-    let origin = escape_line(&elicitation.origin);
+    let asker = elicitation.asker();
+    let origin = escape_line(&asker);
     let mut text = format!("\n{} asks:\n", stream.paint(STRONG, &origin));
     let count = elicitation.message.lines().count();
     for line in elicitation.message.lines().take(MESSAGE_LINES_MAX) {

@@ -106,11 +106,12 @@ impl Desk<'_> {
         }
         let mut table = Table::new(["SCOPE", "NAME", "BY", "SAVED", "NOTE"]);
         for note in &notes {
-            let Provenance { saved, by, .. } = &note.provenance;
+            let Provenance { saved, by, vouched, .. } = &note.provenance;
+            let by = by.as_deref().filter(|_| *vouched).unwrap_or("a file");
             table.row([
                 note.scope.word().into(),
                 note.name.as_str().into(),
-                by.as_deref().unwrap_or("a file").into(),
+                by.into(),
                 saved.map(short_time).unwrap_or_default().into(),
                 note.first_line(SUMMARY_CHARS_MAX).into(),
             ]);
@@ -198,7 +199,7 @@ impl Desk<'_> {
     }
 
     fn one(&self, note: &Note) -> Value {
-        let Provenance { saved, by, session, edited } = &note.provenance;
+        let Provenance { saved, by, session, edited, vouched } = &note.provenance;
         json!({
             "scope": note.scope.word(),
             "name": note.name.as_str(),
@@ -207,6 +208,7 @@ impl Desk<'_> {
             "by": by,
             "session": session,
             "edited": edited.map(|edited| edited.to_string()),
+            "vouched": vouched,
             "path": self.path_of(note),
         })
     }

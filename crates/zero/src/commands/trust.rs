@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use zero_runtime::HookFile;
 use zero_sandbox::{StateDir, Workspace};
 
 use crate::App;
@@ -190,9 +191,21 @@ fn told(entry: &Entry) -> String {
         (section, name) => format!("{section} {name}:"),
     };
     match section {
-        "hooks" => format!("{kind} {}", hook_told(&entry.value)),
+        "hooks" => {
+            let files: Vec<String> = entry.files.iter().filter_map(file_told).collect();
+            let files = match files.is_empty() {
+                true => String::new(),
+                false => format!(", with what stands now in {}", files.join(" and ")),
+            };
+            format!("{kind} {}{files}", hook_told(&entry.value))
+        }
         _ => format!("{kind} {}", value_told(&entry.value)),
     }
+}
+
+/// A file that a hook names, if it is there.
+fn file_told(file: &HookFile) -> Option<String> {
+    file.identity().map(|_| file.path().display().to_string())
 }
 
 /// A hook in one line: its command line, with whatever else is set beside it.

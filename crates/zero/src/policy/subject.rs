@@ -13,6 +13,7 @@ use zero_core::{
 };
 use zero_policy::{Grant, Request, World};
 use zero_runtime::DialectName;
+use zero_runtime::memory::{NoteName, Scope};
 use zero_sandbox::LastLink;
 use zero_tools::discovered::PREFIX;
 
@@ -309,10 +310,26 @@ impl Place<'_> {
                 Some("list" | "read" | "search") => {
                     vec![Effect::State("what is recalled".to_owned())]
                 }
-                _ => Vec::new(),
+                action => self.notes(action == Some("forget"), fields)?,
             },
             Use::Nothing => Vec::new(),
         })
+    }
+
+    /// What becomes of notes.
+    fn notes(&self, forgets: bool, fields: &Map<String, Value>) -> Result<Effects, String> {
+        let name = match one_text(fields, &["name"])? {
+            Some(name) => NoteName::new(&name).map_err(|error| error.to_string())?,
+            None if forgets => return Err(missing("name")),
+            None => NoteName::of_text(&one_text(fields, &["text", "fact"])?.unwrap_or_default()),
+        };
+        let scopes = match one_text(fields, &["scope"])?.as_deref() {
+            Some("user" | "global") => &[Scope::User][..],
+            None if forgets => &Scope::ALL,
+            _ => &[Scope::Project],
+        };
+        let root = self.roots.first().map_or(Path::new("/"), PathBuf::as_path);
+        Ok(scopes.iter().map(|scope| Effect::Note(scope.change(&name, forgets, root))).collect())
     }
 
     fn paths(&self, line: &Line, fields: &Map<String, Value>) -> Result<Vec<TargetPath>, String> {

@@ -1,14 +1,17 @@
 //! Commands that run before and after calls, as settings say it.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
-use zero_runtime::{Access, Hook, Hooks, OnFailure, ToolPattern};
+use zero_runtime::{Access, Hook, HookFile, Hooks, OnFailure, ToolPattern};
+use zero_sandbox::Workspace;
 
 use super::document::join;
+use super::layer::{Entry, Layer, LayerKind};
 use super::{Settings, command_line, program_path};
 
 /// The keys below `hooks`, each a list that files add to.
@@ -110,7 +113,7 @@ impl HookSetting {
         let tools = self.names().into_iter().map(|(_, name)| ToolPattern::parse(name).ok());
         Some(Hook {
             tools: tools.collect::<Option<Vec<_>>>()?,
-            words: command_line::words(&self.command).ok()?,
+            words: Vec::new(),
             timeout: self.timeout_ms.map_or(TIMEOUT, Duration::from_millis),
             access: match self.access {
                 AccessSetting::Read => Access::ReadOnly,
@@ -121,8 +124,56 @@ impl HookSetting {
                 Some(OnFailureSetting::Ask) => OnFailure::Ask,
                 Some(OnFailureSetting::Ignore) => OnFailure::Ignore,
             },
+            files: Vec::new(),
             written_at,
         })
+    }
+
+    /// The words of its command line, the program's path settled.
+    fn words(&self, layer: LayerKind, home: Option<&Path>) -> Option<Vec<String>> {
+        let mut words = command_line::words(&self.command).ok()?;
+        if let Some(program) = words.first_mut() {
+            *program = program_path::settled(std::mem::take(program), layer, home);
+        }
+        Some(words)
+    }
+}
+
+/// The files that hooks name, looked at once: what is trusted is what runs.
+pub(super) struct HookLooks {
+    /// By whose settings and which command line.
+    files: HashMap<(LayerKind, String), Vec<HookFile>>,
+}
+
+impl HookLooks {
+    /// Looks at the files of a workspace, by its canonical folder.
+    pub(super) fn of(layers: &[Layer], root: &Path, home: Option<&Path>) -> Self {
+        let entries = layers.iter().flat_map(Layer::entries);
+        let hooks: Vec<(LayerKind, HookSetting)> = entries
+            .filter(|entry| LISTS.contains(&entry.key.as_str()))
+            .filter_map(|entry| Some((entry.layer, HookSetting::deserialize(&entry.value).ok()?)))
+            .collect();
+        let mut files = HashMap::new();
+        let workspace = match hooks.is_empty() {
+            true => None,
+            false => Workspace::open(&[root.to_owned()], None).ok(),
+        };
+        for (layer, hook) in hooks {
+            let words = hook.words(layer, home);
+            if let (Some(words), Some(workspace)) = (words, &workspace) {
+                files.insert((layer, hook.command), HookFile::look(workspace, &words));
+            }
+        }
+        Self { files }
+    }
+
+    /// Says of each hook which files it names.
+    pub(super) fn attach(&self, entries: &mut [Entry]) {
+        for entry in entries.iter_mut().filter(|entry| LISTS.contains(&entry.key.as_str())) {
+            let command = entry.value.get("command").and_then(Value::as_str).unwrap_or_default();
+            let known = self.files.get(&(entry.layer, command.to_owned()));
+            entry.files = known.cloned().unwrap_or_default();
+        }
     }
 }
 
@@ -135,11 +186,10 @@ impl Settings {
             let mut entries: Vec<_> = self.active().filter(|entry| entry.key == key).collect();
             entries.sort_by_key(|entry| !entry.layer.is_of_workspace());
             let hooks = entries.into_iter().filter_map(|entry| {
-                let mut hook = HookSetting::deserialize(&entry.value).ok()?.hook(entry.place())?;
-                if let Some(program) = hook.words.first_mut() {
-                    *program = program_path::settled(std::mem::take(program), entry.layer, home);
-                }
-                Some(hook)
+                let setting = HookSetting::deserialize(&entry.value).ok()?;
+                let words = setting.words(entry.layer, home)?;
+                let files = entry.files.clone();
+                Some(Hook { words, files, ..setting.hook(entry.place())? })
             });
             hooks.collect()
         };

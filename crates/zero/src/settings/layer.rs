@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use zero_runtime::HookFile;
 use zero_sandbox::{ConfigFile, ConfigFileError};
 
 use super::document::{Document, FILE_BYTES_MAX, join};
@@ -11,7 +12,7 @@ use super::problem::Problem;
 use super::{mask, mcp_servers, shape};
 
 /// Whose settings they are, weakest first: what stands further down wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LayerKind {
     /// The person's own, for all they do.
@@ -148,6 +149,7 @@ impl Layer {
             file: self.shown.clone(),
             line: self.line_of(pointer),
             state: EntryState::Active,
+            files: Vec::new(),
         }
     }
 }
@@ -162,6 +164,9 @@ pub(crate) struct Entry {
     pub(crate) line: u32,
     pub(crate) layer: LayerKind,
     pub(crate) state: EntryState,
+    /// The files of the workspace that a hook names, as they were when the settings were read.
+    #[serde(skip)]
+    pub(crate) files: Vec<HookFile>,
 }
 
 impl Entry {

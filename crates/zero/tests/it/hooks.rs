@@ -40,7 +40,7 @@ fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
     insta::assert_snapshot!(zero.run(&["trust"]), @r"
     exit 3
     Look: the settings in [FOLDER] ask for:
-      run before calls: .zero/hooks/no  ([FOLDER]/.zero/settings.json:1)
+      run before calls: .zero/hooks/no, with what stands now in [FOLDER]/.zero/hooks/no  ([FOLDER]/.zero/settings.json:1)
     --- stderr
     error: nobody can be asked here; read the list, then run it with `--yes`
     ");
@@ -60,6 +60,34 @@ fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
     assert!(seen.starts_with("exit 0") && seen.contains("changed since you trusted"), "{seen}");
     write(&zero, PROJECT, hook("no"));
     assert!(zero.run(&READ).starts_with("exit 3"));
+    // Nor is one whose script does something else.
+    write_script(&zero, ".zero/hooks/no", "#!/bin/sh\nexit 0\n");
+    let seen = zero.run(&READ);
+    assert!(seen.starts_with("exit 0") && seen.contains("changed since you trusted"), "{seen}");
+    zero.stdout(&["trust", "--yes"]);
+    assert!(!zero.run(&READ).contains("not active"));
+}
+
+#[test]
+fn hooks_that_cannot_run_are_told() {
+    let zero = project();
+    let script = zero.folder().join("home/.config/zero/hooks/no");
+    write_script(&zero, "home/.config/zero/hooks/no", "#!/bin/sh\nexit 0\n");
+    write(&zero, USER, json!({"hooks": {"PreToolUse": [{"command": script}]}}).to_string());
+    let seen = zero.run(&["doctor"]);
+    assert!(seen.contains("lies in zero's own folders, which are hidden from what runs"), "{seen}");
+    assert!(zero.run(&READ).starts_with("exit 3"), "{seen}");
+    let plan = json!({
+        "permissions": {"mode": "plan"},
+        "hooks": {"PreToolUse": [{"command": "/bin/true", "access": "write"}]},
+    });
+    write(&zero, USER, plan.to_string());
+    let seen = zero.run(&["doctor"]);
+    assert!(seen.contains("may change things, which nothing does in plan mode"), "{seen}");
+    let own = zero.folder().join("home/.config/zero");
+    write(&zero, USER, r#"{"hooks": {"PreToolUse": [{"command": "/bin/true"}]}}"#);
+    let seen = zero.run(&["doctor", "--workspace", own.to_str().unwrap()]);
+    assert!(seen.contains("this folder is zero's own"), "{seen}");
 }
 
 #[test]

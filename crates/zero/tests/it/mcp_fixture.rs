@@ -77,6 +77,16 @@ pub(crate) struct Client {
 impl Client {
     /// Starts it, and shakes hands.
     pub(crate) fn start(zero: &Program, args: &[&str], capabilities: Value) -> Self {
+        Self::start_in("2025-11-25", zero, args, capabilities)
+    }
+
+    /// The same as a client of this revision.
+    pub(crate) fn start_in(
+        revision: &str,
+        zero: &Program,
+        args: &[&str],
+        capabilities: Value,
+    ) -> Self {
         let mut child = zero.command(&[&["mcp"], args].concat());
         let mut child = child
             .stdin(Stdio::piped())
@@ -95,7 +105,7 @@ impl Client {
         });
         let stdin = child.stdin.take();
         let mut client = Self { child, stdin, heard, others: Vec::new(), last_id: 0 };
-        client.request("initialize", hello(capabilities));
+        client.request("initialize", hello(revision, capabilities));
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client
     }
@@ -199,9 +209,9 @@ pub(crate) fn text(answer: &Value) -> String {
     content.iter().map(|part| part["text"].as_str().unwrap_or_default()).collect()
 }
 
-fn hello(capabilities: Value) -> Value {
+fn hello(revision: &str, capabilities: Value) -> Value {
     json!({
-        "protocolVersion": "2025-11-25", "capabilities": capabilities,
+        "protocolVersion": revision, "capabilities": capabilities,
         "clientInfo": {"name": "test", "version": "1"},
     })
 }
@@ -235,7 +245,7 @@ impl HttpServer {
 
     /// Opens a session, and gives its id.
     pub(crate) fn session(&self) -> String {
-        let (head, _) = self.post(None, "initialize", hello(json!({})));
+        let (head, _) = self.post(None, "initialize", hello("2025-11-25", json!({})));
         let lines = head.lines().filter_map(|line| line.split_once(": "));
         let id = lines
             .filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"))
@@ -257,7 +267,7 @@ impl HttpServer {
 
     /// The status of a request that is addressed to some host.
     pub(crate) fn status_for(&self, host: &str) -> String {
-        let (head, _) = self.post_to(host, None, "initialize", hello(json!({})));
+        let (head, _) = self.post_to(host, None, "initialize", hello("2025-11-25", json!({})));
         head.split(' ').nth(1).unwrap().to_owned()
     }
 

@@ -155,6 +155,19 @@ fn what_the_model_asks_the_person_reaches_the_client_as_a_form() {
     client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}));
     let said = crate::mcp_fixture::text(&client.wait("an answer", |said| said["id"] == id));
     assert!(said.contains("Which?\n  Redis") && said.contains("Any?\n  Redis, SQLite"), "{said}");
+    // One of an older revision gets the fields that it knows.
+    let mut client = Client::start_in("2025-06-18", &zero, &[], json!({"elicitation": {}}));
+    let id = client.begin("tools/call", params.clone());
+    let asked = client.wait("a question", |said| said["method"] == "elicitation/create");
+    let fields = &asked["params"]["requestedSchema"]["properties"];
+    assert_eq!(fields["q1"]["enum"], json!(["Redis", "SQLite", "other"]), "{asked}");
+    assert_eq!(fields["q1"]["enumNames"][0], "Redis – a", "{asked}");
+    assert_eq!((&fields["q2_1"]["type"], &fields["q2"]), (&json!("boolean"), &Value::Null));
+    let content = json!({"q1": "SQLite", "q2_1": true, "q2_2": true, "q2_3": false});
+    let answer = json!({"action": "accept", "content": content});
+    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}));
+    let said = crate::mcp_fixture::text(&client.wait("an answer", |said| said["id"] == id));
+    assert!(said.contains("Which?\n  SQLite") && said.contains("Any?\n  Redis, SQLite"), "{said}");
     // A client that cannot ask has nobody answer.
     let mut client = Client::start(&zero, &[], json!({}));
     let id = client.begin("tools/call", params);

@@ -317,6 +317,7 @@ fn question() -> Question {
         judged: Vec::new(),
         grants: Vec::new(),
         preview: None,
+        rewritten: None,
         workspace: PathBuf::from("/w"),
     }
 }

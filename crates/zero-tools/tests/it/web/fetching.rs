@@ -95,6 +95,7 @@ async fn redirects_are_followed_on_their_host_and_told_otherwise() {
         let to = match path {
             "/old" => "/new",
             "/away" => "http://b.test/x?y=1",
+            "/port" => "http://a.test:1/x",
             "/inside" => "http://169.254.169.254/latest",
             "/file" => "file:///etc/passwd",
             "/round" => "/round",
@@ -106,12 +107,15 @@ async fn redirects_are_followed_on_their_host_and_told_otherwise() {
     assert_eq!(fetch(&f, &server.url("/old"), "x").await.unwrap(), "new");
     for (path, to) in [
         ("/away", "http://b.test/x?y=1"),
+        ("/port", "http://a.test:1/x"),
         ("/inside", "http://169.254.169.254/latest"),
         ("/file", "file:///etc/passwd"),
     ] {
         let input = json!({"url": server.url(path), "prompt": "x"});
         let told = f.call("WebFetch", input).await.unwrap().result.structured;
         assert_eq!(told["redirect"], to, "{told}");
+        let content = told["content"].as_str().unwrap();
+        assert!(content.contains("redirects to another origin"), "{content}");
     }
     let error = fetch(&f, &server.url("/round"), "x").await.unwrap_err();
     check_error(&error, ErrorType::ExecutionFailed, "in a circle", "/round");

@@ -1,7 +1,7 @@
 //! Requests that change something elsewhere: seen whole, written down without secrets.
 
 use serde_json::json;
-use zero_core::ErrorType;
+use zero_core::{Display, ErrorType};
 
 use super::{ALLOW, Server, answer, audit, check_error, session};
 use crate::fixture::said;
@@ -62,8 +62,21 @@ async fn a_request_is_seen_whole_and_its_secrets_are_not_written_down() {
     }
     // A rule of its own lets it pass.
     let (f, person) = session(&["allow WebRequest(domain:a.test)"]);
-    f.call("WebRequest", input).await.unwrap();
+    let outcome = f.call("WebRequest", input).await.unwrap();
     assert!(person.0.lock().unwrap().is_empty());
+    // Nobody was asked, and the whole of it is shown all the same, without secrets.
+    let Display::Markdown { text: shown } = &outcome.result.display else { panic!() };
+    for part in [
+        "POST http://a.test:",
+        "/items?api_key=[redacted]",
+        "authorization: [redacted]",
+        "x-api-key: [redacted]",
+        "x-mine: own-words-41",
+        "{\"note\": \"my-private-words\"}",
+        "HTTP 201 Created",
+    ] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
 }
 
 #[tokio::test]

@@ -23,6 +23,18 @@ fn searching(providers: Vec<Provider>) -> Fixture {
     f
 }
 
+#[tokio::test]
+async fn an_engine_on_this_machine_is_an_effect_like_any_host() {
+    let server = Server::start(|_, stream| {
+        let body = found(SearchEngine::Searxng).to_string();
+        answer(stream, "200 OK", &[("Content-Type", "application/json")], body.as_bytes());
+    });
+    let f = searching(vec![provider(SearchEngine::Searxng, &server)]);
+    f.call("WebSearch", json!({"query": "q"})).await.unwrap();
+    let audit = audit(&f);
+    assert!(audit.contains(r#""kind":"endpoint","target":"127.0.0.1""#), "{audit}");
+}
+
 fn found(engine: SearchEngine) -> Value {
     let result = |title: &str, url: &str| match engine {
         SearchEngine::Brave => {

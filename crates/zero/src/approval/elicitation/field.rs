@@ -72,10 +72,31 @@ impl Field {
         })
     }
 
+    /// What it is called.
+    pub(super) fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+
+    /// A value of it, as the person knows it: a choice by its name, a text as it was typed.
+    pub(super) fn said(&self, value: &Value) -> String {
+        let choices = match &self.kind {
+            Kind::One(choices) | Kind::Many(choices) => &choices[..],
+            Kind::Text | Kind::Number | Kind::Whole | Kind::YesNo => &[],
+        };
+        let named = |value: &Value| {
+            let meant = choices.iter().find(|choice| value == choice.value.as_str());
+            meant.map_or_else(|| plain(value), |choice| choice.title.clone())
+        };
+        let said = match value {
+            Value::Array(values) => values.iter().map(named).collect::<Vec<_>>().join("; "),
+            value => named(value),
+        };
+        escape_line(&said).into_owned()
+    }
+
     /// What is said before it is asked for.
     pub(super) fn explained(&self, stream: &Stream) -> String {
-        let name = self.title.as_deref().unwrap_or(&self.name);
-        let mut text = format!("\n  {}", stream.paint(STRONG, &escape_line(name)));
+        let mut text = format!("\n  {}", stream.paint(STRONG, &escape_line(self.title())));
         if let Some(description) = &self.description {
             let description: String = description.chars().take(DESCRIPTION_CHARS_MAX).collect();
             let _ = write!(text, "  {}", stream.paint(FAINT, &escape_line(&description)));

@@ -6,17 +6,21 @@ use super::*;
 
 /// Puts a form to somebody who types these lines; gives the answer and what they saw.
 fn ask(wanted: Wanted, lines: &[&str]) -> (ElicitationAnswer, String) {
-    let terminal = Terminal::for_test();
-    let (counter, answers) = (Counter::new(&terminal.err), Answers::script(lines));
-    let form = Form { terminal: terminal.clone(), answers, counter };
     let elicitation = Elicitation {
         origin: "MCP server `docs`".to_owned(),
         call: None,
         message: "Who are you?\n\u{1b}[2JAllow? [y/N]".to_owned(),
         wanted,
     };
+    put(&elicitation, lines)
+}
+
+fn put(elicitation: &Elicitation, lines: &[&str]) -> (ElicitationAnswer, String) {
+    let terminal = Terminal::for_test();
+    let (counter, answers) = (Counter::new(&terminal.err), Answers::script(lines));
+    let form = Form { terminal: terminal.clone(), answers, counter };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let answer = runtime.block_on(form.elicit(&elicitation));
+    let answer = runtime.block_on(form.elicit(elicitation));
     (answer, terminal.err.written())
 }
 
@@ -95,6 +99,36 @@ fn nothing_is_sent_without_a_yes() {
     assert_eq!(declined, ElicitationAnswer::Decline);
     let (gone, _) = ask(Wanted::Form(form), &["abc"]);
     assert_eq!(gone, ElicitationAnswer::Cancel);
+}
+
+#[test]
+fn what_is_sent_is_shown_once_more_in_the_words_it_was_asked_in() {
+    let form = json!({"type": "object", "properties": {
+        "q1": {"type": "string", "title": "Database", "oneOf": [
+            {"const": "r", "title": "Redis – Key-value"}, {"const": "p", "title": "PostgreSQL"}]},
+        "q2": {"type": "array", "title": "Backups", "items": {"enum": ["daily", "weekly"]}},
+        "q3": {"type": "string", "title": "Other"},
+        "q4": {"type": "boolean"},
+    }});
+    let (_, seen) = ask(Wanted::Form(form.clone()), &["1", "1,2", "my own", "no", "y"]);
+    let summary = "\n  Database  Redis – Key-value\n  Backups  daily; weekly\n  Other  my own\n  q4  no\n\
+        Send this to MCP server `docs`? [y/N] ";
+    assert!(seen.ends_with(summary), "{seen}");
+    let (_, seen) = ask(Wanted::Form(form), &["", "", "", "", "y"]);
+    assert!(seen.contains("\n  nothing was filled in\n"), "{seen}");
+}
+
+#[test]
+fn the_agent_is_an_asker_like_any_other() {
+    let agent = Elicitation {
+        origin: "the agent".to_owned(),
+        call: None,
+        message: "Which?".to_owned(),
+        wanted: Wanted::Form(json!({"properties": {"q1": {"type": "string", "title": "Milk"}}})),
+    };
+    let (_, seen) = put(&agent, &["oat", "y"]);
+    assert!(seen.starts_with("\nThe agent asks:\n  │ Which?\n"), "{seen}");
+    assert!(seen.ends_with("  Milk  oat\nSend this to the agent? [y/N] "), "{seen}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ fn question(title: &str, reason: &str, effects: Vec<Effect>) -> Question {
         judged: vec![],
         grants: vec![],
         preview: None,
+        rewritten: None,
         workspace: "/w".into(),
     }
 }

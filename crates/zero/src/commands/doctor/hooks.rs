@@ -1,6 +1,9 @@
 //! Hooks: which have a say here, and which cannot run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use zero_policy::Mode;
+use zero_runtime::{Access, Hook};
 
 use super::findings::Findings;
 use crate::App;
@@ -8,9 +11,11 @@ use crate::settings::Settings;
 use crate::settings::tools_command::is_found;
 
 const CHECK: &str = "hooks";
+const UNTIL_THEN: &str = "until then it fails at every call it is for";
 
 pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mut Findings) {
     let hooks = settings.hooks(app.config.home());
+    let place = Place::of(app, folder, settings);
     for (when, hooks) in [("before", &hooks.before), ("after", &hooks.after)] {
         if hooks.is_empty() {
             continue;
@@ -19,14 +24,60 @@ pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mu
             hooks.iter().map(|hook| format!("{} ({})", hook.command(), hook.written_at)).collect();
         findings.well(CHECK, format!("run {when} calls: {}", named.join(", ")));
         for hook in hooks {
-            let Some(program) = hook.words.first() else { continue };
-            if !is_found(program, folder, app.config.search_path()) {
-                findings.notable(
-                    CHECK,
-                    format!("there is no program `{program}` that could run ({})", hook.written_at),
-                    "install it, make it executable, or correct the hook; until then it fails at every call it is for",
-                );
+            if let Some((what, advice)) = place.hinders(hook) {
+                let what = format!("{what} ({})", hook.written_at);
+                findings.notable(CHECK, what, format!("{advice}; {UNTIL_THEN}"));
             }
         }
+    }
+}
+
+/// Where hooks would run.
+struct Place<'a> {
+    folder: &'a Path,
+    /// Where programs are found that calls cannot have put there.
+    search_path: Vec<PathBuf>,
+    /// zero's own folders.
+    own: Vec<PathBuf>,
+    mode: Mode,
+}
+
+impl<'a> Place<'a> {
+    fn of(app: &App, folder: &'a Path, settings: &Settings) -> Self {
+        let outside = app.config.search_path().iter().filter(|place| !place.starts_with(folder));
+        let config = app.config.settings_file().ok();
+        let config = config.and_then(|file| file.parent().map(Path::to_owned));
+        let state = app.config.state().ok().map(|state| state.path().to_owned());
+        Self {
+            folder,
+            search_path: outside.cloned().collect(),
+            own: config.into_iter().chain(state).collect(),
+            mode: settings.mode(),
+        }
+    }
+
+    /// What keeps a hook from running, and what to do about it.
+    fn hinders(&self, hook: &Hook) -> Option<(String, &'static str)> {
+        let own = |path: &Path| self.own.iter().any(|own| path.starts_with(own));
+        let program = hook.words.first()?;
+        if own(self.folder) {
+            let what = "this folder is zero's own, which is hidden from what runs".to_owned();
+            return Some((what, "work in another folder"));
+        }
+        let hidden = hook.words.iter().find(|word| own(&self.folder.join(word)));
+        if let Some(hidden) = hidden {
+            let what =
+                format!("`{hidden}` lies in zero's own folders, which are hidden from what runs");
+            return Some((what, "keep it elsewhere, such as in `~/bin`"));
+        }
+        if !is_found(program, self.folder, &self.search_path) {
+            let what = format!("there is no program `{program}` that could run");
+            return Some((what, "install it, make it executable, or correct the hook"));
+        }
+        if hook.access == Access::AsCommands && self.mode == Mode::Plan {
+            let what = format!("`{program}` may change things, which nothing does in plan mode");
+            return Some((what, "set its `access` to `read`, or leave plan mode"));
+        }
+        None
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use zero_core::{Definition, Effect, Effects, TargetPath, Whereabouts};
 use zero_policy::Verdict;
 use zero_runtime::audit::{AuditEffect, AuditRow};
+use zero_runtime::memory::{NoteName, Scope};
 use zero_runtime::redact::REDACTED;
 
 use crate::policy::Judge;
@@ -163,6 +164,13 @@ fn effect(recorded: &AuditEffect, roots: &[PathBuf]) -> Option<Effect> {
         }
         "ask" => Some(Effect::Ask),
         "state" => Some(Effect::State(target.clone())),
+        "note" => {
+            let (scope, name) = target.split_once('/')?;
+            let scope = Scope::ALL.into_iter().find(|one| one.word() == scope)?;
+            // Rules for files of the project make no difference between keeping and forgetting.
+            Some(Effect::Note(scope.change(&NoteName::new(name).ok()?, false, roots.first()?)))
+        }
+        "endpoint" => Some(Effect::Endpoint(target.clone())),
         _ => None,
     }
 }

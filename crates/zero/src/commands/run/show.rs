@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io;
 
 use anstyle::Style;
+use zero_core::Kind;
 use zero_core::event::{Event, ResultContent, RunEnd, Shown, ToolStatus, Usage, What};
 
 use zero_session::agent::DIRECT;
@@ -20,6 +21,8 @@ use crate::terminal::{BAD, Counter, FAINT, GOOD, NOTABLE, STRONG, Stream, Termin
 const ERROR_LINES_MAX: usize = 8;
 /// Lines of a change that are shown.
 const DIFF_LINES_MAX: usize = 60;
+/// Lines that are shown of what a call sent to others: as many as one may have.
+const SENT_LINES_MAX: usize = 200;
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +43,7 @@ pub(super) struct Show {
     line_is_open: bool,
     /// Whether the last words were a thought.
     was_thinking: bool,
-    titles: HashMap<String, String>,
+    calls: HashMap<String, Call>,
     /// Whether something was denied that would have needed a permission.
     denied: bool,
     /// Whether there is no model, so that a call that failed is a run that failed.
@@ -48,6 +51,12 @@ pub(super) struct Show {
     failed: bool,
     /// What a call said that failed, as far as all of it was shown.
     shown_error: Option<String>,
+}
+
+/// A call that is not over.
+struct Call {
+    title: String,
+    kind: Kind,
 }
 
 impl Show {
@@ -59,7 +68,7 @@ impl Show {
             counter,
             line_is_open: false,
             was_thinking: false,
-            titles: HashMap::new(),
+            calls: HashMap::new(),
             denied: false,
             is_direct: false,
             failed: false,
@@ -117,13 +126,15 @@ impl Show {
                 self.was_thinking = true;
                 self.say(&self.terminal.err.clone(), text, FAINT)?;
             }
-            What::ToolStarted { call, title, .. } => {
-                self.titles.insert(call.clone(), title.clone());
+            What::ToolStarted { call, title, kind, .. } => {
+                self.calls.insert(call.clone(), Call { title: title.clone(), kind: *kind });
                 self.counter.begin(title);
             }
-            What::ToolUpdated { call, title, progress, .. } => {
+            What::ToolUpdated { call, title, kind, progress, .. } => {
                 if let Some(title) = title {
-                    self.titles.insert(call.clone(), title.clone());
+                    let known = self.calls.get(call).map(|known| known.kind);
+                    let kind = kind.or(known).unwrap_or(Kind::Other);
+                    self.calls.insert(call.clone(), Call { title: title.clone(), kind });
                     self.counter.begin(title);
                 }
                 if let Some(progress) = progress {
@@ -132,8 +143,10 @@ impl Show {
             }
             What::ToolEnded { call, status, content, display, .. } => {
                 self.counter.end();
-                let title = self.titles.remove(call).unwrap_or_else(|| call.clone());
-                self.tool(&title, *status, content, display.as_ref())?;
+                let known = self.calls.remove(call);
+                let known =
+                    known.unwrap_or_else(|| Call { title: call.clone(), kind: Kind::Other });
+                self.tool(&known, *status, content, display.as_ref())?;
                 self.counter.begin("thinking");
             }
             What::Plan { entries } => {
@@ -161,7 +174,7 @@ impl Show {
 
     fn tool(
         &mut self,
-        title: &str,
+        call: &Call,
         status: ToolStatus,
         content: &[ResultContent],
         display: Option<&Shown>,
@@ -174,10 +187,18 @@ impl Show {
             ToolStatus::Failed | ToolStatus::Interrupted => ("✗", BAD),
             ToolStatus::Cancelled => ("■", NOTABLE),
         };
-        let title = err.cut(&escape_line(title), 2);
+        let title = err.cut(&escape_line(&call.title), 2);
         let mut text = format!("{} {}\n", err.paint(style, mark), err.paint(STRONG, &title));
         if let (ToolStatus::Completed, Some(Shown::Diff { unified, .. })) = (status, display) {
             text.push_str(&self.diff(unified));
+        }
+        // What went out to others, and to whom.
+        if let (ToolStatus::Completed, Kind::Fetch, Some(Shown::Markdown { text: sent })) =
+            (status, call.kind, display)
+        {
+            for line in sent.lines().filter(|line| !line.is_empty()).take(SENT_LINES_MAX) {
+                text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
+            }
         }
         if is_error(status) {
             for line in words(content).lines().take(ERROR_LINES_MAX) {
@@ -283,7 +304,6 @@ fn shown_error(status: ToolStatus, content: &[ResultContent]) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zero_core::Kind;
 
     fn event(what: What) -> Event {
         Event { seq: 1, run: None, time_ms: 0, what }
@@ -318,6 +338,32 @@ mod tests {
 
     fn text(text: &str) -> What {
         What::Text { text: text.to_owned() }
+    }
+
+    #[test]
+    fn what_was_sent_to_others_is_shown_whole() {
+        let begun = What::ToolStarted {
+            call: "c".to_owned(),
+            name: "WebRequest".to_owned(),
+            title: "POST `http://a.test/`".to_owned(),
+            kind: Kind::Fetch,
+            input: serde_json::Value::Null,
+            locations: vec![],
+        };
+        let request = "```http\nPOST http://a.test/\nx-a: b\n\nwords\n```\n\nHTTP 200 OK";
+        let done = What::ToolEnded {
+            call: "c".to_owned(),
+            status: ToolStatus::Completed,
+            content: vec![],
+            display: Some(Shown::Markdown { text: request.to_owned() }),
+            locations: vec![],
+        };
+        check(
+            vec![begun, done, ended(RunEnd::Completed)],
+            Exit::Ok,
+            "",
+            "● POST `http://a.test/`\n  ```http\n  POST http://a.test/\n  x-a: b\n  words\n  ```\n  HTTP 200 OK\n",
+        );
     }
 
     #[test]

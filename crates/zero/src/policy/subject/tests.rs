@@ -205,9 +205,13 @@ fn lists_and_questions_stay_within_zero() {
     let question = json!({"question": "a?", "header": "a", "options": [option("b"), option("c")]});
     fixture.check("AskUserQuestion", json!({ "questions": [question] }), "ask you");
     fixture.check("Memory", json!({"action": "list"}), "change what is recalled");
-    fixture.check("Memory", json!({"action": "save", "text": "a"}), "");
-    fixture.check("Memory", json!({"action": "forget", "name": "a"}), "");
-    fixture.check_in(DialectName::Qwen, "save_memory", json!({"fact": "a"}), "");
+    let keep = "keep the note `a` (project)";
+    fixture.check("Memory", json!({"action": "save", "text": "a"}), keep);
+    fixture.check_in(DialectName::Qwen, "save_memory", json!({"fact": "a"}), keep);
+    let own = json!({"action": "save", "text": "a", "name": "b", "scope": "user"});
+    fixture.check("Memory", own, "keep the note `b` (user)");
+    let either = "forget the note `a` (project), forget the note `a` (user)";
+    fixture.check("Memory", json!({"action": "forget", "name": "a"}), either);
 }
 
 #[test]

@@ -56,6 +56,14 @@ fn several_answers_are_chosen_one_after_another_where_it_shows_none() {
         (&["None of these", "SQLite", "Done"], &["(no answer)", "SQLite"]),
         (&["Redis", "SQLite", "None of these"], &["Redis", "(no answer)"]),
         (&["None of these", "None of these"], &["chose not to answer"]),
+        (
+            &["Other", "SQLite", "Other", "Done"],
+            &[
+                "(something else, in their own words)",
+                "SQLite, and (something else",
+                "end your turn",
+            ],
+        ),
     ] {
         let mut acp = desk.acp();
         let mut left = picks.iter();

@@ -1,0 +1,61 @@
+//! Judges what a tool does with something that is its own to use: files that nothing else opens, a
+//! host inside that settings name for it. No rule for files or hosts need open these, but one that
+//! denies them or says to ask holds.
+
+use zero_core::{NoteChange, Risk};
+
+use super::{Case, Judged};
+use crate::decision::Verdict;
+use crate::host::HostName;
+use crate::program::Access;
+use crate::rules::{PathViews, Rules};
+
+impl<'a> Case<'a> {
+    /// Judges what becomes of a note.
+    pub(super) fn note(&self, note: &NoteChange) -> Judged {
+        let NoteChange { scope, name, forgets, file } = note;
+        let target = format!("{scope}/{name}");
+        let access = if *forgets { Access::Delete } else { Access::Write };
+        let ruled = file.as_ref().and_then(|file| {
+            let written = crate::path::lexical(&self.folder().join(file.written()));
+            let views = PathViews { written, canonical: file.canonical().to_owned() };
+            self.engine.rules.strictest_path(self.request.tool, access, &views)
+        });
+        match ruled {
+            Some(rule) if rule.verdict != Verdict::Allow => {
+                let judged = Judged::by_rule("note", target, rule.verdict, rule);
+                Judged { changes: true, ..judged.at_risk(self.request.risk) }
+            }
+            _ => self.by_tool("note", target),
+        }
+    }
+
+    /// Judges a host that settings name.
+    pub(super) fn endpoint(&self, text: &str) -> Judged {
+        let tool = self.request.tool;
+        let host = HostName::from_host(text).ok();
+        let ruled = host.and_then(|host| {
+            self.ruling(|rules: &'a Rules, verdict| rules.host(verdict, tool, &host))
+        });
+        match ruled {
+            Some((verdict, rule)) => {
+                let judged = Judged::by_rule("endpoint", text.to_owned(), verdict, rule);
+                Judged { changes: true, ..judged.at_risk(self.request.risk) }
+            }
+            None => self.by_tool("endpoint", text.to_owned()),
+        }
+    }
+
+    /// Judges something by the rule for the tool itself, or else by its risk.
+    pub(super) fn by_tool(&self, kind: &'static str, target: String) -> Judged {
+        let (tool, risk) = (self.request.tool, self.request.risk);
+        let decided = match self.engine.rules.tool(Verdict::Allow, tool) {
+            Some(rule) => Judged::by_rule(kind, target, Verdict::Allow, rule),
+            None => {
+                let verdict = if risk == Risk::Low { Verdict::Allow } else { Verdict::Ask };
+                Judged::new(kind, target, verdict, format!("its risk is {risk}"))
+            }
+        };
+        Judged { changes: risk > Risk::Low, ..decided.at_risk(risk) }
+    }
+}

@@ -1,0 +1,61 @@
+//! What is a tool's own to use: notes, and a host inside that settings name.
+
+use std::path::PathBuf;
+
+use zero_core::{Effect, NoteChange, Risk, TargetPath, Whereabouts};
+use zero_policy::Mode;
+
+use crate::judging::{effects, engine};
+
+fn note(scope: &str, forgets: bool) -> Effect {
+    let written = ".zero/memory/a.md";
+    let file = (scope == "project").then(|| {
+        TargetPath::new(written, PathBuf::from("/w").join(written), Whereabouts::Workspace)
+    });
+    Effect::Note(NoteChange { scope: scope.to_owned(), name: "a".to_owned(), forgets, file })
+}
+
+#[track_caller]
+fn check(rules: &str, mode: Mode, tool: &str, effect: Effect, expected: &str) {
+    let decision = effects(&engine(rules, mode), tool, Risk::Medium, &[effect]);
+    let by = decision.rule.as_deref().unwrap_or("default");
+    assert_eq!(format!("{} by {by}", decision.verdict.word()), expected, "{rules}");
+}
+
+#[test]
+fn a_note_is_judged_by_its_tool_and_by_what_denies_its_file() {
+    let check = |rules: &str, mode, effect, expected: &str| {
+        check(rules, mode, "Memory", effect, expected);
+    };
+    for scope in ["project", "user"] {
+        for mode in [Mode::Ask, Mode::AcceptEdits, Mode::Auto] {
+            check("", mode, note(scope, false), "ask by default");
+        }
+        check("", Mode::Plan, note(scope, false), "deny by default");
+        check("allow Memory", Mode::Plan, note(scope, false), "deny by default");
+        check("allow Memory", Mode::Ask, note(scope, true), "allow by Memory");
+        check("allow Memory; deny Memory", Mode::Ask, note(scope, false), "deny by Memory");
+    }
+    let both = "allow Memory; deny Edit(.zero/memory/**)";
+    check(both, Mode::Ask, note("project", false), "deny by Edit(.zero/memory/**)");
+    check(both, Mode::Ask, note("project", true), "deny by Edit(.zero/memory/**)");
+    check(both, Mode::Ask, note("user", false), "allow by Memory");
+    let asked = "allow Memory; ask Write(.zero/**)";
+    check(asked, Mode::Ask, note("project", false), "ask by Write(.zero/**)");
+    // A rule for files opens none.
+    check("allow Edit(.zero/**)", Mode::Ask, note("project", false), "ask by default");
+}
+
+#[test]
+fn a_host_that_settings_name_is_judged_by_its_tool_and_by_what_denies_it() {
+    let check = |rules: &str, expected: &str| {
+        let host = Effect::Endpoint("127.0.0.1".to_owned());
+        check(rules, Mode::Ask, "WebSearch", host, expected);
+    };
+    check("", "ask by default");
+    check("allow WebSearch", "allow by WebSearch");
+    check("allow WebFetch(domain:127.0.0.1)", "allow by WebFetch(domain:127.0.0.1)");
+    check("allow WebSearch; deny WebFetch(domain:127.0.0.1)", "deny by WebFetch(domain:127.0.0.1)");
+    check("allow WebSearch; ask WebFetch(domain:127.0.0.1)", "ask by WebFetch(domain:127.0.0.1)");
+    check("deny WebSearch", "deny by WebSearch");
+}
