@@ -263,7 +263,7 @@ impl Presenter {
     ) -> (Vec<SessionUpdate>, ToolCallUpdate) {
         let about = if request.call.is_empty() { About::Itself } else { About::Call };
         let call = if about == About::Itself { &request.id } else { &request.call };
-        let rewritten = request.input.clone();
+        let rewritten = request.input.as_deref().cloned();
         let is_rewritten = rewritten.is_some();
         let input = rewritten.or_else(|| question::raw_input(request));
         let facts = Facts {

@@ -225,8 +225,8 @@ async fn replay(active: &Active, desk: &mut Desk, to_client: &ToClient) -> Resul
 async fn last_reset(near: &Near) -> Result<u64, Error> {
     let (mut ledger, mut reset) = (Ledger::after(near, 0), 0);
     while let Some(page) = ledger.page().await? {
-        let resets = page.iter().filter(|event| matches!(event.what, What::Reset { .. }));
-        reset = resets.last().map_or(reset, |event| event.seq);
+        let mut resets = page.iter().filter(|event| matches!(event.what, What::Reset { .. }));
+        reset = resets.next_back().map_or(reset, |event| event.seq);
     }
     Ok(reset)
 }

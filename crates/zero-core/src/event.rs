@@ -351,7 +351,7 @@ pub struct ApprovalRequest {
     pub preview: Option<Shown>,
     /// The input as it would run, where hooks made it another than the one that the model wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<Value>,
+    pub input: Option<Box<Value>>,
     /// The answers that make sense, each with what exactly it settles.
     pub options: Vec<ApprovalOption>,
     /// The folder it would work in.

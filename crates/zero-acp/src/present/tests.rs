@@ -543,7 +543,7 @@ fn a_question_repeats_the_call_and_nothing_is_in_progress_until_it_is_answered()
 fn a_question_shows_the_input_that_would_run() {
     let rewritten = json!({"command": "npm install --ignore-scripts"});
     let asked = ApprovalRequest {
-        input: Some(rewritten.clone()),
+        input: Some(Box::new(rewritten.clone())),
         ..request("c1", &["npm install --ignore-scripts"])
     };
     let wrote = || started("c1", "Bash", Kind::Execute, json!({"command": "npm install"}));

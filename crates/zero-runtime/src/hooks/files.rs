@@ -104,7 +104,7 @@ mod tests {
         std::fs::write(at("check"), "one").unwrap();
         std::os::unix::fs::symlink("check", at("link")).unwrap();
         std::os::unix::fs::symlink("/bin/true", at("out")).unwrap();
-        let workspace = Workspace::open(&[root.clone()], None).unwrap();
+        let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
         let look = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             HookFile::look(&workspace, &words)

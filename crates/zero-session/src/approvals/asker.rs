@@ -202,7 +202,7 @@ pub fn request_of(call: &str, question: &Question, most: Duration) -> ApprovalRe
         commands: question.commands().map(ToString::to_string).collect(),
         effects: question.judged.iter().map(effect).collect(),
         preview: question.preview.clone().map(shown),
-        input: question.rewritten.clone(),
+        input: question.rewritten.clone().map(Box::new),
         options: options
             .map(|option| ApprovalOption { id: option.id.to_owned(), name: option.name })
             .collect(),
