@@ -86,7 +86,8 @@ fn hooks_that_cannot_run_are_told() {
     assert!(seen.contains("may change things, which nothing does in plan mode"), "{seen}");
     let own = zero.folder().join("home/.config/zero");
     write(&zero, USER, r#"{"hooks": {"PreToolUse": [{"command": "/bin/true"}]}}"#);
-    let seen = zero.run(&["doctor", "--workspace", own.to_str().unwrap()]);
+    let seen = zero.command(&["doctor"]).current_dir(own).output().unwrap();
+    let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
     assert!(seen.contains("this folder is zero's own"), "{seen}");
 }
 

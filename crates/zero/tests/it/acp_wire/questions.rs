@@ -52,7 +52,7 @@ fn several_answers_are_chosen_one_after_another_where_it_shows_none() {
     // What is chosen each time it is asked, and what comes of it.
     for (picks, expected) in [
         (&["Redis", "SQLite", "PostgreSQL", "Done"][..], &["Redis", "PostgreSQL, SQLite"][..]),
-        (&["Redis", "SQLite", "PostgreSQL", "Redis"], &["PostgreSQL, Redis, SQLite"]),
+        (&["Redis", "SQLite", "PostgreSQL", "Redis", "Done"], &["PostgreSQL, Redis, SQLite"]),
         (&["None of these", "SQLite", "Done"], &["(no answer)", "SQLite"]),
         (&["Redis", "SQLite", "None of these"], &["Redis", "(no answer)"]),
         (&["None of these", "None of these"], &["chose not to answer"]),
