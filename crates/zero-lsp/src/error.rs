@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zero_core::{Reason, ToolError};
+use zero_core::{ErrorType, Reason, ToolError};
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +24,14 @@ pub enum LspError {
         file: String,
         /// How to get one.
         how: String,
+    },
+    /// Nobody has said that the folder is trusted, and a server may run what it finds there.
+    #[error("no language server runs for `{folder}`: {why}")]
+    Untrusted {
+        /// The folder of the workspace.
+        folder: String,
+        /// How it stands, and what to do.
+        why: String,
     },
     /// As many run as may.
     #[error("{0} language servers run already and all are at work; try again when one is done")]
@@ -128,6 +136,9 @@ impl LspError {
             | Self::Outdated { .. }
             | Self::Silent { .. }
             | Self::Nonsense { .. } => ToolError::failed(Reason::ServerUnavailable, message),
+            Self::Untrusted { .. } => {
+                ToolError::new(ErrorType::PermissionDenied, Reason::Untrusted, message)
+            }
         }
     }
 }

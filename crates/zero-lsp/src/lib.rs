@@ -27,4 +27,4 @@ pub use definition::{Language, ServerDefinition};
 pub use documents::{Text, Told};
 pub use error::LspError;
 pub use position::PositionEncoding;
-pub use servers::{Bounds, LanguageServers, LanguageServersConfig, Lease};
+pub use servers::{Bounds, LanguageServers, LanguageServersConfig, Lease, Trust};

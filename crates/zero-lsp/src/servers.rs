@@ -55,6 +55,10 @@ impl Default for Bounds {
 }
 
 /// What the language servers of a host are made of.
+/// Says whether a folder of the workspace is trusted as it is now; where it is not, how it stands
+/// and what to do. Blocks.
+pub type Trust = Arc<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
+
 pub struct LanguageServersConfig {
     /// What starts them.
     pub services: Services,
@@ -65,6 +69,8 @@ pub struct LanguageServersConfig {
     /// Folders of the workspace.
     pub roots: Vec<PathBuf>,
     /// Where folders for what they make are kept; without it they have none.
+    /// Which of them are trusted: none runs for another, since many run what they find there.
+    pub trust: Trust,
     pub cache: Option<StateDir>,
     /// How much is borne of them.
     pub bounds: Bounds,
@@ -108,15 +114,21 @@ impl LanguageServers {
         })
     }
 
-    /// Says whether what a server told may be told on. Not if it can see a file that may not be read,
-    /// because that came after it: then it is ended, and the next question starts another, from which
-    /// that is hidden. To be asked after it has answered.
+    /// Says whether what a server told may be told on. Not if its folder is not trusted any more: then
+    /// it is ended. Nor if it can see a file that may not be read, because that came after it: then it
+    /// is ended, and the next question starts another, from which that is hidden. To be asked after it
+    /// has answered.
     pub async fn vouch(&self, lease: &Lease) -> Result<(), LspError> {
         if !lease.is_outdated().await {
+        if let Err(error) = self.check_trust(lease.root()).await {
+            tracing::debug!(server = lease.server(), "a language server ends: trust was revoked");
+            lease.retire("its folder is not trusted any more").await;
+            return Err(error);
+        }
             return Ok(());
         }
         tracing::debug!(server = lease.server(), "a language server ends: it sees too much");
-        lease.retire().await;
+        lease.retire("it could see files that may not be read").await;
         Err(LspError::Outdated { server: lease.server().to_owned() })
     }
 
@@ -195,6 +207,7 @@ impl LanguageServers {
         starting.bury(bounds).await;
         starting.check(&server.name, bounds)?;
         self.make_room(slot).await?;
+        self.check_trust(root).await?;
         match self.start(server, root).await {
             Ok(connection) => Ok(slot.put(connection, bounds.idle_max)),
             Err(error) => {
@@ -209,6 +222,14 @@ impl LanguageServers {
         let words = server.find(&self.place()).ok_or_else(|| LspError::NotStarted {
             server: server.name.clone(),
             why: how_to_get(server),
+    async fn check_trust(&self, root: &Path) -> Result<(), LspError> {
+        let (trust, folder) = (Arc::clone(&self.config.trust), root.to_owned());
+        let answer = tokio::task::spawn_blocking(move || trust(&folder)).await;
+        // Where nobody could look, nobody said so.
+        let answer = answer.unwrap_or_else(|error| Err(error.to_string()));
+        answer.map_err(|why| LspError::Untrusted { folder: root.display().to_string(), why })
+    }
+
         })?;
         let cache = match self.config.cache.clone() {
             Some(caches) => {

@@ -32,8 +32,9 @@ const QUERY_CHARS_MAX: usize = 200;
 /// at a name with `line` and `character`, counted from 1 as Read numbers them, on its first letter.
 /// Use it to find a definition, all uses of something before you change it, who calls a function, or
 /// the outline of a file; and `diagnostics` to see what is wrong in a file. It works for files of
-/// the workspace whose language has a server installed; the first call in a project may take a
-/// while. Where it says that no server is there, use Grep and Read instead.
+/// the workspace whose language has a server installed, where the person trusts the project; the
+/// first call in a project may take a while. Where it says that no server is there or may run, use
+/// Grep and Read instead.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LspArgs {

@@ -101,7 +101,7 @@ impl Settings {
 
     /// Where no file says anything.
     pub(crate) fn none() -> Self {
-        Self::merge(&[], Standing::Nothing)
+        Self::merge(&[], Standing::Never)
     }
 
     /// The files that are looked at for a workspace, whether or not they are there.
@@ -127,7 +127,7 @@ impl Settings {
     /// asked to trust what could not be used afterwards.
     pub(crate) fn gated(config: &Config, workspace_root: &Path) -> Result<Vec<Entry>, UsageError> {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
-        Self::merge(&layers, Standing::Nothing).tried()?.placed(config, workspace_root)?;
+        Self::merge(&layers, Standing::supposed()).tried()?.placed(config, workspace_root)?;
         Ok(Self::needs_trust(&layers))
     }
 
@@ -143,7 +143,7 @@ impl Settings {
         config: &Config,
         workspace_root: &Path,
     ) -> Result<(), SettingsError> {
-        let settings = Self::merge(&[layer], Standing::Nothing).tried()?;
+        let settings = Self::merge(&[layer], Standing::supposed()).tried()?;
         settings.placed(config, workspace_root).map(drop)
     }
 
@@ -152,7 +152,7 @@ impl Settings {
         let text = json!({ "permissions": permissions }).to_string();
         let layer = Layer::parse(LayerKind::Flag, REQUEST.to_owned(), text.as_bytes())
             .map_err(|problems| SettingsError { problems })?;
-        Self::merge(&[layer], Standing::Nothing).tried()
+        Self::merge(&[layer], Standing::Never).tried()
     }
 
     /// Reads files named on the command line, and nothing else. They are the person's own word.
@@ -174,7 +174,7 @@ impl Settings {
             .map(|file| Problem { file, place: None, what: "does not exist".to_owned() })
             .collect();
         if missing.is_empty() {
-            Ok(Self::merge(&layers, Standing::Nothing))
+            Ok(Self::merge(&layers, Standing::Never))
         } else {
             Err(SettingsError { problems: missing })
         }
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn limits_and_rules_are_handed_out_with_their_source() {
-        let settings = Settings::merge(&layers(&[(LayerKind::User, USER)]), Standing::Nothing);
+        let settings = Settings::merge(&layers(&[(LayerKind::User, USER)]), Standing::Never);
         let mut limits = Limits::default();
         settings.limits(&mut limits);
         assert_eq!(limits.file_timeout.as_secs(), 20);
@@ -428,7 +428,7 @@ mod tests {
     fn a_key_may_name_a_value_a_list_or_all_of_a_section() {
         let project =
             r#"{"permissions": {"allow": ["Grep"]}, "mcpServers": {"a.b": {"command": "x"}}}"#;
-        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let trusted = Standing::supposed();
         let settings = Settings::merge(
             &layers(&[(LayerKind::User, USER), (LayerKind::Project, project)]),
             trusted,

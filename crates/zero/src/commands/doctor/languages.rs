@@ -42,3 +42,6 @@ pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mu
         findings.well(CHECK, format!("others can be had: {}", missing.join("; ")));
     }
 }
+    if !there.is_empty() && !settings.standing().is_trusted() {
+        findings.well(CHECK, "none starts in this folder until you trust it: `zero trust`");
+    }
