@@ -56,6 +56,16 @@ pub enum LspError {
         /// Why not.
         why: String,
     },
+    /// What has its name only stands in for it.
+    #[error("`{server}` is not installed: `{program}` only stands in for it; it comes {how}")]
+    StandIn {
+        /// The server.
+        server: String,
+        /// The program.
+        program: String,
+        /// How to get it.
+        how: String,
+    },
     /// It is gone, or of no use any more.
     #[error("`{server}` failed: {why}")]
     Gone {
@@ -123,8 +133,11 @@ impl LspError {
     pub fn for_call(&self) -> ToolError {
         let message = self.to_string();
         match self {
-            Self::NoneKnown { .. } | Self::NoneInstalled { .. } => {
+            Self::NoneKnown { .. } | Self::NoneInstalled { .. } | Self::StandIn { .. } => {
                 ToolError::not_found(Reason::ServerUnavailable, message)
+            }
+            Self::Untrusted { .. } => {
+                ToolError::new(ErrorType::PermissionDenied, Reason::Untrusted, message)
             }
             Self::Refused { .. } | Self::NotOffered { .. } => {
                 ToolError::failed(Reason::RemoteFailure, message)
@@ -136,9 +149,6 @@ impl LspError {
             | Self::Outdated { .. }
             | Self::Silent { .. }
             | Self::Nonsense { .. } => ToolError::failed(Reason::ServerUnavailable, message),
-            Self::Untrusted { .. } => {
-                ToolError::new(ErrorType::PermissionDenied, Reason::Untrusted, message)
-            }
         }
     }
 }

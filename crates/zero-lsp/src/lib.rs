@@ -19,6 +19,7 @@ pub mod position;
 mod process;
 pub mod published;
 pub mod servers;
+mod stand_in;
 pub mod uri;
 
 pub use ask::{Asker, Calls, Spot};
@@ -28,3 +29,4 @@ pub use documents::{Text, Told};
 pub use error::LspError;
 pub use position::PositionEncoding;
 pub use servers::{Bounds, LanguageServers, LanguageServersConfig, Lease, Trust};
+pub use stand_in::{has_stand_in, is_stand_in};

@@ -99,6 +99,38 @@ fn language_servers_are_listed_and_how_to_get_the_others() {
     write(&zero, PROJECT, project);
     let (_, found) = findings(&zero, "lsp", path);
     assert!(!found.join("\n").contains("theirs"), "{found:?}");
+    zero.stdout(&["trust", "--yes"]);
+    let found = findings(&zero, "lsp", path).1.join("\n");
+    assert!(found.contains("theirs") && !found.contains("until you trust it"), "{found}");
+}
+
+#[test]
+fn what_only_stands_in_for_a_language_server_is_told() {
+    let zero = Program::new();
+    // Not in `/tmp`, of which whatever is confined has its own.
+    let bin = tempfile::tempdir_in("/var/tmp").unwrap();
+    let program = bin.path().canonicalize().unwrap().join("rust-analyzer");
+    let says = |script: &str| {
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        findings(&zero, "lsp", &format!("{}:{PATH}", program.parent().unwrap().display())).1
+    };
+    let shown = program.display();
+    let told =
+        format!("warning {shown} only stands in for `rust-analyzer`, which is not installed");
+    for words in [
+        "error: Unknown binary '\\''rust-analyzer'\\'' in official toolchain '\\''stable'\\''.",
+        "error: '\\''rust-analyzer'\\'' is not installed for the toolchain '\\''stable'\\''.",
+    ] {
+        let found = says(&format!("echo '{words}' >&2; exit 1"));
+        assert!(found.contains(&told), "{found:?}");
+        assert!(!found.join("\n").contains(&format!("rust-analyzer ({shown})")), "{found:?}");
+    }
+    for script in ["echo rust-analyzer 1.90.0", "echo no idea >&2; exit 1"] {
+        let found = says(script);
+        assert!(!found.contains(&told), "{found:?}");
+        assert!(found.join("\n").contains(&format!("rust-analyzer ({shown})")), "{found:?}");
+    }
 }
 
 #[test]
