@@ -15,7 +15,9 @@ use zero_core::{
     Category, Effect, Effects, ErrorType, Kind, Reason, Risk, SessionId, TimeoutClass, ToolError,
     Violation,
 };
-use zero_runtime::{About, CallContext, Description, ElicitationAnswer, Tool, ToolReply, Wanted};
+use zero_runtime::{
+    About, Bound, CallContext, Description, ElicitationAnswer, Particulars, Tool, ToolReply, Wanted,
+};
 use zero_sandbox::Workspace;
 
 use self::form::Form;
@@ -144,6 +146,19 @@ impl Tool for AskUserQuestion {
             idempotent: false,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("asks the person, and changes nothing").within([
+            Bound::range("questions in a call", 1, QUESTIONS_MAX),
+            Bound::range("options of a question", OPTIONS_MIN, OPTIONS_MAX),
+            Bound::characters("`header`", HEADER_CHARS_MAX),
+            Bound::characters("`question`", QUESTION_CHARS_MAX),
+            Bound::characters("`label`", LABEL_CHARS_MAX),
+            Bound::characters("`description`", DESCRIPTION_CHARS_MAX),
+            Bound::characters("an answer in words of the person's own", form::OWN_CHARS_MAX),
+            Bound::count("calls of a session that wait for an answer", OPEN_MAX),
+        ])
     }
 
     fn plan(&self, args: AskUserQuestionArgs, _workspace: &Workspace) -> Result<Form, ToolError> {

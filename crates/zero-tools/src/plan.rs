@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use zero_core::{Content, Effects, ToolError, Violation};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
 use crate::task_list::{self, Kept, Priority, Status, Step, TaskList};
@@ -58,6 +58,12 @@ impl Tool for Plan {
 
     fn about(&self) -> About {
         task_list::about("Update the plan")
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("replaces the plan of the session")
+            .within(task_list::bounds())
+            .within([Bound::characters("`explanation`", EXPLANATION_CHARS_MAX)])
     }
 
     fn plan(&self, args: PlanArgs, _workspace: &Workspace) -> Result<PlanPlan, ToolError> {

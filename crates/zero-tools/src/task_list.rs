@@ -6,7 +6,7 @@ use zero_core::event::PlanEntry;
 use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Risk, TimeoutClass, ToolError, Violation,
 };
-use zero_runtime::{About, Description, ToolReply};
+use zero_runtime::{About, Bound, Description, ToolReply};
 
 use crate::wording::{counted, one_line};
 
@@ -16,6 +16,14 @@ pub(crate) const STEPS_MAX: usize = 100;
 pub(crate) const STEP_CHARS_MAX: usize = 500;
 /// Most that is shown of a step in an error.
 const SHOWN_CHARS_MAX: usize = 60;
+
+/// Where a list stops.
+pub(crate) fn bounds() -> [Bound; 2] {
+    [
+        Bound::count("steps of a list", STEPS_MAX),
+        Bound::characters("a text of a step", STEP_CHARS_MAX),
+    ]
+}
 
 /// How far a step is.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]

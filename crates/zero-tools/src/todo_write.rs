@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use zero_core::{Effects, ToolError};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
 use crate::task_list::{self, Kept, Priority, Status, Step, TaskList};
@@ -49,6 +49,10 @@ impl Tool for TodoWrite {
 
     fn about(&self) -> About {
         task_list::about("Update the task list")
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("replaces the task list of the session").within(task_list::bounds())
     }
 
     fn plan(&self, args: TodoWriteArgs, _workspace: &Workspace) -> Result<TaskList, ToolError> {

@@ -11,7 +11,7 @@ use super::{Choice, Question};
 use crate::wording::one_line;
 
 /// Longest answer of the person's own, in characters.
-const OWN_CHARS_MAX: usize = 4_000;
+pub(super) const OWN_CHARS_MAX: usize = 4_000;
 
 /// Questions that fit together.
 #[derive(Debug)]

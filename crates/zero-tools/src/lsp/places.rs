@@ -16,10 +16,10 @@ use super::text_of;
 
 /// Files that are opened to tell what stands at a place, and bytes that are read of all: of places
 /// beyond that it is told where they are.
-const FILES_MAX: usize = 60;
-const BYTES_MAX: usize = 16_000_000;
+pub(super) const FILES_MAX: usize = 60;
+pub(super) const BYTES_MAX: usize = 16_000_000;
 /// Longest line that is shown, in characters.
-const LINE_CHARS_MAX: usize = 200;
+pub(super) const LINE_CHARS_MAX: usize = 200;
 
 /// What became of a place.
 pub(super) enum Told {
