@@ -1,4 +1,5 @@
-//! The page that is made from the tools: `docs/reference/tools.md`.
+//! What is made from the tools: the page `docs/reference/tools.md`, and what examples answer for
+//! `zero tools show`.
 //!
 //! It is made by the test that checks it, since that runs the examples for real; here it is only
 //! told to write instead of to compare.

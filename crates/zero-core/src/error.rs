@@ -60,6 +60,8 @@ pub enum Reason {
     NoApprover,
     /// A rule said no.
     Denied,
+    /// The folder is not trusted.
+    Untrusted,
     /// The caller stopped the call.
     Cancelled,
     /// It did not finish in time.

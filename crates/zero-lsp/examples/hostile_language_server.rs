@@ -9,8 +9,9 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Read as _, Stdin, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -27,6 +28,10 @@ fn main() -> ExitCode {
         "crash" => {
             eprintln!("cannot find my configuration\u{1b}[2J");
             return ExitCode::from(3);
+        }
+        "stand-in" => {
+            eprintln!("error: Unknown binary 'rust-analyzer' in official toolchain 'stable'.\n");
+            return ExitCode::from(1);
         }
         _ => {}
     }
@@ -85,6 +90,7 @@ impl Server {
             }
             "textDocument/hover" => return self.hover(id),
             "initialized" if self.mode == "deaf" => sleep(FOR_EVER),
+            "initialized" if self.mode == "hangs-up" => hang_up(),
             method if self.mode == "minds-the-order" => self.mind(method, message),
             "textDocument/didOpen" if self.mode == "publishes" => publish(message),
             "shutdown" if self.mode != "ignores-the-end" => reply(id, Value::Null),
@@ -255,6 +261,12 @@ impl Server {
         ];
         said.join(" ")
     }
+}
+
+/// Closes its input and lives on: as the same process, with another input.
+fn hang_up() {
+    let Ok(program) = std::env::current_exe() else { return };
+    let _ = Command::new(program).arg("silent").stdin(Stdio::null()).exec();
 }
 
 /// The folder that is kept for it.

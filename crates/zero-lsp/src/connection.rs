@@ -69,6 +69,7 @@ pub struct Connection {
     documents: tokio::sync::Mutex<Documents>,
     encoding: PositionEncoding,
     capabilities: Value,
+    root: PathBuf,
     since: Instant,
     silent: AtomicU32,
     cache: Option<StateDir>,
@@ -111,6 +112,7 @@ impl Connection {
             documents: tokio::sync::Mutex::default(),
             encoding: PositionEncoding::default(),
             capabilities: Value::Null,
+            root: root.to_owned(),
             since: Instant::now(),
             silent: AtomicU32::new(0),
             cache,
@@ -141,6 +143,11 @@ impl Connection {
     /// What it is called.
     pub fn server(&self) -> &str {
         &self.shared.server
+    }
+
+    /// The folder of the workspace it is for.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The units it counts in.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zero_core::{Reason, ToolError};
+use zero_core::{ErrorType, Reason, ToolError};
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +24,14 @@ pub enum LspError {
         file: String,
         /// How to get one.
         how: String,
+    },
+    /// Nobody has said that the folder is trusted, and a server may run what it finds there.
+    #[error("no language server runs for `{folder}`: {why}")]
+    Untrusted {
+        /// The folder of the workspace.
+        folder: String,
+        /// How it stands, and what to do.
+        why: String,
     },
     /// As many run as may.
     #[error("{0} language servers run already and all are at work; try again when one is done")]
@@ -47,6 +55,16 @@ pub enum LspError {
         server: String,
         /// Why not.
         why: String,
+    },
+    /// What has its name only stands in for it.
+    #[error("`{server}` is not installed: `{program}` only stands in for it; it comes {how}")]
+    StandIn {
+        /// The server.
+        server: String,
+        /// The program.
+        program: String,
+        /// How to get it.
+        how: String,
     },
     /// It is gone, or of no use any more.
     #[error("`{server}` failed: {why}")]
@@ -115,8 +133,11 @@ impl LspError {
     pub fn for_call(&self) -> ToolError {
         let message = self.to_string();
         match self {
-            Self::NoneKnown { .. } | Self::NoneInstalled { .. } => {
+            Self::NoneKnown { .. } | Self::NoneInstalled { .. } | Self::StandIn { .. } => {
                 ToolError::not_found(Reason::ServerUnavailable, message)
+            }
+            Self::Untrusted { .. } => {
+                ToolError::new(ErrorType::PermissionDenied, Reason::Untrusted, message)
             }
             Self::Refused { .. } | Self::NotOffered { .. } => {
                 ToolError::failed(Reason::RemoteFailure, message)

@@ -19,6 +19,7 @@ pub mod position;
 mod process;
 pub mod published;
 pub mod servers;
+mod stand_in;
 pub mod uri;
 
 pub use ask::{Asker, Calls, Spot};
@@ -27,4 +28,5 @@ pub use definition::{Language, ServerDefinition};
 pub use documents::{Text, Told};
 pub use error::LspError;
 pub use position::PositionEncoding;
-pub use servers::{Bounds, LanguageServers, LanguageServersConfig, Lease};
+pub use servers::{Bounds, LanguageServers, LanguageServersConfig, Lease, Trust};
+pub use stand_in::{has_stand_in, is_stand_in};

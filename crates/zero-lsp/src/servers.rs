@@ -17,6 +17,7 @@ use crate::cache;
 use crate::connection::{Connection, Start};
 use crate::definition::{Place, ServerDefinition};
 use crate::error::LspError;
+use crate::stand_in;
 
 /// What is given to servers, and how much is borne of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,10 @@ impl Default for Bounds {
     }
 }
 
+/// Says whether a folder of the workspace is trusted as it is now; where it is not, how it stands
+/// and what to do. Blocks.
+pub type Trust = Arc<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
+
 /// What the language servers of a host are made of.
 pub struct LanguageServersConfig {
     /// What starts them.
@@ -64,6 +69,8 @@ pub struct LanguageServersConfig {
     pub search_path: Vec<PathBuf>,
     /// Folders of the workspace.
     pub roots: Vec<PathBuf>,
+    /// Which of them are trusted: none runs for another, since many run what they find there.
+    pub trust: Trust,
     /// Where folders for what they make are kept; without it they have none.
     pub cache: Option<StateDir>,
     /// How much is borne of them.
@@ -108,15 +115,21 @@ impl LanguageServers {
         })
     }
 
-    /// Says whether what a server told may be told on. Not if it can see a file that may not be read,
-    /// because that came after it: then it is ended, and the next question starts another, from which
-    /// that is hidden. To be asked after it has answered.
+    /// Says whether what a server told may be told on. Not if its folder is not trusted any more: then
+    /// it is ended. Nor if it can see a file that may not be read, because that came after it: then it
+    /// is ended, and the next question starts another, from which that is hidden. To be asked after it
+    /// has answered.
     pub async fn vouch(&self, lease: &Lease) -> Result<(), LspError> {
+        if let Err(error) = self.check_trust(lease.root()).await {
+            tracing::debug!(server = lease.server(), "a language server ends: trust was revoked");
+            lease.retire("its folder is not trusted any more").await;
+            return Err(error);
+        }
         if !lease.is_outdated().await {
             return Ok(());
         }
         tracing::debug!(server = lease.server(), "a language server ends: it sees too much");
-        lease.retire().await;
+        lease.retire("it could see files that may not be read").await;
         Err(LspError::Outdated { server: lease.server().to_owned() })
     }
 
@@ -194,15 +207,27 @@ impl LanguageServers {
         let bounds = self.config.bounds;
         starting.bury(bounds).await;
         starting.check(&server.name, bounds)?;
+        self.check_trust(root).await?;
         self.make_room(slot).await?;
         match self.start(server, root).await {
             Ok(connection) => Ok(slot.put(connection, bounds.idle_max)),
             Err(error) => {
                 slot.give_up_place();
-                starting.failed(error.to_string());
+                // It may be installed at any time, and what stands in for it ends at once.
+                if !matches!(error, LspError::StandIn { .. }) {
+                    starting.failed(error.to_string());
+                }
                 Err(error)
             }
         }
+    }
+
+    async fn check_trust(&self, root: &Path) -> Result<(), LspError> {
+        let (trust, folder) = (Arc::clone(&self.config.trust), root.to_owned());
+        let answer = tokio::task::spawn_blocking(move || trust(&folder)).await;
+        // Where nobody could look, nobody said so.
+        let answer = answer.unwrap_or_else(|error| Err(error.to_string()));
+        answer.map_err(|why| LspError::Untrusted { folder: root.display().to_string(), why })
     }
 
     async fn start(&self, server: &ServerDefinition, root: &Path) -> Result<Connection, LspError> {
@@ -222,8 +247,15 @@ impl LanguageServers {
         };
         let (bounds, services) = (self.config.bounds, &self.config.services);
         let path = self.place().path();
+        let program = words.first().cloned().unwrap_or_default();
         tracing::debug!(server = server.name, "a language server is started");
-        Connection::start(Start { services, server, words, root, cache, path, bounds }).await
+        let start = Start { services, server, words, root, cache, path, bounds };
+        Connection::start(start).await.map_err(|error| match error {
+            LspError::NotStarted { why, server: name } if stand_in::is_meant(server, &why) => {
+                LspError::StandIn { server: name, program, how: from(&server.how_to_get) }
+            }
+            error => error,
+        })
     }
 
     /// Takes a place for one more server. Where there is none, the one that was left alone longest

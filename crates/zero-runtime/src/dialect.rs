@@ -5,6 +5,7 @@
 //! is left only for how a platform writes results down ([`render`]).
 
 mod acp;
+mod alike;
 mod opencode;
 mod qwen;
 pub mod render;

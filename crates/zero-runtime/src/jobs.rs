@@ -13,12 +13,12 @@ use zero_core::{Reason, ToolError};
 
 pub(crate) use self::job::Candidate;
 pub use self::job::{Job, JobStatus};
-pub use self::unread::Piece;
 pub(crate) use self::unread::begun_character;
+pub use self::unread::{BYTES_MAX as UNREAD_BYTES_MAX, Piece};
 pub(crate) use self::watched::{Input, KeepUnread, Watched, Watching};
 
 /// Jobs of a session, ended ones that were not read yet among them.
-const JOBS_MAX: usize = 16;
+pub const JOBS_MAX: usize = 16;
 
 /// The jobs of a session.
 #[derive(Debug, Default)]

@@ -207,7 +207,7 @@ pub(crate) fn status_of(error: &ToolError) -> Status {
         (_, Some(Reason::Panic)) => Status::Panic,
         (
             ErrorType::PermissionDenied,
-            Some(Reason::Denied | Reason::NoApprover | Reason::Rejected),
+            Some(Reason::Denied | Reason::Untrusted | Reason::NoApprover | Reason::Rejected),
         ) => Status::Denied,
         _ => Status::Error,
     }

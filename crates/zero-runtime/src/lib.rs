@@ -34,6 +34,7 @@ pub mod memory;
 pub mod metrics;
 pub mod nearest;
 pub mod observer;
+mod particulars;
 pub mod pipeline;
 pub mod policy;
 pub mod reader;
@@ -65,6 +66,7 @@ pub use hooks::{Hook, HookFile, Hooks, OnFailure, ToolPattern};
 pub use host::{HostConfig, ToolHost};
 pub use machine::Machine;
 pub use observer::{CallEvent, Observer};
+pub use particulars::{Bound, Particulars};
 pub use pipeline::{Outcome, Report};
 pub use policy::{
     Decision, DeniedFiles, Grant, JudgedEffect, Policy, PolicyRequest, RiskPolicy, Verdict,

@@ -17,7 +17,7 @@ use zero_sandbox::{
     Change, ChangeNote, FileType, Folder, Journal, LastLink, Located, Snapshot, StateDir, Workspace,
 };
 
-pub use self::note::{InvalidNoteName, Note, NoteName, Provenance};
+pub use self::note::{InvalidNoteName, NAME_CHARS_MAX, Note, NoteName, Provenance};
 use self::seal::Seal;
 use crate::nearest::nearest;
 

@@ -22,6 +22,7 @@ use zero_core::{
 use zero_sandbox::Workspace;
 
 use crate::context::CallContext;
+use crate::particulars::Particulars;
 use crate::schema;
 
 /// A future that can be stored.
@@ -108,6 +109,11 @@ pub trait Tool: Send + Sync + 'static {
     /// What it says about itself.
     fn about(&self) -> About;
 
+    /// What is to be known of it beside its description, for people.
+    fn particulars(&self) -> Particulars {
+        Particulars::default()
+    }
+
     /// Settles the arguments: paths to handles, patterns to matchers. Changes nothing.
     fn plan(&self, args: Self::Args, workspace: &Workspace) -> Result<Self::Plan, ToolError>;
 
@@ -168,6 +174,11 @@ pub trait AnyTool: Send + Sync {
 
     /// Settles an input that fits the schema.
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError>;
+
+    /// What is to be known of it beside its description, for people.
+    fn particulars(&self) -> Particulars {
+        Particulars::default()
+    }
 
     /// What it says of itself and nobody vouches for, such as `read-only`. People are shown it; no
     /// decision looks at it.
@@ -256,6 +267,10 @@ struct ErasedPlan<T: Tool> {
 impl<T: Tool> AnyTool for Erased<T> {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn particulars(&self) -> Particulars {
+        self.tool.particulars()
     }
 
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {

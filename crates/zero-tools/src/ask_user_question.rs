@@ -15,7 +15,9 @@ use zero_core::{
     Category, Effect, Effects, ErrorType, Kind, Reason, Risk, SessionId, TimeoutClass, ToolError,
     Violation,
 };
-use zero_runtime::{About, CallContext, Description, ElicitationAnswer, Tool, ToolReply, Wanted};
+use zero_runtime::{
+    About, Bound, CallContext, Description, ElicitationAnswer, Particulars, Tool, ToolReply, Wanted,
+};
 use zero_sandbox::Workspace;
 
 use self::form::{Form, Said};
@@ -25,6 +27,16 @@ use crate::wording::one_line;
 const ANSWER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Calls of a session that wait for an answer at a time.
 const OPEN_MAX: usize = 4;
+/// Questions of a call.
+const QUESTIONS_MAX: usize = 4;
+/// Options of a question.
+const OPTIONS_MIN: usize = 2;
+const OPTIONS_MAX: usize = 4;
+/// Characters of what is shown.
+const HEADER_CHARS_MAX: usize = 12;
+const QUESTION_CHARS_MAX: usize = 1_000;
+const LABEL_CHARS_MAX: usize = 80;
+const DESCRIPTION_CHARS_MAX: usize = 500;
 /// The word for an answer of the person's own, which every question has.
 const OTHER: &str = "other";
 /// Who asks, as the person is told.
@@ -40,7 +52,7 @@ const ORIGIN: &str = "the agent";
 #[serde(deny_unknown_fields)]
 pub struct AskUserQuestionArgs {
     /// 1 to 4 questions.
-    #[schemars(length(min = 1, max = 4))]
+    #[schemars(length(min = 1, max = QUESTIONS_MAX))]
     questions: Vec<Question>,
 }
 
@@ -50,13 +62,13 @@ pub struct AskUserQuestionArgs {
 #[schemars(inline)]
 pub struct Question {
     /// The whole question, such as `Which database should we use?`.
-    #[schemars(length(min = 1, max = 1_000))]
+    #[schemars(length(min = 1, max = QUESTION_CHARS_MAX))]
     question: String,
     /// A word for it, of at most 12 characters: `Database`.
-    #[schemars(length(min = 1, max = 12))]
+    #[schemars(length(min = 1, max = HEADER_CHARS_MAX))]
     header: String,
     /// 2 to 4 answers to choose from.
-    #[schemars(length(min = 2, max = 4))]
+    #[schemars(length(min = OPTIONS_MIN, max = OPTIONS_MAX))]
     options: Vec<Choice>,
     /// Whether several of them may be chosen. Default false.
     #[serde(default)]
@@ -69,10 +81,10 @@ pub struct Question {
 #[schemars(inline)]
 pub struct Choice {
     /// The answer, in 1 to 5 words.
-    #[schemars(length(min = 1, max = 80))]
+    #[schemars(length(min = 1, max = LABEL_CHARS_MAX))]
     label: String,
     /// What it means, or what follows from it.
-    #[schemars(length(min = 1, max = 500))]
+    #[schemars(length(min = 1, max = DESCRIPTION_CHARS_MAX))]
     description: String,
 }
 
@@ -145,6 +157,19 @@ impl Tool for AskUserQuestion {
             idempotent: false,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("asks the person, and changes nothing").within([
+            Bound::range("questions in a call", 1, QUESTIONS_MAX),
+            Bound::range("options of a question", OPTIONS_MIN, OPTIONS_MAX),
+            Bound::characters("`header`", HEADER_CHARS_MAX),
+            Bound::characters("`question`", QUESTION_CHARS_MAX),
+            Bound::characters("`label`", LABEL_CHARS_MAX),
+            Bound::characters("`description`", DESCRIPTION_CHARS_MAX),
+            Bound::characters("an answer in words of the person's own", form::OWN_CHARS_MAX),
+            Bound::count("calls of a session that wait for an answer", OPEN_MAX),
+        ])
     }
 
     fn plan(&self, args: AskUserQuestionArgs, _workspace: &Workspace) -> Result<Form, ToolError> {

@@ -15,9 +15,10 @@ use zero_core::{
     Category, CommandLine, Content, Display, Effect, Effects, Execution, Kind, Location, Reason,
     Risk, TimeoutClass, ToolError,
 };
-use zero_runtime::jobs::Job;
+use zero_runtime::jobs::{JOBS_MAX, Job};
 use zero_runtime::{
-    About, CallContext, CommandRequest, Description, Ran, Streams, Tool, ToolReply,
+    About, Bound, CallContext, CommandRequest, Description, Particulars, Ran, Streams, Tool,
+    ToolReply,
 };
 use zero_sandbox::drain::Stream;
 use zero_sandbox::{FileType, LastLink, Located, Workspace};
@@ -142,6 +143,17 @@ impl Tool for Bash {
             idempotent: false,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        let effects = "runs a command, confined: it may read the machine's files without its secrets, change the workspace, and reach hosts that are allowed; what its words say it touches is judged file by file and host by host";
+        Particulars {
+            other_risks: Some(
+                "low for commands that only read; critical where one destroys or gives away what cannot be taken back, such as removing recursively, rewriting what others have, or publishing",
+            ),
+            ..Particulars::of(effects)
+        }
+        .within([Bound::count("jobs of a session that run or are not read", JOBS_MAX)])
     }
 
     fn plan(&self, args: BashArgs, workspace: &Workspace) -> Result<BashPlan, ToolError> {

@@ -9,7 +9,7 @@ use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Reason, Risk, TimeoutClass, ToolError,
 };
 use zero_runtime::jobs::JobStatus;
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
 use crate::bash::settled;
@@ -55,6 +55,11 @@ impl Tool for BashKill {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("ends one job of the session, with every process of it")
+            .within([Bound::time("waiting for its end", END_MAX)])
     }
 
     fn plan(&self, args: BashKillArgs, _workspace: &Workspace) -> Result<String, ToolError> {

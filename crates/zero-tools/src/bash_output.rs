@@ -10,8 +10,8 @@ use zero_core::{
     Category, CommandLine, Content, Display, Effect, Effects, Execution, Kind, Reason, Risk,
     TimeoutClass, ToolError,
 };
-use zero_runtime::jobs::{Job, JobStatus, Piece};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::jobs::{Job, JobStatus, Piece, UNREAD_BYTES_MAX};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 use zero_sandbox::drain::Stream;
 
@@ -157,6 +157,18 @@ impl Tool for BashOutput {
             idempotent: false,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        let effects = "tells what a job of the session wrote; with `stdin`, has the job read a text, which is judged as a command";
+        Particulars {
+            other_risks: Some("as Bash with `stdin`, since the text may be a command"),
+            ..Particulars::of(effects)
+        }
+        .within([
+            Bound::bytes("`stdin`", STDIN_BYTES_MAX),
+            Bound::bytes("output that waits to be read; the newest is kept", UNREAD_BYTES_MAX),
+        ])
     }
 
     fn plan(

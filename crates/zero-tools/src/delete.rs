@@ -9,7 +9,7 @@ use zero_core::{
     ByteSize, Category, Display, Effect, Effects, Kind, Location, Reason, Risk, TargetPath,
     TimeoutClass, ToolError,
 };
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::{Change, FileType, LastLink, Located, Snapshot, Workspace};
 
 use crate::diff::file_diff;
@@ -59,6 +59,10 @@ impl Tool for Delete {
             idempotent: false,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("removes one file or link; `zero undo` brings it back")
     }
 
     fn plan(&self, args: DeleteArgs, workspace: &Workspace) -> Result<DeletePlan, ToolError> {

@@ -15,14 +15,14 @@ use zero_core::{
     TimeoutClass, ToolError, Violation,
 };
 use zero_runtime::seen_files::{Freshness, stale_file};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::{LastLink, Located, Snapshot, Workspace};
 
 use self::apply::{EditOp, EditProblem, Edited, PLACES_MAX};
 use crate::diff::file_diff;
 use crate::file_path::locate_file;
 use crate::landed;
-use crate::lsp::{ChangedText, with_new_problems};
+use crate::lsp::{ChangedText, aftermath_bounds, with_new_problems};
 use crate::missing;
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
@@ -114,6 +114,13 @@ impl Tool for Edit {
             idempotent: false,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        let effects = "changes one file; `zero undo` takes it back";
+        Particulars::of_change(effects)
+            .within([Bound::count("edits in a call", EDITS_MAX)])
+            .within(aftermath_bounds())
     }
 
     fn plan(&self, args: EditArgs, workspace: &Workspace) -> Result<EditPlan, ToolError> {

@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::result::{Content, Display};
 use zero_core::{Category, Effects, Kind, Risk, TimeoutClass, ToolError};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
 use crate::missing;
-use crate::path_pattern::PathPattern;
+use crate::path_pattern::{PATTERN_BYTES_MAX, PathPattern};
 use crate::walk::bases::Bases;
 use crate::walk::denied::Denied;
 use crate::walk::ignore_files::LeftOut;
@@ -75,6 +75,13 @@ impl Tool for Glob {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("reads names and ignore files of everything beneath a folder").within([
+            Bound::count("files that are listed", FILES_MAX),
+            Bound::bytes("the glob", PATTERN_BYTES_MAX),
+        ])
     }
 
     fn plan(&self, args: GlobArgs, workspace: &Workspace) -> Result<GlobPlan, ToolError> {

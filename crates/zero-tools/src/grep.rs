@@ -17,10 +17,12 @@ use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::{ByteSize, Category, Effects, Kind, Limits, Reason, Risk, TimeoutClass, ToolError};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::{FileType, Located, Workspace};
 
 use crate::missing;
+use crate::paging::LINE_CHARS_MAX;
+use crate::path_pattern::PATTERN_BYTES_MAX;
 use crate::walk::bases::Bases;
 use crate::walk::denied::Denied;
 use crate::walk::ignore_files::LeftOut;
@@ -154,6 +156,21 @@ impl Tool for Grep {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("reads every file beneath a folder that its globs and ignore files leave")
+            .within([
+                Bound::count(
+                    "hits, where `head_limit` does not say otherwise",
+                    HEAD_LIMIT as usize,
+                ),
+                Bound::bytes("text of all hits", HITS_BYTES_MAX),
+                Bound::lines("one match", search::MATCH_LINES_MAX),
+                Bound::characters("a line that is shown", LINE_CHARS_MAX),
+                Bound::bytes("the compiled pattern", REGEX_BYTES_MAX),
+                Bound::bytes("a glob", PATTERN_BYTES_MAX),
+            ])
     }
 
     fn plan(&self, args: GrepArgs, workspace: &Workspace) -> Result<GrepPlan, ToolError> {

@@ -74,3 +74,20 @@ pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
         erase(ask_user_question::AskUserQuestion::default()),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use zero_runtime::Particulars;
+
+    #[test]
+    fn every_tool_says_what_it_does_to_the_world() {
+        for tool in super::builtin() {
+            let (name, said) = (&tool.spec().name, tool.particulars());
+            assert_ne!(said.effects, Particulars::default().effects, "{name}");
+            let mut whats: Vec<&str> = said.bounds.iter().map(|bound| bound.what).collect();
+            whats.sort_unstable();
+            // Two bounds on one thing are of different kinds, such as lines and bytes.
+            assert!(whats.chunk_by(|a, b| a == b).all(|same| same.len() <= 2), "{name}: {whats:?}");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
     ToolError,
 };
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::{DirEntry, FileType, Folder, LastLink, Located, Workspace};
 
 use crate::missing;
@@ -130,6 +130,11 @@ impl Tool for Ls {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("reads what lies in one folder, by name")
+            .within([Bound::count("entries that are listed", ENTRIES_MAX)])
     }
 
     fn plan(&self, args: LsArgs, workspace: &Workspace) -> Result<LsPlan, ToolError> {

@@ -13,11 +13,11 @@ use zero_core::{
     Category, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass, ToolError, Violation,
     Whereabouts,
 };
-use zero_lsp::LanguageServers;
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_lsp::{Bounds, LanguageServers};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::{LastLink, Located, Snapshot, Workspace};
 
-pub(crate) use self::aftermath::{ChangedText, with_new_problems};
+pub(crate) use self::aftermath::{ChangedText, bounds as aftermath_bounds, with_new_problems};
 pub use self::output::{LspItem, LspOutput};
 use crate::file_path::locate_file;
 use crate::missing;
@@ -32,8 +32,9 @@ const QUERY_CHARS_MAX: usize = 200;
 /// at a name with `line` and `character`, counted from 1 as Read numbers them, on its first letter.
 /// Use it to find a definition, all uses of something before you change it, who calls a function, or
 /// the outline of a file; and `diagnostics` to see what is wrong in a file. It works for files of
-/// the workspace whose language has a server installed; the first call in a project may take a
-/// while. Where it says that no server is there, use Grep and Read instead.
+/// the workspace whose language has a server installed, where the person trusts the project; the
+/// first call in a project may take a while. Where it says that no server is there or may run, use
+/// Grep and Read instead.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LspArgs {
@@ -155,6 +156,25 @@ impl Tool for Lsp {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        let effects = "reads the file, and starts a language server that reads the workspace, changes nothing of it and reaches nobody; only in folders that are trusted";
+        let servers = Bounds::default();
+        Particulars::of(effects).within([
+            Bound::count("items that are shown", ask::ITEMS_MAX),
+            Bound::count("symbols of a file that are shown", ask::SYMBOLS_MAX),
+            Bound::bytes("a file that is asked about", FILE_BYTES_MAX as usize),
+            Bound::characters("`query`", QUERY_CHARS_MAX),
+            Bound::count("files whose lines are shown", places::FILES_MAX),
+            Bound::bytes("such files in all", places::BYTES_MAX),
+            Bound::characters("a line that is shown", places::LINE_CHARS_MAX),
+            Bound::time("a server's start", servers.start_max),
+            Bound::time("a server's answer", servers.answer_max),
+            Bound::time("waiting for it to read the project", servers.reading_max),
+            Bound::time("a server that nobody asks", servers.idle_max),
+            Bound::count("servers at a time", servers.servers_max),
+        ])
     }
 
     fn plan(&self, args: LspArgs, workspace: &Workspace) -> Result<LspPlan, ToolError> {

@@ -10,8 +10,10 @@ use serde::Serialize;
 use zero_core::{
     Category, Display, Effect, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, shown,
 };
-use zero_runtime::memory::{Memories, Note, NoteName, Provenance, Scope, Shelf};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::memory::{
+    Memories, NAME_CHARS_MAX, NOTES_MAX, Note, NoteName, Provenance, Scope, Shelf, TEXT_BYTES_MAX,
+};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
 pub use self::args::{Action, MemoryArgs, ScopeName};
@@ -63,6 +65,18 @@ impl Tool for Memory {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        let effects = "keeps, changes or removes a note, which later sessions are told; reading notes changes nothing";
+        Particulars::of(effects).within([
+            Bound::bytes("a note", TEXT_BYTES_MAX),
+            Bound::count("notes of a scope", NOTES_MAX),
+            Bound::characters("a name", NAME_CHARS_MAX),
+            Bound::characters("`query`", args::QUERY_CHARS_MAX),
+            Bound::count("notes that a search tells", FOUND_MAX),
+            Bound::characters("of each note in a list", SUMMARY_CHARS_MAX),
+        ])
     }
 
     fn plan(&self, args: MemoryArgs, workspace: &Workspace) -> Result<MemoryPlan, ToolError> {

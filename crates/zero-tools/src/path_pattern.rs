@@ -9,7 +9,7 @@ use globset::{Candidate, ErrorKind, GlobBuilder, GlobSet, GlobSetBuilder};
 use zero_core::{Reason, ToolError};
 
 /// Longest pattern, in bytes.
-const PATTERN_BYTES_MAX: usize = 4_096;
+pub(crate) const PATTERN_BYTES_MAX: usize = 4_096;
 
 /// One or more globs over paths below a base; a path matches when any of them does.
 #[derive(Clone, Debug)]

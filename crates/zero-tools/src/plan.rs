@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use zero_core::{
-    Category, Content, Effect, Effects, Kind, Risk, TimeoutClass, ToolError, Violation,
-};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use serde::Deserialize;
+use zero_core::{Content, Effects, ToolError, Violation};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
-use crate::task_list::{Priority, Status, Step, TaskList};
+use crate::task_list::{self, Kept, Priority, Status, Step, TaskList};
 use crate::wording::one_line;
 
 /// Longest explanation, in characters.
@@ -42,13 +40,6 @@ pub struct PlanStep {
     priority: Option<Priority>,
 }
 
-/// What became of the plan.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PlanOutput {
-    /// Whether it is kept.
-    pub success: bool,
-}
-
 /// A plan that fits together.
 #[derive(Debug)]
 pub struct PlanPlan {
@@ -61,20 +52,18 @@ pub struct Plan;
 
 impl Tool for Plan {
     type Args = PlanArgs;
-    type Output = PlanOutput;
+    type Output = Kept;
     type Plan = PlanPlan;
     const NAME: &'static str = "Plan";
 
     fn about(&self) -> About {
-        About {
-            display_name: "Update the plan",
-            category: Category::Project,
-            kind: Kind::Think,
-            risk: Risk::Low,
-            timeout_class: TimeoutClass::File,
-            idempotent: true,
-            fallback: None,
-        }
+        task_list::about("Update the plan")
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("replaces the plan of the session")
+            .within(task_list::bounds())
+            .within([Bound::characters("`explanation`", EXPLANATION_CHARS_MAX)])
     }
 
     fn plan(&self, args: PlanArgs, _workspace: &Workspace) -> Result<PlanPlan, ToolError> {
@@ -95,20 +84,19 @@ impl Tool for Plan {
     }
 
     fn describe(&self, plan: &PlanPlan) -> Description {
-        let title = format!("Update the plan ({})", plan.list.progress());
-        Description { title, locations: Vec::new() }
+        plan.list.described("plan")
     }
 
     fn effects(&self, _plan: &PlanPlan) -> Effects {
-        vec![Effect::State("the plan".to_owned())]
+        task_list::effects("plan")
     }
 
     async fn run(
         &self,
         plan: Arc<PlanPlan>,
         _cx: CallContext,
-    ) -> Result<ToolReply<PlanOutput>, ToolError> {
-        let mut reply = plan.list.reply("plan", PlanOutput { success: true });
+    ) -> Result<ToolReply<Kept>, ToolError> {
+        let mut reply = plan.list.reply("plan");
         if let Some(explanation) = &plan.explanation {
             reply.content.push(Content::Text(format!("Why: {}", one_line(explanation.trim()))));
         }

@@ -11,14 +11,14 @@ use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TimeoutClass,
     ToolError,
 };
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::{LastLink, Located, Workspace};
 
 use crate::document::{Document, Media, MediaKind, Nature, binary};
 use crate::file_page::{model_content, note, numbered, rest};
 use crate::file_path::locate_file;
 use crate::missing;
-use crate::paging::{LINES_DEFAULT, PageRequest};
+use crate::paging::{LINE_CHARS_MAX, LINES_DEFAULT, PageRequest};
 use crate::text::TextEncoding;
 
 /// Reads a file. Text comes with line numbers, up to 2,000 lines at a time; when a file is longer,
@@ -97,6 +97,13 @@ impl Tool for Read {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("reads one file").within([
+            Bound::lines("a call, where `limit` does not say otherwise", LINES_DEFAULT as usize),
+            Bound::characters("a line that is shown", LINE_CHARS_MAX),
+        ])
     }
 
     fn plan(&self, args: ReadArgs, workspace: &Workspace) -> Result<ReadPlan, ToolError> {

@@ -11,7 +11,9 @@ use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Location, Reason, Risk, TargetPath,
     TimeoutClass, ToolError,
 };
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply, unsettled};
+use zero_runtime::{
+    About, Bound, CallContext, Description, Particulars, Tool, ToolReply, unsettled,
+};
 use zero_sandbox::Folder;
 use zero_sandbox::{LastLink, Located, Workspace};
 
@@ -20,7 +22,8 @@ use crate::file_glob::FileGlob;
 use crate::file_page::{model_content, note, numbered, rest};
 use crate::file_path::locate_file;
 use crate::missing;
-use crate::paging::{LINES_DEFAULT, Page, PageRequest};
+use crate::paging::{LINE_CHARS_MAX, LINES_DEFAULT, Page, PageRequest};
+use crate::path_pattern::PATTERN_BYTES_MAX;
 use crate::walk::denied::Denied;
 
 /// Files read in one call.
@@ -143,6 +146,15 @@ impl Tool for ReadMany {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("reads the files it names and those that its globs match").within([
+            Bound::count("files in a call", FILES_MAX),
+            Bound::lines("of each file", LINES_DEFAULT as usize),
+            Bound::characters("a line that is shown", LINE_CHARS_MAX),
+            Bound::bytes("a glob", PATTERN_BYTES_MAX),
+        ])
     }
 
     fn plan(&self, args: ReadManyArgs, workspace: &Workspace) -> Result<ReadManyPlan, ToolError> {

@@ -1,10 +1,12 @@
 //! The steps of a piece of work, as TodoWrite and Plan take them: checked, bounded, shown.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use zero_core::event::PlanEntry;
-use zero_core::{Content, Display, ToolError, Violation};
-use zero_runtime::ToolReply;
+use zero_core::{
+    Category, Content, Display, Effect, Effects, Kind, Risk, TimeoutClass, ToolError, Violation,
+};
+use zero_runtime::{About, Bound, Description, ToolReply};
 
 use crate::wording::{counted, one_line};
 
@@ -14,6 +16,14 @@ pub(crate) const STEPS_MAX: usize = 100;
 pub(crate) const STEP_CHARS_MAX: usize = 500;
 /// Most that is shown of a step in an error.
 const SHOWN_CHARS_MAX: usize = 60;
+
+/// Where a list stops.
+pub(crate) fn bounds() -> [Bound; 2] {
+    [
+        Bound::count("steps of a list", STEPS_MAX),
+        Bound::characters("a text of a step", STEP_CHARS_MAX),
+    ]
+}
 
 /// How far a step is.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -50,6 +60,31 @@ pub(crate) struct Step {
     pub(crate) priority: Priority,
 }
 
+/// What became of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Kept {
+    /// Whether it is kept.
+    pub success: bool,
+}
+
+/// What a tool says of itself that keeps such a list.
+pub(crate) fn about(display_name: &'static str) -> About {
+    About {
+        display_name,
+        category: Category::Project,
+        kind: Kind::Think,
+        risk: Risk::Low,
+        timeout_class: TimeoutClass::File,
+        idempotent: true,
+        fallback: None,
+    }
+}
+
+/// What keeping one touches.
+pub(crate) fn effects(what: &str) -> Effects {
+    vec![Effect::State(format!("the {what}"))]
+}
+
 /// Steps that fit together.
 #[derive(Debug)]
 pub struct TaskList {
@@ -75,15 +110,21 @@ impl TaskList {
     }
 
     /// `1 of 3 steps done`.
-    pub(crate) fn progress(&self) -> String {
+    fn progress(&self) -> String {
         match self.entries.len() {
             0 => "empty".to_owned(),
             all => format!("{} of {} done", self.done, counted(all as u64, "step", "steps")),
         }
     }
 
+    /// What keeping it does, for a person.
+    pub(crate) fn described(&self, what: &str) -> Description {
+        let title = format!("Update the {what} ({})", self.progress());
+        Description { title, locations: Vec::new() }
+    }
+
     /// What is said of the list that stands now.
-    pub(crate) fn reply<O>(&self, what: &str, output: O) -> ToolReply<O> {
+    pub(crate) fn reply(&self, what: &str) -> ToolReply<Kept> {
         let mut text = match self.entries.is_empty() {
             true => format!("The {what} is empty now."),
             false => format!("The {what} is kept: {}.", self.progress()),
@@ -98,7 +139,7 @@ impl TaskList {
         ToolReply {
             content: vec![Content::Text(text)],
             display: Display::Plan { entries: self.entries.clone() },
-            output,
+            output: Kept { success: true },
             locations: Vec::new(),
         }
     }

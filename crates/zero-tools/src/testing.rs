@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{ByteSize, Content, Effect, Limits, SessionId, ToolCall, ToolError, ToolResult};
 use zero_runtime::host::new_call_id;
 use zero_runtime::{
-    Decision, Dialect, DialectName, Elicitor, HostConfig, Policy, PolicyRequest, Report,
+    AnyTool, Decision, Dialect, DialectName, Elicitor, HostConfig, Policy, PolicyRequest, Report,
     RiskPolicy, Session, Tool as _, ToolHost, Verdict,
 };
 use zero_sandbox::{StateDir, Workspace};
@@ -126,6 +126,11 @@ impl TestHost {
         let memories = zero_runtime::memory::Memories::new(Some(own), state);
         self.running.as_ref().unwrap().0.keep(Arc::new(memories));
         self
+    }
+
+    /// Brings one more tool, until it is started anew.
+    pub(crate) fn add(&self, tool: Arc<dyn AnyTool>) {
+        self.running.as_ref().unwrap().0.registry().add("test", vec![tool]).unwrap();
     }
 
     /// Calls that hold a place.

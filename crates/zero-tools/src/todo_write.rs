@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use zero_core::{Category, Effect, Effects, Kind, Risk, TimeoutClass, ToolError};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use serde::Deserialize;
+use zero_core::{Effects, ToolError};
+use zero_runtime::{About, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
-use crate::task_list::{Priority, Status, Step, TaskList};
+use crate::task_list::{self, Kept, Priority, Status, Step, TaskList};
 
 /// Keeps your task list and shows it to the person. Use it for work of three steps or more, or when
 /// the person names several things to do; for less just do it. Write the whole list every time: it
@@ -38,32 +38,21 @@ pub struct Todo {
     priority: Option<Priority>,
 }
 
-/// What became of the list.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TodoWriteOutput {
-    /// Whether it is kept.
-    pub success: bool,
-}
-
 /// Keeps the task list.
 pub struct TodoWrite;
 
 impl Tool for TodoWrite {
     type Args = TodoWriteArgs;
-    type Output = TodoWriteOutput;
+    type Output = Kept;
     type Plan = TaskList;
     const NAME: &'static str = "TodoWrite";
 
     fn about(&self) -> About {
-        About {
-            display_name: "Update the task list",
-            category: Category::Project,
-            kind: Kind::Think,
-            risk: Risk::Low,
-            timeout_class: TimeoutClass::File,
-            idempotent: true,
-            fallback: None,
-        }
+        task_list::about("Update the task list")
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("replaces the task list of the session").within(task_list::bounds())
     }
 
     fn plan(&self, args: TodoWriteArgs, _workspace: &Workspace) -> Result<TaskList, ToolError> {
@@ -76,20 +65,19 @@ impl Tool for TodoWrite {
     }
 
     fn describe(&self, list: &TaskList) -> Description {
-        let title = format!("Update the task list ({})", list.progress());
-        Description { title, locations: Vec::new() }
+        list.described("task list")
     }
 
     fn effects(&self, _list: &TaskList) -> Effects {
-        vec![Effect::State("the task list".to_owned())]
+        task_list::effects("task list")
     }
 
     async fn run(
         &self,
         list: Arc<TaskList>,
         _cx: CallContext,
-    ) -> Result<ToolReply<TodoWriteOutput>, ToolError> {
-        Ok(list.reply("task list", TodoWriteOutput { success: true }))
+    ) -> Result<ToolReply<Kept>, ToolError> {
+        Ok(list.reply("task list"))
     }
 }
 

@@ -4,7 +4,7 @@ use url::Url;
 use zero_core::{Effect, Reason, ToolError};
 
 /// Longest address, in bytes.
-const BYTES_MAX: usize = 8 * 1024;
+pub(crate) const BYTES_MAX: usize = 8 * 1024;
 
 /// An address that a call goes to, settled: what is judged is what is fetched.
 #[derive(Clone, Debug)]

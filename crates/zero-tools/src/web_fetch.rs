@@ -20,14 +20,14 @@ use zero_core::{
     shown,
 };
 use zero_runtime::web::{BodyLimits, Fetched, Outgoing, Redirects, WebError};
-use zero_runtime::{About, CallContext, Description, Reading, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Reading, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
 use self::cache::Cache;
 use self::page::Page;
 use self::relevant::{Chosen, LeftOut};
 use crate::untrusted;
-use crate::web_address::WebAddress;
+use crate::web_address::{self, WebAddress};
 
 /// Most that is read of a page, in bytes, whatever it is.
 const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -136,6 +136,38 @@ impl Tool for WebFetch {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        let effects = "connects to the host of the address, to get the page; a host that is not allowed is asked about, and an address inside the machine or its network refused";
+        let FetchLimits {
+            page_bytes_max,
+            connect_time,
+            head_time,
+            idle_time,
+            body_time,
+            reading_time,
+        } = self.limits;
+        Particulars::of(effects).within([
+            Bound::bytes("the address", web_address::BYTES_MAX),
+            Bound::bytes("`prompt`", PROMPT_BYTES_MAX),
+            Bound::bytes("a page, unpacked", page_bytes_max),
+            Bound::bytes("text that is read of it", TEXT_BYTES_MAX),
+            Bound::bytes("what is shown of it", CHOSEN_BYTES_MAX),
+            Bound::count("pages of a PDF", pdf::PAGES_MAX),
+            Bound::count(
+                "redirects that are followed, all on the same host",
+                Redirects::SameHost.most(),
+            ),
+            Bound::time("connecting", connect_time),
+            Bound::time("the head of the answer", head_time),
+            Bound::time("a body without a byte", idle_time),
+            Bound::time("a body in all", body_time),
+            Bound::time("a model that reads it", reading_time),
+            Bound::time("a page is kept for the next call", cache::AGE_MAX),
+            Bound::count("pages that are kept", cache::PAGES_MAX),
+            Bound::bytes("text that is kept", cache::BYTES_MAX),
+        ])
     }
 
     fn plan(&self, args: WebFetchArgs, _workspace: &Workspace) -> Result<WebFetchPlan, ToolError> {

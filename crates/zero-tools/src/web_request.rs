@@ -13,12 +13,12 @@ use zero_core::{
     Category, Content, Display, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, shown,
 };
 use zero_runtime::web::{BodyLimits, Fetched, Outgoing, Redirects};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply, redact};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply, redact};
 use zero_sandbox::Workspace;
 
 use crate::text::TextEncoding;
 use crate::untrusted;
-use crate::web_address::WebAddress;
+use crate::web_address::{self, WebAddress};
 use crate::web_fetch::failed;
 
 /// Largest request, in bytes, and most lines of one: what a person is asked about is shown in full
@@ -157,6 +157,23 @@ impl Tool for WebRequest {
             idempotent: false,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        let effects = "sends one request to the host of the address, which may change things there and gives away what stands in it; an address inside the machine or its network is refused";
+        Particulars::of(effects).within([
+            Bound::bytes("the address", web_address::BYTES_MAX),
+            Bound::bytes("the request", REQUEST_BYTES_MAX),
+            Bound::lines("the request", REQUEST_LINES_MAX),
+            Bound::count("headers of the request", HEADERS_MAX),
+            Bound::bytes("a header of the request", HEADER_BYTES_MAX),
+            Bound::bytes("the answer, unpacked", ANSWER_BYTES_MAX),
+            Bound::count("redirects that are followed", Redirects::Return.most()),
+            Bound::time("connecting", CONNECT_TIME),
+            Bound::time("the head of the answer", HEAD_TIME),
+            Bound::time("a body without a byte", IDLE_TIME),
+            Bound::time("a body in all", BODY_TIME),
+        ])
     }
 
     fn plan(&self, args: WebRequestArgs, _: &Workspace) -> Result<WebRequestPlan, ToolError> {

@@ -14,7 +14,7 @@ use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Reason, Risk, TimeoutClass, ToolError, shown,
 };
 use zero_runtime::web::{BodyLimits, Fetched, WebError, shortened};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
 use self::domains::Domains;
@@ -113,6 +113,21 @@ impl Tool for WebSearch {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        let effects = "connects to the search engine that settings name, and tells it the query";
+        Particulars::of(effects).within([
+            Bound::characters("`query`", QUERY_CHARS_MAX),
+            Bound::count("domains of a list", domains::DOMAINS_MAX),
+            Bound::count("results", RESULTS_MAX),
+            Bound::characters("a title", TITLE_CHARS_MAX),
+            Bound::characters("a snippet", SNIPPET_CHARS_MAX),
+            Bound::bytes("the answer of an engine, unpacked", ANSWER_BYTES_MAX),
+            Bound::count("attempts with one engine", ATTEMPTS_MAX as usize),
+            Bound::time("connecting", CONNECT_TIME),
+            Bound::time("the answer", ANSWER_TIME),
+        ])
     }
 
     fn plan(&self, args: WebSearchArgs, _: &Workspace) -> Result<WebSearchPlan, ToolError> {

@@ -11,13 +11,13 @@ use zero_core::{
     TargetPath, TimeoutClass, ToolError,
 };
 use zero_runtime::seen_files::{Freshness, stale_file};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::{Change, LastLink, Located, Snapshot, Workspace};
 
 use crate::diff::file_diff;
 use crate::file_path::locate_file;
 use crate::landed;
-use crate::lsp::{ChangedText, with_new_problems};
+use crate::lsp::{ChangedText, aftermath_bounds, with_new_problems};
 use crate::previewed::Previewed;
 use crate::text::TextEncoding;
 
@@ -75,6 +75,14 @@ impl Tool for Write {
             idempotent: false,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        let effects =
+            "creates one file or replaces it, with the folders it lacks; `zero undo` takes it back";
+        Particulars::of_change(effects)
+            .within([Bound::count("backups of a file", BACKUPS_MAX as usize)])
+            .within(aftermath_bounds())
     }
 
     fn plan(&self, args: WriteArgs, workspace: &Workspace) -> Result<WritePlan, ToolError> {

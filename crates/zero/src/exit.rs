@@ -31,7 +31,9 @@ impl Exit {
     /// How a failed call ends the program.
     pub fn of_error(error: &ToolError) -> Self {
         match error.reason() {
-            Some(Reason::Denied | Reason::NoApprover | Reason::Rejected) => Self::Denied,
+            Some(Reason::Denied | Reason::Untrusted | Reason::NoApprover | Reason::Rejected) => {
+                Self::Denied
+            }
             _ => Self::Error,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use zero_core::{ToolError, ToolName};
-use zero_lsp::{Bounds, LanguageServers, LanguageServersConfig, ServerDefinition};
+use zero_lsp::{Bounds, LanguageServers, LanguageServersConfig, Trust};
 use zero_runtime::dialect::{BUILTIN, Offered};
 use zero_runtime::memory::Memories;
 use zero_runtime::{Dialect, DialectName, HostConfig, Registry, ToolHost, erase};
@@ -104,16 +104,24 @@ impl App {
         Ok(Arc::new(self.host(config, settings)?))
     }
 
-    /// Lets a host use language servers. None is started before somebody asks it.
-    pub(crate) fn add_language_servers(&self, host: &ToolHost, servers: Vec<ServerDefinition>) {
+    /// Lets a host use language servers, for folders that are trusted. None is started before somebody
+    /// asks it.
+    pub(crate) fn add_language_servers(&self, host: &ToolHost, settings: &Settings, trust: Trust) {
         host.keep(Arc::new(LanguageServers::new(LanguageServersConfig {
             services: host.services(),
-            definitions: servers,
+            definitions: settings.lsp_servers(self.config.home()).definitions,
             search_path: self.config.search_path().to_vec(),
             roots: host.workspace().roots().map(Path::to_owned).collect(),
+            trust,
             cache: self.config.cache().map(|cache| cache.child("lsp")),
             bounds: Bounds::default(),
         })));
+    }
+
+    /// Says of a folder whether the person trusts it when they are asked.
+    fn trust(&self, state: &StateDir) -> Trust {
+        let (config, state) = (self.config.clone(), state.clone());
+        Arc::new(move |folder| TrustStore::check(&config, &state, folder))
     }
 
     /// A host with the tools that come with zero, as the settings want them.
@@ -131,7 +139,7 @@ impl App {
             });
         }
         host.registry().add(BUILTIN, tools).context("the built-in tools clash")?;
-        self.add_language_servers(&host, settings.lsp_servers(self.config.home()).definitions);
+        self.add_language_servers(&host, settings, self.trust(host.state()));
         host.keep(Arc::new(self.memories(host.state().clone())));
         Ok(host)
     }

@@ -24,6 +24,7 @@ mod policy;
 mod secret;
 mod secret_files;
 mod settings;
+mod shell_word;
 mod steps;
 mod telemetry;
 mod terminal;

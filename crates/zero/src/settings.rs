@@ -109,7 +109,7 @@ impl Settings {
 
     /// Where no file says anything.
     pub(crate) fn none() -> Self {
-        Self::merge(&[], Standing::Nothing)
+        Self::merge(&[], Standing::Never)
     }
 
     /// The files that are looked at for a workspace, whether or not they are there.
@@ -135,7 +135,7 @@ impl Settings {
     /// asked to trust what could not be used afterwards.
     pub(crate) fn gated(config: &Config, workspace_root: &Path) -> Result<Vec<Entry>, UsageError> {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
-        Self::merge(&layers, Standing::Nothing).tried()?.placed(config, workspace_root)?;
+        Self::merge(&layers, Standing::supposed()).tried()?.placed(config, workspace_root)?;
         let mut gated = Self::needs_trust(&layers);
         HookLooks::of(&layers, workspace_root, config.home()).attach(&mut gated);
         Ok(gated)
@@ -153,7 +153,7 @@ impl Settings {
         config: &Config,
         workspace_root: &Path,
     ) -> Result<(), SettingsError> {
-        let settings = Self::merge(&[layer], Standing::Nothing).tried()?;
+        let settings = Self::merge(&[layer], Standing::supposed()).tried()?;
         settings.placed(config, workspace_root).map(drop)
     }
 
@@ -162,7 +162,7 @@ impl Settings {
         let text = json!({ "permissions": permissions }).to_string();
         let layer = Layer::parse(LayerKind::Flag, REQUEST.to_owned(), text.as_bytes())
             .map_err(|problems| SettingsError { problems })?;
-        Self::merge(&[layer], Standing::Nothing).tried()
+        Self::merge(&[layer], Standing::Never).tried()
     }
 
     /// Reads files named on the command line, and nothing else. They are the person's own word.
@@ -184,7 +184,7 @@ impl Settings {
             .map(|file| Problem { file, place: None, what: "does not exist".to_owned() })
             .collect();
         if missing.is_empty() {
-            Ok(Self::merge(&layers, Standing::Nothing))
+            Ok(Self::merge(&layers, Standing::Never))
         } else {
             Err(SettingsError { problems: missing })
         }
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn limits_and_rules_are_handed_out_with_their_source() {
-        let settings = Settings::merge(&layers(&[(LayerKind::User, USER)]), Standing::Nothing);
+        let settings = Settings::merge(&layers(&[(LayerKind::User, USER)]), Standing::Never);
         let mut limits = Limits::default();
         settings.limits(&mut limits);
         assert_eq!(limits.file_timeout.as_secs(), 20);
@@ -438,7 +438,7 @@ mod tests {
     fn a_key_may_name_a_value_a_list_or_all_of_a_section() {
         let project =
             r#"{"permissions": {"allow": ["Grep"]}, "mcpServers": {"a.b": {"command": "x"}}}"#;
-        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let trusted = Standing::supposed();
         let settings = Settings::merge(
             &layers(&[(LayerKind::User, USER), (LayerKind::Project, project)]),
             trusted,

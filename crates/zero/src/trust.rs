@@ -2,8 +2,10 @@
 //!
 //! Trust is given to words, not to a folder: what is kept is a hash of every entry that trust
 //! makes count, and of the files that hooks name. As soon as one of them changes, comes or goes, the
-//! folder has to be looked at again. Comments, layout and ask and deny rules may change freely. A folder inside a trusted one
-//! is another folder.
+//! folder has to be looked at again. Comments, layout and ask and deny rules may change freely. A
+//! folder inside a trusted one
+//! is another folder. One that asks for nothing can be trusted all the same: language servers run
+//! only where somebody did, since they may run what they find.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,8 +17,10 @@ use zero_runtime::HookFile;
 use zero_sandbox::journal::sha256;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
+use crate::config::Config;
 use crate::exit::UsageError;
-use crate::settings::{Entry, hooks};
+use crate::settings::{Entry, Settings, hooks};
+use crate::shell_word::shell_word;
 
 /// The file with the trusted folders, in zero's own folder.
 const FILE: &str = "trust.json";
@@ -48,8 +52,6 @@ pub(crate) struct Trusted {
 /// How a folder stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Standing {
-    /// Its settings ask for nothing that would need trust.
-    Nothing,
     /// It is trusted, with the settings it has now.
     Trusted {
         /// Since when.
@@ -69,9 +71,14 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    /// Whether the workspace's own files count in full.
+    /// Whether the workspace's own files count in full, and what it brings along may run.
     pub(crate) fn is_trusted(&self) -> bool {
-        matches!(self, Self::Nothing | Self::Trusted { .. })
+        matches!(self, Self::Trusted { .. })
+    }
+
+    /// As if somebody had said yes, to see what would come of it.
+    pub(crate) fn supposed() -> Self {
+        Self::Trusted { since: Timestamp::UNIX_EPOCH }
     }
 }
 
@@ -96,9 +103,6 @@ impl TrustStore {
 
     /// How a folder stands, by its canonical path, with the gated entries it has now.
     pub(crate) fn standing(&self, folder: &Path, gated: &[Entry]) -> Standing {
-        if gated.is_empty() {
-            return Standing::Nothing;
-        }
         let trusted = folder.to_str().and_then(|folder| self.folders.get(folder));
         let Some(trusted) = trusted else { return Standing::Never };
         let hashed = hashed(gated);
@@ -111,6 +115,24 @@ impl TrustStore {
             hashed.iter().filter(is_new).map(|(_, entry)| (*entry).clone()).collect();
         let gone = trusted.entries.iter().filter(|entry| !hashes.contains(entry)).count();
         Standing::Changed { since: trusted.since, new, gone }
+    }
+
+    /// Whether a folder is trusted as it is now; where it is not, how it stands and what to do. For
+    /// those who would run what they find there.
+    pub(crate) fn check(config: &Config, state: &StateDir, folder: &Path) -> Result<(), String> {
+        let looked_at = || {
+            let gated = Settings::gated(config, folder)?;
+            Ok::<_, UsageError>(Self::load(state)?.standing(folder, &gated))
+        };
+        let standing = match looked_at().map_err(|error| error.to_string())? {
+            Standing::Trusted { .. } => return Ok(()),
+            Standing::Never => "the folder is not trusted",
+            Standing::Changed { .. } => "the settings of the folder changed since it was trusted",
+        };
+        let folder = shell_word(&folder.to_string_lossy());
+        Err(format!(
+            "{standing}, and a server may run what it finds there, such as build scripts and plugins; whoever trusts it runs `zero trust {folder}`, then ask again; until then use Grep and Read"
+        ))
     }
 
     /// The trusted folders.
@@ -207,7 +229,7 @@ mod tests {
     use zero_sandbox::Workspace;
 
     use super::*;
-    use crate::settings::{Layer, LayerKind, Settings};
+    use crate::settings::{Layer, LayerKind};
 
     const TRUSTED: &str = r#"{"permissions": {"allow": ["Read", "Grep"], "deny": ["Bash"]}, "mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#;
 
@@ -250,7 +272,7 @@ mod tests {
             &TRUSTED.replace("\"y\"", "\"z\""),
             r#"changed: new ["mcpServers.a {\"command\":\"x\",\"args\":[\"z\"]}"], gone 1"#,
         );
-        check(r#"{"permissions": {"deny": ["Bash"]}}"#, "Nothing");
+        check(r#"{"permissions": {"deny": ["Bash"]}}"#, "changed: new [], gone 3");
     }
 
     #[test]
@@ -318,6 +340,29 @@ mod tests {
         assert!(!TrustStore::revoke(&state, "/w").unwrap());
         let store = TrustStore::load(&state).unwrap();
         assert_eq!(store.standing(Path::new("/w"), &seen), Standing::Never);
+    }
+
+    #[test]
+    fn a_folder_that_asks_for_nothing_is_trusted_only_once_somebody_says_so() {
+        let temp = tempfile::tempdir().unwrap();
+        let config = Config::for_test(temp.path());
+        let state = StateDir::new(temp.path().join("state"));
+        let (work, other) = (temp.path().join("work"), temp.path().join("it's other"));
+        let check = |folder: &Path| TrustStore::check(&config, &state, folder);
+        let folder = work.to_str().unwrap();
+        let how = format!(
+            "the folder is not trusted, and a server may run what it finds there, such as build scripts and plugins; whoever trusts it runs `zero trust {folder}`"
+        );
+        assert!(check(&work).unwrap_err().starts_with(&how));
+        TrustStore::trust(&state, folder, &[]).unwrap();
+        assert_eq!(check(&work), Ok(()));
+        assert!(check(&other).unwrap_err().contains("`zero trust '"), "a word for a shell");
+        // Whatever comes later was not seen.
+        let file = ConfigFile::Own(work.join(".zero/settings.json"));
+        file.write(TRUSTED.as_bytes()).unwrap();
+        assert!(check(&work).unwrap_err().starts_with("the settings of the folder changed since"));
+        file.write(b"{").unwrap();
+        assert!(check(&work).unwrap_err().contains("unterminated"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use zero_acp::SessionServer;
 use zero_core::SessionId;
 use zero_core::event::ApprovalRequest;
 use zero_gateway::MetricsSource;
+use zero_lsp::LanguageServers;
 use zero_mcp::client::Servers;
 use zero_policy::Mode;
 use zero_runtime::metrics::{Metrics, ToolStats};
@@ -71,6 +72,8 @@ struct Hosts {
     /// By the folders they work in.
     shared: HashMap<Vec<PathBuf>, Weak<Fitted>>,
     own: Vec<Weak<Fitted>>,
+    /// The language servers of hosts, by the folders and the settings that those were made for.
+    language_servers: HashMap<(Vec<PathBuf>, String), Weak<LanguageServers>>,
 }
 
 impl Hosts {
@@ -80,6 +83,18 @@ impl Hosts {
         match brings_tools {
             true => self.own.push(Arc::downgrade(fitted)),
             false => drop(self.shared.insert(folders, Arc::downgrade(fitted))),
+        }
+    }
+
+    /// Has a host ask the language servers that others of the same folders and settings ask: each holds
+    /// a whole project in memory.
+    fn share_language_servers(&mut self, host: &ToolHost, folders: &[PathBuf], settings: &str) {
+        self.language_servers.retain(|_, servers| servers.strong_count() > 0);
+        let key = (folders.to_vec(), settings.to_owned());
+        if let Some(shared) = self.language_servers.get(&key).and_then(Weak::upgrade) {
+            host.keep(shared);
+        } else if let Some(own) = host.companion::<LanguageServers>() {
+            self.language_servers.insert(key, Arc::downgrade(&own));
         }
     }
 }
@@ -198,6 +213,7 @@ impl Workshop {
         config.how_to_allow = HOW_TO_ALLOW.to_owned();
         config.metrics = Arc::clone(&self.metrics);
         let host = Arc::new(self.app.host(config, settings)?);
+        self.lock().share_language_servers(&host, &folders, &made_by);
         let outside = self.app.outside_and(&host, settings, servers, Some(elicitor));
         outside.register_known();
         outside.start_unknown();
@@ -358,5 +374,60 @@ impl Elicitor for Unheard {
         _elicitation: &'a zero_runtime::Elicitation,
     ) -> BoxFuture<'a, zero_runtime::ElicitationAnswer> {
         Box::pin(std::future::ready(zero_runtime::ElicitationAnswer::Cancel))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use zero_sandbox::ConfigFile;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::terminal::Terminal;
+
+    fn workshop(folder: &Path) -> Workshop {
+        let app = App {
+            config: Config::for_test(folder),
+            terminal: Terminal::for_test(),
+            tools: Arc::new(LazyLock::new(zero_tools::builtin)),
+        };
+        Workshop::new(app, Vec::new())
+    }
+
+    fn fitted(workshop: &Workshop, folder: &Path) -> Arc<Fitted> {
+        let workspace = workshop.folders(folder, &[]).unwrap();
+        let settings = workshop.app.settings(&workspace, &[]).unwrap();
+        workshop.fitted(workspace, &settings, &[], Arc::new(Unheard)).unwrap()
+    }
+
+    fn servers(fitted: &Fitted) -> Arc<LanguageServers> {
+        fitted.host.companion().unwrap()
+    }
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "the test puts its folders there")]
+    async fn hosts_of_their_own_share_language_servers_as_long_as_settings_stay() {
+        let temp = tempfile::tempdir().unwrap();
+        let (work, other) = (temp.path().join("work"), temp.path().join("other"));
+        for folder in [&work, &other] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let workshop = workshop(temp.path());
+        let own = ConfigFile::Own(workshop.app.config.settings_file().unwrap());
+        let server = r#""mcpServers": {"a": {"command": "no-such-program"}}"#;
+        own.write(format!("{{{server}}}").as_bytes()).unwrap();
+        let (first, second) = (fitted(&workshop, &work), fitted(&workshop, &work));
+        assert!(!Arc::ptr_eq(&first.host, &second.host), "each asks a person of its own");
+        assert!(Arc::ptr_eq(&servers(&first), &servers(&second)));
+        // They stay with whoever is left.
+        let shared = servers(&second);
+        drop(first);
+        assert!(Arc::ptr_eq(&shared, &servers(&fitted(&workshop, &work))));
+        assert!(!Arc::ptr_eq(&shared, &servers(&fitted(&workshop, &other))));
+        let denied = format!(r#"{{{server}, "permissions": {{"deny": ["Read(secret)"]}}}}"#);
+        own.write(denied.as_bytes()).unwrap();
+        assert!(!Arc::ptr_eq(&shared, &servers(&fitted(&workshop, &work))), "rules hide files");
     }
 }

@@ -37,8 +37,8 @@ pub struct Lease {
 
 impl Lease {
     /// Ends the server, whoever uses it: what it says may not be told.
-    pub(super) async fn retire(&self) {
-        self.slot.retire(&self.connection).await;
+    pub(super) async fn retire(&self, why: &str) {
+        self.slot.retire(&self.connection, why).await;
     }
 }
 
@@ -105,7 +105,7 @@ impl Slot {
     }
 
     /// Ends one that may not be asked any more, if it is still there. That is no failure of it.
-    async fn retire(&self, connection: &Arc<Connection>) {
+    async fn retire(&self, connection: &Arc<Connection>, why: &str) {
         let _starting = self.starting().await;
         let connection = {
             let mut current = self.current();
@@ -113,7 +113,7 @@ impl Slot {
             if is_this { current.take() } else { None }
         };
         if let Some(connection) = connection {
-            connection.cut_off("it could see files that may not be read").await;
+            connection.cut_off(why).await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! A host with language servers that misbehave, each in its own way.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -15,7 +16,8 @@ use zero_sandbox::{StateDir, Workspace};
 /// Longer than anything takes on a machine that is very busy.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// A host and its servers. A server that misbehaves in some way is for files that end in it.
+/// A host and its servers. A server that misbehaves in some way is for files that end in it. The
+/// workspace is trusted unless a file `untrusted` lies in it.
 pub(crate) struct Arena {
     temp: tempfile::TempDir,
     pub(crate) servers: LanguageServers,
@@ -67,6 +69,10 @@ impl Arena {
             definitions: definitions.collect(),
             search_path,
             roots: vec![work],
+            trust: Arc::new(move |folder| match folder.join("untrusted").exists() {
+                true => Err("trust it first".to_owned()),
+                false => Ok(()),
+            }),
             cache: Some(StateDir::new(real.join("cache"))),
             bounds,
         });

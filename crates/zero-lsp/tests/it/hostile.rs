@@ -91,6 +91,42 @@ async fn one_that_reads_nothing_is_cut_off_and_started_again() {
     assert_ne!(arena.server("deaf").await.unwrap().pid(), pid);
 }
 
+#[tokio::test]
+async fn one_that_closes_its_input_is_cut_off_and_started_again() {
+    let bounds = Bounds { stuck_max: Duration::from_millis(300), ..bounds() };
+    let arena = Arena::with(&["hangs-up"], bounds, |_| {});
+    let server = arena.server("hangs-up").await.unwrap();
+    let (pid, path) = (server.pid(), arena.file("hangs-up"));
+    // More than a pipe holds. It lives, and what confines it may hold the pipe open.
+    let long = "x".repeat(1 << 20);
+    let text = Text { path: &path, language: "x", text: &long, is_unsaved: true };
+    let _ = server.tell(text).await;
+    let said = arena.hover_of(&server, "hangs-up").await.unwrap_err().to_string();
+    let expected = ["it closed its input", "it read nothing for 0.3 s"];
+    assert!(expected.iter().any(|why| said.contains(why)), "{said}");
+    drop(server);
+    until("its end", || !is_there(pid)).await;
+    assert_ne!(arena.server("hangs-up").await.unwrap().pid(), pid);
+}
+
+#[tokio::test]
+async fn what_only_stands_in_for_a_server_is_not_taken_for_it() {
+    let arena = Arena::with(&["good", "stand-in"], bounds(), |server| {
+        if server.name == "stand-in" {
+            server.name = "rust-analyzer".to_owned();
+            server.how_to_get = "`rustup component add rust-analyzer`".to_owned();
+        }
+    });
+    // As often as one likes: it may be installed in between.
+    for _ in 0..=bounds().failures_max {
+        let error = arena.server("stand-in").await.err().unwrap();
+        assert!(matches!(error, LspError::StandIn { .. }), "{error}");
+        let how = "only stands in for it; it comes by `rustup component add rust-analyzer`";
+        assert!(error.to_string().ends_with(how), "{error}");
+    }
+    check(arena.hover("good").await, "good", Ok("fine"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn files_are_opened_and_closed_in_the_order_it_hears_of_it() {
     let arena = Arc::new(Arena::new(&["minds-the-order"]));

@@ -1,7 +1,9 @@
 //! How long servers live: started once for all, again after they died, ended when nobody asks.
 
+use std::path::Path;
 use std::time::Duration;
 
+use zero_core::{ErrorType, Reason};
 use zero_lsp::{Bounds, LspError};
 
 use crate::fixture::{Arena, LONG, bounds, is_there, until};
@@ -35,6 +37,31 @@ async fn one_that_died_is_started_again_and_not_for_ever() {
     let LspError::Resting { failures, why, .. } = error else { panic!("{error}") };
     assert_eq!(failures, bounds().failures_max);
     assert!(why.contains("signal 6"), "{why}");
+}
+
+#[tokio::test]
+async fn none_runs_where_the_folder_is_not_trusted() {
+    let arena = Arena::new(&["good"]);
+    let mark = arena.work().join("untrusted");
+    std::fs::write(&mark, "").unwrap();
+    // As often as one likes: that is no failure of the server.
+    for _ in 0..=bounds().failures_max {
+        let error = arena.server("good").await.err().unwrap();
+        let LspError::Untrusted { folder, why } = &error else { panic!("{error}") };
+        assert_eq!((Path::new(folder), why.as_str()), (&*arena.work(), "trust it first"));
+        let error = error.for_call();
+        assert_eq!(error.error_type, ErrorType::PermissionDenied);
+        assert_eq!(error.reason(), Some(Reason::Untrusted));
+        assert!(arena.servers.running_for(&arena.file("good")).is_none());
+    }
+    std::fs::remove_file(&mark).unwrap();
+    let server = arena.server("good").await.unwrap();
+    assert_eq!(arena.servers.vouch(&server).await, Ok(()));
+    // Taken back, nothing of what it said is told, and it ends.
+    std::fs::write(&mark, "").unwrap();
+    let refused = arena.servers.vouch(&server).await.unwrap_err();
+    assert!(matches!(refused, LspError::Untrusted { .. }), "{refused}");
+    assert!(!server.is_alive() && !is_there(server.pid()));
 }
 
 #[tokio::test]

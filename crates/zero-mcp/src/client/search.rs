@@ -11,7 +11,7 @@ use zero_core::{
     Category, Content, Display, Effect, Effects, Kind, Risk, TimeoutClass, ToolError, ToolName,
 };
 use zero_runtime::registry::{Registered, Registry};
-use zero_runtime::{About, CallContext, Description, Tool, ToolReply};
+use zero_runtime::{About, Bound, CallContext, Description, Particulars, Tool, ToolReply};
 use zero_sandbox::Workspace;
 
 use super::shown;
@@ -83,6 +83,11 @@ impl Tool for ToolSearch {
             idempotent: true,
             fallback: None,
         }
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("shows more tools to the model, and changes nothing else")
+            .within([Bound::count("tools that are found", LIMIT_MAX)])
     }
 
     fn plan(&self, args: ToolSearchArgs, _workspace: &Workspace) -> Result<Search, ToolError> {

@@ -11,7 +11,7 @@ use zero_core::{
 };
 use zero_runtime::schema::InputSchema;
 use zero_runtime::tool::{AnyPlan, AnyTool, BoxFuture};
-use zero_runtime::{CallContext, Description, Elicitor};
+use zero_runtime::{CallContext, Description, Elicitor, Particulars};
 use zero_sandbox::Workspace;
 
 use super::call::{Order, Unanswered};
@@ -92,6 +92,12 @@ impl RemoteTool {
 impl AnyTool for RemoteTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of(
+            "whatever its server does with the call; what that says of it is not relied on",
+        )
     }
 
     fn plan(&self, input: Value, _workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {

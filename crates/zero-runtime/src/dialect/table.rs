@@ -64,6 +64,26 @@ pub(super) enum Shape {
     Reach,
 }
 
+/// A tool of a dialect that sets nothing by itself.
+pub(super) const fn line(
+    name: &'static str,
+    canonical: &'static str,
+    about: &'static str,
+    fields: &'static [Field],
+) -> Line {
+    Line { name, canonical, about, fields, fixed: &[], done: None }
+}
+
+/// The same with canonical fields that are always set.
+pub(super) const fn always(fixed: &'static [(&'static str, Fixed)], line: Line) -> Line {
+    Line { fixed, ..line }
+}
+
+/// The same with what the platform says instead of showing a change.
+pub(super) const fn says(done: &'static str, line: Line) -> Line {
+    Line { done: Some(done), ..line }
+}
+
 /// A field that must be there.
 pub(super) const fn required(
     theirs: &'static str,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use zero_sandbox::drain::Stream;
 
 /// Bytes that are kept.
-const BYTES_MAX: usize = 1_000_000;
+pub const BYTES_MAX: usize = 1_000_000;
 
 /// Bytes that came from one stream without any of the other in between.
 #[derive(Clone, Debug, PartialEq, Eq)]

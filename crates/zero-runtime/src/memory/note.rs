@@ -12,7 +12,8 @@ use zero_core::SessionId;
 use super::Scope;
 use super::seal::Seal;
 
-const NAME_CHARS_MAX: usize = 64;
+/// Longest name, in characters.
+pub const NAME_CHARS_MAX: usize = 64;
 /// Words of a text that make a name.
 const NAME_WORDS_MAX: usize = 6;
 const FENCE: &str = "---";

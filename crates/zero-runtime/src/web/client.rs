@@ -56,7 +56,7 @@ pub enum Redirects {
 
 impl Redirects {
     /// How many are followed, one after the other.
-    fn most(self) -> usize {
+    pub fn most(self) -> usize {
         match self {
             Self::SameOrigin => 3,
             Self::SameHost => 10,

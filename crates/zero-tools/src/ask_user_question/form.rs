@@ -12,7 +12,7 @@ use super::{Choice, OTHER, Question};
 use crate::wording::one_line;
 
 /// Longest answer of the person's own, in characters.
-const OWN_CHARS_MAX: usize = 4_000;
+pub(super) const OWN_CHARS_MAX: usize = 4_000;
 /// What the choice of none of the options is called.
 const OTHER_TITLE: &str = "Other – in your own words";
 

@@ -9,7 +9,7 @@ use zero_core::{
     ToolError, ToolResult, ToolSpec,
 };
 use zero_runtime::tool::{AnyPlan, BoxFuture};
-use zero_runtime::{AnyTool, CallContext, CommandRequest, Description, Ran, Streams};
+use zero_runtime::{AnyTool, CallContext, CommandRequest, Description, Particulars, Ran, Streams};
 use zero_sandbox::{LastLink, Workspace};
 
 use super::{Declared, answer};
@@ -54,6 +54,10 @@ impl DiscoveredTool {
 impl AnyTool for DiscoveredTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn particulars(&self) -> Particulars {
+        Particulars::of("runs the command that brings it, judged and confined as a command is")
     }
 
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {

@@ -19,7 +19,7 @@ use crate::walk::Visitor;
 use crate::wording::more_characters;
 
 /// Most lines of one match that are kept.
-const MATCH_LINES_MAX: usize = 100;
+pub(super) const MATCH_LINES_MAX: usize = 100;
 /// How far past a match over several lines its end is looked at again, in bytes.
 const LOOK_AHEAD_BYTES: usize = 128;
 /// What is read at once. A file that fits is searched where it lies, which spares the searcher's

@@ -9,7 +9,7 @@ use std::time::Duration;
 use zero_core::result::Content;
 use zero_lsp::answer::{Diagnostic, Place, Severity};
 use zero_lsp::{LanguageServers, Lease, LspError, Text};
-use zero_runtime::{CallContext, Changed, ToolReply};
+use zero_runtime::{Bound, CallContext, Changed, ToolReply};
 use zero_sandbox::{Landed, LastLink, Located, Snapshot};
 
 use super::ask::problem;
@@ -23,6 +23,15 @@ const WAIT_MAX: Duration = Duration::from_millis(2_500);
 const SHOWN_MAX: usize = 10;
 /// Largest text that a server is told of for that.
 const TEXT_BYTES_MAX: usize = 1_000_000;
+
+/// Where it stops.
+pub(crate) fn bounds() -> [Bound; 3] {
+    [
+        Bound::time("waiting for a language server that runs to say what is worse", WAIT_MAX),
+        Bound::count("new problems that are shown", SHOWN_MAX),
+        Bound::bytes("a text of which they are told", TEXT_BYTES_MAX),
+    ]
+}
 
 /// A text that was changed.
 #[derive(Debug)]

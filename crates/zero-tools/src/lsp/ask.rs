@@ -16,8 +16,8 @@ use super::places::{Teller, Told};
 use super::{LspPlan, Operation, Point, text_of};
 
 /// Most things that are shown, and of a file's symbols.
-const ITEMS_MAX: usize = 100;
-const SYMBOLS_MAX: usize = 300;
+pub(super) const ITEMS_MAX: usize = 100;
+pub(super) const SYMBOLS_MAX: usize = 300;
 /// Files with unsaved text that a server is told of anew before it is asked.
 const UNSAVED_MAX: usize = 20;
 /// Lines of calls that are shown of one caller.

@@ -16,10 +16,10 @@ use super::text_of;
 
 /// Files that are opened to tell what stands at a place, and bytes that are read of all: of places
 /// beyond that it is told where they are.
-const FILES_MAX: usize = 60;
-const BYTES_MAX: usize = 16_000_000;
+pub(super) const FILES_MAX: usize = 60;
+pub(super) const BYTES_MAX: usize = 16_000_000;
 /// Longest line that is shown, in characters.
-const LINE_CHARS_MAX: usize = 200;
+pub(super) const LINE_CHARS_MAX: usize = 200;
 
 /// What became of a place.
 pub(super) enum Told {
@@ -109,4 +109,118 @@ impl<'a> Teller<'a> {
 
 fn lines_of(text: &str) -> Arc<[String]> {
     position::lines(text).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+    use serde_json::json;
+    use zero_core::{Effects, Risk, ToolError};
+    use zero_runtime::{About, Tool, ToolReply, erase};
+    use zero_sandbox::Workspace;
+
+    use super::*;
+    use crate::testing::TestHost;
+
+    /// Tells the first place of each of some files, as for an answer about the first of them.
+    struct Telling;
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    struct TellingArgs {
+        files: Vec<String>,
+    }
+
+    #[derive(Debug, Serialize, JsonSchema)]
+    struct Lines {
+        lines: Vec<Option<String>>,
+    }
+
+    impl Tool for Telling {
+        type Args = TellingArgs;
+        type Output = Lines;
+        type Plan = Vec<Located>;
+        const NAME: &'static str = "Telling";
+
+        fn about(&self) -> About {
+            About::new("Tell places", Risk::Low)
+        }
+
+        fn plan(&self, args: TellingArgs, at: &Workspace) -> Result<Self::Plan, ToolError> {
+            args.files.iter().map(|file| at.locate(file, LastLink::Follow)).collect()
+        }
+
+        fn effects(&self, _: &Self::Plan) -> Effects {
+            Vec::new()
+        }
+
+        async fn run(
+            &self,
+            plan: Arc<Self::Plan>,
+            cx: CallContext,
+        ) -> Result<ToolReply<Lines>, ToolError> {
+            let told = cx.blocking(move |cx| {
+                let mut teller = Teller::new(cx, PositionEncoding::Utf8, &plan[0], "first\n");
+                let tell = |file: &Located| {
+                    let place =
+                        Place { uri: uri::of_path(file.path()), start: Position::default() };
+                    match teller.tell(&place) {
+                        Told::Item(item) => item.text,
+                        Told::Denied | Told::Nowhere => panic!("{}", file.shown()),
+                    }
+                };
+                Ok(Lines { lines: plan.iter().map(tell).collect() })
+            });
+            Ok(ToolReply::text("", told.await?))
+        }
+    }
+
+    fn lines(host: &TestHost, files: &[String]) -> Vec<Option<String>> {
+        let told = host.ok("Telling", json!({ "files": files })).structured;
+        let lines = told["lines"].as_array().unwrap().iter();
+        lines.map(|line| line.as_str().map(str::to_owned)).collect()
+    }
+
+    fn host() -> TestHost {
+        let host = TestHost::new();
+        host.write("asked", b"first\n");
+        host.add(erase(Telling));
+        host
+    }
+
+    #[test]
+    fn only_so_many_bytes_are_read_to_tell_what_stands_there() {
+        let host = host();
+        let large = usize::try_from(super::super::FILE_BYTES_MAX).unwrap();
+        let fit = BYTES_MAX / large;
+        let mut text = b"large\n".to_vec();
+        text.resize(large, b'x');
+        let mut files = vec!["asked".to_owned()];
+        // The bytes of the file that was asked about count too, so that one less fits.
+        for number in 0..fit {
+            files.push(format!("large{number}"));
+            host.write(&format!("large{number}"), &text);
+        }
+        host.write("small", b"small\n");
+        files.push("small".to_owned());
+        let told = lines(&host, &files);
+        let mut expected = vec![Some("first".to_owned())];
+        expected.extend(vec![Some("large".to_owned()); fit - 1]);
+        // What is too much is told without its line, and what fits comes still.
+        expected.extend([None, Some("small".to_owned())]);
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn only_so_many_files_are_opened() {
+        let host = host();
+        let mut files = vec!["asked".to_owned()];
+        for number in 0..FILES_MAX {
+            files.push(format!("f{number}"));
+            host.write(&format!("f{number}"), b"other\n");
+        }
+        let told = lines(&host, &files);
+        assert_eq!(told.iter().flatten().count(), FILES_MAX);
+        assert_eq!(told.last(), Some(&None));
+    }
 }

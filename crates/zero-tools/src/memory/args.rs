@@ -6,7 +6,7 @@ use zero_core::{Effects, ToolError, Violation, shown};
 use zero_runtime::memory::{NoteName, Scope, TEXT_BYTES_MAX};
 
 /// Longest text that is looked for, in characters.
-const QUERY_CHARS_MAX: usize = 200;
+pub(super) const QUERY_CHARS_MAX: usize = 200;
 
 /// Keeps notes that outlive this session, finds them again, and forgets them. Later sessions are told
 /// them when they begin. Save what will matter next time and cannot be seen in the files: what the

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use super::page::Page;
 
 /// How long a page is kept.
-const AGE_MAX: Duration = Duration::from_secs(15 * 60);
+pub(super) const AGE_MAX: Duration = Duration::from_secs(15 * 60);
 /// Most pages that are kept.
-const PAGES_MAX: usize = 64;
+pub(super) const PAGES_MAX: usize = 64;
 /// Most text that is kept, in bytes.
-const BYTES_MAX: usize = 16 * 1024 * 1024;
+pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Pages that were fetched a moment ago, each for the policy that let it be fetched.
 #[derive(Default)]

@@ -18,7 +18,7 @@ use self::content::Painter;
 use self::document::Document;
 
 /// Most pages that are read.
-const PAGES_MAX: usize = 2_000;
+pub(super) const PAGES_MAX: usize = 2_000;
 /// Most text that is made of a file, in bytes.
 const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 

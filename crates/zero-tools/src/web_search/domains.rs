@@ -4,7 +4,7 @@ use url::{Host, Url};
 use zero_core::{Reason, ToolError, shown};
 
 /// Most domains in one list.
-const DOMAINS_MAX: usize = 64;
+pub(super) const DOMAINS_MAX: usize = 64;
 
 /// Domains that are wanted, or are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zero_core::{Effect, SessionId};
+use zero_core::{Effect, ErrorType, Reason, SessionId};
 use zero_lsp::{Bounds, LanguageServers, LanguageServersConfig, definition};
 use zero_policy::rule::{Owner, Rule, Source};
 use zero_policy::{Engine, EngineConfig};
@@ -46,18 +46,32 @@ fn needs(program: &str) {
     assert!(found, "`{program}` is missing: `cargo xtask test` installs it, or says how to");
 }
 
-/// Lets a host use the known servers.
+/// Lets a host use the known servers. Its workspace is trusted unless [`revoke`] is called.
 fn with_servers(f: Fixture) -> Fixture {
+    let mark = revoked(&f);
     let servers = LanguageServers::new(LanguageServersConfig {
         services: f.host.services(),
         definitions: definition::known(),
         search_path: search_path(),
         roots: f.host.workspace().roots().map(Path::to_owned).collect(),
+        trust: Arc::new(move |_| match mark.exists() {
+            true => Err("run `zero trust`".to_owned()),
+            false => Ok(()),
+        }),
         cache: Some(StateDir::new(f.outside().canonicalize().unwrap().join("cache"))),
         bounds: Bounds { start_max: LONG, answer_max: LONG, ..Bounds::default() },
     });
     f.host.keep(Arc::new(servers));
     f
+}
+
+fn revoked(f: &Fixture) -> PathBuf {
+    f.outside().canonicalize().unwrap().join("revoked")
+}
+
+/// Trusts the workspace no more.
+fn revoke(f: &Fixture) {
+    std::fs::write(revoked(f), "").unwrap();
 }
 
 fn set_up(config: &mut HostConfig) {
@@ -306,6 +320,36 @@ async fn a_change_tells_what_it_made_worse_where_a_server_runs() {
     let write = |name: &str, content: &str| json!({"file_path": name, "content": content});
     let outcome = f.call("Write", write("b.c", "int well(void) { return 1; }\n")).await.unwrap();
     assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
+    // Of a folder that is not trusted any more nothing is said, and nobody is kept from working.
+    revoke(&f);
+    for number in 0..3 {
+        let content = format!("int bad{number}(void) {{ return missing{number}; }}\n");
+        let outcome = f.call("Write", write(&format!("c{number}.c"), &content)).await.unwrap();
+        assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn in_a_folder_that_is_not_trusted_no_server_answers() {
+    needs("clangd");
+    let f = host(&[("a.c", C)]);
+    let path = f.path("a.c").canonicalize().unwrap();
+    let question = || json!({"operation": "documentSymbol", "filePath": "a.c"});
+    let refused = async || {
+        let error = f.call("LSP", question()).await.unwrap_err();
+        assert_eq!(error.error_type, ErrorType::PermissionDenied, "{error}");
+        assert_eq!(error.reason(), Some(Reason::Untrusted));
+        assert!(error.message.contains("run `zero trust`"), "{error}");
+        let servers = f.host.companion::<LanguageServers>().unwrap();
+        assert!(servers.running_for(&path).is_none());
+    };
+    revoke(&f);
+    refused().await;
+    std::fs::remove_file(revoked(&f)).unwrap();
+    // One word is all it takes.
+    assert_eq!(names(&ask(&f, "documentSymbol", "a.c", (1, 1)).await), ["add", "main"]);
+    revoke(&f);
+    refused().await;
 }
 
 #[tokio::test]

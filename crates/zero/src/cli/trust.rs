@@ -10,7 +10,8 @@ use clap::Args;
     after_help = "A folder may bring settings of its own: .zero/settings.json and .zero/settings.local.json. Until you
 trust it they can only tighten: ask and deny rules, a stricter mode, smaller limits. This command
 shows the rest, each with its file and line, and asks whether it may count. When any of it changes
-you are asked again. Folders inside a trusted one are not trusted by that.
+you are asked again. Folders inside a trusted one are not trusted by that. Language servers, which
+may run what a project brings along, start only in folders that you trust.
 
 Examples:
   zero trust                look at the current folder and decide
@@ -18,7 +19,7 @@ Examples:
   zero trust --list         the folders you trust
   zero trust --revoke       trust the current folder no more
 
-Exit codes: 0 trusted, or nothing to trust; 1 it failed; 2 wrong usage; 3 not trusted."
+Exit codes: 0 trusted; 1 it failed; 2 wrong usage; 3 not trusted."
 )]
 pub struct TrustArgs {
     /// The folder [default: the current one]

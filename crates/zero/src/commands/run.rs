@@ -36,6 +36,7 @@ use crate::commands::tools_call::signals;
 use crate::connection::Connection;
 use crate::exit::{Exit, UsageError};
 use crate::hosting::runtime;
+use crate::shell_word::shell_word;
 use crate::terminal::Counter;
 use crate::workshop::Asking;
 
@@ -274,15 +275,6 @@ fn again(args: &RunArgs, command: &str, key: &str) -> String {
     }
 }
 
-/// A word that a shell reads as it is written.
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":/._-[]".contains(c);
-    match word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 fn is_of(event: &Event, run_id: &str) -> bool {
     event.run.as_ref().is_some_and(|run| run.as_str() == run_id)
 }
@@ -375,21 +367,4 @@ fn image(app: &App, file: &std::path::Path) -> anyhow::Result<ChatAttachment> {
         file_name: file.file_name().map(|name| name.to_string_lossy().into_owned()),
         content: Some(base64::engine::general_purpose::STANDARD.encode(bytes)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_to_be_pasted_is_one_word_for_a_shell() {
-        for (word, expected) in [
-            ("agent:main:run-1f", "agent:main:run-1f"),
-            ("wss://host:18789/", "wss://host:18789/"),
-            ("agent:main:it's $(x)", "'agent:main:it'\\''s $(x)'"),
-            ("ws://h/?a&b", "'ws://h/?a&b'"),
-        ] {
-            assert_eq!(shell_word(word), expected);
-        }
-    }
 }

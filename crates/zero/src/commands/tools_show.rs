@@ -74,18 +74,25 @@ fn unknown(args: &ShowArgs, mut names: Vec<&str>) -> UsageError {
 fn in_full(facts: &Facts<'_>) -> serde_json::Value {
     let mut full = formats::full(facts.tool, facts.workspace.as_ref());
     if let Some(fields) = full.as_object_mut() {
-        let names = facts
-            .names
-            .iter()
-            .map(|(dialect, name)| json!({"dialect": dialect.as_str(), "name": name}));
+        let names = facts.names.iter().map(|its| {
+            let fields: Vec<&str> = its.fields.iter().map(|(name, _)| name.as_str()).collect();
+            let input: Option<serde_json::Value> =
+                its.input.and_then(|input| serde_json::from_str(input).ok());
+            json!({"dialect": its.dialect.as_str(), "name": its.name, "fields": fields, "input": input})
+        });
         fields.insert("names".to_owned(), names.collect());
+        fields.insert("effects".to_owned(), facts.effects().into());
         fields.insert("limits".to_owned(), facts.limits().into_iter().collect());
+        let bounds =
+            facts.bounds().iter().map(|bound| json!({"what": bound.what, "most": bound.most}));
+        fields.insert("bounds".to_owned(), bounds.collect());
         if let Some(shown) = facts.example() {
             let example = json!({
                 "input": serde_json::from_str::<serde_json::Value>(shown.input).unwrap_or_default(),
                 "command": shown.command,
                 "before": shown.before,
                 "needs": shown.needs,
+                "output": shown.said,
             });
             fields.insert("example".to_owned(), example);
         }
@@ -99,13 +106,18 @@ fn page(out: &Stream, facts: &Facts<'_>) -> String {
     let mut text = format!("{} - {}\n\n", out.paint(STRONG, &tool.name), spec.display_name);
     let _ = writeln!(text, "{}\n", out.foreign(tool.description.trim()));
     let _ = writeln!(text, "{}", out.paint(STRONG, "Parameters"));
-    text.push_str(&parameters(facts).render(out));
+    text.push_str(&fields(&tool.input_schema, "REQUIRED").render(out));
+    if !facts::fields(&spec.output_schema).is_empty() {
+        let _ = writeln!(text, "\n{}", out.paint(STRONG, "Result"));
+        text.push_str(&fields(&spec.output_schema, "ALWAYS").render(out));
+    }
+    let _ = writeln!(text, "\n{}", out.paint(STRONG, "Names"));
+    text.push_str(&names(facts).render(out));
     let _ = writeln!(text, "\n{}", out.paint(STRONG, "Facts"));
     let mut fact = |name: &str, value: &str| {
         let name = format!("{name:<10}");
         let _ = writeln!(text, "{} {value}", out.paint(FAINT, &name));
     };
-    fact("names", &facts.names_in_words());
     fact("category", spec.category.word());
     fact("effects", facts.effects());
     let risk = out.paint(risk_style(spec.risk), spec.risk.word()).into_owned();
@@ -113,6 +125,9 @@ fn page(out: &Stream, facts: &Facts<'_>) -> String {
     fact("timeout", &facts.deadline());
     for (name, value) in facts.limits() {
         fact("limit", &format!("{name} {value}"));
+    }
+    for bound in facts.bounds() {
+        fact("bound", &format!("{}: {}", bound.what, bound.most));
     }
     fact("repeatable", facts.repeatable());
     fact("source", &tool.registered.source);
@@ -130,13 +145,35 @@ fn page(out: &Stream, facts: &Facts<'_>) -> String {
             let _ = writeln!(text, "{line}");
         }
         let _ = writeln!(text, "{}", shown.command);
+        if let Some(said) = &shown.said {
+            let _ = writeln!(text, "\n{}\n{said}", out.paint(STRONG, "It answers"));
+        }
     }
     text
 }
 
-fn parameters(facts: &Facts<'_>) -> Table {
-    let mut table = Table::new(["NAME", "TYPE", "REQUIRED", "DESCRIPTION"]);
-    for field in facts::fields(&facts.tool.input_schema) {
+/// What a tool is called in each dialect, with its fields there.
+fn names(facts: &Facts<'_>) -> Table {
+    let mut table = Table::new(["DIALECT", "NAME", "FIELDS"]);
+    for its in &facts.names {
+        let fields = its.fields.iter().map(|(name, required)| match required {
+            true => format!("{name} (required)"),
+            false => name.clone(),
+        });
+        let fields = fields.collect::<Vec<_>>().join(", ");
+        let name = match its.is_listed {
+            true => its.name.clone(),
+            false => format!("{}, not listed", its.name),
+        };
+        table.row([its.dialect.as_str().into(), name.into(), fields.into()]);
+    }
+    table
+}
+
+/// The fields of an input or a result.
+fn fields(schema: &serde_json::Value, required: &'static str) -> Table {
+    let mut table = Table::new(["NAME", "TYPE", required, "DESCRIPTION"]);
+    for field in facts::fields(schema) {
         table.row([
             Cell::from(format!("{}{}", "  ".repeat(field.depth), field.name)),
             field.type_name.into(),
@@ -197,8 +234,10 @@ mod tests {
         for dialect in DialectName::ALL {
             for tool in app.in_dialect(&registry, dialect) {
                 let facts = Facts::of(&app, &registry, dialect, &tool);
-                let line = facts.example().unwrap_or_else(|| panic!("no {}", tool.name)).command;
-                assert!(page(&app.terminal.out, &facts).ends_with(&format!("{line}\n")));
+                let shown = facts.example().unwrap_or_else(|| panic!("no {}", tool.name));
+                let (line, said) = (shown.command, shown.said.unwrap());
+                let end = format!("\n{line}\n\nIt answers\n{said}\n");
+                assert!(page(&app.terminal.out, &facts).ends_with(&end));
                 let (before, rest) = line.split_once(" '").unwrap();
                 let (input, after) = rest.split_once('\'').unwrap();
                 let words = before.split(' ').chain([input]).chain(after.split_whitespace());
@@ -237,7 +276,14 @@ mod tests {
             (&["edit", "--dialect", "opencode"], "\"oldString\": \"milk\""),
             (&["edit"], "`edit` is also a name elsewhere; see --dialect opencode"),
             (&["read_file"], "see --dialect qwen"),
-            (&["Read"], "canonical Read, acp read_file, qwen read_file, opencode read\n"),
+            (&["Read"], "acp        read_file  path (required), line, limit\n"),
+            (&["Read"], "bound      a line that is shown: 2,000 characters\n"),
+            (&["Read"], "total_lines  integer  yes     How many lines the whole file has.\n"),
+            (&["Read"], "It answers\n     1\tbuy milk\n"),
+            (&["lsp-diagnostics"], "effects    reads the file, and starts a language server"),
+            (&["Glob"], "acp        Glob, not listed  pattern (required), path\n"),
+            (&["Bash"], "critical where one destroys or gives away what cannot be taken back"),
+            (&["WebFetch"], "bound      a page is kept for the next call: 15 min\n"),
             (&["WebFetch"], "timeout    120 s\n"),
             (&["Bash"], "command-memory 500 MB\n"),
             (&["WebSearch"], "--settings local.json\n"),
@@ -262,7 +308,14 @@ mod tests {
         let shown: serde_json::Value = serde_json::from_str(&said).unwrap();
         assert_eq!(shown["canonicalName"], "WebRequest");
         assert_eq!(shown["timeoutMs"], 90_000);
-        assert_eq!(shown["names"][1], json!({"dialect": "acp", "name": "web_request"}));
+        let fields = ["url", "method", "headers", "body"];
+        let input = json!({"url": "http://127.0.0.1:8080/notes.txt", "method": "GET"});
+        let name =
+            json!({"dialect": "acp", "name": "web_request", "fields": fields, "input": input});
+        assert_eq!(shown["names"][1], name);
+        assert!(shown["effects"].as_str().unwrap().starts_with("sends one request"), "{said}");
+        assert_eq!(shown["bounds"][1], json!({"what": "the request", "most": "15 KB"}));
+        assert!(shown["example"]["output"].as_str().unwrap().contains("200"), "{said}");
         assert_eq!(shown["example"]["input"]["method"], "GET");
         assert!(shown["example"]["command"].as_str().unwrap().ends_with("local.json"), "{said}");
     }
@@ -270,7 +323,8 @@ mod tests {
     #[test]
     fn fields_within_fields_are_shown_under_them() {
         let (_, page) = show(&["edit_file"]);
-        for row in ["edits      object[]", "  type     replace | insert  yes", "  oldText  string"]
+        for row in
+            ["edits      object[], not empty", "  type     replace | insert ", "  oldText  string "]
         {
             assert!(page.contains(row), "{row:?} is not in {page}");
         }

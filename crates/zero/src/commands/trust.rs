@@ -1,4 +1,4 @@
-//! `zero trust`: what a folder's settings would do, and whether they may.
+//! `zero trust`: what a folder would do, and whether it may.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,6 +14,11 @@ use crate::settings::mcp_servers::COMMAND_ALIAS;
 use crate::settings::{Entry, LayerKind, Settings};
 use crate::terminal::{FAINT, GOOD, NOTABLE, STRONG, Stream, Table, escape_line, short_time};
 use crate::trust::{Standing, TrustStore};
+
+/// What trust lets happen whatever the settings say.
+const WHAT_RUNS: &str = "Where a folder is trusted, language servers start for its files. They may run what they find there,
+such as build scripts and plugins; they change nothing and reach nobody.
+";
 
 pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Exit> {
     let state = app.config.state()?;
@@ -56,13 +61,6 @@ fn own_servers(app: &App, workspace: &Workspace) -> anyhow::Result<Vec<String>> 
 impl Look<'_> {
     fn decide(&self, args: &TrustArgs, state: &StateDir) -> anyhow::Result<Exit> {
         let terminal = &self.app.terminal;
-        let folder = escape_line(self.folder);
-        if self.standing == Standing::Nothing {
-            terminal.out.write(&format!(
-                "there is nothing to trust in {folder}: its settings ask for nothing that needs it\n"
-            ))?;
-            return Ok(Exit::Ok);
-        }
         if let Standing::Trusted { .. } = self.standing {
             terminal.out.write(&self.shown(&terminal.out))?;
             return Ok(Exit::Ok);
@@ -78,7 +76,7 @@ impl Look<'_> {
         };
         // Where the question is, the list is: a person must not say yes to what went elsewhere.
         terminal.err.write(&self.shown(&terminal.err))?;
-        if terminal.confirm(&answers, "Let all of this count?") {
+        if terminal.confirm(&answers, "Trust this folder?") {
             return self.trust(state);
         }
         terminal.out.write("not trusted; nothing changed\n")?;
@@ -104,7 +102,6 @@ impl Look<'_> {
             self.standing = TrustStore::load(state)?.standing(workspace.cwd(), &self.seen);
         }
         let (word, since) = match &self.standing {
-            Standing::Nothing => ("nothing", None),
             Standing::Trusted { since } => ("trusted", Some(since)),
             Standing::Never => ("untrusted", None),
             Standing::Changed { since, .. } => ("changed", Some(since)),
@@ -129,13 +126,21 @@ impl Look<'_> {
         let folder = escape_line(self.folder);
         let mut text = match &self.standing {
             Standing::Trusted { since } => {
-                format!("{folder} is trusted since {}:\n", short_time(*since))
+                let end = if self.seen.is_empty() { "" } else { ":" };
+                format!("{folder} is trusted since {}{end}\n", short_time(*since))
             }
             Standing::Changed { since, new, gone } => {
                 format!("{folder} {}\n", changed(&short_time(*since), new.len(), *gone))
             }
-            Standing::Never | Standing::Nothing => {
-                format!("{} the settings in {folder} ask for:\n", stream.paint(STRONG, "Look:"))
+            Standing::Never => {
+                let asked = match self.seen.is_empty() {
+                    true => " nothing that needs trust",
+                    false => ":",
+                };
+                format!(
+                    "{} the settings in {folder} ask for{asked}\n",
+                    stream.paint(STRONG, "Look:")
+                )
             }
         };
         for entry in &self.seen {
@@ -153,7 +158,7 @@ impl Look<'_> {
                 stream.paint(FAINT, &format!("({}:{})", escape_line(&entry.file), entry.line))
             );
         }
-        text
+        text + WHAT_RUNS
     }
 }
 

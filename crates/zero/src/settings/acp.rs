@@ -75,7 +75,7 @@ mod tests {
 
     #[track_caller]
     fn check(layer: LayerKind, text: &str, expected: Habits) {
-        let settings = Settings::merge(&layers(&[(layer, text)]), Standing::Nothing);
+        let settings = Settings::merge(&layers(&[(layer, text)]), Standing::supposed());
         assert_eq!(settings.acp(), expected, "{text}");
     }
 

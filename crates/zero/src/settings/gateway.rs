@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn only_the_persons_own_settings_say_where_a_gateway_is() {
-        let trusted = || Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let trusted = || Standing::supposed();
         let own = Settings::merge(&layers(&[(LayerKind::User, TEXT)]), trusted()).gateway();
         assert_eq!(own.port, Some(1));
         assert_eq!(own.tokens["ci"].scopes, [ScopeSetting::Read]);

@@ -261,7 +261,7 @@ mod tests {
             "{\"hooks\": {\"PreToolUse\": [{\"command\": \"a 'b c'\"},\n{\"command\": \"d\"}]}}";
         let project = r#"{"hooks": {"PreToolUse": [{"command": "./evil"}], "PostToolUse": [{"command": "./fmt"}]}}"#;
         let files = [(LayerKind::User, user), (LayerKind::Project, project)];
-        let trusted = hooks(&files, Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH });
+        let trusted = hooks(&files, Standing::supposed());
         assert_eq!(commands(&trusted.before), ["project:1 ./evil", "user:1 a b c", "user:2 d"]);
         assert_eq!(trusted.before[1].words, ["a", "b c"]);
         assert_eq!(commands(&trusted.after), ["project:1 ./fmt"]);
@@ -273,10 +273,10 @@ mod tests {
     #[test]
     fn a_path_in_ones_own_settings_is_no_path_of_a_workspace() {
         let text = r#"{"hooks": {"PreToolUse": [{"command": ".zero/hooks/no"}, {"command": "/bin/no -x"}]}}"#;
-        let found = hooks(&[(LayerKind::User, text)], Standing::Nothing).before;
+        let found = hooks(&[(LayerKind::User, text)], Standing::supposed()).before;
         let expected = ["user:1 /home/me/.zero/hooks/no", "user:1 /bin/no -x"];
         assert_eq!(commands(&found), expected);
-        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let trusted = Standing::supposed();
         let found = hooks(&[(LayerKind::Project, text)], trusted).before;
         assert_eq!(commands(&found), ["project:1 .zero/hooks/no", "project:1 /bin/no -x"]);
     }
@@ -285,7 +285,7 @@ mod tests {
     fn what_is_left_out_is_the_strict_thing() {
         let text = r#"{"hooks": {"PreToolUse": [{"command": "a"}, {"command": "b", "match": "Edit|write_file",
             "timeoutMs": 60000, "access": "write", "onFailure": "ignore"}, {"command": "c", "match": ["mcp__*", "LS"]}]}}"#;
-        let found = hooks(&[(LayerKind::User, text)], Standing::Nothing).before;
+        let found = hooks(&[(LayerKind::User, text)], Standing::supposed()).before;
         let [plain, full, listed] = &found[..] else { panic!("{found:?}") };
         assert_eq!((plain.timeout, plain.access), (TIMEOUT, Access::ReadOnly));
         assert_eq!((plain.on_failure, plain.is_for("Anything")), (OnFailure::Deny, true));

@@ -184,7 +184,7 @@ mod tests {
             "gopls": {"disabled": true},
             "mine": {"command": "./my-server", "args": ["--stdio"], "extensions": {".my": "my"},
                 "env": {"A": "b"}, "settings": {"my": 1}}}}"#;
-        let servers = servers(LayerKind::User, text, Standing::Nothing);
+        let servers = servers(LayerKind::User, text, Standing::supposed());
         let find = |name: &str| servers.definitions.iter().find(|server| server.name == name);
         let mine = find("mine").unwrap();
         assert_eq!(mine.commands, [["/me/my-server", "--stdio"]]);
@@ -202,10 +202,7 @@ mod tests {
     fn a_folder_that_is_not_trusted_brings_no_server() {
         let text = r#"{"lspServers": {"mine": {"command": "./evil", "extensions": {"py": "python"}},
             "clangd": {"command": "./evil"}}}"#;
-        for (standing, expected) in [
-            (Standing::Never, false),
-            (Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH }, true),
-        ] {
+        for (standing, expected) in [(Standing::Never, false), (Standing::supposed(), true)] {
             let servers = servers(LayerKind::Project, text, standing);
             let evil = |server: &ServerDefinition| {
                 server

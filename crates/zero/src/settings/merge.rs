@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn later_files_win_and_rules_add_up() {
         let project = "{\"permissions\": {\"allow\": [\n\"Grep\"], \"mode\": \"auto\"},\n\"limits\": {\"file-timeout\": \"40s\"}, \"hooks\": {\"PreToolUse\": [{\"command\": \"x\"}]}}";
-        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let trusted = Standing::supposed();
         check(
             &[(LayerKind::User, USER), (LayerKind::Project, project)],
             trusted,
@@ -307,7 +307,7 @@ mod tests {
                 "local:1 limits.Bash.command-memory \"2GB\" SetAside",
             ],
         );
-        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let trusted = Standing::supposed();
         let settings = Settings::merge(&layers(&files), trusted);
         assert!(settings.entries().iter().all(|entry| entry.state != EntryState::SetAside));
         assert_eq!(settings.network(), ["a.org", "b.org"]);

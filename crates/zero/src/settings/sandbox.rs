@@ -375,7 +375,7 @@ mod tests {
 
     fn settings(text: &str) -> Settings {
         let layer = Layer::parse(LayerKind::User, "f".to_owned(), text.as_bytes()).unwrap();
-        Settings::merge(&[layer], Standing::Nothing)
+        Settings::merge(&[layer], Standing::supposed())
     }
 
     #[test]

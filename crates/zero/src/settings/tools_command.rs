@@ -108,7 +108,7 @@ mod tests {
     fn commands_count_once_the_folder_is_trusted() {
         let both =
             r#"{"tools": {"toolDiscoveryCommand": "./t 'a b'", "toolCallCommand": "./t call"}}"#;
-        let trusted = || Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let trusted = || Standing::supposed();
         check(both, trusted(), Some((&["./t", "a b"], Some(&["./t", "call"]))));
         check(both, Standing::Never, None);
         let only = r#"{"tools": {"toolDiscoveryCommand": "t"}}"#;

@@ -143,7 +143,7 @@ mod tests {
 
     /// The engines, each with its key.
     fn engines(kind: LayerKind, text: &str, config: &Config) -> Vec<String> {
-        let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+        let trusted = Standing::supposed();
         let settings = Settings::merge(&layers(&[(kind, text)]), trusted);
         let shown = |provider: &Provider| {
             let key = provider.key.as_ref().map(|key| key().unwrap_or_else(|why| why));

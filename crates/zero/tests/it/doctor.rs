@@ -46,7 +46,7 @@ fn where_all_is_well_it_says_so() {
     ok      settings ~/.config/zero/settings.json: not there (user)
     ok      settings [FOLDER]/.zero/settings.json: not there (project)
     ok      settings [FOLDER]/.zero/settings.local.json: not there (local)
-    ok      trust    the settings of this folder ask for nothing that needs trust
+    ok      trust    this folder is not trusted; its settings ask for nothing that needs it
     ok      rules    there are none; what changes something is asked about
     ok      mode     ask (the usual one)
     ok      models   no model is attached; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_HOST for models on this machine, or describe one under `models` in settings; ZERO_MODEL chooses among several
@@ -92,12 +92,45 @@ fn language_servers_are_listed_and_how_to_get_the_others() {
     assert!(found[0].starts_with("warning language server `mine` ("), "{found:?}");
     assert!(found[1].starts_with("ok language server `gopls` is turned off ("), "{found:?}");
     assert_eq!(found[2], format!("ok language servers: clangd ({})", program.display()));
-    assert!(!found[3].contains("gopls") && found[3].contains("typescript"), "{found:?}");
+    assert_eq!(found[3], "ok none starts in this folder until you trust it: `zero trust`");
+    assert!(!found[4].contains("gopls") && found[4].contains("typescript"), "{found:?}");
     // What a project sets counts once its folder is trusted.
     let project = r#"{"lspServers": {"theirs": {"command": "no-such", "extensions": {"y": "y"}}}}"#;
     write(&zero, PROJECT, project);
     let (_, found) = findings(&zero, "lsp", path);
     assert!(!found.join("\n").contains("theirs"), "{found:?}");
+    zero.stdout(&["trust", "--yes"]);
+    let found = findings(&zero, "lsp", path).1.join("\n");
+    assert!(found.contains("theirs") && !found.contains("until you trust it"), "{found}");
+}
+
+#[test]
+fn what_only_stands_in_for_a_language_server_is_told() {
+    let zero = Program::new();
+    // Not in `/tmp`, of which whatever is confined has its own.
+    let bin = tempfile::tempdir_in("/var/tmp").unwrap();
+    let program = bin.path().canonicalize().unwrap().join("rust-analyzer");
+    let says = |script: &str| {
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        findings(&zero, "lsp", &format!("{}:{PATH}", program.parent().unwrap().display())).1
+    };
+    let shown = program.display();
+    let told =
+        format!("warning {shown} only stands in for `rust-analyzer`, which is not installed");
+    for words in [
+        "error: Unknown binary '\\''rust-analyzer'\\'' in official toolchain '\\''stable'\\''.",
+        "error: '\\''rust-analyzer'\\'' is not installed for the toolchain '\\''stable'\\''.",
+    ] {
+        let found = says(&format!("echo '{words}' >&2; exit 1"));
+        assert!(found.contains(&told), "{found:?}");
+        assert!(!found.join("\n").contains(&format!("rust-analyzer ({shown})")), "{found:?}");
+    }
+    for script in ["echo rust-analyzer 1.90.0", "echo no idea >&2; exit 1"] {
+        let found = says(script);
+        assert!(!found.contains(&told), "{found:?}");
+        assert!(found.join("\n").contains(&format!("rust-analyzer ({shown})")), "{found:?}");
+    }
 }
 
 #[test]

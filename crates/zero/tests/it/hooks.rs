@@ -41,6 +41,8 @@ fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
     exit 3
     Look: the settings in [FOLDER] ask for:
       run before calls: .zero/hooks/no, with what stands now in [FOLDER]/.zero/hooks/no  ([FOLDER]/.zero/settings.json:1)
+    Where a folder is trusted, language servers start for its files. They may run what they find there,
+    such as build scripts and plugins; they change nothing and reach nobody.
     --- stderr
     error: nobody can be asked here; read the list, then run it with `--yes`
     ");

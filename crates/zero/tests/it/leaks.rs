@@ -190,7 +190,10 @@ fn trust_is_taken_back_by_the_name_it_has_and_leaves_nothing_where_there_was_non
     assert_eq!(answer, "exit 0\n[FOLDER]/w is trusted no more\n");
     write(&zero, "w/.zero/settings.json", r#"{"limits": {"session-calls": 1}}"#);
     let answer = zero.run(&["trust", "w"]);
-    assert!(answer.starts_with("exit 0") && answer.contains("nothing to trust"), "{answer}");
+    assert!(
+        answer.starts_with("exit 3") && answer.contains("nothing that needs trust"),
+        "{answer}"
+    );
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod gateway_process;
 mod help;
 mod hooks;
 mod hostile_disk;
+mod language_servers;
 mod leaks;
 mod mcp;
 mod mcp_fixture;

@@ -76,7 +76,7 @@ impl Program {
     }
 
     /// The one place where what differs from run to run is taken out.
-    fn seen(&self, output: &Output) -> String {
+    pub(crate) fn seen(&self, output: &Output) -> String {
         let code = output.status.code().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout);
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -74,6 +74,8 @@ fn until_it_is_trusted_a_folder_can_only_tighten() {
       run to find tools: ./find-tools  ([FOLDER]/.zero/settings.json:9)
       run before calls: ./hook  ([FOLDER]/.zero/settings.json:10)
       let commands reach: *  ([FOLDER]/.zero/settings.json:11)
+    Where a folder is trusted, language servers start for its files. They may run what they find there,
+    such as build scripts and plugins; they change nothing and reach nobody.
     --- stderr
     error: nobody can be asked here; read the list, then run it with `--yes`
     "#);
@@ -109,6 +111,8 @@ fn trust_ends_with_what_was_trusted() {
       run before calls: ./hook  ([FOLDER]/.zero/settings.json:11)
       let commands reach: *  ([FOLDER]/.zero/settings.json:12)
     + allow without asking: Bash  ([FOLDER]/.zero/settings.local.json:1)
+    Where a folder is trusted, language servers start for its files. They may run what they find there,
+    such as build scripts and plugins; they change nothing and reach nobody.
     --- stderr
     error: nobody can be asked here; read the list, then run it with `--yes`
     "#);
@@ -153,21 +157,30 @@ fn a_folder_inside_a_trusted_one_is_another_folder() {
 }
 
 #[test]
-fn where_there_is_nothing_to_trust_it_says_so() {
+fn where_settings_ask_for_nothing_the_folder_can_be_trusted_all_the_same() {
     let zero = Program::new();
-    insta::assert_snapshot!(zero.run(&["trust"]), @"
-    exit 0
-    there is nothing to trust in [FOLDER]: its settings ask for nothing that needs it
-    ");
-    write(
-        &zero,
-        PROJECT,
-        "{\"permissions\": {\"deny\": [\"Bash\"], \"allow\": []}, \"hooks\": {}}",
-    );
-    insta::assert_snapshot!(zero.run(&["trust", "--yes"]), @"
-    exit 0
-    there is nothing to trust in [FOLDER]: its settings ask for nothing that needs it
-    ");
+    let says_no = r#"{"permissions": {"deny": ["Bash"], "allow": []}, "hooks": {}}"#;
+    for settings in ["{}", says_no] {
+        write(&zero, PROJECT, settings);
+        insta::allow_duplicates! { insta::assert_snapshot!(zero.run(&["trust"]), @"
+        exit 3
+        Look: the settings in [FOLDER] ask for nothing that needs trust
+        Where a folder is trusted, language servers start for its files. They may run what they find there,
+        such as build scripts and plugins; they change nothing and reach nobody.
+        --- stderr
+        error: nobody can be asked here; read the list, then run it with `--yes`
+        ") }
+    }
+    let seen = zero.run(&["trust", "--yes"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("trusted [FOLDER]"), "{seen}");
+    let seen = without_time(&zero.run(&["trust"]));
+    assert!(seen.starts_with("exit 0\n[FOLDER] is trusted since [TIME]"), "{seen}");
+    let status: Value = serde_json::from_str(&zero.stdout(&["trust", "--json"])).unwrap();
+    assert_eq!((&status["standing"], &status["entries"]), (&"trusted".into(), &Vec::new().into()));
+    // Whatever comes later was not seen.
+    write(&zero, PROJECT, TEXT);
+    assert!(zero.run(&["trust"]).contains("changed since you trusted it"));
+    zero.stdout(&["trust", "--revoke"]);
     write(&zero, PROJECT, "{\"permissions\": {\"allow\": 3}}");
     insta::assert_snapshot!(zero.run(&["trust", "--yes"]), @"
     exit 2

@@ -16,6 +16,7 @@ use crate::App;
 use crate::policy::canonical_folder;
 use crate::settings::layer::shown;
 use crate::settings::{Layer, LayerKind, RuleEntry, Settings};
+use crate::shell_word::shell_word;
 use crate::terminal::short_time;
 use crate::trust::{Standing, TrustStore};
 
@@ -120,9 +121,10 @@ const WITHOUT_SETTINGS: &str = "correct the file; until then no tool is called";
 
 fn standing(settings: &Settings, findings: &mut Findings) {
     match settings.standing() {
-        Standing::Nothing => {
-            findings.well("trust", "the settings of this folder ask for nothing that needs trust");
-        }
+        Standing::Never if settings.set_aside().next().is_none() => findings.well(
+            "trust",
+            "this folder is not trusted; its settings ask for nothing that needs it",
+        ),
         Standing::Trusted { since } => {
             findings.well("trust", format!("this folder is trusted since {}", short_time(*since)));
         }
@@ -173,7 +175,7 @@ fn rules(settings: &Settings, findings: &mut Findings) {
             format!("{source_file}:{line}: allow rule `{text}`: {why}"),
             format!(
                 "allow only what you need, such as `Bash(cargo test:*)`; take it out with `zero config remove permissions.allow {}{flag}`",
-                quoted(text)
+                shell_word(text)
             ),
         );
     }
@@ -189,11 +191,6 @@ fn rules(settings: &Settings, findings: &mut Findings) {
         };
         findings.well("rules", message);
     }
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn mode(settings: &Settings, findings: &mut Findings) {

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use zero_lsp::ServerDefinition;
 use zero_lsp::definition::Place;
 
 use super::findings::Findings;
 use crate::App;
+use crate::hosting::runtime;
 use crate::settings::Settings;
 use crate::settings::layer::shown;
 
@@ -19,9 +21,19 @@ pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mu
     for server in &servers.definitions {
         match (server.find(&place), &server.written_at) {
             (Some(words), _) => {
-                let program =
-                    words.first().map(|program| shown(Path::new(program), app.config.home()));
-                there.push(format!("{} ({})", server.name, program.unwrap_or_default()));
+                let program = words.first().map(Path::new).unwrap_or(Path::new(""));
+                let program = shown(program, app.config.home());
+                match stands_in(app, folder, settings, server, &place) {
+                    true => findings.notable(
+                        CHECK,
+                        format!(
+                            "{program} only stands in for `{}`, which is not installed",
+                            server.name
+                        ),
+                        server.how_to_get.clone(),
+                    ),
+                    false => there.push(format!("{} ({program})", server.name)),
+                }
             }
             (None, Some(written_at)) => findings.notable(
                 CHECK,
@@ -38,7 +50,30 @@ pub(super) fn check(app: &App, folder: &Path, settings: &Settings, findings: &mu
         true => findings.well(CHECK, "no language server is installed; LSP needs one"),
         false => findings.well(CHECK, format!("language servers: {}", there.join(", "))),
     }
+    if !there.is_empty() && !settings.standing().is_trusted() {
+        findings.well(CHECK, "none starts in this folder until you trust it: `zero trust`");
+    }
     if !missing.is_empty() {
         findings.well(CHECK, format!("others can be had: {}", missing.join("; ")));
     }
+}
+
+/// Whether what would run only stands in for a server. Files of the folder it is run in may say what
+/// it runs: where that is not trusted, it is run elsewhere.
+fn stands_in(
+    app: &App,
+    folder: &Path,
+    settings: &Settings,
+    server: &ServerDefinition,
+    place: &Place<'_>,
+) -> bool {
+    if !zero_lsp::has_stand_in(server) {
+        return false;
+    }
+    let is_trusted = settings.standing().is_trusted();
+    let at = if is_trusted { folder } else { app.config.home().unwrap_or(Path::new("/")) };
+    let workspace = app.config.workspace(&[]).map_err(anyhow::Error::from);
+    let host = workspace.and_then(|workspace| app.idle_host(workspace, settings));
+    let (Ok(host), Ok(runtime)) = (host, runtime()) else { return false };
+    runtime.block_on(zero_lsp::is_stand_in(&host.services(), server, place, at))
 }

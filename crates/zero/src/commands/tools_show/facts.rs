@@ -1,11 +1,12 @@
 //! What is told of a tool, wherever it is told: on the terminal and in the reference.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use zero_core::{CommandLimit, Kind, Limits, Risk};
 use zero_runtime::dialect::Offered;
-use zero_runtime::{Dialect, DialectName, Registry};
+use zero_runtime::{Bound, Dialect, DialectName, Particulars, Registry};
 use zero_sandbox::Workspace;
 use zero_tools::examples::{self, Example, Need};
 
@@ -14,15 +15,33 @@ use crate::commands::tools_list::formats;
 
 /// Levels of fields that are told; a schema may hold itself.
 const DEPTH_MAX: usize = 4;
+/// From here on a number in a schema says only how large the type can be.
+const TYPE_MAX: u64 = u32::MAX as u64;
+/// What the examples answered when they were run, by [`said_as`]. Made by the test of the reference,
+/// which fails where it is not as the code is.
+const SAID: &str = include_str!("said.json");
 
 /// A tool as a dialect offers it, with what else is known of it.
 pub(super) struct Facts<'a> {
     pub(super) tool: &'a Offered,
     pub(super) dialect: DialectName,
     /// What it is called, in the order of the dialects.
-    pub(super) names: Vec<(DialectName, String)>,
+    pub(super) names: Vec<InDialect>,
+    particulars: Particulars,
     /// Where its example would be made.
     pub(super) workspace: Option<Workspace>,
+}
+
+/// A tool as one of the dialects has it.
+pub(super) struct InDialect {
+    pub(super) dialect: DialectName,
+    pub(super) name: String,
+    /// Whether models are shown it; one that is not can be called all the same.
+    pub(super) is_listed: bool,
+    /// Its fields, without those within them: each by its name, and whether it is required.
+    pub(super) fields: Vec<(String, bool)>,
+    /// The input of its example.
+    pub(super) input: Option<&'static str>,
 }
 
 /// The example of a tool, as a person would try it.
@@ -34,6 +53,8 @@ pub(super) struct Shown {
     pub(super) needs: Vec<String>,
     /// The line to paste.
     pub(super) command: String,
+    /// What it answered.
+    pub(super) said: Option<String>,
 }
 
 impl<'a> Facts<'a> {
@@ -44,35 +65,25 @@ impl<'a> Facts<'a> {
         tool: &'a Offered,
     ) -> Self {
         let workspace = app.config.workspace(&[]).ok();
-        Self { tool, dialect, names: names(registry, tool), workspace }
+        let particulars = tool.registered.tool.particulars();
+        Self { tool, dialect, names: names(registry, tool), particulars, workspace }
     }
 
-    /// `canonical Read, acp read_file, …`.
-    pub(super) fn names_in_words(&self) -> String {
-        let each = self.names.iter().map(|(dialect, name)| format!("{dialect} {name}"));
-        each.collect::<Vec<_>>().join(", ")
-    }
-
-    /// What a tool of this kind does to the world; each call says exactly what before it runs.
+    /// What it does to the world, in its own words; each call says exactly what before it runs.
     pub(super) fn effects(&self) -> &'static str {
-        match self.tool.registered.tool.spec().kind {
-            Kind::Read => "reads files or folders",
-            Kind::Edit => "changes files; `zero undo` takes a change back",
-            Kind::Delete => "removes files; `zero undo` brings them back",
-            Kind::Move => "moves files",
-            Kind::Search => "reads everything beneath a folder",
-            Kind::Execute => "runs commands",
-            Kind::Think => "changes only what zero keeps itself",
-            Kind::Fetch => "talks to other machines",
-            Kind::Other => "see its description",
-        }
+        self.particulars.effects
     }
 
-    pub(super) fn consequence(&self) -> &'static str {
-        match self.tool.registered.tool.spec().risk {
+    /// What follows from its risk, and which of its calls have another.
+    pub(super) fn consequence(&self) -> String {
+        let usual = match self.tool.registered.tool.spec().risk {
             Risk::Low => "allowed inside the workspace, asked about outside",
             Risk::Medium | Risk::High => "asked about first",
             Risk::Critical => "asked about every time",
+        };
+        match self.particulars.other_risks {
+            Some(others) => format!("{usual}; {others}"),
+            None => usual.to_owned(),
         }
     }
 
@@ -88,6 +99,11 @@ impl<'a> Facts<'a> {
         let time = formats::deadline(self.tool, self.workspace.as_ref());
         let has_own = fields(&self.tool.input_schema).iter().any(|field| field.name == "timeout");
         format!("{}{}", in_words(time), if has_own { ", or its `timeout`" } else { "" })
+    }
+
+    /// Bounds of its own.
+    pub(super) fn bounds(&self) -> &[Bound] {
+        &self.particulars.bounds
     }
 
     /// Bounds that `--limit` and settings change, by their names.
@@ -124,8 +140,20 @@ impl<'a> Facts<'a> {
             command.push_str(&format!(" --settings {}", examples::SETTINGS));
         }
         let before = example.files.iter().filter_map(|file| written(file)).collect();
-        Some(Shown { input, before, needs: needs(example), command })
+        let said = said(self.dialect, &self.tool.name);
+        Some(Shown { input, before, needs: needs(example), command, said })
     }
+}
+
+/// What the example of a name answered.
+fn said(dialect: DialectName, name: &str) -> Option<String> {
+    let said: BTreeMap<String, String> = serde_json::from_str(SAID).ok()?;
+    said.get(&said_as(dialect, name)).cloned()
+}
+
+/// What that is kept by.
+pub(super) fn said_as(dialect: DialectName, name: &str) -> String {
+    format!("{dialect} {name}")
 }
 
 /// What an example needs beside its files, in words.
@@ -137,7 +165,10 @@ fn needs(example: &Example) -> Vec<String> {
             examples::WEB.rsplit(':').next().unwrap_or_default()
         )],
         (Some(Need::LanguageServer), _) => {
-            vec!["with clangd; `zero doctor` lists the language servers that are here".to_owned()]
+            vec![
+                "with clangd, which `zero doctor` finds, in a folder that you trust: `zero trust`"
+                    .to_owned(),
+            ]
         }
         (Some(Need::Person), _) => vec!["at a terminal, where somebody answers".to_owned()],
         (Some(Need::Session), Some(earlier)) => vec![
@@ -155,21 +186,39 @@ pub(super) fn written(file: &str) -> Option<String> {
     Some(format!("printf '%s\\n' {} > {name}", lines.join(" ")))
 }
 
-fn names(registry: &Registry, tool: &Offered) -> Vec<(DialectName, String)> {
+fn names(registry: &Registry, tool: &Offered) -> Vec<InDialect> {
     let canonical = &tool.registered.tool.spec().name;
+    let example = examples::of(canonical.as_str());
     let mut names = Vec::new();
     for name in DialectName::ALL {
         let dialect = Dialect::new(name);
         let offered = dialect.offered(registry);
         let its = offered.iter().filter(|other| other.registered.tool.spec().name == *canonical);
-        let mut its: Vec<String> = its.map(|other| other.name.clone()).collect();
+        let before = names.len();
+        names.extend(its.map(|other| InDialect {
+            dialect: name,
+            name: other.name.clone(),
+            is_listed: true,
+            fields: top_fields(&other.input_schema),
+            input: example.and_then(|example| example.input(name, &other.name)),
+        }));
         // Some are not listed and can be called all the same.
-        if its.is_empty() && dialect.resolve(registry, canonical.as_str()).is_some() {
-            its.push(canonical.to_string());
+        if names.len() == before && dialect.resolve(registry, canonical.as_str()).is_some() {
+            names.push(InDialect {
+                dialect: name,
+                name: canonical.to_string(),
+                is_listed: false,
+                fields: top_fields(&tool.registered.tool.spec().input_schema),
+                input: example.and_then(|example| example.canonical()),
+            });
         }
-        names.extend(its.into_iter().map(|its| (name, its)));
     }
     names
+}
+
+fn top_fields(schema: &Value) -> Vec<(String, bool)> {
+    let top = fields(schema).into_iter().filter(|field| field.depth == 0);
+    top.map(|field| (field.name, field.required)).collect()
 }
 
 /// `90 s`, `24 h`.
@@ -204,7 +253,11 @@ fn add_fields(found: &mut Vec<Field>, schema: &Value, depth: usize) {
         found.push(Field {
             name: name.clone(),
             depth,
-            type_name: type_of(field),
+            type_name: [Some(type_of(field)), range_of(field)]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", "),
             required: is_required(schema, name),
             description: description.split_whitespace().collect::<Vec<_>>().join(" "),
         });
@@ -244,6 +297,28 @@ fn type_of(field: &Value) -> String {
     }
 }
 
+/// How much a field may hold: `1 to 100`, `at most 100 items`.
+fn range_of(field: &Value) -> Option<String> {
+    [
+        ("minimum", "maximum", ""),
+        ("minItems", "maxItems", " items"),
+        ("minLength", "maxLength", " characters"),
+    ]
+    .into_iter()
+    .find_map(|(least, most, what)| {
+        // Nothing is less than nothing, and a bound of the type is none of the tool's.
+        let number = |name| field.get(name).and_then(Value::as_u64);
+        let least = number(least).filter(|least| *least > 0);
+        match (least, number(most).filter(|most| *most < TYPE_MAX)) {
+            (None, None) => None,
+            (Some(1), None) if !what.is_empty() => Some("not empty".to_owned()),
+            (Some(least), None) => Some(format!("at least {least}{what}")),
+            (None, Some(most)) => Some(format!("at most {most}{what}")),
+            (Some(least), Some(most)) => Some(format!("{least} to {most}{what}")),
+        }
+    })
+}
+
 /// The texts a field can be, when they are listed.
 fn choices(field: &Value) -> Option<Vec<&str>> {
     if let Some(values) = field.get("enum").and_then(Value::as_array) {
@@ -270,6 +345,22 @@ mod tests {
             (json!({}), "any"),
         ] {
             assert_eq!(type_of(&field), expected);
+        }
+    }
+
+    #[test]
+    fn what_a_schema_bounds_is_said() {
+        for (field, expected) in [
+            (json!({"type": "integer", "minimum": 1}), Some("at least 1")),
+            (json!({"type": "integer", "minimum": 0, "maximum": 1000}), Some("at most 1000")),
+            (json!({"type": "array", "minItems": 1, "maxItems": 4}), Some("1 to 4 items")),
+            (json!({"type": "string", "maxLength": 12}), Some("at most 12 characters")),
+            (json!({"type": "integer", "minimum": 0}), None),
+            (json!({"type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991_u64}), None),
+            (json!({"type": "string", "minLength": 1}), Some("not empty")),
+            (json!({"type": "string"}), None),
+        ] {
+            assert_eq!(range_of(&field).as_deref(), expected);
         }
     }
 

@@ -1,18 +1,19 @@
 //! `docs/reference/tools.md`, made from the tools: what they say of themselves, and what their
-//! examples really answer.
+//! examples really answer. The answers of all names are kept for `zero tools show`, too.
 //!
 //! The page is made anew by a test and held against the one in the repository, so it can never say
 //! what the code does not do. `cargo xtask reference` writes it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use zero_core::{CallId, CommandLimit, Limits};
 use zero_runtime::{DialectName, Registry};
 use zero_tools::examples;
 
-use super::facts::{self, Facts, Field};
+use super::facts::{self, Facts, Field, InDialect};
 use crate::App;
 use crate::commands::tools_call::output::human;
 use crate::config::Config;
@@ -34,14 +35,25 @@ show NAME` prints the same for one tool, under any of its names. [The tools](../
 
 #[tokio::test]
 async fn the_reference_is_as_the_code_is() {
-    let found = page().await;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/tools.md");
-    compare(&path, &found);
+    let home = tempfile::tempdir().unwrap();
+    let config = Config::from_env().with_home(Some(home.path().to_owned()), true);
+    let app = App {
+        config,
+        terminal: Terminal::for_test(),
+        tools: Arc::new(LazyLock::new(zero_tools::builtin)),
+    };
+    let registry = Registry::default();
+    registry.add(zero_runtime::dialect::BUILTIN, app.tools.to_vec()).unwrap();
+    let said = answers(&app, &registry).await;
+    let kept = serde_json::to_string_pretty(&said).unwrap() + "\n";
+    compare("crates/zero/src/commands/tools_show/said.json", &kept);
+    compare("docs/reference/tools.md", &page(&app, &registry, &said));
 }
 
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "a page of the repository, and who wants it anew")]
-fn compare(path: &PathBuf, found: &str) {
+fn compare(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     if std::env::var_os(UPDATE).is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         return std::fs::write(path, found).unwrap();
@@ -54,32 +66,35 @@ fn compare(path: &PathBuf, found: &str) {
     });
     assert!(
         kept == found,
-        "docs/reference/tools.md is not as the code is; `cargo xtask reference` writes it anew\n{}",
+        "{name} is not as the code is; `cargo xtask reference` writes it anew\n{}",
         differs.unwrap_or_else(|| "it ends elsewhere".to_owned())
     );
 }
 
-async fn page() -> String {
-    let home = tempfile::tempdir().unwrap();
-    let config = Config::from_env().with_home(Some(home.path().to_owned()), true);
-    let app = App {
-        config,
-        terminal: Terminal::for_test(),
-        tools: Arc::new(LazyLock::new(zero_tools::builtin)),
-    };
-    let registry = Registry::default();
-    registry.add(zero_runtime::dialect::BUILTIN, app.tools.to_vec()).unwrap();
+/// What the examples of all names answer, by [`facts::said_as`].
+async fn answers(app: &App, registry: &Registry) -> BTreeMap<String, String> {
+    let mut said = BTreeMap::new();
+    for dialect in DialectName::ALL {
+        for tool in app.in_dialect(registry, dialect) {
+            let facts = Facts::of(app, registry, dialect, &tool);
+            said.insert(facts::said_as(dialect, &tool.name), answer(app, &facts).await);
+        }
+    }
+    said
+}
+
+fn page(app: &App, registry: &Registry, said: &BTreeMap<String, String>) -> String {
     let mut page = HEAD.to_owned();
-    let offered = app.in_dialect(&registry, DialectName::Canonical);
+    let offered = app.in_dialect(registry, DialectName::Canonical);
     let links =
         offered.iter().map(|tool| format!("[{0}](#{1})", tool.name, tool.name.to_lowercase()));
     let _ = writeln!(page, "\n{}", links.collect::<Vec<_>>().join(" · "));
     page.push_str(&bounds());
     page.push_str(&folder());
     for tool in &offered {
-        let facts = Facts::of(&app, &registry, DialectName::Canonical, tool);
-        page.push_str(&section(&app, &registry, &facts));
-        page.push_str(&example(&app, &facts).await);
+        let facts = Facts::of(app, registry, DialectName::Canonical, tool);
+        page.push_str(&section(&facts));
+        page.push_str(&example(&facts, &said[&facts::said_as(facts.dialect, &tool.name)]));
     }
     page
 }
@@ -131,7 +146,7 @@ fn folder() -> String {
     text
 }
 
-fn section(app: &App, registry: &Registry, facts: &Facts<'_>) -> String {
+fn section(facts: &Facts<'_>) -> String {
     let tool = facts.tool;
     let spec = tool.registered.tool.spec();
     let mut text = format!("\n## {}\n\n{}\n\n", tool.name, in_prose(&tool.description));
@@ -151,7 +166,8 @@ fn section(app: &App, registry: &Registry, facts: &Facts<'_>) -> String {
     let parameters = facts::fields(&tool.input_schema);
     text.push_str(&fields("parameter", &parameters, "required"));
     text.push_str(&fields("result", &facts::fields(&spec.output_schema), "always"));
-    text.push_str(&names(app, registry, facts));
+    text.push_str(&own_bounds(facts));
+    text.push_str(&names(facts));
     text
 }
 
@@ -187,51 +203,61 @@ fn in_cell(text: &str) -> String {
 }
 
 /// What the tool is called in the other dialects, with the fields it has there.
-fn names(app: &App, registry: &Registry, facts: &Facts<'_>) -> String {
-    let canonical = facts.tool.registered.tool.spec().name.clone();
+fn names(facts: &Facts<'_>) -> String {
     let mut text =
         String::from("\n| dialect | name | fields | the example there |\n|---|---|---|---|\n");
     for dialect in DialectName::ALL {
-        let offered = app.in_dialect(registry, dialect);
-        let its = offered.iter().filter(|tool| tool.registered.tool.spec().name == canonical);
-        let mut any = false;
-        for tool in its {
-            any = true;
-            let its = facts::fields(&tool.input_schema);
-            let top = its.iter().filter(|field| field.depth == 0);
-            let names = top.map(|field| match field.required {
-                true => format!("**`{}`**", field.name),
-                false => format!("`{}`", field.name),
+        let its: Vec<&InDialect> =
+            facts.names.iter().filter(|its| its.dialect == dialect).collect();
+        for InDialect { name, fields, input, .. } in its.iter().filter(|its| its.is_listed) {
+            let fields = fields.iter().map(|(name, required)| match required {
+                true => format!("**`{name}`**"),
+                false => format!("`{name}`"),
             });
-            let names = names.collect::<Vec<_>>().join(", ");
-            let input =
-                examples::of(canonical.as_str()).unwrap().input(dialect, &tool.name).unwrap();
-            let _ =
-                writeln!(text, "| {dialect} | `{}` | {names} | `{}` |", tool.name, in_cell(input));
+            let fields = fields.collect::<Vec<_>>().join(", ");
+            let input = in_cell(input.unwrap());
+            let _ = writeln!(text, "| {dialect} | `{name}` | {fields} | `{input}` |");
         }
-        if !any {
-            let kept = facts.names.iter().any(|(of, _)| *of == dialect);
-            let name = if kept { format!("`{canonical}`, not listed") } else { "–".to_owned() };
-            let _ = writeln!(text, "| {dialect} | {name} | | |");
+        if !its.iter().any(|its| its.is_listed) {
+            let kept = its.first().map(|its| format!("`{}`, not listed", its.name));
+            let _ = writeln!(text, "| {dialect} | {} | | |", kept.unwrap_or("–".to_owned()));
         }
     }
     text
 }
 
-async fn example(app: &App, facts: &Facts<'_>) -> String {
-    let tool = facts.tool.name.as_str();
-    let trial = Trial::new(app, examples::FILES, Trial::pages_of_examples()).await.unwrap();
-    let (example, shown) = (examples::of(tool).unwrap(), facts.example().unwrap());
-    let input = trial.input(shown.input).unwrap();
-    let outcome = trial.example(example, Named::canonical(tool), input, CallId::from_bits(0)).await;
-    let outcome = outcome.unwrap_or_else(|error| {
-        panic!("{tool}: {error}; `cargo xtask test` installs what the examples need")
-    });
-    let said = trial.as_written(&human(&app.terminal.out, &outcome));
+/// Bounds of the tool's own.
+fn own_bounds(facts: &Facts<'_>) -> String {
+    if facts.bounds().is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\n| bound of its own | at most |\n|---|---|\n");
+    for bound in facts.bounds() {
+        let _ = writeln!(text, "| {} | {} |", in_cell(bound.what), bound.most);
+    }
+    text
+}
+
+fn example(facts: &Facts<'_>, said: &str) -> String {
+    let shown = facts.example().unwrap();
     let mut text = String::from("\n```sh\n");
     for line in &shown.needs {
         let _ = writeln!(text, "# {line}");
     }
-    let _ = writeln!(text, "{}\n```\n\n```text\n{}\n```", shown.command, said.trim_end());
+    let _ = writeln!(text, "{}\n```\n\n```text\n{said}\n```", shown.command);
     text
+}
+
+/// What the example of a name really answers.
+async fn answer(app: &App, facts: &Facts<'_>) -> String {
+    let (dialect, name) = (facts.dialect, facts.tool.name.as_str());
+    let trial = Trial::new(app, examples::FILES, Trial::pages_of_examples()).await.unwrap();
+    let example = examples::of(facts.tool.registered.tool.spec().name.as_str()).unwrap();
+    let input = trial.input(facts.example().unwrap().input).unwrap();
+    let outcome =
+        trial.example(example, Named { dialect, name }, input, CallId::from_bits(0)).await;
+    let outcome = outcome.unwrap_or_else(|error| {
+        panic!("{dialect} {name}: {error}; `cargo xtask test` installs what the examples need")
+    });
+    trial.as_written(&human(&app.terminal.out, &outcome)).trim_end().to_owned()
 }

@@ -20,7 +20,7 @@ fn config() -> Config {
 
 /// The settings of a person's file.
 fn of(text: &str) -> Settings {
-    Settings::merge(&layers(&[(LayerKind::User, text)]), Standing::Nothing)
+    Settings::merge(&layers(&[(LayerKind::User, text)]), Standing::supposed())
 }
 
 /// The servers of a person's file with this `mcpServers`.
@@ -352,7 +352,7 @@ fn only_a_server_of_the_project_starts_in_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let text = r#"{"mcpServers": {"a": {"command": "x"}}, "mcp": {"mcpServerCommand": "y"}}"#;
-    let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+    let trusted = Standing::supposed();
     let starts = |layer: LayerKind| {
         let settings = Settings::merge(&layers(&[(layer, text)]), trusted.clone());
         let config = Config::for_test(folder.path());
@@ -381,7 +381,7 @@ fn a_later_file_replaces_a_server_as_a_whole_once_it_is_trusted() {
         r#"{"mcpServers": {"a": {"command": "mine", "args": ["x"]}, "b": {"command": "b"}}}"#;
     let project = r#"{"mcpServers": [{"id": "a", "command": "theirs"}]}"#;
     let files = [(LayerKind::User, user), (LayerKind::Project, project)];
-    let trusted = Standing::Trusted { since: jiff::Timestamp::UNIX_EPOCH };
+    let trusted = Standing::supposed();
     for (standing, expected) in [
         (Standing::Never, ["a: \"mine\" [\"x\"]", "b: \"b\" []"]),
         (trusted, ["b: \"b\" []", "a: \"theirs\" []"]),

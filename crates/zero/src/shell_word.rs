@@ -1,0 +1,27 @@
+//! Words of a command line that a person is shown, to paste.
+
+/// A word that a shell reads as it is written.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":/._-[]".contains(c);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_pasted_is_one_word_for_a_shell() {
+        for (word, expected) in [
+            ("agent:main:run-1f", "agent:main:run-1f"),
+            ("wss://host:18789/", "wss://host:18789/"),
+            ("agent:main:it's $(x)", "'agent:main:it'\\''s $(x)'"),
+            ("ws://h/?a&b", "'ws://h/?a&b'"),
+        ] {
+            assert_eq!(shell_word(word), expected);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Language servers start where a person trusts the project, and nowhere else.
+
+use crate::config::{PROJECT, write};
+use crate::doctor::PATH;
+use crate::program::Program;
+
+const C: &str = "int add(int a, int b) { return a + b; }\nint main(void) { return add(1, 2); }\n";
+const DEFINITION: &str =
+    r#"{"operation": "goToDefinition", "filePath": "a.c", "line": 2, "character": 25}"#;
+
+/// Everything that is seen of a call, and the services that the audit log has.
+fn ask(zero: &Program) -> (String, usize) {
+    let call = ["tools", "call", "LSP", DEFINITION, "--limit", "search-timeout=10m"];
+    let seen = zero.seen(&zero.command(&call).env("PATH", PATH).output().unwrap());
+    let rows = zero.stdout(&["audit", "tail", "--json"]);
+    let is_service = |row: &&str| row.contains("lsp-clangd");
+    (seen, rows.lines().filter(is_service).count())
+}
+
+#[test]
+fn a_project_is_trusted_before_a_server_reads_it() {
+    let zero = Program::outside_tmp();
+    write(&zero, "a.c", C);
+    let (seen, started) = ask(&zero);
+    let folder = "[FOLDER]";
+    assert!(seen.starts_with("exit 3"), "{seen}");
+    let how = format!(
+        "`{folder}`: the folder is not trusted, and a server may run what it finds there, such as build scripts and plugins; whoever trusts it runs `zero trust {folder}`"
+    );
+    assert!(seen.contains(&how), "{seen}");
+    assert_eq!(started, 0);
+    // Without a server nothing is said, and nothing is in the way.
+    let edit = r#"{"file_path": "a.c", "old_string": "a + b", "new_string": "a - b"}"#;
+    let seen = zero.run(&["tools", "call", "Edit", edit, "--yes"]);
+    assert!(seen.starts_with("exit 0") && !seen.contains("trust"), "{seen}");
+    zero.stdout(&["trust", "--yes"]);
+    let (seen, started) = ask(&zero);
+    assert!(seen.starts_with("exit 0") && seen.contains("a.c:1:5"), "{seen}");
+    assert_eq!(started, 1);
+    // What comes later was not seen when it was trusted.
+    write(&zero, PROJECT, r#"{"lspServers": {"clangd": {"command": "./evil"}}}"#);
+    let (seen, started) = ask(&zero);
+    assert!(seen.starts_with("exit 3") && seen.contains("changed since it was trusted"), "{seen}");
+    assert_eq!(started, 1);
+}
