@@ -6,13 +6,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use zero_runtime::DialectName;
@@ -93,6 +94,13 @@ struct UnderWay<'a> {
     give_up: Option<Instant>,
 }
 
+/// What ends a run from outside. It is waited for from its beginning to its end: to begin anew with
+/// each word that a model says would take longer than the word.
+struct Alarms<'a> {
+    stopped: BoxFuture<'a, RunEnd>,
+    late: Pin<Box<Sleep>>,
+}
+
 /// What happened next.
 enum Next {
     Input(Input),
@@ -129,6 +137,11 @@ impl<'a> Shell<'a> {
             stopping: false,
             give_up: None,
         };
+        let (active, deadline) = (self.active, self.deadline);
+        let mut alarms = Alarms {
+            stopped: Box::pin(active.stopped()),
+            late: Box::pin(sleep_until(deadline.unwrap_or_else(Instant::now))),
+        };
         under_way.tell(Input::Begin);
         loop {
             while let Some(action) = under_way.todo.pop_front() {
@@ -143,7 +156,7 @@ impl<'a> Shell<'a> {
             }
             self.outbox.start();
             self.start_saving(&mut under_way);
-            let next = self.next(&mut under_way).await;
+            let next = self.next(&mut under_way, &mut alarms).await;
             self.take(next, &mut under_way);
         }
     }
@@ -357,16 +370,22 @@ impl<'a> Shell<'a> {
     }
 
     /// Waits until something happens.
-    async fn next(&mut self, under_way: &mut UnderWay<'a>) -> Next {
+    async fn next(&mut self, under_way: &mut UnderWay<'a>, alarms: &mut Alarms<'a>) -> Next {
         let (writing, full) = (self.outbox.is_writing(), self.outbox.is_full());
         let saving = under_way.unsaved.is_saving();
         let (may_stop, calling) = (!under_way.stopping, !under_way.calls.is_empty());
-        let now = Instant::now();
-        let (late, patience) = (self.deadline.unwrap_or(now), under_way.give_up.unwrap_or(now));
+        let has_deadline = self.deadline.is_some();
+        let give_up = under_way.give_up;
+        let patience = async move {
+            match give_up {
+                Some(until) => sleep_until(until).await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             biased;
-            end = self.active.stopped(), if may_stop => Next::Input(Input::Stop(end)),
-            () = sleep_until(late), if may_stop && self.deadline.is_some() => {
+            end = &mut alarms.stopped, if may_stop => Next::Input(Input::Stop(end)),
+            () = &mut alarms.late, if may_stop && has_deadline => {
                 Next::Input(Input::Stop(RunEnd::Aborted { by: "timeout".to_owned() }))
             }
             written = self.outbox.written(), if writing => Next::Written(written),
@@ -378,7 +397,7 @@ impl<'a> Shell<'a> {
             answer = out_of(&mut under_way.guarding) => Next::Input(Input::Guard(answer)),
             summary = out_of(&mut under_way.summarising) => Next::Input(Input::Summary(summary)),
             input = said(&mut under_way.asking), if !full => Next::Input(input),
-            () = sleep_until(patience), if calling && under_way.give_up.is_some() => Next::GiveUp,
+            () = patience, if calling => Next::GiveUp,
         }
     }
 

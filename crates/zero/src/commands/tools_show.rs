@@ -281,7 +281,7 @@ mod tests {
             (&["Read"], "total_lines  integer  yes     How many lines the whole file has.\n"),
             (&["Read"], "It answers\n     1\tbuy milk\n"),
             (&["lsp-diagnostics"], "effects    reads the file, and starts a language server"),
-            (&["Glob"], "acp        Glob, not listed  pattern (required), path\n"),
+            (&["BashOutput"], "acp        BashOutput, not listed  "),
             (&["Bash"], "critical where one destroys or gives away what cannot be taken back"),
             (&["WebFetch"], "bound      a page is kept for the next call: 15 min\n"),
             (&["WebFetch"], "timeout    120 s\n"),
