@@ -115,16 +115,20 @@ impl LanguageServers {
         })
     }
 
+    /// The same, where its folder is still trusted: one that is not any more is ended, and told of no
+    /// file.
+    pub async fn trusted_for(&self, path: &Path) -> Option<(Lease, String)> {
+        let (lease, language) = self.running_for(path)?;
+        self.check_still_trusted(&lease).await.ok()?;
+        Some((lease, language))
+    }
+
     /// Says whether what a server told may be told on. Not if its folder is not trusted any more: then
     /// it is ended. Nor if it can see a file that may not be read, because that came after it: then it
     /// is ended, and the next question starts another, from which that is hidden. To be asked after it
     /// has answered.
     pub async fn vouch(&self, lease: &Lease) -> Result<(), LspError> {
-        if let Err(error) = self.check_trust(lease.root()).await {
-            tracing::debug!(server = lease.server(), "a language server ends: trust was revoked");
-            lease.retire("its folder is not trusted any more").await;
-            return Err(error);
-        }
+        self.check_still_trusted(lease).await?;
         if !lease.is_outdated().await {
             return Ok(());
         }
@@ -197,12 +201,12 @@ impl LanguageServers {
         slot: &Arc<Slot>,
     ) -> Result<Lease, LspError> {
         if let Some(lease) = slot.running() {
-            return Ok(lease);
+            return self.check_still_trusted(&lease).await.map(|()| lease);
         }
         let mut starting = slot.starting().await;
         // Somebody else may have started it meanwhile.
         if let Some(lease) = slot.running() {
-            return Ok(lease);
+            return self.check_still_trusted(&lease).await.map(|()| lease);
         }
         let bounds = self.config.bounds;
         starting.bury(bounds).await;
@@ -220,6 +224,16 @@ impl LanguageServers {
                 Err(error)
             }
         }
+    }
+
+    /// Ends a server whose folder is not trusted any more.
+    async fn check_still_trusted(&self, lease: &Lease) -> Result<(), LspError> {
+        let trusted = self.check_trust(lease.root()).await;
+        if trusted.is_err() {
+            tracing::debug!(server = lease.server(), "a language server ends: trust was revoked");
+            lease.retire("its folder is not trusted any more").await;
+        }
+        trusted
     }
 
     async fn check_trust(&self, root: &Path) -> Result<(), LspError> {

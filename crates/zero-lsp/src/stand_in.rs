@@ -22,7 +22,8 @@ const LOOK_MAX: Duration = Duration::from_secs(10);
 
 /// Whether there may be such a program for a server.
 pub fn has_stand_in(server: &ServerDefinition) -> bool {
-    SERVERS.contains(&server.name.as_str())
+    // A command that settings name is what they say it is.
+    server.written_at.is_none() && SERVERS.contains(&server.name.as_str())
 }
 
 /// Whether a program that failed said that it only stands in for a server.

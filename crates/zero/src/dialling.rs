@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use anyhow::Context;
 use tokio::sync::Mutex;
 use zero_acp::Habits;
 use zero_client::{Dial, Dialled, LinkError, Place};
@@ -51,8 +52,7 @@ impl Dialling {
         let gateway = match &*embedded {
             Some(gateway) => gateway.clone(),
             None => {
-                let workspace = self.app.config.workspace(&[])?;
-                let settings = self.app.settings(&workspace, &self.settings_files)?;
+                let (cwd, settings) = self.read().await?;
                 let _ = self.habits.set(settings.acp());
                 self.warn(&settings);
                 if let Some(dial) = self.app.dial(&self.args, &settings)? {
@@ -61,7 +61,6 @@ impl Dialling {
                     return Ok(dial.dial().await);
                 }
                 tracing::info!("starting the gateway in this process");
-                let cwd = workspace.cwd().to_owned();
                 let nobody = AuthConfig::nobody();
                 let config = self.app.gateway(&settings, &self.settings_files, cwd, nobody).await?;
                 embedded.insert(Gateway::new(config)).clone()
@@ -75,6 +74,17 @@ impl Dialling {
         Ok(connected
             .map(|(client, events)| Dialled { client, events, place: Place::Here })
             .map_err(LinkError::from))
+    }
+
+    /// The folder of this process, and what is set there. Read where nobody waits for the disk.
+    async fn read(&self) -> anyhow::Result<(PathBuf, Settings)> {
+        let (app, files) = (self.app.clone(), self.settings_files.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let workspace = app.config.workspace(&[])?;
+            let settings = app.settings(&workspace, &files)?;
+            anyhow::Ok((workspace.cwd().to_owned(), settings))
+        });
+        read.await.context("zero is shutting down")?
     }
 
     fn warn(&self, settings: &Settings) {

@@ -9,7 +9,6 @@ use zero_gateway::{AuthConfig, GatewayConfig, GatewayLimits};
 use zero_sandbox::StateDir;
 use zero_sandbox::lease::{self, Lease};
 use zero_session::agent::Agents;
-use zero_session::hands::HandsFactory;
 use zero_session::local_bus::LocalBus;
 use zero_session::model::catalogue::{self, ModelConfig, Models};
 use zero_session::nodes::Nodes;
@@ -19,7 +18,7 @@ use zero_session::sqlite_store::SqliteStore;
 use crate::App;
 use crate::exit::UsageError;
 use crate::settings::Settings;
-use crate::workshop::Workshop;
+use crate::workshop::{Workshop, WorkshopHands};
 
 /// Shelf of the processes that run sessions, one folder each while it lives.
 const NODES: &str = "nodes";
@@ -38,14 +37,20 @@ impl App {
     ) -> anyhow::Result<GatewayConfig> {
         let workshop = Arc::new(Workshop::new(self.clone(), settings_files.to_vec()));
         let state = self.config.state()?;
-        let store = SqliteStore::open(&state.path().join(STORE))?;
-        let node = ThisProcess::begin(state).context("could not take a name among processes")?;
+        // Another process may have the file for a while, and then others are served all the same.
+        let opening = tokio::task::spawn_blocking(move || {
+            let store = SqliteStore::open(&state.path().join(STORE))?;
+            let node =
+                ThisProcess::begin(state).context("could not take a name among processes")?;
+            anyhow::Ok((store, node))
+        });
+        let (store, node) = opening.await.context("zero is shutting down")??;
         let sessions = Sessions::start(SessionsConfig {
             store: Arc::new(store),
             bus: Arc::new(LocalBus::new()),
             agents: self.agents(settings)?,
             models: self.models(settings)?,
-            hands: Arc::clone(&workshop) as Arc<dyn HandsFactory>,
+            hands: Arc::new(WorkshopHands(Arc::clone(&workshop))),
             cwd,
             nodes: Arc::new(node),
             limits: session_limits(settings),

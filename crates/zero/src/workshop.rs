@@ -227,13 +227,19 @@ impl Workshop {
     }
 }
 
-impl HandsFactory for Workshop {
+/// Has a workshop make the hands of sessions, where nobody waits for the disk.
+pub(crate) struct WorkshopHands(pub(crate) Arc<Workshop>);
+
+impl HandsFactory for WorkshopHands {
     fn open(&self, order: HandsOrder) -> BoxFuture<'_, Result<Arc<dyn Hands>, HandsError>> {
-        let opened = self.hands(order, Extras::default());
-        let opened =
-            opened.unwrap_or_else(|error| Err(HandsError::Workspace(format!("{error:#}"))));
-        let hands = opened.map(|opened| Arc::new(opened.hands) as Arc<dyn Hands>);
-        Box::pin(std::future::ready(hands))
+        let workshop = Arc::clone(&self.0);
+        let opening = tokio::task::spawn_blocking(move || workshop.hands(order, Extras::default()));
+        Box::pin(async move {
+            let opened = opening.await.map_err(anyhow::Error::from).flatten();
+            let opened =
+                opened.unwrap_or_else(|error| Err(HandsError::Workspace(format!("{error:#}"))));
+            opened.map(|opened| Arc::new(opened.hands) as Arc<dyn Hands>)
+        })
     }
 }
 

@@ -319,6 +319,8 @@ impl HandsFactory for NoHands {
 pub(crate) struct Looking {
     pub(crate) calls: Mutex<Vec<String>>,
     pub(crate) modes: Mutex<Vec<Mode>>,
+    /// How long a call takes after it said what it does.
+    pub(crate) takes: Duration,
 }
 
 impl Hands for Looking {
@@ -339,10 +341,15 @@ impl Hands for Looking {
         &self,
         call: HandsCall,
         _cancel: CancellationToken,
-        _watch: Arc<dyn HandsWatch>,
+        watch: Arc<dyn HandsWatch>,
     ) -> BoxFuture<'_, CallEnd> {
         self.calls.lock().unwrap().push(call.id);
-        Box::pin(async { CallEnd::words(ToolStatus::Completed, "seen") })
+        let place = zero_core::event::Place { path: "a".to_owned(), line: None };
+        watch.described("Look at a".to_owned(), zero_core::Kind::Search, vec![place]);
+        Box::pin(async move {
+            tokio::time::sleep(self.takes).await;
+            CallEnd::words(ToolStatus::Completed, "seen")
+        })
     }
 
     fn set_mode(&self, mode: Mode) -> BoxFuture<'_, Result<(), HandsError>> {

@@ -1,8 +1,10 @@
 //! Sessions at a gateway of zero's own, in this process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zero_client::{Change, Link, LinkError, Listing, News, Opening, Place};
+use zero_core::Kind;
 use zero_core::event::{Event, RunEnd, ToolStatus, What};
 use zero_gateway::Principal;
 use zero_session::Mode;
@@ -115,6 +117,31 @@ async fn tools_are_hosted_here_in_a_mode_no_looser_than_our_own() {
     // Once it is left, nobody does the work, and the run does not wait for it.
     near.leave().await;
     assert_eq!(heard.next().await, None);
+}
+
+#[tokio::test]
+async fn what_a_call_does_is_told_with_its_end_unless_that_takes_a_while() {
+    for (takes, told_with_end) in [(0, true), (500, false)] {
+        let lab = Lab::start(&["look:a", "Seen"]).await;
+        let (near, mut heard) = open(&lab.link(), "acp:1").await;
+        let hands = Looking { takes: Duration::from_millis(takes), ..Looking::default() };
+        near.host_tools("a test", Arc::new(hands), Mode::Ask).await.unwrap();
+        near.send(sending("run-1", "look")).await.unwrap();
+        let (entries, _) = until(&mut heard, is_end).await;
+        let told = entries.iter().find_map(|event| match &event.what {
+            What::ToolUpdated { title, kind, locations, .. } => {
+                Some((title.as_deref(), *kind, locations.len()))
+            }
+            _ => None,
+        });
+        let early = usize::from(!told_with_end);
+        assert_eq!(told, Some((Some("Look at a"), Some(Kind::Search), early)), "{entries:?}");
+        let places = entries.iter().find_map(|event| match &event.what {
+            What::ToolEnded { locations, .. } => Some(locations.len()),
+            _ => None,
+        });
+        assert_eq!(places, Some(usize::from(told_with_end)), "{entries:?}");
+    }
 }
 
 #[tokio::test]

@@ -18,8 +18,8 @@ const QUEUE_MAX: usize = 1024;
 const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Pieces of work in one transaction.
 const GROUP_MAX: usize = 512;
-/// How much comes in how long when there is a rush: more of it at a time costs less then than each at
-/// once, and everybody is served sooner.
+/// How much comes in how long when there is a rush, from several at once: more of it at a time costs
+/// less then than each at once, and everybody is served sooner.
 const RUSH: usize = 64;
 const RUSH_TIME: Duration = Duration::from_millis(16);
 /// How long the first of a group waits for others in a rush.
@@ -188,24 +188,30 @@ fn work_off(
 struct Pace {
     since: Instant,
     count: usize,
+    groups: usize,
     was_rush: bool,
 }
 
 impl Pace {
     fn new(now: Instant) -> Self {
-        Self { since: now, count: 0, was_rush: false }
+        Self { since: now, count: 0, groups: 0, was_rush: false }
     }
 
+    /// So many came together.
     fn came(&mut self, count: usize) {
         self.count = self.count.saturating_add(count);
+        self.groups = self.groups.saturating_add(1);
     }
 
     fn is_rush(&mut self, now: Instant) -> bool {
         let stretch = now.saturating_duration_since(self.since);
         if stretch >= RUSH_TIME {
-            // A long stretch is one in which nothing came for a while.
-            self.was_rush = self.count >= RUSH && stretch < RUSH_TIME * 2;
-            (self.since, self.count) = (now, 0);
+            // A long stretch is one in which nothing came for a while; and for one that waits for each
+            // answer before it asks again, nobody else would come.
+            self.was_rush = self.count >= RUSH
+                && self.count >= self.groups.saturating_mul(2)
+                && stretch < RUSH_TIME * 2;
+            (self.since, self.count, self.groups) = (now, 0, 0);
         }
         self.was_rush
     }
@@ -336,6 +342,10 @@ mod tests {
         assert!(!pace.is_rush(start + RUSH_TIME * 2));
         pace.came(RUSH);
         assert!(!pace.is_rush(start + RUSH_TIME * 9), "then nothing came for long");
+        for _ in 0..RUSH * 2 {
+            pace.came(1);
+        }
+        assert!(!pace.is_rush(start + RUSH_TIME * 10), "one after the other");
     }
 
     #[tokio::test]

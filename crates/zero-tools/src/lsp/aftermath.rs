@@ -87,7 +87,7 @@ async fn problems(changed: ChangedText, cx: &CallContext) -> Option<String> {
     if !cx.may_read(Path::new(&changed.shown), &changed.path) {
         return None;
     }
-    let (server, language) = servers.running_for(&changed.path)?;
+    let (server, language) = servers.trusted_for(&changed.path).await?;
     let found = compare(&server, &language, &changed).await.ok()??;
     servers.vouch(&server).await.ok()?;
     let (name, encoding) = (server.server().to_owned(), server.encoding());

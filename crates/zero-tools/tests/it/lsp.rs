@@ -327,6 +327,8 @@ async fn a_change_tells_what_it_made_worse_where_a_server_runs() {
         let outcome = f.call("Write", write(&format!("c{number}.c"), &content)).await.unwrap();
         assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
     }
+    let servers = f.host.companion::<LanguageServers>().unwrap();
+    assert!(servers.running_for(&f.path("a.c").canonicalize().unwrap()).is_none());
 }
 
 #[tokio::test]

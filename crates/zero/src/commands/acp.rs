@@ -3,7 +3,7 @@
 //! The editor is answered at once. Everything that has to be opened or read is opened and read for the
 //! first session.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     let output = stdio_guard::take_stdout().context("could not keep stdout for the editor")?;
     let app = app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
     own_memory::keep_together();
-    prepare_beside();
+    prepare_beside(&app);
     // One thread: what an editor's sessions do between two waits is short, and a step that another
     // thread has to be woken for takes longer than the step.
     let runtime = runtime()?;
@@ -68,10 +68,11 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
 
 /// Makes what takes a while and depends on nothing, while the editor says who it is. Who needs it
 /// earlier waits for it; without the thread it is made then.
-fn prepare_beside() {
-    let prepare = || {
+fn prepare_beside(app: &App) {
+    let tools = Arc::clone(&app.tools);
+    let prepare = move || {
         shape::prepare();
-        drop(zero_tools::builtin());
+        LazyLock::force(&tools);
     };
     let _ = std::thread::Builder::new().name("zero-prepare".to_owned()).spawn(prepare);
 }
