@@ -16,6 +16,7 @@ const WORDS: &[&str] = &[
     "Unknown binary '",
     "is not installed for the toolchain",
     "rustup could not choose a version of",
+    "error: could not create home directory",
 ];
 /// How long it may take to say its version.
 const LOOK_MAX: Duration = Duration::from_secs(10);
