@@ -110,13 +110,14 @@ impl Editor for Buffers {
                 return Written::NotTaken;
             }
             let Some((folder, named)) = self.named(path).await else { return Written::NotTaken };
-            let request = WriteTextFileRequest::new(self.session.clone(), named, text.to_owned());
+            let request =
+                WriteTextFileRequest::new(self.session.clone(), named.clone(), text.to_owned());
             match self.to_client.ask(request, ANSWER_MAX).await {
                 Ok(_) if self.leads_there(folder).await => Written::Taken,
                 Ok(_) => Written::NotTaken,
                 Err(error) => {
                     tracing::debug!(code = error.code.value(), "the client did not write");
-                    refusal(&error).map_or(Written::NotTaken, Written::Refused)
+                    refusal(&error, &named).map_or(Written::NotTaken, Written::Refused)
                 }
             }
         })
@@ -125,9 +126,9 @@ impl Editor for Buffers {
 
 /// Why a client will not write, if that is what its error says, and not that it cannot. The protocol
 /// has no code for it: clients answer with an internal error and say it in words, in the message or
-/// beside it.
-fn refusal(error: &Error) -> Option<String> {
-    const NO: [&str; 10] = [
+/// beside it. What the file is called says nothing of that.
+fn refusal(error: &Error, path: &Path) -> Option<String> {
+    const NO: [&str; 13] = [
         "denied",
         "refused",
         "rejected",
@@ -136,6 +137,9 @@ fn refusal(error: &Error) -> Option<String> {
         "disallowed",
         "not allowed",
         "not permitted",
+        "not authorized",
+        "unauthorized",
+        "cancel",
         "by user",
         "by the user",
     ];
@@ -149,8 +153,14 @@ fn refusal(error: &Error) -> Option<String> {
         }
         None => None,
     };
+    let path = path.to_string_lossy().to_lowercase();
+    let file = path.rsplit('/').next().unwrap_or_default();
     let says_no = |words: &str| {
-        let words = words.to_lowercase();
+        let mut words = words.to_lowercase();
+        for name in [path.as_str(), file].into_iter().filter(|name| !name.is_empty()) {
+            // Something stays between, so that what stood around it makes no other words.
+            words = words.replace(name, "/");
+        }
         NO.iter().any(|no| words.contains(no))
     };
     let words = beside.into_iter().chain([error.message.as_str()]).find(|words| says_no(words))?;
@@ -177,7 +187,8 @@ mod tests {
     #[track_caller]
     fn check_refusal(code: i32, message: &str, data: Value, expected: Option<&str>) {
         let error = Error::new(code, message).data(data);
-        assert_eq!(refusal(&error).as_deref(), expected, "{error:?}");
+        let path = Path::new("/work/Rejected/access-denied.md");
+        assert_eq!(refusal(&error, path).as_deref(), expected, "{error:?}");
     }
 
     #[test]
@@ -194,8 +205,15 @@ mod tests {
         );
         check_refusal(-32603, "Not allowed\nhere", json!({"path": "/a"}), Some("Not allowed here"));
         check_refusal(7, "Cancelled by the user", json!(null), Some("Cancelled by the user"));
+        check_refusal(-32603, "Write canceled", json!(null), Some("Write canceled"));
+        check_refusal(-32603, internal, json!("Not authorized"), Some("Not authorized"));
+        check_refusal(-32603, "Unauthorized", json!(null), Some("Unauthorized"));
+        let named = "Writing /work/Rejected/access-denied.md was denied";
+        check_refusal(-32603, internal, json!({"details": named}), Some(named));
         for cannot in [
             internal,
+            "EISDIR: /work/Rejected/access-denied.md",
+            "no buffer for access-denied.md",
             "Path is outside allowed cwd subtree: /a",
             "no such worktree",
             "ENOSPC: no space left on device",

@@ -339,7 +339,7 @@ impl Presenter {
 
     /// No question is asked any more: the calls that stand for one alone are over.
     pub(crate) fn withdrawn(&mut self) -> Vec<SessionUpdate> {
-        self.settle("nobody is asked any more", Call::is_lone_question)
+        self.settle("nobody is asked any more", |_, call| call.is_lone_question())
     }
 
     /// The run that a call belongs to, as far as that is known.
@@ -347,20 +347,24 @@ impl Presenter {
         self.calls.get(call)?.run.as_ref()
     }
 
-    /// Nothing more will be heard of the calls of a run that are not over.
-    pub(crate) fn abandon_run(&mut self, run: &str, words: &str) -> Vec<SessionUpdate> {
-        self.settle(words, |call| call.run.as_ref().is_some_and(|of| of.as_str() == run))
+    /// Nothing more will be heard of some calls that are not over, by their names and runs.
+    pub(crate) fn abandon_those(
+        &mut self,
+        words: &str,
+        which: impl Fn(&str, Option<&RunId>) -> bool,
+    ) -> Vec<SessionUpdate> {
+        self.settle(words, |name, call| which(name, call.run.as_ref()))
     }
 
     /// Nothing more will be heard of the calls that are not over.
     pub(crate) fn abandon(&mut self, words: &str) -> Vec<SessionUpdate> {
-        self.settle(words, |_| true)
+        self.settle(words, |_, _| true)
     }
 
-    fn settle(&mut self, words: &str, which: impl Fn(&Call) -> bool) -> Vec<SessionUpdate> {
+    fn settle(&mut self, words: &str, which: impl Fn(&str, &Call) -> bool) -> Vec<SessionUpdate> {
         let mut updates = Vec::new();
         for id in &self.order {
-            if let Some(call) = self.calls.get_mut(id).filter(|call| which(call)) {
+            if let Some(call) = self.calls.get_mut(id).filter(|call| which(id, call)) {
                 updates.extend(call.abandon(words));
             }
         }
@@ -520,7 +524,9 @@ impl Presenter {
         let mut updates = match run {
             Some(run) => {
                 // A session has one run at a time, so a question of the loop is of this one.
-                self.settle(words, |call| call.run.as_ref() == Some(run) || call.is_lone_question())
+                self.settle(words, |_, call| {
+                    call.run.as_ref() == Some(run) || call.is_lone_question()
+                })
             }
             None => Vec::new(),
         };

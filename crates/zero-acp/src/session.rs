@@ -7,6 +7,7 @@
 
 mod news;
 mod prompts;
+mod stopping;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -190,11 +191,11 @@ impl Desk {
 
     /// Takes the questions of one run back, and no others.
     async fn withdraw_of(&mut self, run: &str) {
-        let presenter = &self.presenter;
+        let (presenter, stopping) = (&self.presenter, self.stopping(run));
         let taken_back = self.questions.withdraw_those(|subject| match subject {
-            Subject::Run(of) => of.as_ref().is_some_and(|of| of.as_str() == run),
-            Subject::Call(call) => presenter.run_of(call).is_some_and(|of| of.as_str() == run),
-            Subject::Unknown => false,
+            Subject::Run(of) => stopping.takes(of.as_ref()),
+            Subject::Call(call) => stopping.takes_call(call, presenter.run_of(call)),
+            Subject::Unknown => stopping.takes(None),
         });
         for question in taken_back {
             self.answered(&question, "cancelled").await;

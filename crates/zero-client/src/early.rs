@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use serde_json::json;
 use zero_wire::EventFrame;
 use zero_wire::tools::{TOOLS_CANCEL, TOOLS_TERMS, TOOLS_USE};
 
@@ -13,10 +14,13 @@ use crate::tool_service::CALLS_MAX;
 
 /// Bytes of what calls bring that wait.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of terms: a key, an id and two words.
+const TERMS_BYTES_MAX: usize = 8 * 1024;
 
 /// What waits.
 #[derive(Default)]
 pub(crate) struct Early {
+    /// Calls and terms, in order.
     events: Vec<EventFrame>,
     /// The calls among them, and whether they were taken back.
     calls: HashMap<String, bool>,
@@ -30,19 +34,28 @@ impl Early {
     pub(crate) fn keep(&mut self, event: &EventFrame) -> bool {
         match event.event.as_str() {
             TOOLS_USE => {
-                let bytes = event.payload.as_ref().map_or(0, |payload| payload.to_string().len());
-                let sum = self.bytes.saturating_add(bytes);
+                // One without a name cannot be answered, and one that waits is answered once.
+                let new = call_of(event).filter(|call| !self.calls.contains_key(call));
+                let Some(call) = new else { return true };
+                let sum = self.bytes.saturating_add(bytes_of(event));
                 if self.calls.len() >= CALLS_MAX || sum > BYTES_MAX {
                     return false;
                 }
                 self.bytes = sum;
-                self.calls.insert(call_of(event), false);
+                self.calls.insert(call, false);
             }
-            // One that did not wait was refused, and is over.
-            TOOLS_CANCEL => match self.calls.get_mut(&call_of(event)) {
-                Some(is_cancelled @ false) => *is_cancelled = true,
-                _ => return true,
-            },
+            TOOLS_CANCEL => {
+                // One that did not wait was refused, and is over.
+                let call = call_of(event).and_then(|call| self.calls.get_mut(&call));
+                if let Some(is_cancelled) = call {
+                    *is_cancelled = true;
+                }
+                return true;
+            }
+            TOOLS_TERMS if bytes_of(event) > TERMS_BYTES_MAX => {
+                tracing::warn!("terms for tools are far too long, and are not heard");
+                return true;
+            }
             TOOLS_TERMS => self.events.retain(|known| known.event != TOOLS_TERMS),
             _ => return true,
         }
@@ -60,25 +73,47 @@ impl Early {
         std::mem::take(&mut self.is_doubtful)
     }
 
-    /// What was kept, in order.
+    /// What was kept, in order; a call that was taken back is taken back at once.
     pub(crate) fn into_events(self) -> Vec<EventFrame> {
+        let Self { events, calls, .. } = self;
+        let mut all = Vec::with_capacity(events.len());
+        for event in events {
+            let cancel = call_of(&event).filter(|call| calls.get(call) == Some(&true));
+            let cancel = cancel.map(|call| {
+                let session = event.payload.as_ref().and_then(|payload| payload.get("sessionId"));
+                let payload = json!({"sessionId": session, "toolCallId": call});
+                let (event, payload) = (TOOLS_CANCEL.to_owned(), Some(payload));
+                EventFrame { event, payload, seq: None, state_version: None }
+            });
+            all.push(event);
+            all.extend(cancel);
+        }
+        all
+    }
+
+    /// The calls that were kept.
+    pub(crate) fn into_calls(mut self) -> Vec<EventFrame> {
+        self.events.retain(|event| event.event == TOOLS_USE);
         self.events
     }
 }
 
-fn call_of(event: &EventFrame) -> String {
-    let call = event.payload.as_ref().and_then(|payload| payload.get("toolCallId")?.as_str());
-    call.unwrap_or_default().to_owned()
+fn bytes_of(event: &EventFrame) -> usize {
+    event.payload.as_ref().map_or(0, |payload| payload.to_string().len())
+}
+
+fn call_of(event: &EventFrame) -> Option<String> {
+    Some(event.payload.as_ref()?.get("toolCallId")?.as_str()?.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 
     fn event(name: &str, call: &str) -> EventFrame {
-        with(name, json!({"toolCallId": call}))
+        with(name, json!({"sessionId": "s", "toolCallId": call}))
     }
 
     fn with(name: &str, payload: Value) -> EventFrame {
@@ -87,7 +122,8 @@ mod tests {
     }
 
     fn kept(early: Early) -> Vec<(String, String)> {
-        early.into_events().iter().map(|event| (event.event.clone(), call_of(event))).collect()
+        let named = |event: &EventFrame| (event.event.clone(), call_of(event).unwrap_or_default());
+        early.into_events().iter().map(named).collect()
     }
 
     #[test]
@@ -103,9 +139,26 @@ mod tests {
             assert!(early.keep(&event(TOOLS_TERMS, "")));
         }
         let kept = kept(early);
-        let [.., cancel, terms] = kept.as_slice() else { panic!("{kept:?}") };
+        let [_, cancel, .., terms] = kept.as_slice() else { panic!("{kept:?}") };
         assert_eq!((cancel.0.as_str(), cancel.1.as_str()), (TOOLS_CANCEL, "0"));
         assert_eq!((terms.0.as_str(), kept.len()), (TOOLS_TERMS, CALLS_MAX + 2));
+    }
+
+    #[test]
+    fn the_bounds_cannot_be_gone_round() {
+        let mut early = Early::default();
+        let large = |size: usize| "x".repeat(size);
+        for _ in 0..1_000 {
+            assert!(early.keep(&with(TOOLS_USE, json!({"input": large(9_000)}))));
+            assert!(early.keep(&event(TOOLS_USE, "1")));
+            let more = json!({"toolCallId": "1", "more": large(9_000)});
+            assert!(early.keep(&with(TOOLS_CANCEL, more)));
+        }
+        let terms = |size| with(TOOLS_TERMS, json!({"dialect": large(size)}));
+        assert!(early.keep(&terms(9)) && early.keep(&terms(TERMS_BYTES_MAX)));
+        let kept = early.into_events();
+        let cancel = with(TOOLS_CANCEL, json!({"sessionId": "s", "toolCallId": "1"}));
+        assert_eq!(kept, [event(TOOLS_USE, "1"), cancel, terms(9)]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod near;
 mod own;
 mod slot;
 pub mod tool_service;
+mod unheard;
 
 pub use error::LinkError;
 pub use link::{Dial, Dialled, Link, Place};

@@ -7,7 +7,7 @@ use zero_policy::Mode;
 use zero_session::hands::Hands;
 use zero_wire::EventFrame;
 use zero_wire::client::{Client, ClientError};
-use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams, ToolsTerms};
+use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams, ToolsResult, ToolsTerms};
 use zero_wire::zero_sessions::SessionInfo;
 
 use crate::early::Early;
@@ -16,9 +16,12 @@ use crate::inbox::Inbox;
 use crate::link::Place;
 use crate::near::News;
 use crate::tool_service::ToolService;
+use crate::unheard::Unheard;
 
 /// How long a run should wait for its tools when the connection is lost.
 const COMES_BACK: Duration = Duration::from_secs(20);
+/// How long a gateway may take to hear that a call is not made.
+const REFUSE_MAX: Duration = Duration::from_secs(10);
 /// How often it is asked, while tools are being attached, whether others took them meanwhile.
 const DOUBTS_MAX: usize = 8;
 
@@ -46,7 +49,7 @@ struct Tools {
     hosted: Option<Hosted>,
     service: Option<Arc<ToolService>>,
     /// What was asked before the tools were ready; none while nobody attaches.
-    early: Option<Early>,
+    waiting: Option<Waiting>,
     /// Which attachment of all sessions it is; the latest one counts at the gateway.
     turn: u64,
 }
@@ -60,13 +63,30 @@ pub(crate) enum Claim {
     Kept,
 }
 
-/// Why tools do not do what they are asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unheard {
-    /// They are hosted elsewhere, or by nobody.
-    NotHere,
-    /// They are not ready, and too much waits for that.
-    TooMuch,
+/// What was asked of tools that are not ready yet, and the connection it came by.
+struct Waiting {
+    client: Client,
+    early: Early,
+}
+
+impl Waiting {
+    /// They will not be ready: whoever waits for a call is told.
+    fn refuse(self) {
+        let Self { client, early } = self;
+        let calls = early.into_calls();
+        // Without a runtime, as when all of it goes away, the connection goes as well.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if calls.is_empty() {
+            return;
+        }
+        runtime.spawn(async move {
+            for result in calls.iter().filter_map(|call| Unheard::NotHere.answer(call)) {
+                if let Err(error) = client.request_within::<ToolsResult>(result, REFUSE_MAX).await {
+                    tracing::warn!(%error, "a call could not be refused");
+                }
+            }
+        });
+    }
 }
 
 /// What is hosted for a session.
@@ -129,24 +149,31 @@ impl Slot {
 
     /// Its tools are not hosted any more.
     pub(crate) fn unhost(&self) {
-        self.tools().hosted = None;
+        let waiting = {
+            let mut tools = self.tools();
+            tools.hosted = None;
+            tools.waiting.take()
+        };
+        if let Some(waiting) = waiting {
+            waiting.refuse();
+        }
         self.detach();
     }
 
     /// Others are said to host its tools. While we attach to it ourselves that may be old news.
     pub(crate) fn displaced(&self, host: &str) {
-        if let Some(early) = &mut self.tools().early {
-            early.doubt();
+        if let Some(waiting) = &mut self.tools().waiting {
+            waiting.early.doubt();
             return;
         }
         self.give_way(host);
     }
 
-    /// Others host its tools. Says so once.
+    /// Others host its tools. Says so once. What was asked of us the gateway has settled itself.
     fn give_way(&self, host: &str) {
         {
             let mut tools = self.tools();
-            tools.early = None;
+            tools.waiting = None;
             if tools.hosted.take().is_none() {
                 return;
             }
@@ -169,7 +196,11 @@ impl Slot {
         {
             let mut tools = self.tools();
             tools.hosted = Some(hosted.clone());
-            tools.early = Some(Early::default());
+            let waiting = Waiting { client: client.clone(), early: Early::default() };
+            // Whoever attached before may have given up in the middle of it.
+            if let Some(given_up) = tools.waiting.replace(waiting) {
+                given_up.refuse();
+            }
             tools.turn = turn;
             if let Some(service) = tools.service.take() {
                 service.stop();
@@ -195,8 +226,10 @@ impl Slot {
             Ok((service, terms)) => self.settle(&service, &terms).await,
             Err(error) => Err(error),
         };
-        if attached.is_err() {
-            self.tools().early = None;
+        if attached.is_err()
+            && let Some(waiting) = self.tools().waiting.take()
+        {
+            waiting.refuse();
         }
         attached
     }
@@ -231,14 +264,14 @@ impl Slot {
     /// them, which is false.
     fn begin(&self, service: &Arc<ToolService>) -> bool {
         let mut tools = self.tools();
-        if tools.early.as_mut().is_some_and(Early::take_doubt) {
+        if tools.waiting.as_mut().is_some_and(|waiting| waiting.early.take_doubt()) {
             return false;
         }
-        let early = tools.early.take().unwrap_or_default();
-        // It may have been left meanwhile.
+        // It may have been left meanwhile; then what waited was refused.
         if tools.hosted.is_some() {
-            for event in &early.into_events() {
-                service.hear(event);
+            let waiting = tools.waiting.take();
+            for event in waiting.into_iter().flat_map(|waiting| waiting.early.into_events()) {
+                service.hear(&event);
             }
             tools.service = Some(Arc::clone(service));
         }
@@ -251,8 +284,8 @@ impl Slot {
         if let Some(service) = &tools.service {
             return service.hear(event).then_some(()).ok_or(Unheard::NotHere);
         }
-        let early = tools.early.as_mut().ok_or(Unheard::NotHere)?;
-        early.keep(event).then_some(()).ok_or(Unheard::TooMuch)
+        let waiting = tools.waiting.as_mut().ok_or(Unheard::NotHere)?;
+        waiting.early.keep(event).then_some(()).ok_or(Unheard::TooMuch)
     }
 
     /// Which attachment it is, if it hosts tools.
@@ -264,7 +297,7 @@ impl Slot {
     /// The connection is gone, and with it whoever waits for what the tools do.
     pub(crate) fn detach(&self) {
         let mut tools = self.tools();
-        tools.early = None;
+        tools.waiting = None;
         if let Some(service) = tools.service.take() {
             service.stop();
         }

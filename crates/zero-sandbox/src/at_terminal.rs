@@ -4,12 +4,14 @@
 //! shell that started zero. Nobody but a person at a terminal can have it started.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, getpgrp};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr, tcsetpgrp};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
 /// Has the person edit a file with the program that they name as shells name it, such as
 /// `code --wait`, and waits until they are done. The terminal is then as it was, also where the
@@ -35,9 +37,11 @@ pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
             Ok(())
         });
     }
-    let terminal = Terminal::now();
+    let terminal = Terminal::now(rustix::stdio::stdin());
     let ended = shell.status();
-    terminal.restore();
+    if let Some(terminal) = terminal {
+        terminal.restore();
+    }
     drop(keyboard);
     ended
 }
@@ -46,26 +50,35 @@ pub fn edit(program: &str, file: &Path) -> io::Result<ExitStatus> {
 const KEYBOARD: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
 /// The terminal of this process as it was.
-struct Terminal {
-    /// How it takes keys and shows them; `None` where there is none.
-    attributes: Option<Termios>,
-    group: Pid,
+struct Terminal<'a> {
+    keyboard: BorrowedFd<'a>,
+    /// How it takes keys and shows them.
+    attributes: Termios,
+    /// Who had it: we; `None` for one that nobody takes turns at, as it is not that of our session.
+    group: Option<Pid>,
 }
 
-impl Terminal {
-    fn now() -> Self {
-        Self { attributes: tcgetattr(rustix::stdio::stdin()).ok(), group: getpgrp() }
+impl<'a> Terminal<'a> {
+    /// `None` where there is none, or it is another's: in the background, it is the shell's.
+    fn now(keyboard: BorrowedFd<'a>) -> Option<Self> {
+        let attributes = tcgetattr(keyboard).ok()?;
+        let group = match tcgetpgrp(keyboard) {
+            Ok(group) if group == getpgrp() => Some(group),
+            Err(Errno::NOTTY) => None,
+            _ => return None,
+        };
+        Some(Self { keyboard, attributes, group })
     }
 
     /// Takes it back, and has it be as it was. A program that was killed gives back nothing.
     fn restore(self) {
-        let Some(attributes) = self.attributes else { return };
         // Whoever reaches for a terminal that is another's is stopped otherwise.
         let _unstopped = Ignored::new([libc::SIGTTOU]);
-        let stdin = rustix::stdio::stdin();
-        // Where it is gone, or never was ours, there is nothing to give back.
-        let _ = tcsetpgrp(stdin, self.group);
-        let _ = tcsetattr(stdin, OptionalActions::Now, &attributes);
+        // Where it is gone, there is nothing to give back.
+        if let Some(group) = self.group {
+            let _ = tcsetpgrp(self.keyboard, group);
+        }
+        let _ = tcsetattr(self.keyboard, OptionalActions::Now, &self.attributes);
     }
 }
 

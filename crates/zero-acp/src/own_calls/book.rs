@@ -46,12 +46,17 @@ impl Book {
         }
     }
 
+    /// Whether a call is under way.
+    pub(crate) fn has(&self, session: &str, call: &str) -> bool {
+        self.lock().get(session).is_some_and(|calls| calls.contains_key(call))
+    }
+
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().is_empty()
     }
 
-    pub(super) fn begin(self: &Arc<Self>, session: &str, call: &str) -> Result<Begun, Error> {
+    pub(crate) fn begin(self: &Arc<Self>, session: &str, call: &str) -> Result<Begun, Error> {
         let mut book = self.lock();
         let calls = book.entry(session.to_owned()).or_default();
         if calls.contains_key(call) {

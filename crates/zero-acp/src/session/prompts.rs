@@ -12,8 +12,10 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use zero_core::RunId;
 
 use super::Desk;
+use super::stopping::Stopping;
 use crate::config::OnEof;
 use crate::letter::{Letter, Prompted};
 use crate::rpc;
@@ -118,9 +120,21 @@ impl Desk {
             tracing::warn!(run, "a run was stopped and did not say so; its prompt is answered");
             self.withdraw_of(run).await;
             let words = "it was stopped; what became of it is not known";
-            let updates = self.presenter.abandon_run(run, words);
+            let stopping = self.stopping(run);
+            let which = |call: &str, of: Option<&RunId>| stopping.takes_call(call, of);
+            let updates = self.presenter.abandon_those(words, which);
             self.tell(updates).await;
             self.answer(run, Ok(cancelled()), Fate::Unheard);
+        }
+    }
+
+    /// What goes with a run that was stopped.
+    pub(super) fn stopping<'a>(&self, run: &'a str) -> Stopping<'a> {
+        Stopping {
+            run,
+            is_last: self.waiting.values().all(|waiting| waiting.cancel.is_cancelled()),
+            session: Arc::clone(&self.active.id.0),
+            own_calls: Arc::clone(&self.active.own_calls),
         }
     }
 

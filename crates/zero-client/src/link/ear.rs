@@ -5,18 +5,16 @@ use std::sync::{Arc, Weak};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zero_core::event::ToolStatus;
-use zero_session::hands::CallEnd;
 use zero_wire::EventFrame;
 use zero_wire::client::Events;
 use zero_wire::tools::{
     TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_TERMS, TOOLS_USE, ToolsDisplaced, ToolsResult,
-    ToolsResultParams, ToolsUse,
 };
 use zero_wire::zero_sessions::{SESSION_EVENT, SessionEvent};
 
 use super::shared::Shared;
-use crate::slot::{Slot, Unheard};
+use crate::slot::Slot;
+use crate::unheard::Unheard;
 
 /// Listens until the connection ends, or nobody wants it any more.
 pub(super) fn listen(
@@ -116,32 +114,9 @@ impl Shared {
 
     /// Says that nobody does it: the run would wait for ever.
     fn refuse(self: &Arc<Self>, event: &EventFrame, why: Unheard) {
-        let payload = event.payload.clone().unwrap_or(Value::Null);
-        let Ok(wanted) = serde_json::from_value::<ToolsUse>(payload) else { return };
-        let Some(up) = self.up_now() else { return };
+        let (Some(result), Some(up)) = (why.answer(event), self.up_now()) else { return };
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            let words = match why {
-                Unheard::NotHere => {
-                    "the tools of this session are not here any more; open it again"
-                }
-                Unheard::TooMuch => {
-                    "this call was not made: the tools are not ready yet, and too many calls wait for them; make it again"
-                }
-            };
-            let end = CallEnd::words(ToolStatus::Failed, words);
-            let result = ToolsResultParams {
-                session_id: wanted.session_id,
-                tool_call_id: wanted.tool_call_id,
-                content: end.content.into_iter().map(Into::into).collect(),
-                is_error: true,
-                status: Some(end.status),
-                title: None,
-                kind: None,
-                display: None,
-                locations: Vec::new(),
-                plan: None,
-            };
             if let Err(error) = shared.ask_on::<ToolsResult>(&up, result).await {
                 tracing::warn!(%error, "a call could not be refused");
             }

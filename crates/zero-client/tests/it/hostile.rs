@@ -215,3 +215,31 @@ async fn every_call_that_comes_early_is_made_or_refused() {
     server.asked("tools/result", 100).await;
     assert_eq!(hands.looking.calls.lock().unwrap().len(), 64);
 }
+
+#[tokio::test]
+async fn early_calls_are_refused_where_the_tools_do_not_come() {
+    for is_left in [false, true] {
+        let (server, _link, near, mut heard) = opened(3).await;
+        let terms = json!({"sessionKey": KEY, "sessionId": "session_1", "dialect": "canonical"});
+        server.answer("tools/attach", Ok(terms));
+        let refused = json!({"code": "INVALID_REQUEST", "message": "no such tools"});
+        server.answer("tools/offer", Err(&refused.to_string()));
+        let hands = Slow::new();
+        let hosting = tokio::spawn({
+            let (near, hands) = (near.clone(), Arc::clone(&hands));
+            async move { near.host_tools("here", hands, Mode::Ask).await }
+        });
+        timeout(PATIENCE, hands.asked.notified()).await.unwrap();
+        (0..3).for_each(|call| use_tool(&server, call));
+        tell_entry(&server, 4);
+        assert!(is_entry(&news(&mut heard).await, 4));
+        if is_left {
+            timeout(PATIENCE, near.leave()).await.unwrap();
+        } else {
+            hands.go_on();
+            assert!(timeout(PATIENCE, hosting).await.unwrap().unwrap().is_err());
+        }
+        assert_eq!(server.asked("tools/result", 3).await["isError"], true);
+        assert!(hands.looking.calls.lock().unwrap().is_empty());
+    }
+}

@@ -223,12 +223,7 @@ impl Connection {
     /// Has it take no more calls, if it has none at work; else it stays as it is.
     pub(crate) fn refuse_more(&self) -> bool {
         // A call says that it is at work before it looks whether it may be sent.
-        let was_closing = self.is_closing.swap(true, Ordering::AcqRel);
-        let is_idle = self.handler.calls() == 0;
-        if !is_idle {
-            self.is_closing.store(was_closing, Ordering::Release);
-        }
-        is_idle
+        self.handler.if_idle(|| self.is_closing.store(true, Ordering::Release))
     }
 
     /// Closes it in an orderly way; the server's process is gone afterwards.

@@ -142,6 +142,16 @@ impl Handler {
         self.callers().len()
     }
 
+    /// Does something if no call runs, and before the next one does; says whether.
+    pub(crate) fn if_idle(&self, act: impl FnOnce()) -> bool {
+        let callers = self.callers();
+        let is_idle = callers.is_empty();
+        if is_idle {
+            act();
+        }
+        is_idle
+    }
+
     /// Whether a person is being asked something right now.
     pub(crate) fn is_asking(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0

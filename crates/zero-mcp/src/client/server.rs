@@ -158,31 +158,33 @@ impl Server {
 
     /// An open connection; starts the server where there is none.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
-        if let Some(connection) = self.open()
-            && !self.retired(&connection).await
-        {
-            return Ok(connection);
+        let mut outdated = None;
+        if let Some(connection) = self.open() {
+            if connection.handler.calls() > 0 || !connection.witness.is_outdated().await {
+                return Ok(connection);
+            }
+            outdated = Some(connection);
         }
         // In a task of its own, so that a caller who gives up does not take the start down that
-        // others wait for.
+        // others wait for, nor leaves a server half ended.
         let server = Arc::clone(self);
-        tokio::spawn(async move { server.start().await })
-            .await
-            .unwrap_or_else(|_| Err(ServerError::new("zero is shutting down")))
+        let started = tokio::spawn(async move {
+            if let Some(outdated) = outdated {
+                server.retire(&outdated).await;
+            }
+            server.start().await
+        });
+        started.await.unwrap_or_else(|_| Err(ServerError::new("zero is shutting down")))
     }
 
     /// Ends a server that can see what may not be read, because that came after it: the next is
     /// started without that in sight. One that is at work ends when it has nothing to do.
-    async fn retired(&self, connection: &Arc<Connection>) -> bool {
-        if connection.handler.calls() > 0 || !connection.witness.is_outdated().await {
-            return false;
-        }
+    async fn retire(&self, connection: &Arc<Connection>) {
         let _one = self.starting.lock().await;
         if self.holds(connection) && connection.refuse_more() {
             tracing::debug!(server = %self.definition.alias, "a server ends: it sees too much");
             self.take_down().await;
         }
-        !connection.is_open()
     }
 
     /// Starts it anew, whatever it does now and however often it failed.

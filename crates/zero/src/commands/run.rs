@@ -22,11 +22,10 @@ use zero_wire::ErrorCode;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
 use zero_wire::client::{Client, ClientError};
 use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
-use zero_wire::tools::ToolsAttachParams;
+use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams};
 use zero_wire::zero_sessions::{
-    ApprovalsResolveParams, KeyParams, OpenParams, QuestionsResolveParams, SESSION_EVENT,
-    SessionEvent, SessionInfo, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
-    ZeroSessionsShow,
+    ApprovalsResolveParams, OpenParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent,
+    SessionInfo, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
 };
 
 use self::show::{Form, Show};
@@ -105,7 +104,7 @@ async fn converse(
     cancel: CancellationToken,
 ) -> anyhow::Result<Exit> {
     let counter = Counter::new(&app.terminal.err);
-    let Opened { session, is_new } = open(args, &connection).await?;
+    let mut session = open(args, &connection).await?;
     let asking =
         Asking { yes: args.yes, takes_stdin: args.prompt == "-", counter: counter.clone() };
     let client = connection.client.clone();
@@ -118,7 +117,7 @@ async fn converse(
         ..ChatSendParams::default()
     };
     let begin = async {
-        let tools = host_tools(app, args, &client, &session, &asking, folder).await?;
+        let tools = host_tools(app, args, &client, &mut session, &asking, folder).await?;
         if cancel.is_cancelled() {
             tools.stop();
             return Ok(None);
@@ -129,7 +128,8 @@ async fn converse(
     let tools = match begin.await {
         Ok(Some(tools)) => tools,
         unbegun => {
-            if is_new {
+            // One that was named may be another's, also where it was not there a moment ago.
+            if args.session.is_none() && unbegun.as_ref().map_or_else(is_refusal, |_| true) {
                 take_away(&client, session).await;
             }
             connection.close().await;
@@ -199,7 +199,7 @@ async fn host_tools(
     app: &App,
     args: &RunArgs,
     client: &Client,
-    session: &SessionInfo,
+    session: &mut SessionInfo,
     asking: &Asking,
     folder: Folder,
 ) -> anyhow::Result<Arc<ToolService>> {
@@ -219,15 +219,25 @@ async fn host_tools(
         mode: args.mode.map(|mode| mode.to_string()),
         ..OpenParams::default()
     };
-    client.request::<ZeroSessionsOpen>(here).await?;
+    *session = client.request::<ZeroSessionsOpen>(here).await?;
     Ok(tools)
 }
 
-/// Takes a session away that was made for a prompt which came to nothing. Who may not, leaves it.
+/// Whether a gateway said no, so that nothing was begun. One that did not answer may have begun it,
+/// and where others host the tools, they may have.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    let Some(ClientError::Refused { error }) = error.downcast_ref() else { return false };
+    let code = error.details.as_ref().and_then(|details| details.get("code")?.as_str());
+    code != Some(TOOLS_HOSTED)
+}
+
+/// Takes a session away that was made for a prompt which came to nothing, unless something happened
+/// in it since. Who may not, leaves it.
 async fn take_away(client: &Client, session: SessionInfo) {
     let wanted = SessionsDeleteParams {
         key: session.session_key,
         expected_session_id: Some(session.session_id),
+        expected_session_updated_at: Some(session.updated_ms as f64),
         ..SessionsDeleteParams::default()
     };
     if let Err(error) = client.request::<SessionsDelete>(wanted).await {
@@ -280,13 +290,7 @@ fn is_of(event: &Event, run_id: &str) -> bool {
 }
 
 /// Opens the session that was named, or a new one.
-/// A session, and whether it was made just now.
-struct Opened {
-    session: SessionInfo,
-    is_new: bool,
-}
-
-async fn open(args: &RunArgs, connection: &Connection) -> anyhow::Result<Opened> {
+async fn open(args: &RunArgs, connection: &Connection) -> anyhow::Result<SessionInfo> {
     let name = match &args.session {
         Some(key) if key.trim().is_empty() => {
             let what = "`--session` names none; give the key of one (`zero sessions list`), a new name, or leave it out";
@@ -310,23 +314,13 @@ async fn open(args: &RunArgs, connection: &Connection) -> anyhow::Result<Opened>
         }
         _ => name,
     };
-    // One that nobody named has a name of its own.
-    let client = &connection.client;
-    let is_new = match &args.session {
-        None => true,
-        Some(_) => {
-            let named = KeyParams { session_key: key.clone() };
-            client.request::<ZeroSessionsShow>(named).await.is_err()
-        }
-    };
     let wanted = OpenParams {
         session_key: Some(key),
         model: args.model.clone(),
         mode: args.mode.map(|mode| mode.to_string()),
         ..OpenParams::default()
     };
-    let session = client.request::<ZeroSessionsOpen>(wanted).await?;
-    Ok(Opened { session, is_new })
+    Ok(connection.client.request::<ZeroSessionsOpen>(wanted).await?)
 }
 
 /// What is said.

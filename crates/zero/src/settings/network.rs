@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use schemars::JsonSchema;
@@ -49,13 +50,24 @@ fn read(path: PathBuf) -> Result<ExtraRoots, String> {
     let bytes = ConfigFile::Own(path).read(FILE_BYTES_MAX);
     let bytes = bytes.map_err(|error| format!("cannot be read: {error}"))?;
     let bytes = bytes.ok_or("is not there; put it there, or remove the setting")?;
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes)
-        .take(CERTIFICATES_MAX)
-        .map(|found| found.map(|certificate| certificate.to_vec()))
-        .collect();
-    match certificates {
-        Ok(certificates) if !certificates.is_empty() => Ok(ExtraRoots::new(certificates)),
-        _ => Err("holds no certificates as PEM (`-----BEGIN CERTIFICATE-----`)".to_owned()),
+    let none = || "holds no certificates as PEM (`-----BEGIN CERTIFICATE-----`)".to_owned();
+    let mut certificates = Vec::new();
+    for (number, found) in (1..).zip(CertificateDer::pem_slice_iter(&bytes)) {
+        if number > CERTIFICATES_MAX {
+            return Err(format!(
+                "holds more than {CERTIFICATES_MAX} certificates; leave those that are needed"
+            ));
+        }
+        let certificate = found.map_err(|_| none())?;
+        // Whoever connects takes all of them or none, and could not say which one it is.
+        RootCertStore::empty().add(certificate.clone()).map_err(|error| {
+            format!("has a certificate that cannot be used, number {number} ({error}); take it out")
+        })?;
+        certificates.push(certificate.to_vec());
+    }
+    match certificates.is_empty() {
+        true => Err(none()),
+        false => Ok(ExtraRoots::new(certificates)),
     }
 }
 
@@ -63,7 +75,17 @@ fn read(path: PathBuf) -> Result<ExtraRoots, String> {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
+    use base64::Engine as _;
+    use rcgen::{CertificateParams, KeyPair};
+
     use super::*;
+
+    fn certificate() -> String {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(Vec::new()).unwrap().self_signed(&key).unwrap();
+        let der = base64::engine::general_purpose::STANDARD.encode(certificate.der());
+        format!("-----BEGIN CERTIFICATE-----\n{der}\n-----END CERTIFICATE-----\n")
+    }
 
     #[test]
     fn what_is_no_file_of_certificates_is_refused() {
@@ -71,17 +93,21 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("words"), "words").unwrap();
         std::fs::write(path("half"), "-----BEGIN CERTIFICATE-----\nAAAA\n").unwrap();
+        let unusable = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        std::fs::write(path("second"), format!("{}{unusable}", certificate())).unwrap();
+        std::fs::write(path("many"), certificate().repeat(CERTIFICATES_MAX + 1)).unwrap();
         for (file, why) in [
             (path("none"), "is not there"),
             (path("words"), "holds no certificates"),
             (path("half"), "holds no certificates"),
+            (path("second"), "has a certificate that cannot be used, number 2 ("),
+            (path("many"), "holds more than 1000 certificates"),
             (folder.path().to_owned(), "cannot be read"),
         ] {
             let error = read(file.clone()).unwrap_err();
             assert!(error.starts_with(why), "{}: {error}", file.display());
         }
-        let one = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        std::fs::write(path("two"), one.repeat(2)).unwrap();
+        std::fs::write(path("two"), certificate().repeat(2)).unwrap();
         assert_eq!(read(path("two")).unwrap().iter().count(), 2);
     }
 }

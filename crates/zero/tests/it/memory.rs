@@ -102,6 +102,23 @@ fn edit(zero: &Program, editor: &str) -> (i32, String) {
 }
 
 #[test]
+fn an_editor_in_the_background_leaves_the_terminal_to_the_shell() {
+    let zero = Program::new();
+    let save = r#"{"action": "save", "name": "style", "text": "Tabs.", "scope": "user"}"#;
+    zero.stdout(&["tools", "call", "Memory", save, "--yes"]);
+    let script = r#"set -m
+        "$ZERO" memory edit style &
+        wait $!
+        read -r _ _ _ _ _ _ _ foreground _ < /proc/$$/stat
+        [ "$foreground" = $$ ] && echo "the shell has it""#;
+    let mut command = zero.other_program("setsid");
+    command.args(["--ctty", "sh", "-c", script]).env("EDITOR", "true").env("NO_COLOR", "1");
+    let (code, seen) = OnTerminal::start(command).end();
+    assert!(code == 0 && seen.contains("nothing changed in `style`"), "{code} {seen}");
+    assert!(seen.contains("the shell has it"), "{seen}");
+}
+
+#[test]
 fn a_person_edits_a_note_and_where_it_comes_from_stays() {
     let zero = Program::new();
     let save = r#"{"action": "save", "name": "style", "text": "Tabs.", "scope": "user"}"#;

@@ -222,16 +222,17 @@ fn programs_get_the_entries_of_the_ledger() {
 }
 
 #[test]
-fn a_prompt_that_is_refused_leaves_no_session() {
+fn a_prompt_that_is_refused_leaves_no_session_that_nobody_named() {
     let zero = Program::new();
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
     write(&zero, "dot.png", png);
     let refused = ["--image", "dot.png", "what is it?"];
     check(&zero, &refused, "2", &["takes no pictures"]);
-    check(&zero, &[&["--session", "new"], &refused[..]].concat(), "2", &["takes no pictures"]);
     let sessions = || zero.run(&["sessions", "list"]);
     assert!(!sessions().contains("agent:"), "{}", sessions());
-    // One that was there stays.
+    // One that has a name may be another's.
+    check(&zero, &[&["--session", "new"], &refused[..]].concat(), "2", &["takes no pictures"]);
+    assert!(sessions().contains("agent:main:new"), "{}", sessions());
     check(&zero, &["--session", "old", "/help"], "0", &[]);
     check(&zero, &[&["--session", "old"], &refused[..]].concat(), "2", &["takes no pictures"]);
     assert!(sessions().contains("agent:main:old"), "{}", sessions());

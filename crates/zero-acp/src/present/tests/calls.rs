@@ -274,7 +274,8 @@ fn a_run_that_says_nothing_more_leaves_the_calls_of_others_alone() {
     presenter.started("own", "Read", &json!({}));
     assert_eq!(presenter.run_of("c1").map(RunId::as_str), Some("r1"));
     assert_eq!(presenter.run_of("own"), None);
-    let updates = told(presenter.abandon_run("r1", "stopped"));
+    let of_r1 = |_: &str, run: Option<&RunId>| run.is_some_and(|run| run.as_str() == "r1");
+    let updates = told(presenter.abandon_those("stopped", of_r1));
     assert_eq!(updates.len(), 1, "{updates:?}");
     assert_eq!(
         (&updates[0]["toolCallId"], &updates[0]["status"]),

@@ -1,0 +1,43 @@
+//! Calls that nobody makes, and what the gateway is told of them: a run would wait for ever.
+
+use serde_json::Value;
+use zero_core::event::ToolStatus;
+use zero_session::hands::CallEnd;
+use zero_wire::EventFrame;
+use zero_wire::tools::{ToolsResultParams, ToolsUse};
+
+/// Why tools do not do what they are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unheard {
+    /// They are hosted elsewhere, or by nobody.
+    NotHere,
+    /// They are not ready, and too much waits for that.
+    TooMuch,
+}
+
+impl Unheard {
+    /// The answer to a call; none to what is no call.
+    pub(crate) fn answer(self, event: &EventFrame) -> Option<ToolsResultParams> {
+        let payload = event.payload.clone().unwrap_or(Value::Null);
+        let wanted: ToolsUse = serde_json::from_value(payload).ok()?;
+        let words = match self {
+            Self::NotHere => "the tools of this session are not here any more; open it again",
+            Self::TooMuch => {
+                "this call was not made: the tools are not ready yet, and too many calls wait for them; make it again"
+            }
+        };
+        let end = CallEnd::words(ToolStatus::Failed, words);
+        Some(ToolsResultParams {
+            session_id: wanted.session_id,
+            tool_call_id: wanted.tool_call_id,
+            content: end.content.into_iter().map(Into::into).collect(),
+            is_error: true,
+            status: Some(end.status),
+            title: None,
+            kind: None,
+            display: None,
+            locations: Vec::new(),
+            plan: None,
+        })
+    }
+}
