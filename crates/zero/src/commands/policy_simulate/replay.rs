@@ -168,11 +168,7 @@ fn effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Ef
             let (scope, name) = target.split_once('/')?;
             let scope = Scope::ALL.into_iter().find(|one| one.word() == scope)?;
             // The effect does not say whether it was kept or removed.
-            let forgets = match input.get("action")?.as_str()? {
-                "save" => false,
-                "forget" => true,
-                _ => return None,
-            };
+            let forgets = input.get("action").and_then(Value::as_str) == Some("forget");
             Some(Effect::Note(scope.change(&NoteName::new(name).ok()?, forgets, roots.first()?)))
         }
         "endpoint" => Some(Effect::Endpoint(target.clone())),
@@ -283,12 +279,11 @@ mod tests {
         check("Read", &json!({ "file_path": path }), &[("read", "/w/x")], "read /w/x");
         check("Read", &json!({ "file_path": path }), &[("read", &path)], "Lost(Cut)");
         check("Telepathy", &json!({}), &[("net", "x.org"), ("tool", "t")], "connect to x.org");
-        for (action, expected) in [
-            ("save", "keep the note `a` (project)"),
-            ("forget", "forget the note `a` (project)"),
-            ("other", "Lost(Unknown)"),
-        ] {
-            check("Memory", &json!({ "action": action }), &[("note", "project/a")], expected);
+        for (action, expected) in
+            [("save", "keep the note `a` (project)"), ("forget", "forget the note `a` (project)")]
+        {
+            let input = json!({"action": action, "name": "no name!"});
+            check("Memory", &input, &[("note", "project/a")], expected);
         }
     }
 }
