@@ -27,7 +27,7 @@ use zero_core::result::ToolResult;
 use zero_core::shown::quoted;
 use zero_core::{ToolCall, ToolError, ToolName};
 
-pub use self::files::HookFile;
+pub use self::files::{HOOK_WORDS_MAX, HookFile, HookLook};
 pub(crate) use self::say::{Remarks, Say};
 pub use self::tool_pattern::ToolPattern;
 

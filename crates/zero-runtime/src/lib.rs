@@ -62,7 +62,7 @@ pub use editor::{Editor, Written};
 pub use egress::{Egress, EgressConfig, Internet};
 pub use elicitation::{Elicitation, ElicitationAnswer, Elicitor, Wanted};
 pub use grants::{Stand, Standing, StandingAnswer, StandingKeeper};
-pub use hooks::{Hook, HookFile, Hooks, OnFailure, ToolPattern};
+pub use hooks::{HOOK_WORDS_MAX, Hook, HookFile, HookLook, Hooks, OnFailure, ToolPattern};
 pub use host::{HostConfig, ToolHost};
 pub use machine::Machine;
 pub use observer::{CallEvent, Observer};

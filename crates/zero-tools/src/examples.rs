@@ -85,7 +85,7 @@ pub const FILES: &[(&str, &str)] = &[
     ),
     (
         SETTINGS,
-        r#"{"permissions": {"allow": ["WebFetch(domain:127.0.0.1)"]}, "web": {"search": [{"engine": "searxng", "baseUrl": "http://127.0.0.1:8080/"}]}}
+        r#"{"permissions": {"allow": ["WebFetch(domain:127.0.0.1)", "WebSearch"]}, "web": {"search": [{"engine": "searxng", "baseUrl": "http://127.0.0.1:8080/"}]}}
 "#,
     ),
 ];

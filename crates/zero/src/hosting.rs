@@ -79,14 +79,18 @@ impl App {
             let trust = TrustStore::load(&self.config.state()?)?;
             return Ok(Settings::load(&self.config, workspace.cwd(), &trust)?);
         }
-        self.settings_of(files)
+        self.settings_of_files(files, workspace.cwd())
     }
 
-    /// The settings of files that were named.
+    /// The settings of files that were named, for the current folder.
     pub(crate) fn settings_of(&self, files: &[PathBuf]) -> anyhow::Result<Settings> {
+        self.settings_of_files(files, self.config.cwd()?)
+    }
+
+    fn settings_of_files(&self, files: &[PathBuf], root: &Path) -> anyhow::Result<Settings> {
         let cwd = self.config.cwd()?;
         let files: Vec<PathBuf> = files.iter().map(|file| cwd.join(file)).collect();
-        Ok(Settings::load_files(&self.config, &files).map_err(UsageError::from)?)
+        Ok(Settings::load_files(&self.config, &files, root).map_err(UsageError::from)?)
     }
 
     /// A host that calls nothing, for those who look after what brings tools.

@@ -97,10 +97,16 @@ impl Settings {
         trust: &TrustStore,
     ) -> Result<Self, UsageError> {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
-        let looks = HookLooks::of(&layers, workspace_root, config.home());
+        // Files of a folder that nobody ever trusted are not read: its hooks do not count anyway.
+        let counts = |kind: LayerKind| !kind.is_of_workspace() || trust.knows(workspace_root);
+        let looked_at = layers.iter().filter(|layer| counts(layer.kind));
+        let mut looks = HookLooks::of(looked_at, workspace_root, config.home());
         let mut gated = Self::needs_trust(&layers);
         looks.attach(&mut gated);
         let standing = trust.standing(workspace_root, &gated);
+        if let Standing::Changed { new, only_files: true, .. } = &standing {
+            looks.distrust(new);
+        }
         let mut settings =
             Self::merge(&layers, standing).tried()?.placed(config, workspace_root)?;
         looks.attach(&mut settings.entries);
@@ -137,7 +143,7 @@ impl Settings {
         let layers = read_all(&Self::files(config, workspace_root)?, config.home())?;
         Self::merge(&layers, Standing::supposed()).tried()?.placed(config, workspace_root)?;
         let mut gated = Self::needs_trust(&layers);
-        HookLooks::of(&layers, workspace_root, config.home()).attach(&mut gated);
+        HookLooks::of(layers.iter(), workspace_root, config.home()).attach(&mut gated);
         Ok(gated)
     }
 
@@ -165,14 +171,27 @@ impl Settings {
         Self::merge(&[layer], Standing::Never).tried()
     }
 
-    /// Reads files named on the command line, and nothing else. They are the person's own word.
-    pub(crate) fn load_files(config: &Config, paths: &[PathBuf]) -> Result<Self, SettingsError> {
+    /// Reads files named on the command line, and nothing else. They are the person's own word, for
+    /// a workspace by its canonical folder.
+    pub(crate) fn load_files(
+        config: &Config,
+        paths: &[PathBuf],
+        workspace_root: &Path,
+    ) -> Result<Self, SettingsError> {
         let root = config.cwd().unwrap_or(Path::new("/"));
-        Self::load_untried(config, paths)?.tried()?.placed(config, root)
+        let layers = Self::named_layers(config, paths)?;
+        let mut settings = Self::merge(&layers, Standing::Never).tried()?.placed(config, root)?;
+        let looks = HookLooks::of(layers.iter(), workspace_root, config.home());
+        looks.attach(&mut settings.entries);
+        Ok(settings)
     }
 
     /// The same, without trying the rules' examples.
     pub(crate) fn load_untried(config: &Config, paths: &[PathBuf]) -> Result<Self, SettingsError> {
+        Ok(Self::merge(&Self::named_layers(config, paths)?, Standing::Never))
+    }
+
+    fn named_layers(config: &Config, paths: &[PathBuf]) -> Result<Vec<Layer>, SettingsError> {
         let files: Vec<_> =
             paths.iter().map(|path| (LayerKind::Flag, ConfigFile::Own(path.clone()))).collect();
         let layers = read_all(&files, config.home())?;
@@ -183,11 +202,7 @@ impl Settings {
             .filter(|shown| layers.iter().all(|layer| layer.shown != *shown))
             .map(|file| Problem { file, place: None, what: "does not exist".to_owned() })
             .collect();
-        if missing.is_empty() {
-            Ok(Self::merge(&layers, Standing::Never))
-        } else {
-            Err(SettingsError { problems: missing })
-        }
+        if missing.is_empty() { Ok(layers) } else { Err(SettingsError { problems: missing }) }
     }
 
     fn merge(layers: &[Layer], standing: Standing) -> Self {
@@ -263,6 +278,13 @@ impl Settings {
 
     /// Whether what was set aside is worth a word to the person, and which.
     pub(crate) fn note(&self) -> Option<String> {
+        if let Standing::Changed { new, only_files: true, .. } = &self.standing {
+            let what = match new.len() {
+                1 => "1 hook of this folder fails, because a file that it names".to_owned(),
+                count => format!("{count} hooks of this folder fail, because files that they name"),
+            };
+            return Some(format!("{what} changed since you trusted it; see `zero trust`"));
+        }
         let count = self.set_aside().count();
         let what = match count {
             0 => return None,

@@ -1,9 +1,10 @@
 //! Which folders a person trusts, and what exactly they looked at when they said so.
 //!
 //! Trust is given to words, not to a folder: what is kept is a hash of every entry that trust
-//! makes count, and of the files that hooks name. As soon as one of them changes, comes or goes, the
-//! folder has to be looked at again. Comments, layout and ask and deny rules may change freely. A
-//! folder inside a trusted one
+//! makes count. As soon as one of them changes, comes or goes, the folder has to be looked at again.
+//! Comments, layout and ask and deny rules may change freely. The files that hooks name are hashed
+//! apart: where one is another, its hook fails, which denies calls, until somebody looks again. Were it
+//! set aside, whoever can write to the file could do away with the hook. A folder inside a trusted one
 //! is another folder. One that asks for nothing can be trusted all the same: language servers run
 //! only where somebody did, since they may run what they find.
 
@@ -47,6 +48,9 @@ pub(crate) struct Trusted {
     pub(crate) digest: String,
     /// SHA-256 of each entry, to tell later what is new. Hashes, because an entry may hold a secret.
     entries: Vec<String>,
+    /// SHA-256 of each hook with what stood in the files that it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hooks: Vec<String>,
 }
 
 /// How a folder stands.
@@ -67,13 +71,15 @@ pub(crate) enum Standing {
         new: Vec<Entry>,
         /// How many entries were there then and are not now.
         gone: usize,
+        /// Whether only files are others that hooks name. Then everything counts, and these hooks fail.
+        only_files: bool,
     },
 }
 
 impl Standing {
     /// Whether the workspace's own files count in full, and what it brings along may run.
     pub(crate) fn is_trusted(&self) -> bool {
-        matches!(self, Self::Trusted { .. })
+        matches!(self, Self::Trusted { .. } | Self::Changed { only_files: true, .. })
     }
 
     /// As if somebody had said yes, to see what would come of it.
@@ -105,28 +111,40 @@ impl TrustStore {
     pub(crate) fn standing(&self, folder: &Path, gated: &[Entry]) -> Standing {
         let trusted = folder.to_str().and_then(|folder| self.folders.get(folder));
         let Some(trusted) = trusted else { return Standing::Never };
-        let hashed = hashed(gated);
+        let (since, hashed) = (trusted.since, hashed(gated));
         let hashes = hashes(&hashed);
-        if digest(&hashes) == trusted.digest {
-            return Standing::Trusted { since: trusted.since };
+        let is_new = |one: &&Hashed<'_>| {
+            let is_seen = |hook: &String| trusted.hooks.contains(hook);
+            !trusted.entries.contains(&one.words) || !one.with_files.iter().all(is_seen)
+        };
+        let new: Vec<Entry> = hashed.iter().filter(is_new).map(|one| one.entry.clone()).collect();
+        let only_files = digest(&hashes) == trusted.digest;
+        if only_files && new.is_empty() {
+            return Standing::Trusted { since };
         }
-        let is_new = |(hash, _): &&(String, &Entry)| !trusted.entries.contains(hash);
-        let new: Vec<Entry> =
-            hashed.iter().filter(is_new).map(|(_, entry)| (*entry).clone()).collect();
         let gone = trusted.entries.iter().filter(|entry| !hashes.contains(entry)).count();
-        Standing::Changed { since: trusted.since, new, gone }
+        Standing::Changed { since, new, gone, only_files }
+    }
+
+    /// Whether somebody ever trusted a folder, by its canonical path, with whatever it held then.
+    pub(crate) fn knows(&self, folder: &Path) -> bool {
+        folder.to_str().is_some_and(|folder| self.folders.contains_key(folder))
     }
 
     /// Whether a folder is trusted as it is now; where it is not, how it stands and what to do. For
     /// those who would run what they find there.
     pub(crate) fn check(config: &Config, state: &StateDir, folder: &Path) -> Result<(), String> {
         let looked_at = || {
-            let gated = Settings::gated(config, folder)?;
-            Ok::<_, UsageError>(Self::load(state)?.standing(folder, &gated))
+            let store = Self::load(state)?;
+            // What nobody trusted is not looked at any closer.
+            if !store.knows(folder) {
+                return Ok(Standing::Never);
+            }
+            Ok::<_, UsageError>(store.standing(folder, &Settings::gated(config, folder)?))
         };
         let standing = match looked_at().map_err(|error| error.to_string())? {
-            Standing::Trusted { .. } => return Ok(()),
-            Standing::Never => "the folder is not trusted",
+            standing if standing.is_trusted() => return Ok(()),
+            Standing::Never | Standing::Trusted { .. } => "the folder is not trusted",
             Standing::Changed { .. } => "the settings of the folder changed since it was trusted",
         };
         let folder = shell_word(&folder.to_string_lossy());
@@ -142,8 +160,10 @@ impl TrustStore {
 
     /// Trusts a folder with exactly these entries, which the person has seen.
     pub(crate) fn trust(state: &StateDir, folder: &str, seen: &[Entry]) -> anyhow::Result<()> {
-        let entries = hashes(&hashed(seen));
-        let trusted = Trusted { since: now(), digest: digest(&entries), entries };
+        let hashed = hashed(seen);
+        let entries = hashes(&hashed);
+        let hooks = hashed.into_iter().filter_map(|one| one.with_files).collect();
+        let trusted = Trusted { since: now(), digest: digest(&entries), entries, hooks };
         Self::change(state, |store| store.folders.insert(folder.to_owned(), trusted)).map(drop)
     }
 
@@ -180,8 +200,8 @@ fn now() -> Timestamp {
 }
 
 /// The hashes of the entries, in an order that does not depend on where they stand.
-fn hashes(hashed: &[(String, &Entry)]) -> Vec<String> {
-    let mut hashes: Vec<String> = hashed.iter().map(|(hash, _)| hash.clone()).collect();
+fn hashes(hashed: &[Hashed<'_>]) -> Vec<String> {
+    let mut hashes: Vec<String> = hashed.iter().map(|one| one.words.clone()).collect();
     hashes.sort();
     hashes.dedup();
     hashes
@@ -191,22 +211,29 @@ fn digest(hashes: &[String]) -> String {
     sha256(hashes.join("\n").as_bytes())
 }
 
-/// Each entry with the hash of what it says and whose it is. Where it stands does not matter, but
-/// that hooks run one after the other.
-fn hashed(entries: &[Entry]) -> Vec<(String, &Entry)> {
+/// An entry with its hashes.
+struct Hashed<'a> {
+    entry: &'a Entry,
+    /// Of what it says and whose it is.
+    words: String,
+    /// Of a hook: the same with what stands in the files that it names, of which its words say nothing.
+    with_files: Option<String>,
+}
+
+/// Each entry with its hashes. Where it stands does not matter, but that hooks run one after the other.
+fn hashed(entries: &[Entry]) -> Vec<Hashed<'_>> {
     let mut hooks = 0;
     let hashed = entries.iter().map(|entry| {
         let identity = json!([entry.layer.word(), entry.key, in_order(&entry.value)]);
-        let mut identity = identity.to_string();
+        let (mut identity, mut with_files) = (identity.to_string(), None);
         if hooks::LISTS.contains(&entry.key.as_str()) {
             hooks += 1;
             identity.push_str(&format!(" #{hooks}"));
-            // Its words say nothing of what a script does.
-            for file in entry.files.iter().filter_map(HookFile::identity) {
-                identity.push_str(&format!(" {file}"));
-            }
+            let files = entry.files.iter().filter_map(HookFile::identity);
+            let parts: Vec<String> = std::iter::once(identity.clone()).chain(files).collect();
+            with_files = Some(sha256(parts.join("\n").as_bytes()));
         }
-        (sha256(identity.as_bytes()), entry)
+        Hashed { entry, words: sha256(identity.as_bytes()), with_files }
     });
     hashed.collect()
 }
@@ -226,6 +253,7 @@ fn in_order(value: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use zero_runtime::HookLook;
     use zero_sandbox::Workspace;
 
     use super::*;
@@ -311,17 +339,26 @@ mod tests {
             let mut entries = entries(LayerKind::Project, text);
             let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
             let words = ["sh", "./check", "--fast"].map(str::to_owned);
-            entries[0].files = HookFile::look(&workspace, &words);
+            entries[0].files = HookLook::new(&workspace).files(&words);
             entries
         };
         TrustStore::trust(&state, "/w", &looked()).unwrap();
         let store = TrustStore::load(&state).unwrap();
-        let is_trusted = || store.standing(Path::new("/w"), &looked()).is_trusted();
-        assert!(is_trusted());
+        let check = |expected: &[&str]| {
+            let standing = store.standing(Path::new("/w"), &looked());
+            assert!(standing.is_trusted(), "its words are the same: {standing:?}");
+            let strange = match &standing {
+                Standing::Changed { new, gone: 0, only_files: true, .. } => &new[..],
+                _ => &[],
+            };
+            let strange: Vec<&str> = strange.iter().map(|entry| entry.key.as_str()).collect();
+            assert_eq!(strange, expected, "{standing:?}");
+        };
+        check(&[]);
         script.write(b"two").unwrap();
-        assert!(!is_trusted());
+        check(&["hooks.PreToolUse"]);
         script.write(b"one").unwrap();
-        assert!(is_trusted());
+        check(&[]);
     }
 
     #[test]

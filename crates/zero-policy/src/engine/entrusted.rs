@@ -33,17 +33,24 @@ impl<'a> Case<'a> {
     /// Judges a host that settings name.
     pub(super) fn endpoint(&self, text: &str) -> Judged {
         let tool = self.request.tool;
-        let host = HostName::from_host(text).ok();
-        let ruled = host.and_then(|host| {
-            self.ruling(|rules: &'a Rules, verdict| rules.host(verdict, tool, &host))
-        });
-        match ruled {
-            Some((verdict, rule)) => {
-                let judged = Judged::by_rule("endpoint", text.to_owned(), verdict, rule);
-                Judged { changes: true, ..judged.at_risk(self.request.risk) }
+        let target = text.to_owned();
+        let judged = match HostName::from_host(text) {
+            Ok(host) => {
+                let ruled =
+                    self.ruling(|rules: &'a Rules, verdict| rules.host(verdict, tool, &host));
+                match ruled {
+                    Some((verdict, rule)) if verdict != Verdict::Allow => {
+                        Judged::by_rule("endpoint", target, verdict, rule)
+                    }
+                    // What is allowed of hosts, perhaps of all of them and by a project, is not said
+                    // of one inside.
+                    _ => return self.by_tool("endpoint", target),
+                }
             }
-            None => self.by_tool("endpoint", text.to_owned()),
-        }
+            // No rule can be held against it.
+            Err(error) => Judged::new("endpoint", target, Verdict::Ask, error.to_string()),
+        };
+        Judged { changes: true, ..judged.at_risk(self.request.risk) }
     }
 
     /// Judges something by the rule for the tool itself, or else by its risk.

@@ -54,8 +54,17 @@ fn a_host_that_settings_name_is_judged_by_its_tool_and_by_what_denies_it() {
     };
     check("", "ask by default");
     check("allow WebSearch", "allow by WebSearch");
-    check("allow WebFetch(domain:127.0.0.1)", "allow by WebFetch(domain:127.0.0.1)");
+    // A rule for hosts opens none, least of all one for many of them.
+    check("allow WebFetch(domain:127.0.0.1)", "ask by default");
+    check("allow WebFetch(domain:*)", "ask by default");
+    check("allow WebFetch", "ask by default");
     check("allow WebSearch; deny WebFetch(domain:127.0.0.1)", "deny by WebFetch(domain:127.0.0.1)");
     check("allow WebSearch; ask WebFetch(domain:127.0.0.1)", "ask by WebFetch(domain:127.0.0.1)");
     check("deny WebSearch", "deny by WebSearch");
+}
+
+#[test]
+fn a_host_that_no_rule_can_be_held_against_is_asked_about() {
+    let host = Effect::Endpoint("a b".to_owned());
+    check("allow WebSearch", Mode::Ask, "WebSearch", host, "ask by default");
 }

@@ -13,7 +13,7 @@ use zero_sandbox::drain::{Collected, Collector};
 use zero_sandbox::running::{Ended, Why};
 
 use super::answer::{self, Words};
-use super::{Attempt, Hook, HookFile, HookTime};
+use super::{Attempt, Hook, HookLook, HookTime};
 use crate::commands::{Access, Commands, Launcher, SessionCommands, Settled, Streams, plain};
 use crate::host::ToolHost;
 use crate::jobs::{Input, KeepUnread, Watched, Watching};
@@ -67,7 +67,7 @@ impl ToolHost {
             biased;
             () = cancel.cancelled() => return Err(Trouble::Cancelled),
             turn = turns.acquire() => turn,
-            () = tokio::time::sleep(time.left()) => return Err(failed(&time.too_late(hook))),
+            () = tokio::time::sleep(time.left()) => return Err(failed(&HookTime::never_ran())),
         };
         time.spend(waited.elapsed());
         let most = time.of(hook).map_err(Trouble::Failed)?;
@@ -167,13 +167,13 @@ impl Launch {
 
     /// Refuses to run another file than the one that was looked at.
     fn recognize(&self) -> Result<(), ToolError> {
-        let is_changed = |file: &&HookFile| !file.is_as_it_was(&self.workspace);
-        match self.hook.files.iter().find(is_changed) {
+        let mut look = HookLook::new(&self.workspace);
+        match look.strange(&self.hook.words, &self.hook.files) {
             None => Ok(()),
-            Some(file) => {
+            Some(path) => {
                 let message = format!(
-                    "`{}`, which it names, is not what it was when this hook was let run; look at it, `zero trust` it if it is the project's, and begin a new session",
-                    file.path().display()
+                    "`{}`, which it names, is not what it was when this hook was let run, or was not looked at then; look at it, `zero trust` it if it is the project's, and begin a new session; keep scripts in the workspace's first folder, or outside of it",
+                    path.display()
                 );
                 Err(ToolError::failed(Reason::StaleFile, message))
             }

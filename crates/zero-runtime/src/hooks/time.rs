@@ -28,9 +28,14 @@ impl HookTime {
     /// How long the next hook may take; the error says why it may not run.
     pub(super) fn of(self, hook: &Hook) -> Result<Duration, String> {
         match self.left.is_zero() {
-            true => Err(format!("it did not run: {}", spent())),
+            true => Err(Self::never_ran()),
             false => Ok(hook.timeout.min(self.left)),
         }
+    }
+
+    /// Why a hook did not run whose turn did not come in time.
+    pub(super) fn never_ran() -> String {
+        format!("it did not run: {}", spent())
     }
 
     /// Why a hook was stopped that took so long.

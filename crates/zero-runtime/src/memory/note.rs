@@ -116,21 +116,22 @@ impl Provenance {
 
 impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNKNOWN: &str = "a file that somebody wrote";
-        match &self.by {
-            Some(by) if self.vouched => write!(f, "by {by}")?,
-            Some(by) => write!(f, "by {UNKNOWN} or changed, which says: by {by}")?,
-            None => write!(f, "by {UNKNOWN}")?,
-        }
-        if let Some(session) = &self.session {
-            write!(f, " in session {session}")?;
-        }
-        if let Some(saved) = self.saved {
-            write!(f, ", {}", saved.strftime("%Y-%m-%d"))?;
-        }
-        match self.edited {
-            Some(edited) => write!(f, ", edited by person, {}", edited.strftime("%Y-%m-%d")),
-            None => Ok(()),
+        let day = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
+        let by = self.by.as_ref().map(|by| format!("by {by}"));
+        let session = self.session.as_ref().map(|session| format!("in session {session}"));
+        let origin: Vec<String> = by.into_iter().chain(session).collect();
+        let origin = Some(origin.join(" ")).filter(|origin| !origin.is_empty());
+        let edited = self.edited.map(|edited| format!("edited by person, {}", day(edited)));
+        let said: Vec<String> =
+            origin.into_iter().chain(self.saved.map(day)).chain(edited).collect();
+        let said = said.join(", ");
+        match (self.vouched, said.is_empty()) {
+            (true, false) => f.write_str(&said),
+            // None of it is zero's word.
+            (false, false) => {
+                write!(f, "by a file that somebody wrote or changed, which says: {said}")
+            }
+            (_, true) => f.write_str("by a file that somebody wrote"),
         }
     }
 }
@@ -153,7 +154,8 @@ impl Note {
     pub(super) fn read(scope: Scope, name: NoteName, file: &str, seal: Option<&Seal>) -> Self {
         let file = file.strip_prefix('\u{feff}').unwrap_or(file);
         let (head, text) = parted(file).unwrap_or((Head::default(), file));
-        let text = text.trim().to_owned();
+        // Lines may end as another system ends them: it is the same note.
+        let text = text.trim().replace("\r\n", "\n");
         let mut note = Self { scope, name, text, provenance: head.provenance };
         note.provenance.vouched = match (seal, head.seal) {
             (Some(seal), Some(found)) => seal.of(&note.sealed()) == found,
@@ -165,7 +167,7 @@ impl Note {
     /// The file it is written as.
     pub(super) fn written(&self, seal: &Seal) -> String {
         let head: String = self.head().map(|(key, value)| format!("{key}: {value}\n")).collect();
-        let (seal, text) = (seal.of(&self.sealed()), self.text.trim());
+        let (seal, text) = (seal.of(&self.sealed()), self.plain_text());
         format!("{FENCE}\n{head}{SEAL}: {seal}\n{FENCE}\n\n{text}\n")
     }
 
@@ -185,8 +187,13 @@ impl Note {
     /// What its seal is about, part by part.
     fn sealed(&self) -> Vec<String> {
         let head = self.head().map(|(key, value)| format!("{key}: {value}"));
-        let (name, text) = (self.name.to_string(), self.text.trim().to_owned());
+        let (name, text) = (self.name.to_string(), self.plain_text());
         [self.scope.word().to_owned(), name].into_iter().chain(head).chain([text]).collect()
+    }
+
+    /// Its text as it stands in its file.
+    fn plain_text(&self) -> String {
+        self.text.trim().replace("\r\n", "\n")
     }
 
     /// The beginning of its first line.
@@ -211,7 +218,8 @@ struct Head {
 
 /// What is said of a note, and its text.
 fn parted(file: &str) -> Option<(Head, &str)> {
-    let mut rest = file.strip_prefix(FENCE)?.strip_prefix(['\n', '\r'])?;
+    let mut rest = file.strip_prefix(FENCE)?;
+    rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'))?;
     let Head { mut provenance, mut seal } = Head::default();
     for _ in 0..HEAD_LINES_MAX {
         let (line, after) = rest.split_once('\n')?;

@@ -102,12 +102,17 @@ fn a_note_says_where_it_comes_from_only_while_it_is_as_it_was_kept() {
         (note.provenance.vouched, note.provenance.to_string())
     };
     assert!(origin("a").0 && origin("a").1.starts_with("by agent in session s1, 20"));
-    let unknown = "by a file that somebody wrote or changed, which says: by ";
+    let unknown = "by a file that somebody wrote or changed, which says: ";
     for (changed, says) in [
-        (kept.replace("tabs", "spaces"), "agent in session s1"),
-        (kept.replace("by: agent", "by: person"), "person in session s1"),
-        (kept.replace("session: s1\n", ""), "agent, 20"),
-        ("---\nby: person\n---\n\nUse tabs.\n".to_owned(), "person"),
+        (kept.replace("tabs", "spaces"), "by agent in session s1"),
+        (kept.replace("by: agent", "by: person"), "by person in session s1"),
+        (kept.replace("session: s1\n", ""), "by agent, 20"),
+        ("---\nby: person\n---\n\nUse tabs.\n".to_owned(), "by person"),
+        (kept.replace("by: agent\n", ""), "in session s1, 20"),
+        (
+            "---\nedited: 2026-01-31T00:00:00Z\n---\n\nUse tabs.\n".to_owned(),
+            "edited by person, 2026-01-31",
+        ),
     ] {
         std::fs::write(folder.join("a.md"), &changed).unwrap();
         let (vouched, told) = origin("a");
@@ -123,9 +128,15 @@ fn a_note_says_where_it_comes_from_only_while_it_is_as_it_was_kept() {
     let other = Workspace::open(&[fixture.path("w2")], None).unwrap();
     let (notes, _) = memories.notes(None, &other, &|_, _| true).unwrap();
     assert!(!notes[0].provenance.vouched);
-    // As it was, it is again; lines of its own at the end of the head change nothing.
-    std::fs::write(folder.join("a.md"), kept.replace('\n', "\r\n").replace("\r\n", "\n")).unwrap();
-    assert!(origin("a").0);
+    // As it was, it is again, however its lines end.
+    fixture.put(Scope::Project, "c", "Use tabs.\r\nAlways.").unwrap();
+    for (name, endings) in [("a", "\n"), ("a", "\r\n"), ("c", "\n"), ("c", "\r\n")] {
+        let path = folder.join(name).with_extension("md");
+        let text = if name == "a" { kept.clone() } else { std::fs::read_to_string(&path).unwrap() };
+        let text = text.replace("\r\n", "\n").replace('\n', endings);
+        std::fs::write(&path, text).unwrap();
+        assert!(origin(name).0, "{name} with {endings:?}");
+    }
     let note = Provenance { vouched: false, ..Provenance::agent(None) };
     assert_eq!(note.edited_by_person().by.as_deref(), Some("person"), "nobody else is vouched for");
 }

@@ -12,7 +12,7 @@ use zero_runtime::audit::AuditRow;
 use zero_runtime::host::new_call_id;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    Access, Answer, Approver, Dialect, DialectName, Hook, HookFile, Hooks, OnFailure, Outcome,
+    Access, Answer, Approver, Dialect, DialectName, Hook, HookLook, Hooks, OnFailure, Outcome,
     Question, RulePolicy, ToolPattern,
 };
 
@@ -539,7 +539,7 @@ async fn a_script_that_changed_since_it_was_looked_at_does_not_run() {
     let f = Fixture::session_of(|config| {
         std::fs::write(config.workspace.cwd().join("check"), "echo no >&2; exit 2").unwrap();
         let words = ["sh", "check"].map(str::to_owned).to_vec();
-        let files = HookFile::look(&config.workspace, &words);
+        let files = HookLook::new(&config.workspace).files(&words);
         config.hooks = before(&[Hook { words, files, ..sh("") }]);
     });
     f.put("a.txt", "alpha");

@@ -34,8 +34,10 @@ const KINDS: &[(&str, &str)] = &[
     ("write", "writes"),
     ("delete", "deletes"),
     ("net", "hosts"),
+    ("endpoint", "engine"),
     ("read", "reads"),
     ("mcp", "uses"),
+    ("note", "notes"),
     ("state", "changes"),
 ];
 

@@ -97,7 +97,7 @@ impl Look<'_> {
         state: &StateDir,
         workspace: &Workspace,
     ) -> anyhow::Result<Exit> {
-        if args.yes && !self.standing.is_trusted() {
+        if args.yes && !matches!(self.standing, Standing::Trusted { .. }) {
             TrustStore::trust(state, self.folder, &self.seen)?;
             self.standing = TrustStore::load(state)?.standing(workspace.cwd(), &self.seen);
         }
@@ -117,7 +117,8 @@ impl Look<'_> {
             answer["gone"] = json!(gone);
         }
         self.app.terminal.out.write_pretty(&answer)?;
-        Ok(if self.standing.is_trusted() { Exit::Ok } else { Exit::Denied })
+        let is_as_it_was = matches!(self.standing, Standing::Trusted { .. });
+        Ok(if is_as_it_was { Exit::Ok } else { Exit::Denied })
     }
 
     /// Everything that counts by trust, each on a line of its own that is never cut: what does not
@@ -129,7 +130,7 @@ impl Look<'_> {
                 let end = if self.seen.is_empty() { "" } else { ":" };
                 format!("{folder} is trusted since {}{end}\n", short_time(*since))
             }
-            Standing::Changed { since, new, gone } => {
+            Standing::Changed { since, new, gone, .. } => {
                 format!("{folder} {}\n", changed(&short_time(*since), new.len(), *gone))
             }
             Standing::Never => {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
-use zero_runtime::{Access, Hook, HookFile, Hooks, OnFailure, ToolPattern};
+use zero_runtime::{
+    Access, HOOK_WORDS_MAX, Hook, HookFile, HookLook, Hooks, OnFailure, ToolPattern,
+};
 use zero_sandbox::Workspace;
 
 use super::document::join;
@@ -147,8 +149,12 @@ pub(super) struct HookLooks {
 
 impl HookLooks {
     /// Looks at the files of a workspace, by its canonical folder.
-    pub(super) fn of(layers: &[Layer], root: &Path, home: Option<&Path>) -> Self {
-        let entries = layers.iter().flat_map(Layer::entries);
+    pub(super) fn of<'a>(
+        layers: impl Iterator<Item = &'a Layer>,
+        root: &Path,
+        home: Option<&Path>,
+    ) -> Self {
+        let entries = layers.flat_map(Layer::entries);
         let hooks: Vec<(LayerKind, HookSetting)> = entries
             .filter(|entry| LISTS.contains(&entry.key.as_str()))
             .filter_map(|entry| Some((entry.layer, HookSetting::deserialize(&entry.value).ok()?)))
@@ -158,21 +164,34 @@ impl HookLooks {
             true => None,
             false => Workspace::open(&[root.to_owned()], None).ok(),
         };
+        let mut look = workspace.as_ref().map(HookLook::new);
         for (layer, hook) in hooks {
             let words = hook.words(layer, home);
-            if let (Some(words), Some(workspace)) = (words, &workspace) {
-                files.insert((layer, hook.command), HookFile::look(workspace, &words));
+            if let (Some(words), Some(look)) = (words, &mut look) {
+                files.insert((layer, hook.command), look.files(&words));
             }
         }
         Self { files }
     }
 
+    /// Has these hooks fail, since the files that they name are not those that were trusted.
+    pub(super) fn distrust(&mut self, hooks: &[Entry]) {
+        for entry in hooks {
+            let (layer, command) = Self::key(entry);
+            let files = self.files.entry((layer, command.clone())).or_default();
+            HookFile::distrust(files, &command);
+        }
+    }
+
+    fn key(entry: &Entry) -> (LayerKind, String) {
+        let command = entry.value.get("command").and_then(Value::as_str).unwrap_or_default();
+        (entry.layer, command.to_owned())
+    }
+
     /// Says of each hook which files it names.
     pub(super) fn attach(&self, entries: &mut [Entry]) {
         for entry in entries.iter_mut().filter(|entry| LISTS.contains(&entry.key.as_str())) {
-            let command = entry.value.get("command").and_then(Value::as_str).unwrap_or_default();
-            let known = self.files.get(&(entry.layer, command.to_owned()));
-            entry.files = known.cloned().unwrap_or_default();
+            entry.files = self.files.get(&Self::key(entry)).cloned().unwrap_or_default();
         }
     }
 }
@@ -206,7 +225,14 @@ pub(super) fn wrong_hooks(file: &Value) -> Vec<(String, String)> {
         for (index, value) in hooks.enumerate() {
             let Ok(hook) = HookSetting::deserialize(value) else { continue };
             let pointer = join(&list, &index.to_string());
-            if let Err(what) = command_line::words(&hook.command) {
+            let trouble = match command_line::words(&hook.command) {
+                Ok(words) if words.len() > HOOK_WORDS_MAX => {
+                    Some(format!("has more than {HOOK_WORDS_MAX} words; put them into a script"))
+                }
+                Ok(_) => None,
+                Err(what) => Some(what.to_string()),
+            };
+            if let Some(what) = trouble {
                 let shown: String = hook.command.chars().take(80).collect();
                 wrong.push((join(&pointer, "command"), format!("`{shown}` {what}")));
             }
@@ -309,6 +335,9 @@ mod tests {
         check("PreToolUse", json!({"command": "a", "onFailure": "ask", "match": "*"}), &[]);
         check("PreToolUse", json!({"command": "a | b"}), &[("command", "not one plain command")]);
         check("PreToolUse", json!({"command": ""}), &[("command", "is empty")]);
+        check("PreToolUse", json!({"command": "a ".repeat(256)}), &[]);
+        let long = json!({"command": "a ".repeat(257)});
+        check("PreToolUse", long, &[("command", "more than 256 words")]);
         check("PreToolUse", json!({"command": "a", "match": "Bsh|Edit"}), &[("match", "Bash")]);
         check("PreToolUse", json!({"command": "a", "match": ["LS", ""]}), &[("match/1", "empty")]);
         check(

@@ -62,12 +62,41 @@ fn a_hook_of_a_project_runs_once_it_is_trusted_and_as_it_was_trusted() {
     assert!(seen.starts_with("exit 0") && seen.contains("changed since you trusted"), "{seen}");
     write(&zero, PROJECT, hook("no"));
     assert!(zero.run(&READ).starts_with("exit 3"));
-    // Nor is one whose script does something else.
+    // One whose script does something else fails: nobody gets rid of a hook by writing to a file.
     write_script(&zero, ".zero/hooks/no", "#!/bin/sh\nexit 0\n");
     let seen = zero.run(&READ);
-    assert!(seen.starts_with("exit 0") && seen.contains("changed since you trusted"), "{seen}");
+    assert!(seen.starts_with("exit 3") && seen.contains("is not what it was when"), "{seen}");
+    assert!(seen.contains("1 hook of this folder fails"), "{seen}");
+    assert!(zero.run(&["doctor"]).contains("these hooks fail"));
+    assert!(zero.run(&["trust"]).contains("1 new, marked +"));
     zero.stdout(&["trust", "--yes"]);
-    assert!(!zero.run(&READ).contains("not active"));
+    assert!(zero.run(&READ).starts_with("exit 0"));
+}
+
+#[test]
+fn a_file_with_the_name_of_a_program_changes_nothing() {
+    let zero = project();
+    write(&zero, PROJECT, hook("no").replace(".zero/hooks/no", "sh .zero/hooks/no"));
+    zero.stdout(&["trust", "--yes"]);
+    write_script(&zero, "sh", "#!/bin/sh\nexit 0\n");
+    let seen = zero.run(&READ);
+    assert!(seen.starts_with("exit 3") && seen.contains("not today"), "{seen}");
+}
+
+#[test]
+fn a_script_that_nobody_looked_at_does_not_run() {
+    let zero = project();
+    write(&zero, "own.json", hook("no").replace(".zero/hooks/no", "sh .zero/hooks/no"));
+    let seen = zero.run(&[&READ[..], &["--settings", "own.json"]].concat());
+    assert!(seen.starts_with("exit 3") && seen.contains("not today"), "it was: {seen}");
+    write(&zero, "other/check", "exit 0\n");
+    let other = zero.folder().join("other/check");
+    let text = hook("no").replace(".zero/hooks/no", &format!("sh {}", other.display()));
+    write(&zero, "inner/own.json", text);
+    write(&zero, "inner/a.txt", "alpha\n");
+    let folders = ["--workspace", "inner", "--workspace", "other", "--settings", "inner/own.json"];
+    let seen = zero.run(&[&READ[..], &folders].concat());
+    assert!(seen.starts_with("exit 3") && seen.contains("was not looked at then"), "{seen}");
 }
 
 #[test]

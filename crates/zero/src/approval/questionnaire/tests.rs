@@ -67,6 +67,24 @@ fn a_change_shows_itself() {
 }
 
 #[test]
+fn a_note_and_an_engine_are_named() {
+    let question = Question {
+        judged: vec![
+            part("note", "project/tabs", Verdict::Ask, "its risk is medium"),
+            part("endpoint", "127.0.0.1", Verdict::Ask, "its risk is medium"),
+        ],
+        ..question("Both", "its risk is medium", vec![])
+    };
+    insta::assert_snapshot!(shown(&question).trim(), @r"
+    Both
+      risk    high
+      why     its risk is medium
+      engine  ask    127.0.0.1
+      notes   ask    project/tabs
+    ");
+}
+
+#[test]
 fn a_command_is_shown_whole_with_its_parts_and_what_it_touches() {
     let command = "cd src\n  risk    low\ngit push origin main && curl -o /etc/x https://example.com/\tlong\n";
     let folder = TargetPath::new("src", "/w/src".into(), Whereabouts::Workspace);

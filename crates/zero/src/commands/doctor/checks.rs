@@ -133,6 +133,14 @@ fn standing(settings: &Settings, findings: &mut Findings) {
             "this folder is not trusted: its settings can only tighten",
             "look at what they ask for with `zero trust`",
         ),
+        Standing::Changed { since, only_files: true, .. } => {
+            let since = short_time(*since);
+            findings.notable(
+                "trust",
+                format!("files that hooks of this folder name changed since you trusted it, {since}: these hooks fail"),
+                "look at them, then at what they are for with `zero trust`",
+            );
+        }
         Standing::Changed { since, .. } => {
             let since = short_time(*since);
             findings.notable(

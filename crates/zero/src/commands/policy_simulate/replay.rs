@@ -133,12 +133,12 @@ fn from_effects(judge: &Judge, row: &AuditRow) -> Option<Subject> {
     }
     let mut effects = Effects::new();
     for recorded in row.effects.iter().filter(|effect| effect.kind != "tool") {
-        effects.push(effect(recorded, &judge.surroundings().roots)?);
+        effects.push(effect(recorded, row.input_that_ran(), &judge.surroundings().roots)?);
     }
     Some(Subject::of_effects(&row.tool, effects))
 }
 
-fn effect(recorded: &AuditEffect, roots: &[PathBuf]) -> Option<Effect> {
+fn effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Effect> {
     let AuditEffect { kind, target, .. } = recorded;
     if damage_of_text(target).is_some() {
         return None;
@@ -167,8 +167,9 @@ fn effect(recorded: &AuditEffect, roots: &[PathBuf]) -> Option<Effect> {
         "note" => {
             let (scope, name) = target.split_once('/')?;
             let scope = Scope::ALL.into_iter().find(|one| one.word() == scope)?;
-            // Rules for files of the project make no difference between keeping and forgetting.
-            Some(Effect::Note(scope.change(&NoteName::new(name).ok()?, false, roots.first()?)))
+            // The effect does not say whether it was kept or removed.
+            let forgets = input.get("action").and_then(Value::as_str) == Some("forget");
+            Some(Effect::Note(scope.change(&NoteName::new(name).ok()?, forgets, roots.first()?)))
         }
         "endpoint" => Some(Effect::Endpoint(target.clone())),
         _ => None,
@@ -278,5 +279,11 @@ mod tests {
         check("Read", &json!({ "file_path": path }), &[("read", "/w/x")], "read /w/x");
         check("Read", &json!({ "file_path": path }), &[("read", &path)], "Lost(Cut)");
         check("Telepathy", &json!({}), &[("net", "x.org"), ("tool", "t")], "connect to x.org");
+        for (action, expected) in
+            [("save", "keep the note `a` (project)"), ("forget", "forget the note `a` (project)")]
+        {
+            let input = json!({"action": action, "name": "no name!"});
+            check("Memory", &input, &[("note", "project/a")], expected);
+        }
     }
 }

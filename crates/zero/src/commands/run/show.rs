@@ -8,9 +8,11 @@ use std::collections::HashMap;
 use std::io;
 
 use anstyle::Style;
+use serde_json::Value;
 use zero_core::Kind;
 use zero_core::event::{Event, ResultContent, RunEnd, Shown, ToolStatus, Usage, What};
 
+use zero_runtime::redact;
 use zero_session::agent::DIRECT;
 
 use crate::exit::Exit;
@@ -57,6 +59,29 @@ pub(super) struct Show {
 struct Call {
     title: String,
     kind: Kind,
+    /// The request that it sends, without secrets, if that is all it does.
+    request: Option<String>,
+}
+
+impl Call {
+    fn titled(title: &str) -> Self {
+        Self { title: title.to_owned(), kind: Kind::Other, request: None }
+    }
+}
+
+/// A request in words, by the input of the tool that sends it.
+fn request(name: &str, input: &Value) -> Option<String> {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    let url = text("url").filter(|_| name == "WebRequest")?;
+    let mut request = format!("{} {}\n", text("method").unwrap_or("GET"), redact::text(url));
+    for (name, value) in input.get("headers").and_then(Value::as_object).into_iter().flatten() {
+        let value = redact::field(name, value.as_str().unwrap_or_default());
+        request.push_str(&format!("{name}: {value}\n"));
+    }
+    if let Some(body) = text("body").filter(|body| !body.is_empty()) {
+        request.push_str(&format!("\n{}", redact::text(body)));
+    }
+    Some(request)
 }
 
 impl Show {
@@ -126,15 +151,18 @@ impl Show {
                 self.was_thinking = true;
                 self.say(&self.terminal.err.clone(), text, FAINT)?;
             }
-            What::ToolStarted { call, title, kind, .. } => {
-                self.calls.insert(call.clone(), Call { title: title.clone(), kind: *kind });
-                self.counter.begin(title);
+            What::ToolStarted { call, name, title, kind, input, .. } => {
+                let request = request(name, input);
+                let (title, kind) = (title.clone(), *kind);
+                self.counter.begin(&title);
+                self.calls.insert(call.clone(), Call { title, kind, request });
             }
             What::ToolUpdated { call, title, kind, progress, .. } => {
                 if let Some(title) = title {
-                    let known = self.calls.get(call).map(|known| known.kind);
-                    let kind = kind.or(known).unwrap_or(Kind::Other);
-                    self.calls.insert(call.clone(), Call { title: title.clone(), kind });
+                    let known = self.calls.entry(call.clone());
+                    let known = known.or_insert_with(|| Call::titled(title));
+                    known.title.clone_from(title);
+                    known.kind = kind.unwrap_or(known.kind);
                     self.counter.begin(title);
                 }
                 if let Some(progress) = progress {
@@ -144,8 +172,7 @@ impl Show {
             What::ToolEnded { call, status, content, display, .. } => {
                 self.counter.end();
                 let known = self.calls.remove(call);
-                let known =
-                    known.unwrap_or_else(|| Call { title: call.clone(), kind: Kind::Other });
+                let known = known.unwrap_or_else(|| Call::titled(call));
                 self.tool(&known, *status, content, display.as_ref())?;
                 self.counter.begin("thinking");
             }
@@ -193,11 +220,16 @@ impl Show {
             text.push_str(&self.diff(unified));
         }
         // What went out to others, and to whom.
-        if let (ToolStatus::Completed, Kind::Fetch, Some(Shown::Markdown { text: sent })) =
-            (status, call.kind, display)
-        {
-            for line in sent.lines().filter(|line| !line.is_empty()).take(SENT_LINES_MAX) {
-                text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
+        let sent = match (status, call.kind, display) {
+            (ToolStatus::Completed, Kind::Fetch, Some(Shown::Markdown { text })) => Some(text),
+            (ToolStatus::Completed | ToolStatus::Denied, ..) => None,
+            // Nobody knows how much of it arrived.
+            _ => call.request.as_ref(),
+        };
+        for line in sent.map_or("", String::as_str).lines().take(SENT_LINES_MAX) {
+            match line.is_empty() {
+                true => text.push('\n'),
+                false => text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line)))),
             }
         }
         if is_error(status) {
@@ -362,8 +394,44 @@ mod tests {
             vec![begun, done, ended(RunEnd::Completed)],
             Exit::Ok,
             "",
-            "● POST `http://a.test/`\n  ```http\n  POST http://a.test/\n  x-a: b\n  words\n  ```\n  HTTP 200 OK\n",
+            "● POST `http://a.test/`\n  ```http\n  POST http://a.test/\n  x-a: b\n\n  words\n  ```\n\n  HTTP 200 OK\n",
         );
+    }
+
+    #[test]
+    fn what_was_sent_is_shown_when_no_answer_came() {
+        for (status, mark, is_shown) in [
+            (ToolStatus::Failed, "✗", true),
+            (ToolStatus::Cancelled, "■", true),
+            (ToolStatus::Denied, "⊘", false),
+        ] {
+            let begun = What::ToolStarted {
+                call: "c".to_owned(),
+                name: "WebRequest".to_owned(),
+                title: "POST".to_owned(),
+                kind: Kind::Fetch,
+                input: serde_json::json!({
+                    "url": "http://a.test/", "method": "POST", "body": "one\n\ntwo",
+                    "headers": {"x-a": "b", "authorization": "Bearer abcdef123456"},
+                }),
+                locations: vec![],
+            };
+            let done = What::ToolEnded {
+                call: "c".to_owned(),
+                status,
+                content: vec![],
+                display: None,
+                locations: vec![],
+            };
+            let sent = match is_shown {
+                true => {
+                    "  POST http://a.test/\n  x-a: b\n  authorization: [redacted]\n\n  one\n\n  two\n"
+                }
+                false => "",
+            };
+            let events = vec![begun, done, ended(RunEnd::Completed)];
+            check(events, Exit::Ok, "", &format!("{mark} POST\n{sent}"));
+        }
     }
 
     #[test]
