@@ -400,10 +400,10 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_shown_when_no_answer_came() {
-        for (status, mark, is_shown) in [
-            (ToolStatus::Failed, "✗", true),
-            (ToolStatus::Cancelled, "■", true),
-            (ToolStatus::Denied, "⊘", false),
+        for (status, mark, is_shown, exit) in [
+            (ToolStatus::Failed, "✗", true, Exit::Ok),
+            (ToolStatus::Cancelled, "■", true, Exit::Ok),
+            (ToolStatus::Denied, "⊘", false, Exit::Denied),
         ] {
             let begun = What::ToolStarted {
                 call: "c".to_owned(),
@@ -430,7 +430,7 @@ mod tests {
                 false => "",
             };
             let events = vec![begun, done, ended(RunEnd::Completed)];
-            check(events, Exit::Ok, "", &format!("{mark} POST\n{sent}"));
+            check(events, exit, "", &format!("{mark} POST\n{sent}"));
         }
     }
 
