@@ -64,6 +64,15 @@ pub enum Snapshot {
     },
 }
 
+impl Snapshot {
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::File { bytes, .. } => Some(bytes),
+            Self::Absent | Self::Symlink { .. } => None,
+        }
+    }
+}
+
 /// What should become of a file.
 #[derive(Debug)]
 pub enum Change {
@@ -325,7 +334,7 @@ impl Journal {
             if !self.shelf.is_pending(id) || !is_left_over() {
                 continue;
             }
-            if self.came_to_pass(&record) {
+            if self.is_whole(&record) && self.came_to_pass(&record) {
                 self.shelf.settle(id);
             } else {
                 self.remove_made_folders(&record);
@@ -334,6 +343,14 @@ impl Journal {
             settled += 1;
         }
         Ok(settled)
+    }
+
+    /// Whether all was kept that stood there before; the file is not touched until then.
+    fn is_whole(&self, record: &Record) -> bool {
+        match &record.before {
+            Side::File { sha256, .. } => self.shelf.before(record.id, sha256).is_ok(),
+            Side::Absent | Side::Symlink { .. } => true,
+        }
     }
 
     /// Whether a change that was cut off by a crash took place; removes what it left beside the
@@ -418,7 +435,7 @@ impl Journal {
                     if now.as_ref() != Some(&site.before) && (is_last || now == last) =>
                 {
                     record.after = Side::of_bytes(bytes);
-                    self.shelf.amend(&record);
+                    self.shelf.amend(&record, site.before.bytes());
                     return (Some(*facts), Landed::Altered(bytes.clone()));
                 }
                 Some(Snapshot::File { facts, .. }) if is_last => {
@@ -434,17 +451,14 @@ impl Journal {
 
     /// Puts what stands there now, and what is about to, safely on disk.
     fn begin(&self, site: &Site<'_>, after: Side) -> Result<Record, ToolError> {
-        let before = match &site.before {
-            Snapshot::File { bytes, .. } => Some(&bytes[..]),
-            Snapshot::Absent | Snapshot::Symlink { .. } => None,
-        };
-        let id = self.shelf.claim(before.map_or(0, <[u8]>::len) as u64)?;
+        let before = site.before.bytes();
+        let claim = self.shelf.claim(before.map_or(0, <[u8]>::len) as u64)?;
         let path = site.target.path();
         let made = site.target.missing_folders.len();
         let mut created: Vec<_> = path.ancestors().skip(1).take(made).map(Into::into).collect();
         created.reverse();
         let record = Record {
-            id,
+            id: claim.id,
             time: jiff::Timestamp::now().to_string(),
             tool: site.note.tool.clone(),
             call: site.note.call.clone(),
@@ -455,7 +469,7 @@ impl Journal {
             undoes: site.undoes,
             pid: std::process::id(),
         };
-        self.shelf.keep(&record, before)?;
+        self.shelf.keep(claim, &record, before)?;
         Ok(record)
     }
 
@@ -589,8 +603,9 @@ fn check_size(shown: &str, size: u64, max: ByteSize) -> Result<(), ToolError> {
 
 fn read_whole(file: File, shown: &str, max: ByteSize) -> Result<Vec<u8>, ToolError> {
     let failed = |error: io::Error| file_error::from_io("read", shown, &error);
-    check_size(shown, FileFacts::of_file(&file).map_err(failed)?.size, max)?;
-    let mut bytes = Vec::new();
+    let size = FileFacts::of_file(&file).map_err(failed)?.size;
+    check_size(shown, size, max)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(size + 1).unwrap_or_default());
     // A file that grows while it is read is caught by its size, not by running out of memory.
     file.take(max.get() + 1).read_to_end(&mut bytes).map_err(failed)?;
     check_size(shown, bytes.len() as u64, max)?;

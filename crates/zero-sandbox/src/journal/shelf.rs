@@ -1,10 +1,12 @@
 //! Where records and earlier states lie: numbered files in zero's own folder.
 //!
-//! A change `N` is `N.json` (the record), `N.before` (the bytes that stood there), `N.undone` once
-//! it was taken back, and `N.pending` while it is under way. `N.pending` is made first, which
-//! claims the number, and removed last; what is still there after a crash shows where to clean up.
+//! A change `N` is one file: the record, as a line of JSON, and after it the bytes that stood there.
+//! It is called `N.pending` while the change is under way, which claims the number, and `N.change`
+//! once it is done; what is still pending after a crash shows where to clean up. `N.undone` is there
+//! besides once it was taken back.
 
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
 use zero_core::{ByteSize, Reason, ToolError};
@@ -25,6 +27,24 @@ const TIDY_BYTES: ByteSize = ByteSize::megabytes(50);
 /// Age at which a number that was claimed without a record is taken to be left over.
 const CLAIM_AGE_MAX: Duration = Duration::from_secs(60);
 
+/// Longest record, in bytes.
+const RECORD_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What the file of a change is called once it is done, and before.
+const DONE: &str = "change";
+const PENDING: &str = "pending";
+/// What it is called while it is written anew.
+const ANEW: &str = "anew";
+/// What stands beside the file of a change that was taken back.
+const UNDONE: &str = "undone";
+
+/// A number that was taken, and the file of its change, which is still empty.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) id: u64,
+    file: File,
+}
+
 /// Where records and earlier states lie.
 #[derive(Clone, Debug)]
 pub(super) struct Shelf {
@@ -38,13 +58,13 @@ impl Shelf {
 
     /// Numbers of the recorded changes, oldest first.
     pub(super) fn ids(&self) -> Result<Vec<u64>, ToolError> {
-        self.numbers(".json").map_err(|error| self.failed("list", &error))
+        self.numbers(DONE).map_err(|error| self.failed("list", &error))
     }
 
     /// Takes the next free number for a change of so many bytes, and drops what is too old or too much
     /// now and then. One process at a time: a number must not be taken between another's claim and
     /// its record.
-    pub(super) fn claim(&self, before_bytes: u64) -> Result<u64, ToolError> {
+    pub(super) fn claim(&self, before_bytes: u64) -> Result<Claim, ToolError> {
         self.try_claim(before_bytes).map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => {
                 ToolError::failed(Reason::Busy, "the journal is in use by somebody else; try again")
@@ -53,7 +73,7 @@ impl Shelf {
         })
     }
 
-    fn try_claim(&self, before_bytes: u64) -> io::Result<u64> {
+    fn try_claim(&self, before_bytes: u64) -> io::Result<Claim> {
         let lock = LockedLine::open(&self.dir, "lock")?;
         let held = lock.lock()?;
         let line = held.read()?.unwrap_or_default();
@@ -67,26 +87,26 @@ impl Shelf {
             claims: count.claims + 1,
             bytes: count.bytes.saturating_add(before_bytes),
         };
-        self.dir.create_new(&format!("{}.pending", count.last))?;
+        let file = self.dir.create_new(&name(count.last, PENDING))?;
         held.write(count.line().as_bytes())?;
-        Ok(count.last)
+        Ok(Claim { id: count.last, file })
     }
 
     /// Whether nothing has this number. What is counted may be older than what was recorded, after a
     /// power cut.
     fn is_free(&self, id: u64) -> bool {
-        [".pending", ".json"].iter().all(|suffix| self.dir.age(&format!("{id}{suffix}")).is_err())
+        [PENDING, DONE].iter().all(|state| self.dir.age(&name(id, state)).is_err())
     }
 
     /// Drops what is too old or too much, with room for what comes until the next look, and gives
     /// the highest number there is.
     fn tidy(&self) -> io::Result<u64> {
-        // In this order: a change that settles in between has its record by the second look.
-        let claimed = self.numbers(".pending")?;
-        let ids = self.numbers(".json")?;
+        // In this order: a change that settles in between is done by the second look.
+        let claimed = self.numbers(PENDING)?;
+        let ids = self.numbers(DONE)?;
         let mut kept_bytes = 0;
         for (age, id) in ids.iter().rev().enumerate() {
-            kept_bytes += self.dir.size(&format!("{id}.before")).unwrap_or(0);
+            kept_bytes += self.dir.size(&name(*id, DONE)).unwrap_or(0);
             if age >= ENTRIES_MAX - TIDY_CLAIMS
                 || kept_bytes > KEPT_BYTES_MAX.get() - TIDY_BYTES.get()
             {
@@ -97,73 +117,61 @@ impl Shelf {
     }
 
     /// Puts a record and the bytes that stood there safely on disk.
-    pub(super) fn keep(&self, record: &Record, before: Option<&[u8]>) -> Result<(), ToolError> {
-        self.try_keep(record, before).map_err(|error| {
-            self.forget(record.id);
+    pub(super) fn keep(
+        &self,
+        claim: Claim,
+        record: &Record,
+        before: Option<&[u8]>,
+    ) -> Result<(), ToolError> {
+        let kept = write(claim.file, record, before).and_then(|()| self.dir.sync());
+        kept.map_err(|error| {
+            self.forget(claim.id);
             self.failed("write", &error)
         })
     }
 
-    fn try_keep(&self, record: &Record, before: Option<&[u8]>) -> io::Result<()> {
-        let id = record.id;
-        if let Some(bytes) = before {
-            let mut blob = self.dir.create_new(&format!("{id}.before"))?;
-            blob.write_all(bytes)?;
-            blob.sync_all()?;
-        }
-        self.write_record(record)
-    }
-
-    fn write_record(&self, record: &Record) -> io::Result<()> {
-        let id = record.id;
-        let mut json = self.dir.create_new(&format!("{id}.tmp"))?;
-        json.write_all(&serde_json::to_vec(record)?)?;
-        json.sync_all()?;
-        self.dir.rename(&format!("{id}.tmp"), &format!("{id}.json"))?;
-        self.dir.sync()
-    }
-
     /// Corrects a record of a change under way.
-    pub(super) fn amend(&self, record: &Record) {
+    pub(super) fn amend(&self, record: &Record, before: Option<&[u8]>) {
+        let [anew, pending] = [ANEW, PENDING].map(|state| name(record.id, state));
+        let written = self.dir.create_new(&anew).and_then(|file| write(file, record, before));
         // If this fails, it says what was meant, and whoever undoes it is told that something else
         // stands there.
-        let _ = self.write_record(record);
+        let renamed = written.and_then(|()| self.dir.rename(&anew, &pending));
+        let _ = renamed.and_then(|()| self.dir.sync());
     }
 
     /// The change is complete: nothing is left to clean up after a crash.
     pub(super) fn settle(&self, id: u64) {
-        // If this fails, recovery finds nothing to remove; the change itself is safe.
-        let _ = self.dir.remove(&format!("{id}.pending"));
+        // If this fails, recovery finds that the change came to pass.
+        let _ = self.dir.rename(&name(id, PENDING), &name(id, DONE));
     }
 
     /// Leaves no trace of a change.
     pub(super) fn forget(&self, id: u64) {
-        for suffix in ["json", "tmp", "before", "undone", "pending"] {
-            let _ = self.dir.remove(&format!("{id}.{suffix}"));
+        for state in [DONE, ANEW, UNDONE, PENDING] {
+            let _ = self.dir.remove(&name(id, state));
         }
     }
 
     /// Numbers claimed by changes that have not settled.
     pub(super) fn pending(&self) -> Result<Vec<u64>, ToolError> {
-        self.numbers(".pending").map_err(|error| self.failed("list", &error))
+        self.numbers(PENDING).map_err(|error| self.failed("list", &error))
     }
 
     /// Whether a change has not settled.
     pub(super) fn is_pending(&self, id: u64) -> bool {
-        self.dir.age(&format!("{id}.pending")).is_ok()
+        self.dir.age(&name(id, PENDING)).is_ok()
     }
 
     /// Whether a number without a record was claimed long ago.
     pub(super) fn is_left_over(&self, id: u64) -> bool {
-        self.dir.age(&format!("{id}.pending")).is_ok_and(|age| age > CLAIM_AGE_MAX)
+        self.dir.age(&name(id, PENDING)).is_ok_and(|age| age > CLAIM_AGE_MAX)
     }
 
     /// One record.
     pub(super) fn record(&self, id: u64) -> Result<Record, ToolError> {
-        let mut text = String::new();
-        let file = self.dir.open(&format!("{id}.json"));
-        match file.and_then(|mut file| file.read_to_string(&mut text)) {
-            Ok(_) => serde_json::from_str(&text).map_err(|error| {
+        match self.open(id).and_then(|mut file| first_line(&mut file)) {
+            Ok(line) => serde_json::from_slice(&line).map_err(|error| {
                 ToolError::failed(
                     Reason::Io,
                     format!("change {id} in the journal is damaged: {error}"),
@@ -180,8 +188,8 @@ impl Shelf {
     /// The bytes that stood there before change `id`, checked.
     pub(super) fn before(&self, id: u64, expected: &str) -> Result<Vec<u8>, ToolError> {
         let mut bytes = Vec::new();
-        let file = self.dir.open(&format!("{id}.before"));
-        file.and_then(|mut file| file.read_to_end(&mut bytes))
+        self.open(id)
+            .and_then(|mut file| first_line(&mut file).and_then(|_| file.read_to_end(&mut bytes)))
             .map_err(|error| self.failed("read", &error))?;
         if sha256(&bytes) != expected {
             let message =
@@ -191,8 +199,20 @@ impl Shelf {
         Ok(bytes)
     }
 
+    /// The file of a change, done or not.
+    fn open(&self, id: u64) -> io::Result<BufReader<File>> {
+        let opened = match self.dir.open(&name(id, DONE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // It may have been done in between.
+                self.dir.open(&name(id, PENDING)).or_else(|_| self.dir.open(&name(id, DONE)))
+            }
+            opened => opened,
+        };
+        opened.map(BufReader::new)
+    }
+
     pub(super) fn is_undone(&self, id: u64) -> bool {
-        self.dir.age(&format!("{id}.undone")).is_ok()
+        self.dir.age(&name(id, UNDONE)).is_ok()
     }
 
     /// Remembers that a change was undone, so that the next undo goes one further back. Undoing an
@@ -200,18 +220,19 @@ impl Shelf {
     pub(super) fn mark_undone(&self, record: &Record) -> Result<(), ToolError> {
         let failed = |error: io::Error| self.failed("write", &error);
         if let Some(revived) = record.undoes {
-            self.dir.remove(&format!("{revived}.undone")).map_err(failed)?;
+            self.dir.remove(&name(revived, UNDONE)).map_err(failed)?;
         }
-        match self.dir.create_new(&format!("{}.undone", record.id)) {
+        match self.dir.create_new(&name(record.id, UNDONE)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
             _ => Ok(()),
         }
     }
 
-    fn numbers(&self, suffix: &str) -> io::Result<Vec<u64>> {
+    /// Numbers of the changes in a state, lowest first.
+    fn numbers(&self, state: &str) -> io::Result<Vec<u64>> {
         let names = self.dir.names()?;
-        let mut ids: Vec<u64> =
-            names.iter().filter_map(|name| name.strip_suffix(suffix)?.parse().ok()).collect();
+        let number = |name: &String| name.strip_suffix(state)?.strip_suffix('.')?.parse().ok();
+        let mut ids: Vec<u64> = names.iter().filter_map(number).collect();
         ids.sort_unstable();
         Ok(ids)
     }
@@ -220,6 +241,26 @@ impl Shelf {
         let path = self.dir.path().display().to_string();
         file_error::from_io(&format!("{verb} the journal in"), &path, source)
     }
+}
+
+/// What the file of a change is called in a state.
+fn name(id: u64, state: &str) -> String {
+    format!("{id}.{state}")
+}
+
+fn write(mut file: File, record: &Record, before: Option<&[u8]>) -> io::Result<()> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    file.write_all(&line)?;
+    file.write_all(before.unwrap_or_default())?;
+    file.sync_all()
+}
+
+/// The record, with nothing read beyond it.
+fn first_line(file: &mut BufReader<File>) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    file.take(RECORD_BYTES_MAX).read_until(b'\n', &mut line)?;
+    Ok(line)
 }
 
 /// What is kept in the file of the lock.
@@ -267,9 +308,8 @@ mod tests {
 
     /// A change that has settled, with so many bytes of an earlier state on disk.
     fn settled(shelf: &Shelf, bytes: u64) -> u64 {
-        let id = shelf.claim(bytes).unwrap();
-        shelf.dir.create_new(&format!("{id}.json")).unwrap();
-        shelf.dir.create_new(&format!("{id}.before")).unwrap().set_len(bytes).unwrap();
+        let Claim { id, file } = shelf.claim(bytes).unwrap();
+        file.set_len(bytes).unwrap();
         shelf.settle(id);
         id
     }
@@ -297,7 +337,7 @@ mod tests {
         std::fs::write(&lock, Count { last: 1, claims: 1, bytes: 1 }.line()).unwrap();
         assert_eq!(settled(&shelf, 1), 5);
         // One that is under way counts, too.
-        assert_eq!(shelf.claim(1).unwrap(), 6);
+        assert_eq!(shelf.claim(1).unwrap().id, 6);
         std::fs::remove_file(&lock).unwrap();
         assert_eq!(settled(&shelf, 1), 7);
     }

@@ -102,15 +102,30 @@ async fn a_damaged_journal_restores_nothing() {
     f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
     let journal = f.outside().join("state/journal");
     let folder = std::fs::read_dir(journal).unwrap().next().unwrap().unwrap().path();
-    let blob = std::fs::read_dir(folder)
+    let kept = std::fs::read_dir(folder)
         .unwrap()
         .map(|e| e.unwrap().path())
-        .find(|p| p.extension().is_some_and(|e| e == "before"));
-    std::fs::write(blob.unwrap(), "tampered").unwrap();
+        .find(|p| p.extension().is_some_and(|e| e == "change"))
+        .unwrap();
     let id = f.journal().newest().unwrap().unwrap().id;
-    let error = f.journal().undo(id, Conflicts::Refuse).unwrap_err();
-    assert!(error.message.contains("is damaged; nothing was restored"), "{error}");
-    assert_eq!(f.text("a"), "new");
+    let whole = std::fs::read_to_string(&kept).unwrap();
+    let (record, before) = whole.split_once('\n').unwrap();
+    assert_eq!(before, "old");
+    for (damaged, expected) in [
+        (format!("{record}\ntampered"), "is damaged; nothing was restored"),
+        (format!("{record}\nol"), "is damaged; nothing was restored"),
+        (record.to_owned(), "is damaged; nothing was restored"),
+        (record[..20].to_owned(), "in the journal is damaged"),
+        (String::new(), "in the journal is damaged"),
+    ] {
+        std::fs::write(&kept, &damaged).unwrap();
+        let error = f.journal().undo(id, Conflicts::Refuse).unwrap_err();
+        assert!(error.message.contains(expected), "{damaged}: {error}");
+        assert_eq!(f.text("a"), "new");
+    }
+    std::fs::write(&kept, whole).unwrap();
+    f.journal().undo(id, Conflicts::Refuse).unwrap();
+    assert_eq!(f.text("a"), "old");
 }
 
 proptest::proptest! {
