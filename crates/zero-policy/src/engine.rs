@@ -47,6 +47,9 @@ pub struct Engine {
     places: Places,
     protected: ProtectedPlaces,
     network: CommandHosts,
+    /// Whether a rule lets commands change something that is protected. Hardly ever, and commands ask
+    /// about dozens of paths.
+    opens_protected: bool,
 }
 
 /// What an engine is made of.
@@ -121,7 +124,9 @@ impl Engine {
         )
         .with_secret_files(&secret_files);
         let places = Places { roots, home };
-        Self { rules: Rules::new(rules, places.clone()), mode, places, protected, network }
+        let opens_protected = rules.iter().any(opens_protected);
+        let rules = Rules::new(rules, places.clone());
+        Self { rules, mode, places, protected, network, opens_protected }
     }
 
     /// Its rules.
@@ -186,30 +191,28 @@ impl Engine {
     /// that allows it by its name, with none that denies it or says to ask. zero's own settings and
     /// state and what is in `.git` no rule opens.
     pub fn may_change(&self, canonical: &Path) -> bool {
-        if protected::is_own(canonical, &self.protected) {
+        if !self.opens_protected || protected::is_own(canonical, &self.protected) {
             return false;
         }
         let Some(text) = canonical.to_str().filter(|text| !text.contains(['*', '?', '[', '\\']))
         else {
             return false;
         };
-        // The path and whatever lies in it, as deep as settings lie.
-        let inner = (0..=INNER_DEPTH_MAX).map(|depth| format!("{text}{}", "/*".repeat(depth)));
-        let guarded = inner.into_iter().any(|pattern| {
-            [Verdict::Deny, Verdict::Ask].into_iter().any(|verdict| {
-                self.rules.glob_could_name(verdict, Access::Write, &pattern).is_some()
-            })
-        });
         // A rule for `.vscode/**` is about what lies beneath, one for `.npmrc` about the file.
         let allowed = |path: PathBuf| {
             let views = PathViews { written: path.clone(), canonical: path };
-            self.rules.strictest_path(EDIT, Access::Write, &views).is_some_and(|rule| {
-                rule.verdict == Verdict::Allow
-                    && rule.source.owner == Owner::Person
-                    && rule.names_protected()
+            self.rules.strictest_path(EDIT, Access::Write, &views).is_some_and(opens_protected)
+        };
+        // The path and whatever lies in it, as deep as settings lie.
+        let guarded = || {
+            let depths = 0..=INNER_DEPTH_MAX;
+            depths.map(|depth| format!("{text}{}", "/*".repeat(depth))).any(|pattern| {
+                [Verdict::Deny, Verdict::Ask].into_iter().any(|verdict| {
+                    self.rules.glob_could_name(verdict, Access::Write, &pattern).is_some()
+                })
             })
         };
-        !guarded && (allowed(canonical.to_owned()) || allowed(canonical.join(ANY_NAME)))
+        (allowed(canonical.to_owned()) || allowed(canonical.join(ANY_NAME))) && !guarded()
     }
 
     /// Where files may lie, outside the workspace, that a rule denies to be read: from the machine's
@@ -243,6 +246,11 @@ impl Engine {
         }
         Judgement { judged, analyses, base }
     }
+}
+
+/// Whether a rule lets commands change what it names, though it decides what runs later.
+fn opens_protected(rule: &Rule) -> bool {
+    rule.verdict == Verdict::Allow && rule.source.owner == Owner::Person && rule.names_protected()
 }
 
 /// Whether nothing that can be allowed at all needs more than this rule.
