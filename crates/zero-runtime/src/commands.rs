@@ -284,7 +284,7 @@ impl Foreground {
         if request.input.is_none() {
             end_input(&mut running, request.streams);
         }
-        let spill = SpillFile::create(cx);
+        let spill = SpillFile::new(cx);
         let cap = cx.limits().model_output_bytes_max.as_usize();
         // Room for the line that says what is missing and how it ended.
         let kept = cap.saturating_sub(512).max(cap / 2);
@@ -292,7 +292,7 @@ impl Foreground {
             collector: Collector {
                 head_bytes: kept * 2 / 3,
                 tail_bytes: kept / 3,
-                spill: spill.as_ref().and_then(|spill| spill.writer(cx)),
+                spill: Some(spill.writer()),
                 ..Collector::default()
             },
             unread: if may_become_job(cx) { KeepUnread::Yes } else { KeepUnread::No },
@@ -316,7 +316,7 @@ impl Foreground {
             command: request.execution.to_string(),
             folder: ready.folder,
             end_note: ready.end_note,
-            spill,
+            spill: Some(spill),
             missing,
         })
     }
@@ -330,7 +330,7 @@ impl Foreground {
         self.is_job = true;
         Some(place.fill(Candidate {
             command: std::mem::take(&mut self.command),
-            spill_file: self.spill.as_ref().map(|spill| spill.path().to_owned()),
+            spill_file: self.spill.as_ref().and_then(SpillFile::make),
             allowed: Allowed::of(cx.commands()),
             missing: std::mem::take(&mut self.missing),
             watched: Arc::clone(&self.watched),
@@ -400,12 +400,12 @@ fn start_job(
     let ready = prepare(cx, request)?;
     let mut running = ready.spawn(timeout)?;
     let missing = std::mem::take(&mut running.confinement.missing);
-    let spill = SpillFile::create(cx);
+    let spill = SpillFile::new(cx);
     let watching = Watching {
         collector: Collector {
             head_bytes: 0,
             tail_bytes: 0,
-            spill: spill.as_ref().and_then(|spill| spill.writer(cx)),
+            spill: Some(spill.writer()),
             ..Collector::default()
         },
         unread: KeepUnread::Yes,
@@ -419,7 +419,7 @@ fn start_job(
     session.add(&watched);
     Ok(place.fill(Candidate {
         command: request.execution.to_string(),
-        spill_file: spill.map(|spill| spill.path().to_owned()),
+        spill_file: spill.make(),
         allowed: Allowed::of(cx.commands()),
         missing,
         watched,

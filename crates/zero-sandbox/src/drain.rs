@@ -6,8 +6,8 @@
 
 mod kept;
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::fmt;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -48,12 +48,17 @@ impl Default for Collector {
 }
 
 /// A file for what is too much to keep.
-#[derive(Debug)]
 pub struct Spill {
     /// Where it goes, both streams in the order they came.
-    pub file: File,
+    pub file: Box<dyn Write + Send>,
     /// Bytes it takes at most.
     pub bytes_max: u64,
+}
+
+impl fmt::Debug for Spill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spill").field("bytes_max", &self.bytes_max).finish_non_exhaustive()
+    }
 }
 
 /// What came, right when it came.

@@ -1,28 +1,62 @@
 //! A file for the output of one command, for when it is too long to be told.
+//!
+//! Most commands say little, and all of it is told: for them no file is made.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zero_sandbox::StateDir;
 use zero_sandbox::drain::Spill;
 
 use crate::context::CallContext;
 
+/// Bytes that are held before a file is made for them.
+const HELD_BYTES_MAX: usize = 8 * 1024;
+
 /// A file for output that is too long.
 pub(super) struct SpillFile {
     folder: StateDir,
     name: String,
     path: String,
-    file: std::fs::File,
+    bytes_max: u64,
+    state: Arc<Mutex<State>>,
+}
+
+/// What has become of it.
+enum State {
+    /// It is not made yet; this belongs in it.
+    Held(Vec<u8>),
+    Made(File),
+    /// It could not be made. A command whose output cannot be kept runs all the same.
+    Failed,
 }
 
 impl SpillFile {
-    /// Makes one; a command whose output cannot be kept runs all the same.
-    pub(super) fn create(cx: &CallContext) -> Option<Self> {
+    pub(super) fn new(cx: &CallContext) -> Self {
         let folder = cx.commands().spill.clone();
         let name = format!("{}-output.txt", cx.call());
-        match folder.create_new(&name) {
-            Ok(file) => {
-                let path = folder.path().join(&name).display().to_string();
-                Some(Self { folder, name, path, file })
-            }
+        let path = folder.path().join(&name).display().to_string();
+        let bytes_max = cx.limits().file_bytes_max.get();
+        let state = Arc::new(Mutex::new(State::Held(Vec::new())));
+        Self { folder, name, path, bytes_max, state }
+    }
+
+    /// What writes to it.
+    pub(super) fn writer(&self) -> Spill {
+        let writer = Writer {
+            folder: self.folder.clone(),
+            name: self.name.clone(),
+            state: Arc::clone(&self.state),
+        };
+        Spill { file: Box::new(writer), bytes_max: self.bytes_max }
+    }
+
+    /// Makes it, with what came until now, and says where it is.
+    pub(super) fn make(&self) -> Option<String> {
+        let mut state = lock(&self.state);
+        match state.make(&self.folder, &self.name) {
+            Ok(_) => Some(self.path.clone()),
             Err(error) => {
                 tracing::warn!(%error, "the output of a command cannot be kept");
                 None
@@ -30,23 +64,121 @@ impl SpillFile {
         }
     }
 
-    /// Where it is.
-    pub(super) fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// What writes to it.
-    pub(super) fn writer(&self, cx: &CallContext) -> Option<Spill> {
-        let file = self.file.try_clone().ok()?;
-        Some(Spill { file, bytes_max: cx.limits().file_bytes_max.get() })
-    }
-
     /// Keeps the file when something is only there, and says where it is.
     pub(super) fn settle(self, omitted_bytes: u64) -> Option<String> {
         if omitted_bytes > 0 {
-            return Some(self.path);
+            return self.make();
         }
-        let _ = self.folder.remove(&self.name);
+        if matches!(*lock(&self.state), State::Made(_)) {
+            let _ = self.folder.remove(&self.name);
+        }
         None
+    }
+}
+
+impl State {
+    /// The file, made if it was not, with all that was held in it.
+    fn make(&mut self, folder: &StateDir, name: &str) -> io::Result<&mut File> {
+        if let Self::Held(held) = self {
+            let made = folder.create_new(name).and_then(|mut file| {
+                file.write_all(held)?;
+                Ok(file)
+            });
+            match made {
+                Ok(file) => *self = Self::Made(file),
+                Err(error) => {
+                    *self = Self::Failed;
+                    return Err(error);
+                }
+            }
+        }
+        match self {
+            Self::Made(file) => Ok(file),
+            Self::Held(_) | Self::Failed => Err(io::Error::other("it could not be made")),
+        }
+    }
+}
+
+/// Writes to the file, and makes it when there is enough for it.
+struct Writer {
+    folder: StateDir,
+    name: String,
+    state: Arc<Mutex<State>>,
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = lock(&self.state);
+        if let State::Held(held) = &mut *state
+            && held.len() + bytes.len() <= HELD_BYTES_MAX
+        {
+            held.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        }
+        state.make(&self.folder, &self.name)?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "the test looks at real files")]
+    use super::*;
+
+    fn spill() -> (tempfile::TempDir, SpillFile) {
+        let temp = tempfile::tempdir().unwrap();
+        let spill = SpillFile {
+            folder: StateDir::new(temp.path().join("spill")),
+            name: "x".to_owned(),
+            path: temp.path().join("spill/x").display().to_string(),
+            bytes_max: 1 << 20,
+            state: Arc::new(Mutex::new(State::Held(Vec::new()))),
+        };
+        (temp, spill)
+    }
+
+    #[test]
+    fn little_makes_no_file_until_somebody_wants_it() {
+        let (_temp, spill) = spill();
+        let mut writer = spill.writer().file;
+        writer.write_all(b"little").unwrap();
+        assert!(!std::path::Path::new(&spill.path).exists());
+        let path = spill.make().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"little");
+        writer.write_all(b" more").unwrap();
+        assert_eq!(spill.settle(1), Some(path.clone()));
+        assert_eq!(std::fs::read(&path).unwrap(), b"little more");
+    }
+
+    #[test]
+    fn much_makes_a_file_that_goes_when_all_was_told() {
+        let (_temp, spill) = spill();
+        let mut writer = spill.writer().file;
+        let piece = vec![b'x'; 3_000];
+        for _ in 0..4 {
+            writer.write_all(&piece).unwrap();
+        }
+        assert_eq!(std::fs::read(&spill.path).unwrap().len(), 12_000);
+        let path = spill.path.clone();
+        assert_eq!(spill.settle(0), None);
+        assert!(!std::path::Path::new(&path).exists());
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_an_error_each_time_and_no_place() {
+        let (temp, spill) = spill();
+        std::fs::write(temp.path().join("spill"), "in the way").unwrap();
+        let mut writer = spill.writer().file;
+        writer.write_all(b"little").unwrap();
+        assert!(writer.write_all(&vec![b'x'; HELD_BYTES_MAX]).is_err());
+        assert!(writer.write_all(b"x").is_err());
+        assert_eq!(spill.settle(1), None);
     }
 }

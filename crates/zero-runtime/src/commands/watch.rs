@@ -5,8 +5,9 @@
 //! nothing of the command is left. One that was not there before is taken away again, and kept: it
 //! may be a person's, who made it meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -40,7 +41,8 @@ const TAKEN_MAX: usize = 10_000;
 /// always been there. Once it is taken away, the later command must not make it again.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    missing: Mutex<BTreeMap<PathBuf, usize>>,
+    /// By their bytes: to compare paths part by part takes longer than to look at what lies there.
+    missing: Mutex<HashMap<OsString, usize>>,
     taken: Mutex<Taken>,
     pub(super) terrain: Terrain,
 }
@@ -69,7 +71,7 @@ impl Live {
         Start { live: Arc::clone(self), at: SystemTime::now(), taken: taken.paths.len() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, usize>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<OsString, usize>> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -156,7 +158,7 @@ pub struct TakenAway {
 }
 
 impl Watched {
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         self.root.join(&self.relative)
     }
 }
@@ -165,11 +167,10 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut missing = self.live.lock();
         for watched in self.before.watched.iter().chain(&self.inherited) {
-            let path = watched.path();
-            if let Some(count) = missing.get_mut(&path) {
-                *count -= 1;
-                if *count == 0 {
-                    missing.remove(&path);
+            if let Entry::Occupied(mut count) = missing.entry(watched.path().into()) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
                 }
             }
         }
@@ -194,7 +195,7 @@ impl Watch {
         before.unheld.extend(git.unheld.iter().cloned());
         let (work_folders, git_folders) = (git.work_folders.clone(), git.git_folders.clone());
         let mut missing = live.lock();
-        let is_new = |held: &Watched| missing.contains_key(&held.path());
+        let is_new = |held: &Watched| missing.contains_key(held.path().as_os_str());
         let of_git = git.held.iter().filter_map(in_folder).map(|(root, relative)| Watched {
             root,
             relative,
@@ -204,7 +205,7 @@ impl Watch {
         let held = std::mem::take(&mut before.held);
         let inherited: Vec<Watched> = held.into_iter().chain(of_git).filter(is_new).collect();
         for watched in before.watched.iter().chain(&inherited) {
-            *missing.entry(watched.path()).or_default() += 1;
+            *missing.entry(watched.path().into()).or_default() += 1;
         }
         drop(missing);
         let closed = git.closed;
@@ -219,7 +220,8 @@ impl Watch {
         }
         for watched in &self.inherited {
             // Whoever has watched it from the start tells more about it.
-            let is_last = self.live.lock().get(&watched.path()).is_none_or(|count| *count <= 1);
+            let is_last =
+                self.live.lock().get(watched.path().as_os_str()).is_none_or(|count| *count <= 1);
             if is_last {
                 self.settle_one(watched, &mut settled);
             }

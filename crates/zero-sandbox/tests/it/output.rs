@@ -84,7 +84,7 @@ fn a_gigabyte_takes_no_more_memory_than_a_line() {
 fn everything_goes_to_the_file_up_to_its_size() {
     for (bytes_max, expected) in [(u64::MAX, 2_000_000), (1_234_567, 1_234_567), (0, 0)] {
         let file = tempfile::tempfile().unwrap();
-        let spill = Some(Spill { file: file.try_clone().unwrap(), bytes_max });
+        let spill = Some(Spill { file: Box::new(file.try_clone().unwrap()), bytes_max });
         let collector = Collector { spill, ..Collector::default() };
         let (collected, _) = collect(sh("yes | head -c 2000000"), collector);
         assert_eq!((collected.spilled_bytes, file.metadata().unwrap().len()), (expected, expected));
@@ -94,7 +94,7 @@ fn everything_goes_to_the_file_up_to_its_size() {
     }
     // A file that takes nothing is told of, and the command goes on.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let spill = Some(Spill { file: full, bytes_max: u64::MAX });
+    let spill = Some(Spill { file: Box::new(full), bytes_max: u64::MAX });
     let collector = Collector { spill, ..Collector::default() };
     let (collected, how) = collect(sh("yes | head -c 2000000"), collector);
     assert!(collected.spill_error.is_some() && how.exit_code == Some(0));

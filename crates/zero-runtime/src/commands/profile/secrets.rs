@@ -116,15 +116,20 @@ impl Secrets {
     /// did, since the person's programs would take it for the person's. With it what is there
     /// already, as it would be watched if another command had made it.
     pub(super) fn watch(&self, writable: &[PathBuf], protected: &mut Protected) {
-        let paths = |watched: &[Watched]| -> BTreeSet<PathBuf> {
-            watched.iter().map(|watched| watched.root.join(&watched.relative)).collect()
+        let inside = |(path, why): (&PathBuf, &&'static str)| {
+            let (root, relative) =
+                writable.iter().find_map(|root| Some((root, path.strip_prefix(root).ok()?)))?;
+            let is_root = relative.as_os_str().is_empty();
+            (!is_root).then(|| (root.clone(), relative.to_owned(), *why))
         };
-        let known = [paths(&protected.watched), paths(&protected.held_names)];
-        for (path, why) in &self.places {
-            let inside =
-                |root: &PathBuf| Some((root.clone(), path.strip_prefix(root).ok()?.to_owned()));
-            let Some((root, relative)) = writable.iter().find_map(inside) else { continue };
-            if relative.as_os_str().is_empty() || known.iter().any(|known| known.contains(path)) {
+        let inside: Vec<(PathBuf, PathBuf, &str)> = self.places.iter().filter_map(inside).collect();
+        if inside.is_empty() {
+            return;
+        }
+        let known: BTreeSet<PathBuf> =
+            protected.watched.iter().chain(&protected.held_names).map(Watched::path).collect();
+        for (root, relative, why) in inside {
+            if known.contains(&root.join(&relative)) {
                 continue;
             }
             match kept::look(&root, &relative) {
