@@ -5,6 +5,7 @@
 //! stop at a kind they do not know.
 
 mod call;
+mod calls;
 mod content;
 mod ending;
 mod exit;
@@ -16,7 +17,6 @@ mod washer;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -31,6 +31,7 @@ use zero_core::{Kind, RunId};
 use zero_session::hands::CallEnd;
 
 use self::call::{Call, Facts, Rank, TITLE_CHARS_MAX};
+use self::calls::Calls;
 use self::content::Outcome;
 pub(crate) use self::ending::answer;
 pub(crate) use self::question::options;
@@ -39,8 +40,6 @@ use self::telling::{aside, changed, headline, plan, rfc3339, said, sum, title_of
 use crate::caps::Caps;
 use crate::wording::{one_line, shortened};
 
-/// Calls that are kept in mind, so that what comes late is not told again.
-const CALLS_MAX: usize = 4096;
 /// Longest step of a plan, and longest notice.
 const LINE_CHARS_MAX: usize = 1000;
 /// Choices that one question may take.
@@ -71,9 +70,7 @@ pub(crate) struct Presenter {
     caps: Caps,
     cwd: PathBuf,
     talks: Talks,
-    calls: HashMap<String, Call>,
-    /// The same, oldest first.
-    order: VecDeque<String>,
+    calls: Calls,
     /// What the runs that are over cost, in US dollars.
     spent: Option<f64>,
     /// How often zero itself had something to say.
@@ -87,8 +84,7 @@ impl Presenter {
             caps,
             cwd,
             talks: Talks::default(),
-            calls: HashMap::new(),
-            order: VecDeque::new(),
+            calls: Calls::default(),
             spent: None,
             remarks: 0,
         }
@@ -223,12 +219,12 @@ impl Presenter {
 
     /// When something that was printed and held back can be [told](Self::overdue).
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.calls.values().filter_map(Call::snapshot_due).min()
+        self.calls.open().filter_map(Call::snapshot_due).min()
     }
 
     /// What was printed and held back until now.
     pub(crate) fn overdue(&mut self, now: Instant) -> Vec<SessionUpdate> {
-        let calls = self.calls.values_mut().filter(|call| call.snapshot_due().is_some());
+        let calls = self.calls.open_mut().filter(|call| call.snapshot_due().is_some());
         wrapped(calls.filter_map(|call| call.snapshot(now)).collect::<Vec<_>>())
     }
 
@@ -245,7 +241,7 @@ impl Presenter {
 
     /// A call is over that the ledger does not know of. One that was never shown ends unseen.
     pub(crate) fn ended(&mut self, call: &str, end: &CallEnd) -> Vec<SessionUpdate> {
-        if !self.calls.contains_key(call) {
+        if !self.calls.knows(call) {
             return Vec::new();
         }
         let CallEnd { status, content, display, locations, plan: steps } = end;
@@ -303,8 +299,8 @@ impl Presenter {
         let shown = (title != message).then(|| ToolCallContent::from(message)).into_iter();
         let facts = Facts { title: Some(title), ..Facts::none(Rank::Asked) };
         // One question may take several choices, one after another: each is a call of its own.
-        let number = (1..=CHOICES_MAX)
-            .find(|number| !self.calls.contains_key(&choice_id(question, *number)));
+        let number =
+            (1..=CHOICES_MAX).find(|number| !self.calls.knows(&choice_id(question, *number)));
         let call = choice_id(question, number.unwrap_or(CHOICES_MAX));
         self.ask(&call, About::Itself, question, facts, shown.collect())
     }
@@ -333,7 +329,8 @@ impl Presenter {
     /// A question was answered: `allow_once`, `allow_always`, `reject_once`, `reject_always`,
     /// `expired` or `cancelled`.
     pub(crate) fn answered(&mut self, question: &str, answer: &str) -> Vec<SessionUpdate> {
-        let told = self.calls.values_mut().find_map(|call| call.answered(question, answer));
+        let told = self.calls.open_mut().find_map(|call| call.answered(question, answer));
+        self.calls.let_go();
         wrapped(told.unwrap_or_default())
     }
 
@@ -363,11 +360,12 @@ impl Presenter {
 
     fn settle(&mut self, words: &str, which: impl Fn(&str, &Call) -> bool) -> Vec<SessionUpdate> {
         let mut updates = Vec::new();
-        for id in &self.order {
-            if let Some(call) = self.calls.get_mut(id).filter(|call| which(id, call)) {
+        self.calls.in_order(|name, call| {
+            if which(name, call) {
                 updates.extend(call.abandon(words));
             }
-        }
+        });
+        self.calls.let_go();
         wrapped(updates)
     }
 
@@ -380,15 +378,10 @@ impl Presenter {
     ) -> (Option<&mut Call>, Vec<SessionUpdate>) {
         let mut updates = Vec::new();
         // Some gateways use a name again; to the client it is another call.
-        let is_start = facts.rank == Rank::Named;
-        let uses = match self.calls.get(call) {
-            Some(known) if known.is_over() && is_start => Some(known.uses.saturating_add(1)),
-            Some(_) => None,
-            None => {
-                updates.extend(wrapped(self.make_room()));
-                self.order.push_back(call.to_owned());
-                Some(0)
-            }
+        let uses = match self.calls.uses_of_ended(call) {
+            Some(uses) if facts.rank == Rank::Named => Some(uses.saturating_add(1)),
+            Some(_) => return (None, updates),
+            None => (!self.calls.knows(call)).then_some(0),
         };
         match uses {
             Some(uses) => {
@@ -399,7 +392,10 @@ impl Presenter {
                 let (mut known, told) =
                     Call::announce(id, facts, self.caps.shows_output, &self.cwd);
                 known.uses = uses;
-                self.calls.insert(call.to_owned(), known);
+                if let Some(mut gone) = self.calls.add(call, known) {
+                    let words = "too many calls are open; this one is not followed";
+                    updates.extend(wrapped(gone.abandon(words)));
+                }
                 updates.push(SessionUpdate::ToolCall(told));
             }
             None => {
@@ -407,19 +403,11 @@ impl Presenter {
                 updates.extend(wrapped(told));
             }
         }
-        let mut known = self.calls.get_mut(call).filter(|known| !known.is_over());
+        let mut known = self.calls.get_mut(call);
         if let Some(known) = known.as_mut().filter(|known| known.run.is_none()) {
             known.run = run.cloned();
         }
         (known, updates)
-    }
-
-    fn make_room(&mut self) -> Option<ToolCallUpdate> {
-        if self.order.len() < CALLS_MAX {
-            return None;
-        }
-        let oldest = self.order.pop_front()?;
-        self.calls.remove(&oldest)?.abandon("too many calls are open; this one is not followed")
     }
 
     fn over(
@@ -434,6 +422,7 @@ impl Presenter {
         if let Some(call) = known {
             updates.extend(wrapped(call.end(outcome, places, &cwd)));
         }
+        self.calls.let_go();
         updates
     }
 
@@ -469,7 +458,7 @@ impl Presenter {
 
     /// Whether the client was shown a call.
     pub(crate) fn shows(&self, call: &str) -> bool {
-        self.calls.contains_key(call)
+        self.calls.knows(call)
     }
 
     /// Whether the client takes notices. Others are told with the words of a turn.

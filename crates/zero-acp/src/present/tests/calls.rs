@@ -1,6 +1,7 @@
 //! A call from its announcement to its end, each thing told once.
 
 use super::*;
+use crate::present::calls::CALLS_MAX;
 
 #[test]
 fn a_call_is_announced_once_and_then_only_what_is_new_is_told() {
@@ -261,7 +262,23 @@ fn what_is_kept_in_mind_is_bounded() {
         // The oldest is not left open.
         assert_eq!(updates.len(), if n < CALLS_MAX { 1 } else { 2 });
     }
-    assert_eq!((presenter.calls.len(), presenter.order.len()), (CALLS_MAX, CALLS_MAX));
+    assert_eq!(presenter.calls.open().count(), CALLS_MAX);
+}
+
+#[test]
+fn of_calls_that_are_over_the_names_are_kept_in_mind_and_no_more_than_so_many() {
+    let mut presenter = presenter(caps());
+    for n in 0..CALLS_MAX + 10 {
+        let call = format!("c{n}");
+        presenter.started(&call, "Read", &json!({}));
+        presenter.ended(&call, &CallEnd::words(ToolStatus::Completed, "done"));
+        assert_eq!(presenter.calls.open().count(), 0);
+    }
+    assert!(!presenter.shows("c9") && presenter.shows("c10"));
+    // What comes late is not told again, and the same name used again is another call.
+    assert!(presenter.printed("c10", "late", Instant::now()).is_empty());
+    let again = told(presenter.started("c10", "Read", &json!({})));
+    assert_eq!(again[0]["toolCallId"], "c10#2", "{again:?}");
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! The calls that a client was told of. Of those that are over only their names are kept: a session may
+//! have thousands.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::call::Call;
+
+/// Most calls of which something is known.
+pub(super) const CALLS_MAX: usize = 4096;
+
+/// The calls that a client was told of.
+#[derive(Default)]
+pub(super) struct Calls {
+    open: HashMap<String, Call>,
+    /// Those that are over, with how often their names were used before.
+    over: HashMap<String, u32>,
+    /// All names, oldest first.
+    order: VecDeque<String>,
+}
+
+impl Calls {
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.open.contains_key(name) || self.over.contains_key(name)
+    }
+
+    /// How often the name of a call that is over was used before it.
+    pub(super) fn uses_of_ended(&self, name: &str) -> Option<u32> {
+        self.over.get(name).copied()
+    }
+
+    /// A call that is not over.
+    pub(super) fn get(&self, name: &str) -> Option<&Call> {
+        self.open.get(name)
+    }
+
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Call> {
+        self.open.get_mut(name)
+    }
+
+    /// Those that are not over.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Call> {
+        self.open.values()
+    }
+
+    pub(super) fn open_mut(&mut self) -> impl Iterator<Item = &mut Call> {
+        self.open.values_mut()
+    }
+
+    /// Those that are not over, oldest first, by name.
+    pub(super) fn in_order(&mut self, mut each: impl FnMut(&str, &mut Call)) {
+        for name in &self.order {
+            if let Some(call) = self.open.get_mut(name) {
+                each(name, call);
+            }
+        }
+    }
+
+    /// Adds a call. One that has to go for it is given back if it is not over.
+    pub(super) fn add(&mut self, name: &str, call: Call) -> Option<Call> {
+        let is_new = self.over.remove(name).is_none() && !self.open.contains_key(name);
+        let gone = is_new.then(|| self.make_room()).flatten();
+        if is_new {
+            self.order.push_back(name.to_owned());
+        }
+        self.open.insert(name.to_owned(), call);
+        gone
+    }
+
+    fn make_room(&mut self) -> Option<Call> {
+        if self.order.len() < CALLS_MAX {
+            return None;
+        }
+        let oldest = self.order.pop_front()?;
+        self.over.remove(&oldest);
+        self.open.remove(&oldest)
+    }
+
+    /// Lets go of those that are over by now.
+    pub(super) fn let_go(&mut self) {
+        let ended = self.open.extract_if(|_, call| call.is_over());
+        self.over.extend(ended.map(|(name, call)| (name, call.uses)));
+    }
+}
