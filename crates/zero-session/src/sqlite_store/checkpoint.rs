@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 
+use super::failure::Failure;
 use super::file::{self, Access};
 use crate::store::StoreError;
 
@@ -27,16 +28,14 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Starts the thread, with a connection of its own.
+    /// Starts the thread, which makes a connection of its own when it is first wanted.
     pub(super) fn start(path: &Arc<Path>) -> Result<Self, StoreError> {
-        let connection =
-            file::connect(path, Access::Write).map_err(|failure| failure.told("open", path))?;
         // One that waits is enough: it moves all there is.
         let (wanted, waiting) = sync_channel(1);
         let file = Arc::clone(path);
         let thread = std::thread::Builder::new()
             .name("zero-checkpoint".to_owned())
-            .spawn(move || work_off(&connection, &waiting, &file))
+            .spawn(move || work_off(&waiting, &file))
             .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
         Ok(Self { wanted: Some(wanted), thread: Some(thread), changes: 0 })
     }
@@ -63,14 +62,24 @@ impl Drop for Checkpoints {
     }
 }
 
-fn work_off(connection: &Connection, wanted: &Receiver<()>, path: &Path) {
+fn work_off(wanted: &Receiver<()>, path: &Path) {
+    let mut connection = None;
     while wanted.recv().is_ok() {
-        // Passive: it waits for nobody, and what it could not move stays in the log.
-        let moved = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        if let Err(error) = moved {
-            tracing::warn!(file = %path.display(), %error, "the log could not be moved into the file");
+        if let Err(failure) = move_log(&mut connection, path) {
+            let error = failure.told("tidy", path);
+            tracing::warn!(%error, "the log could not be moved into the file");
         }
     }
+}
+
+fn move_log(connection: &mut Option<Connection>, path: &Path) -> Result<(), Failure> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(file::connect(path, Access::Write)?),
+    };
+    // Passive: it waits for nobody, and what it could not move stays in the log.
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    Ok(())
 }
 
 #[cfg(test)]

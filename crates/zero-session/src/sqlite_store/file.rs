@@ -80,9 +80,18 @@ fn set_up(path: &Path) -> Result<Connection, Failure> {
     // Before anything is written: it may be another program's, or a newer zero's.
     schema::check(&connection, path)?;
     make_private(path)?;
+    if is_empty(path)? {
+        // There is nothing in it that a journal on disk could bring back.
+        connection.query_row("PRAGMA journal_mode = MEMORY", [], |_| Ok(()))?;
+    }
     use_log(&connection, path)?;
     schema::bring_up_to_date(&mut connection, path)?;
     Ok(connection)
+}
+
+fn is_empty(path: &Path) -> Result<bool, StoreError> {
+    let facts = path.symlink_metadata().map_err(|error| failed(path, error))?;
+    Ok(facts.len() == 0)
 }
 
 /// Switches to a write-ahead log, so that reading and writing do not wait for each other.

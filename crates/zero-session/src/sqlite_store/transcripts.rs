@@ -35,7 +35,10 @@ pub(super) fn read(
     while let Some(row) = rows.next()? {
         let body = row.get_ref(0)?;
         let body = body.as_str().map_err(|error| Failure::senseless("a message", error))?;
-        messages.push(from_json("a message", body)?);
+        let mut message: Message = from_json("a message", body)?;
+        // A reader does not know how many there will be, and a transcript has thousands of messages.
+        message.blocks.shrink_to_fit();
+        messages.push(message);
     }
     Ok(Transcript { number: number(wanted), messages })
 }
