@@ -267,6 +267,14 @@ mod tests {
             Box::pin(async { panic!("a bug") })
         }
 
+        fn make_ready<'a>(
+            &'a self,
+            _cwd: &'a Path,
+            _additional: &'a [PathBuf],
+        ) -> BoxFuture<'a, Box<dyn std::any::Any + Send>> {
+            Box::pin(async { panic!("a bug") })
+        }
+
         fn leads_to<'a>(&'a self, _folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
             Box::pin(async { None })
         }

@@ -1,5 +1,6 @@
 //! What the agent needs of the program it is part of: something to work with in a folder.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,15 @@ pub trait Workbench: Send + Sync {
         cwd: &'a Path,
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Result<(), HandsError>>;
+
+    /// Makes ready what [`open`](Self::open) needs in these folders, while other things are done for a
+    /// session that will work there. It stays ready as long as what is given is kept; whatever is wrong
+    /// is told when they are opened.
+    fn make_ready<'a>(
+        &'a self,
+        cwd: &'a Path,
+        additional: &'a [PathBuf],
+    ) -> BoxFuture<'a, Box<dyn Any + Send>>;
 
     /// Where a folder leads, as tools name it: links may be on the way to it. `None` when it cannot
     /// be worked in.

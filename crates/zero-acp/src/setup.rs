@@ -81,7 +81,14 @@ impl Agent {
             let message = format!("{SESSIONS_MAX} sessions are open; close one first");
             return Err(rpc::bad_request(message));
         }
-        let opened = self.config.link.open(opening).await;
+        let ready = async {
+            // Servers that come with a session are its own, and so is what they bring tools to.
+            match servers.is_empty() {
+                true => Some(self.config.bench.make_ready(&cwd, &additional).await),
+                false => None,
+            }
+        };
+        let (opened, _ready) = tokio::join!(self.config.link.open(opening), ready);
         let (near, heard) = opened.map_err(|error| match (&id, rpc::of_link(&error)) {
             (Some(id), error) if error.code == rpc::no_session(id).code => rpc::no_session(id),
             (_, error) => error,

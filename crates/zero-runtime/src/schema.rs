@@ -382,7 +382,8 @@ fn shorten(text: &str) -> String {
     }
 }
 
-fn depth_exceeds(value: &Value, left: usize) -> bool {
+/// Whether a value is nested deeper than so many levels; looks no deeper than that.
+pub fn depth_exceeds(value: &Value, left: usize) -> bool {
     match value {
         Value::Array(items) => left == 0 || items.iter().any(|item| depth_exceeds(item, left - 1)),
         Value::Object(fields) => {

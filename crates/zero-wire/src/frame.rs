@@ -112,6 +112,13 @@ static REQUEST: LazyLock<Checker> = LazyLock::new(Checker::of::<RequestFrame>);
 static RESPONSE: LazyLock<Checker> = LazyLock::new(Checker::of::<ResponseFrame>);
 static EVENT: LazyLock<Checker> = LazyLock::new(Checker::of::<EventFrame>);
 
+/// Makes ready what checks frames.
+pub fn prepare() {
+    for checker in [&REQUEST, &RESPONSE, &EVENT] {
+        LazyLock::force(checker);
+    }
+}
+
 fn read<T: DeserializeOwned>(fields: Value, checker: &Checker) -> Result<T, String> {
     checker.check(&fields)?;
     serde_json::from_value(fields).map_err(|_| "must be as the schema says".to_owned())

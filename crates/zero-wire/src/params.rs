@@ -47,12 +47,21 @@ impl Checker {
     pub fn of<T: JsonSchema>() -> Self {
         let inline =
             SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-        let schema = inline.into_generator().into_root_schema_for::<T>().to_value();
+        Self::new(inline.into_generator().into_root_schema_for::<T>().to_value())
+    }
+
+    /// The checker of a schema in which there are only words that it [knows](Self::knows).
+    pub fn new(schema: Value) -> Self {
         Self {
             rule: Rule::of(&schema),
             #[cfg(test)]
             schema,
         }
+    }
+
+    /// Whether a schema has only words that are obeyed here, or only describe.
+    pub fn knows(schema: &Value) -> bool {
+        Rule::knows(schema)
     }
 
     /// What is wrong with a value, in the family's words: `must have required property 'message'`,

@@ -4,6 +4,7 @@
 //! An editor belongs to the person who started it and us, so what it names needs no trust. Rules,
 //! walls and the audit log are the same as for everybody else.
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,12 @@ impl EditorBench {
         Ok(())
     }
 
+    /// The host of these folders, where sessions share one.
+    fn ready(&self, cwd: &Path, additional: &[PathBuf]) -> Option<impl Any + Send + use<>> {
+        self.check_now(cwd, additional).ok()?;
+        self.workshop.ready(cwd, additional).ok()?
+    }
+
     fn open_now(&self, order: BenchOrder) -> Result<OpenBench, BenchError> {
         let BenchOrder { session, cwd, additional, mode, approver, elicitor, editor, servers } =
             order;
@@ -95,6 +102,16 @@ impl Workbench for EditorBench {
     ) -> BoxFuture<'a, Result<(), HandsError>> {
         let (cwd, additional) = (cwd.to_owned(), additional.to_vec());
         Box::pin(self.aside(move |bench| bench.check_now(&cwd, &additional)))
+    }
+
+    fn make_ready<'a>(
+        &'a self,
+        cwd: &'a Path,
+        additional: &'a [PathBuf],
+    ) -> BoxFuture<'a, Box<dyn Any + Send>> {
+        let (cwd, additional) = (cwd.to_owned(), additional.to_vec());
+        let made = self.aside(move |bench| Ok::<_, HandsError>(bench.ready(&cwd, &additional)));
+        Box::pin(async { Box::new(made.await.ok()) as _ })
     }
 
     fn leads_to<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {

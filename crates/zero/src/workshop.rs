@@ -166,6 +166,21 @@ impl Workshop {
         Ok(hands.map(|hands| OpenHands { hands, own_mode: settings.mode(), servers }))
     }
 
+    /// Makes the host of these folders, if sessions there share one. They find it as long as what is
+    /// given is kept.
+    pub(crate) fn ready(
+        &self,
+        cwd: &Path,
+        additional: &[PathBuf],
+    ) -> anyhow::Result<Option<impl Any + Send + use<>>> {
+        let workspace = self.folders(cwd, additional)?;
+        let settings = self.app.settings(&workspace, &self.settings_files)?;
+        if settings.brings_tools() {
+            return Ok(None);
+        }
+        self.fitted(workspace, &settings, &[], Arc::new(Unheard)).map(Some)
+    }
+
     /// Opens a folder and further ones; those that lie in one that is there already add nothing.
     pub(crate) fn folders(
         &self,

@@ -3,6 +3,9 @@
 //! Servers list tools and clients offer them; both bring schemas that a model is shown and that
 //! inputs are checked by. What is fit for that is said here, once for all who bring any.
 
+use std::collections::BTreeSet;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
 use serde_json::Value;
 use zero_core::shown;
 
@@ -10,6 +13,8 @@ use super::{DEPTH_MAX, InputSchema};
 
 /// Largest schema, in bytes of JSON.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of all schemas that are known to be fit.
+const KNOWN_BYTES_MAX: usize = 512 * 1024;
 
 /// Brings the schema of an input into the form that the pipeline and models need: that of an object.
 /// Otherwise says why it is unfit, as words that follow "the schema".
@@ -31,9 +36,13 @@ pub fn fit(schema: &Value) -> Result<(), String> {
     if is_deeper_than(schema, DEPTH_MAX) {
         return Err(format!("is nested more than {DEPTH_MAX} levels deep"));
     }
-    let size = schema.to_string().len();
+    let text = schema.to_string();
+    let size = text.len();
     if size > SCHEMA_BYTES_MAX {
         return Err(format!("has {size} bytes, more than {SCHEMA_BYTES_MAX}"));
+    }
+    if Known::lock().texts.contains(&text) {
+        return Ok(());
     }
     if let Some(reference) = remote_reference(schema) {
         let reference = shown::quoted(reference);
@@ -41,7 +50,32 @@ pub fn fit(schema: &Value) -> Result<(), String> {
     }
     InputSchema::new(schema.clone())
         .is_sound()
-        .map_err(|fault| format!("is broken: {}", shown::line(&fault)))
+        .map_err(|fault| format!("is broken: {}", shown::line(&fault)))?;
+    Known::lock().add(text);
+    Ok(())
+}
+
+/// Schemas that were found fit: whoever offers tools to a gateway in the same process asks for each of
+/// them twice, and with every session again.
+#[derive(Default)]
+struct Known {
+    texts: BTreeSet<String>,
+    bytes: usize,
+}
+
+impl Known {
+    fn lock() -> MutexGuard<'static, Self> {
+        static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&mut self, text: String) {
+        if self.bytes + text.len() > KNOWN_BYTES_MAX {
+            *self = Self::default();
+        }
+        self.bytes += text.len();
+        self.texts.insert(text);
+    }
 }
 
 /// The first reference that leads out of the document. What the document itself names with `$id`

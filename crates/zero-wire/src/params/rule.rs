@@ -5,6 +5,21 @@ use serde_json::{Map, Value};
 
 use super::{Place, Problems};
 
+/// The words that are obeyed besides those that hold schemas, and those that only describe.
+const OBEYED: [&str; 10] = [
+    "type",
+    "const",
+    "enum",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "required",
+];
+const DESCRIPTIVE: [&str; 5] = ["$schema", "title", "description", "default", "format"];
+
 /// What a schema demands of a value. The default demands nothing.
 #[derive(Debug, Default)]
 pub(super) struct Rule {
@@ -76,6 +91,24 @@ impl Rule {
                 Some(others) => Others::Checked(Box::new(Self::of(others))),
             },
         }
+    }
+
+    /// Whether all words of a schema are obeyed by the rule of it, or only describe.
+    pub(super) fn knows(schema: &Value) -> bool {
+        let Some(schema) = schema.as_object() else { return schema == &Value::Bool(true) };
+        // Only whole numbers are compared.
+        let has_range = schema.contains_key("minimum") || schema.contains_key("maximum");
+        if has_range && types(schema).contains(&Type::Number) {
+            return false;
+        }
+        schema.iter().all(|(word, value)| match (word.as_str(), value) {
+            ("properties", Value::Object(fields)) => fields.values().all(Self::knows),
+            ("oneOf", Value::Array(_)) if schema.contains_key("anyOf") => false,
+            ("oneOf" | "anyOf", Value::Array(alternatives)) => alternatives.iter().all(Self::knows),
+            ("additionalProperties", Value::Bool(_)) => true,
+            ("items" | "additionalProperties", one) => Self::knows(one),
+            (word, _) => OBEYED.contains(&word) || DESCRIPTIVE.contains(&word),
+        })
     }
 
     /// Adds what is wrong with `value`. It goes no deeper than the schema, whose depth is fixed.

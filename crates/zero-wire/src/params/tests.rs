@@ -298,44 +298,17 @@ fn a_patch_tells_null_from_nothing_and_who_may_do_it() {
     assert_eq!(serde_json::to_value(nothing).unwrap(), json!({"key": "k"}));
 }
 
-/// The words of JSON Schema that are obeyed here, and those that only describe.
-const OBEYED: [&str; 15] = [
-    "type",
-    "const",
-    "enum",
-    "oneOf",
-    "anyOf",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "items",
-    "minItems",
-    "maxItems",
-    "required",
-    "properties",
-    "additionalProperties",
-];
-const DESCRIPTIVE: [&str; 5] = ["$schema", "title", "description", "default", "format"];
+/// The formats that bound a number, and those that say nothing more of it.
+const FORMATS: [&str; 5] = ["uint16", "uint32", "uint64", "int64", "double"];
 
-fn collect_words(schema: &Value, words: &mut Vec<String>) {
-    let Some(object) = schema.as_object() else { return };
-    for (word, value) in object {
-        words.push(word.clone());
-        match (word.as_str(), value) {
-            ("properties", Value::Object(fields)) => {
-                fields.values().for_each(|field| collect_words(field, words));
-            }
-            ("oneOf" | "anyOf", Value::Array(all)) => {
-                all.iter().for_each(|one| collect_words(one, words));
-            }
-            ("items" | "additionalProperties", one) => collect_words(one, words),
-            ("format", Value::String(format)) => assert!(
-                ["uint16", "uint32", "uint64", "int64", "double"].contains(&format.as_str()),
-                "{format}"
-            ),
-            _ => {}
+fn collect_formats(schema: &Value, formats: &mut Vec<String>) {
+    match schema {
+        Value::Object(fields) => {
+            formats.extend(fields.get("format").and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|field| collect_formats(field, formats));
         }
+        Value::Array(all) => all.iter().for_each(|one| collect_formats(one, formats)),
+        _ => {}
     }
 }
 
@@ -407,14 +380,39 @@ proptest! {
 #[test]
 fn every_word_of_every_schema_is_known_here() {
     for method in methods() {
-        let mut words = Vec::new();
-        collect_words((method.checker)().schema(), &mut words);
-        for word in words {
-            assert!(
-                OBEYED.contains(&word.as_str()) || DESCRIPTIVE.contains(&word.as_str()),
-                "{}: {word}",
-                method.name
-            );
+        let schema = (method.checker)().schema();
+        assert!(Checker::knows(schema), "{}: {schema}", method.name);
+        let mut formats = Vec::new();
+        collect_formats(schema, &mut formats);
+        for format in formats {
+            assert!(FORMATS.contains(&format.as_str()), "{}: {format}", method.name);
         }
+    }
+}
+
+#[track_caller]
+fn knows(schema: Value, expected: bool) {
+    assert_eq!(Checker::knows(&schema), expected, "{schema}");
+}
+
+#[test]
+fn a_word_that_is_not_obeyed_is_noticed_wherever_it_stands() {
+    knows(json!(true), true);
+    knows(json!(false), false);
+    knows(json!({"type": "object", "additionalProperties": false}), true);
+    knows(json!({"type": "integer", "minimum": 1}), true);
+    knows(json!({"type": "number", "minimum": 1}), false);
+    knows(json!({"type": "number"}), true);
+    knows(json!({"oneOf": [{"type": "string"}], "anyOf": [{"type": "string"}]}), false);
+    for place in ["items", "additionalProperties"] {
+        knows(json!({place: {"pattern": "x"}}), false);
+        knows(json!({place: {"type": "string"}}), true);
+    }
+    for place in ["oneOf", "anyOf"] {
+        knows(json!({place: [{"type": "string"}, {"pattern": "x"}]}), false);
+    }
+    for word in ["pattern", "not", "allOf", "$ref", "uniqueItems", "exclusiveMinimum", "multipleOf"]
+    {
+        knows(json!({"properties": {"a": {word: {}}}}), false);
     }
 }

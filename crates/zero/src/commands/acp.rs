@@ -3,14 +3,21 @@
 //! The editor is answered at once. Everything that has to be opened or read is opened and read for the
 //! first session.
 
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 use zero_acp::{Config, Defaults, Login};
 use zero_client::Link;
+use zero_runtime::schema::foreign;
 use zero_runtime::stdio::stdio_over;
 use zero_sandbox::{own_memory, stdio_guard};
+use zero_wire::frame;
+use zero_wire::handshake::Connect;
+use zero_wire::method::Method;
+use zero_wire::params::Checker;
+use zero_wire::tools::{ToolsAttach, ToolsOffer};
+use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen};
 
 use crate::App;
 use crate::cli::AcpArgs;
@@ -24,6 +31,15 @@ use crate::idle;
 use crate::model_key::{KeysHere, WantedKey};
 use crate::settings::models::SecretSetting;
 use crate::settings::shape;
+
+/// What checks the requests that open a session.
+const OPENING: [fn() -> &'static Checker; 5] = [
+    Connect::checker,
+    ZeroSessionsOpen::checker,
+    ToolsAttach::checker,
+    ToolsOffer::checker,
+    ZeroSessionsChoices::checker,
+];
 
 pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     if args.login {
@@ -70,9 +86,17 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
 /// earlier waits for it; without the thread it is made then.
 fn prepare_beside(app: &App) {
     let tools = Arc::clone(&app.tools);
+    // In the order in which the first session needs them.
     let prepare = move || {
         shape::prepare();
-        LazyLock::force(&tools);
+        frame::prepare();
+        for checker in OPENING {
+            checker();
+        }
+        for tool in tools.iter() {
+            // It is fit, and known to be so from now on.
+            let _ = foreign::fit(&tool.spec().input_schema);
+        }
     };
     let _ = std::thread::Builder::new().name("zero-prepare".to_owned()).spawn(prepare);
 }

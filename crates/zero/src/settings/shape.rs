@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use zero_core::{CommandLimit, CommandLimitChange, Limits, Violation};
 use zero_policy::Mode;
 use zero_runtime::schema::{self, InputSchema};
+use zero_wire::params::Checker;
 
 use super::acp::{self, AcpSettings};
 use super::document::{Document, join};
@@ -257,9 +258,14 @@ static SETTINGS: LazyLock<InputSchema> =
 static EXPLAINED_RULE: LazyLock<InputSchema> =
     LazyLock::new(|| InputSchema::new(schema::of::<ExplainedRule>()));
 
-/// Makes ready what checks files: it takes milliseconds, and depends on nothing.
+/// Tells what is right from what may be wrong. What explains the latter takes many milliseconds to be
+/// made ready, and hardly anybody needs it.
+static AT_A_GLANCE: LazyLock<Checker> =
+    LazyLock::new(|| Checker::new(schema::of::<SettingsFile>()));
+
+/// Makes ready what checks files: it takes a while, and depends on nothing.
 pub(crate) fn prepare() {
-    let _ = SETTINGS.is_sound();
+    LazyLock::force(&AT_A_GLANCE);
 }
 
 /// Checks what a file says; everything that is wrong with it is found at once.
@@ -270,7 +276,9 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
         let what = format!("`{}` is null; remove it", dotted(&pointer));
         found.push((pointer, what));
     }
-    if let Err(violations) = SETTINGS.check(value.clone()) {
+    if !is_right_at_a_glance(value)
+        && let Err(violations) = SETTINGS.check(value.clone())
+    {
         let violations = violations.into_iter().flat_map(|violation| refined(violation, value));
         found.extend(violations.map(|violation| (violation.pointer.clone(), told(&violation))));
     }
@@ -302,6 +310,10 @@ pub(crate) fn check(file: &str, document: &Document) -> Result<(), Vec<Problem>>
     let mut problems: Vec<Problem> = found.into_iter().map(problem).collect();
     problems.sort_by_key(|problem| problem.place);
     Err(problems)
+}
+
+fn is_right_at_a_glance(value: &Value) -> bool {
+    !schema::depth_exceeds(value, schema::DEPTH_MAX) && AT_A_GLANCE.check(value).is_ok()
 }
 
 /// Places that hold null where it would be taken for absent. Somebody meant something by it.
@@ -382,6 +394,11 @@ mod tests {
         let found = super::check("f", &document).err().unwrap_or_default();
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(shown, expected, "{text}");
+    }
+
+    #[test]
+    fn what_is_checked_at_a_glance_is_all_that_the_schema_says() {
+        assert!(Checker::knows(&schema::of::<SettingsFile>()));
     }
 
     #[test]
