@@ -334,7 +334,10 @@ impl Journal {
             if !self.shelf.is_pending(id) || !is_left_over() {
                 continue;
             }
-            if self.is_whole(&record) && self.came_to_pass(&record) {
+            // What cannot be read now is not given up: it may be all there is of what stood there.
+            let Ok(is_whole) = self.is_whole(&record) else { continue };
+            self.shelf.drop_draft(id);
+            if is_whole && self.came_to_pass(&record) {
                 self.shelf.settle(id);
             } else {
                 self.remove_made_folders(&record);
@@ -346,10 +349,10 @@ impl Journal {
     }
 
     /// Whether all was kept that stood there before; the file is not touched until then.
-    fn is_whole(&self, record: &Record) -> bool {
+    fn is_whole(&self, record: &Record) -> Result<bool, ToolError> {
         match &record.before {
-            Side::File { sha256, .. } => self.shelf.before(record.id, sha256).is_ok(),
-            Side::Absent | Side::Symlink { .. } => true,
+            Side::File { sha256, .. } => Ok(self.shelf.whole_before(record.id, sha256)?.is_some()),
+            Side::Absent | Side::Symlink { .. } => Ok(true),
         }
     }
 
@@ -605,7 +608,9 @@ fn read_whole(file: File, shown: &str, max: ByteSize) -> Result<Vec<u8>, ToolErr
     let failed = |error: io::Error| file_error::from_io("read", shown, &error);
     let size = FileFacts::of_file(&file).map_err(failed)?.size;
     check_size(shown, size, max)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(size + 1).unwrap_or_default());
+    let mut bytes = Vec::new();
+    let room = bytes.try_reserve_exact(usize::try_from(size + 1).unwrap_or(usize::MAX));
+    room.map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
     // A file that grows while it is read is caught by its size, not by running out of memory.
     file.take(max.get() + 1).read_to_end(&mut bytes).map_err(failed)?;
     check_size(shown, bytes.len() as u64, max)?;

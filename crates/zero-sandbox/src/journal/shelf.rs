@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use zero_core::{ByteSize, Reason, ToolError};
@@ -27,8 +28,8 @@ const TIDY_BYTES: ByteSize = ByteSize::megabytes(50);
 /// Age at which a number that was claimed without a record is taken to be left over.
 const CLAIM_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// Longest record, in bytes.
-const RECORD_BYTES_MAX: u64 = 1024 * 1024;
+/// Longest record, in bytes: each folder that had to be made stands in it with its whole path.
+const RECORD_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// What the file of a change is called once it is done, and before.
 const DONE: &str = "change";
@@ -56,9 +57,17 @@ impl Shelf {
         Self { dir }
     }
 
-    /// Numbers of the recorded changes, oldest first.
+    /// Numbers of the recorded changes, oldest first: also of those that were never settled, since
+    /// they may have come to pass.
     pub(super) fn ids(&self) -> Result<Vec<u64>, ToolError> {
-        self.numbers(DONE).map_err(|error| self.failed("list", &error))
+        let list = |state| self.numbers(state).map_err(|error| self.failed("list", &error));
+        // In this order: a change that settles in between is done by the second look.
+        let mut ids = list(PENDING)?;
+        ids.retain(|id| self.record(*id).is_ok());
+        ids.extend(list(DONE)?);
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
     }
 
     /// Takes the next free number for a change of so many bytes, and drops what is too old or too much
@@ -113,6 +122,11 @@ impl Shelf {
                 self.forget(*id);
             }
         }
+        for id in self.numbers(UNDONE)? {
+            if ids.binary_search(&id).is_err() && claimed.binary_search(&id).is_err() {
+                let _ = self.dir.remove(&name(id, UNDONE));
+            }
+        }
         Ok(ids.last().max(claimed.last()).copied().unwrap_or(0))
     }
 
@@ -136,8 +150,15 @@ impl Shelf {
         let written = self.dir.create_new(&anew).and_then(|file| write(file, record, before));
         // If this fails, it says what was meant, and whoever undoes it is told that something else
         // stands there.
-        let renamed = written.and_then(|()| self.dir.rename(&anew, &pending));
-        let _ = renamed.and_then(|()| self.dir.sync());
+        match written.and_then(|()| self.dir.rename(&anew, &pending)) {
+            Ok(()) => drop(self.dir.sync()),
+            Err(_) => drop(self.dir.remove(&anew)),
+        }
+    }
+
+    /// Takes away what a crash left of a correction.
+    pub(super) fn drop_draft(&self, id: u64) {
+        let _ = self.dir.remove(&name(id, ANEW));
     }
 
     /// The change is complete: nothing is left to clean up after a crash.
@@ -187,16 +208,24 @@ impl Shelf {
 
     /// The bytes that stood there before change `id`, checked.
     pub(super) fn before(&self, id: u64, expected: &str) -> Result<Vec<u8>, ToolError> {
+        self.whole_before(id, expected)?.ok_or_else(|| {
+            let message =
+                format!("what the journal kept for change {id} is damaged; nothing was restored");
+            ToolError::failed(Reason::Io, message)
+        })
+    }
+
+    /// The same; none where not all of them are there.
+    pub(super) fn whole_before(
+        &self,
+        id: u64,
+        expected: &str,
+    ) -> Result<Option<Vec<u8>>, ToolError> {
         let mut bytes = Vec::new();
         self.open(id)
             .and_then(|mut file| first_line(&mut file).and_then(|_| file.read_to_end(&mut bytes)))
             .map_err(|error| self.failed("read", &error))?;
-        if sha256(&bytes) != expected {
-            let message =
-                format!("what the journal kept for change {id} is damaged; nothing was restored");
-            return Err(ToolError::failed(Reason::Io, message));
-        }
-        Ok(bytes)
+        Ok((sha256(&bytes) == expected).then_some(bytes))
     }
 
     /// The file of a change, done or not.
@@ -253,7 +282,12 @@ fn write(mut file: File, record: &Record, before: Option<&[u8]>) -> io::Result<(
     line.push(b'\n');
     file.write_all(&line)?;
     file.write_all(before.unwrap_or_default())?;
-    file.sync_all()
+    file.sync_all()?;
+    // Whoever was stopped for long after the claim may have been taken for dead.
+    match file.metadata()?.nlink() {
+        0 => Err(io::Error::other("its place in the journal was taken away meanwhile; try again")),
+        _ => Ok(()),
+    }
 }
 
 /// The record, with nothing read beyond it.
@@ -299,6 +333,7 @@ impl Count {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
+    use crate::journal::record::Side;
 
     fn shelf() -> (tempfile::TempDir, Shelf) {
         let temp = tempfile::tempdir().unwrap();
@@ -340,6 +375,68 @@ mod tests {
         assert_eq!(shelf.claim(1).unwrap().id, 6);
         std::fs::remove_file(&lock).unwrap();
         assert_eq!(settled(&shelf, 1), 7);
+    }
+
+    fn record(id: u64) -> Record {
+        Record {
+            id,
+            time: String::new(),
+            tool: String::new(),
+            call: String::new(),
+            path: std::path::Path::new("/a").into(),
+            before: Side::of_bytes(b"old"),
+            after: Side::Absent,
+            created_folders: Vec::new(),
+            undoes: None,
+            pid: 1,
+        }
+    }
+
+    #[test]
+    fn a_change_that_was_never_settled_is_listed_and_one_that_was_never_written_is_not() {
+        let (_temp, shelf) = shelf();
+        let (claimed, written) = (shelf.claim(3).unwrap(), shelf.claim(3).unwrap());
+        let id = written.id;
+        shelf.keep(written, &record(id), Some(b"old")).unwrap();
+        assert_eq!(shelf.ids().unwrap(), [id]);
+        assert_eq!(shelf.pending().unwrap(), [claimed.id, id]);
+        shelf.settle(id);
+        assert_eq!((shelf.ids().unwrap(), shelf.is_pending(id)), (vec![id], false));
+        assert_eq!(shelf.before(id, &sha256(b"old")).unwrap(), b"old");
+        let damaged = shelf.whole_before(id, &sha256(b"other")).unwrap();
+        assert_eq!(damaged, None);
+    }
+
+    #[test]
+    fn whoever_was_taken_for_dead_writes_nothing() {
+        let (_temp, shelf) = shelf();
+        let claim = shelf.claim(3).unwrap();
+        shelf.forget(claim.id);
+        let id = claim.id;
+        let error = shelf.keep(claim, &record(id), Some(b"old")).unwrap_err();
+        assert!(error.message.contains("taken away meanwhile"), "{error}");
+    }
+
+    #[test]
+    fn a_correction_takes_the_place_of_the_record_and_leaves_nothing() {
+        let (_temp, shelf) = shelf();
+        let claim = shelf.claim(3).unwrap();
+        let mut record = record(claim.id);
+        shelf.keep(claim, &record, Some(b"old")).unwrap();
+        record.after = Side::of_bytes(b"new");
+        shelf.amend(&record, Some(b"old"));
+        assert_eq!(shelf.record(record.id).unwrap().after, record.after);
+        assert_eq!(shelf.before(record.id, &sha256(b"old")).unwrap(), b"old");
+        assert_eq!(shelf.dir.names().unwrap(), [name(record.id, PENDING), "lock".to_owned()]);
+    }
+
+    #[test]
+    fn what_is_left_of_a_change_that_is_gone_says_nothing_of_the_next_with_its_number() {
+        let (_temp, shelf) = shelf();
+        shelf.dir.create().unwrap();
+        shelf.dir.create_new(&name(1, UNDONE)).unwrap();
+        let id = settled(&shelf, 1);
+        assert_eq!((id, shelf.is_undone(id)), (1, false));
     }
 
     #[test]

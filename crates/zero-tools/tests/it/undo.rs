@@ -128,6 +128,42 @@ async fn a_damaged_journal_restores_nothing() {
     assert_eq!(f.text("a"), "old");
 }
 
+/// A change as a process that was killed left it: so much of it in the journal, and this in the file.
+async fn left(kept: impl Fn(&str) -> String, stands: &str) -> (Fixture, usize) {
+    let f = Fixture::one_shot();
+    f.put("a", "old");
+    f.call("Write", json!({"file_path": "a", "content": "new"})).await.unwrap();
+    let journal = f.outside().join("state/journal");
+    let folder = std::fs::read_dir(journal).unwrap().next().unwrap().unwrap().path();
+    let (done, pending) = (folder.join("1.change"), folder.join("1.pending"));
+    let whole = std::fs::read_to_string(&done).unwrap();
+    std::fs::remove_file(done).unwrap();
+    std::fs::write(pending, kept(&whole)).unwrap();
+    f.put("a", stands);
+    let recovered = f.journal().recover().unwrap();
+    (f, recovered)
+}
+
+#[tokio::test]
+async fn a_change_that_was_cut_off_is_settled_by_what_stands_there() {
+    let whole = |whole: &str| whole.to_owned();
+    let (f, recovered) = left(whole, "new").await;
+    assert_eq!(recovered, 1);
+    f.undo();
+    assert_eq!(f.text("a"), "old");
+    for stands in ["old", "of somebody else"] {
+        // Not all was kept of what stood there, so nothing was touched yet.
+        let (f, recovered) = left(|whole| whole[..whole.len() - 1].to_owned(), stands).await;
+        assert_eq!((recovered, f.journal().list().unwrap().len()), (1, 0), "{stands}");
+        assert_eq!(f.text("a"), stands);
+    }
+    let (f, recovered) = left(whole, "old").await;
+    assert_eq!((recovered, f.journal().list().unwrap().len()), (1, 0));
+    // Nobody can say yet whether its maker is alive.
+    let (f, recovered) = left(|_| String::new(), "old").await;
+    assert_eq!((recovered, f.journal().list().unwrap().len()), (0, 0));
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
 
