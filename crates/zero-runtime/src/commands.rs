@@ -330,7 +330,7 @@ impl Foreground {
         self.is_job = true;
         Some(place.fill(Candidate {
             command: std::mem::take(&mut self.command),
-            spill_file: self.spill.as_ref().and_then(SpillFile::make),
+            spill_file: self.spill.as_ref().and_then(SpillFile::make_if_possible),
             allowed: Allowed::of(cx.commands()),
             missing: std::mem::take(&mut self.missing),
             watched: Arc::clone(&self.watched),
@@ -344,7 +344,7 @@ impl Foreground {
         let spill = self.spill.take();
         let (settled, network) = (self.watched.settled(), self.watched.network_notes());
         let collected = self.watched.take_collected().unwrap_or_else(|| Err(lost()));
-        let (output, mut ended) = collected.map_err(|error| failure::unreadable(&error))?;
+        let (mut output, mut ended) = collected.map_err(|error| failure::unreadable(&error))?;
         if ended.why == Why::Killed && cx.is_late() {
             ended.why = Why::TimedOut;
         }
@@ -356,12 +356,19 @@ impl Foreground {
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
             let error = failure::with_network(failure::with_settled(error, &settled), &network);
             let error = failure::with_missing(error, &self.missing);
-            return Err(match spill.and_then(|spill| spill.settle(omitted_bytes)) {
-                Some(file) => error.with("spill_file", file),
-                None => error,
+            return Err(match spill.map(|spill| spill.settle(omitted_bytes)) {
+                Some(Ok(Some(file))) => error.with("spill_file", file),
+                _ => error,
             });
         }
-        let spill_file = spill.and_then(|spill| spill.settle(output.mixed.omitted_bytes()));
+        let omitted_bytes = output.mixed.omitted_bytes();
+        let spill_file = match spill.map_or(Ok(None), |spill| spill.settle(omitted_bytes)) {
+            Ok(spill_file) => spill_file,
+            Err(error) => {
+                output.spill_error.get_or_insert(error);
+                None
+            }
+        };
         let folder = commands.launcher.session.learn(&self.folder, end, cx.workspace());
         let missing = std::mem::take(&mut self.missing);
         Ok(CommandOutcome { output, ended, folder, spill_file, missing, settled, network })
@@ -419,7 +426,7 @@ fn start_job(
     session.add(&watched);
     Ok(place.fill(Candidate {
         command: request.execution.to_string(),
-        spill_file: spill.make(),
+        spill_file: spill.make_if_possible(),
         allowed: Allowed::of(cx.commands()),
         missing,
         watched,

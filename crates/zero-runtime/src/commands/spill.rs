@@ -28,8 +28,8 @@ enum State {
     /// It is not made yet; this belongs in it.
     Held(Vec<u8>),
     Made(File),
-    /// It could not be made. A command whose output cannot be kept runs all the same.
-    Failed,
+    /// It could not be made, and why. A command whose output cannot be kept runs all the same.
+    Failed(io::ErrorKind, String),
 }
 
 impl SpillFile {
@@ -53,26 +53,27 @@ impl SpillFile {
     }
 
     /// Makes it, with what came until now, and says where it is.
-    pub(super) fn make(&self) -> Option<String> {
-        let mut state = lock(&self.state);
-        match state.make(&self.folder, &self.name) {
-            Ok(_) => Some(self.path.clone()),
-            Err(error) => {
-                tracing::warn!(%error, "the output of a command cannot be kept");
-                None
-            }
-        }
+    pub(super) fn make(&self) -> io::Result<String> {
+        lock(&self.state).make(&self.folder, &self.name)?;
+        Ok(self.path.clone())
+    }
+
+    /// The same for whoever can do without.
+    pub(super) fn make_if_possible(&self) -> Option<String> {
+        let made = self.make();
+        made.inspect_err(|error| tracing::warn!(%error, "the output of a command cannot be kept"))
+            .ok()
     }
 
     /// Keeps the file when something is only there, and says where it is.
-    pub(super) fn settle(self, omitted_bytes: u64) -> Option<String> {
+    pub(super) fn settle(self, omitted_bytes: u64) -> io::Result<Option<String>> {
         if omitted_bytes > 0 {
-            return self.make();
+            return self.make().map(Some);
         }
         if matches!(*lock(&self.state), State::Made(_)) {
             let _ = self.folder.remove(&self.name);
         }
-        None
+        Ok(None)
     }
 }
 
@@ -81,20 +82,19 @@ impl State {
     fn make(&mut self, folder: &StateDir, name: &str) -> io::Result<&mut File> {
         if let Self::Held(held) = self {
             let made = folder.create_new(name).and_then(|mut file| {
-                file.write_all(held)?;
-                Ok(file)
+                let written = file.write_all(held);
+                // It is ours, and says less than all.
+                written.inspect_err(|_| drop(folder.remove(name))).map(|()| file)
             });
-            match made {
-                Ok(file) => *self = Self::Made(file),
-                Err(error) => {
-                    *self = Self::Failed;
-                    return Err(error);
-                }
-            }
+            *self = match made {
+                Ok(file) => Self::Made(file),
+                Err(error) => Self::Failed(error.kind(), error.to_string()),
+            };
         }
         match self {
             Self::Made(file) => Ok(file),
-            Self::Held(_) | Self::Failed => Err(io::Error::other("it could not be made")),
+            Self::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
+            Self::Held(_) => Err(io::Error::other("it was not made")),
         }
     }
 }
@@ -153,7 +153,7 @@ mod tests {
         let path = spill.make().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"little");
         writer.write_all(b" more").unwrap();
-        assert_eq!(spill.settle(1), Some(path.clone()));
+        assert_eq!(spill.settle(1).unwrap(), Some(path.clone()));
         assert_eq!(std::fs::read(&path).unwrap(), b"little more");
     }
 
@@ -167,18 +167,19 @@ mod tests {
         }
         assert_eq!(std::fs::read(&spill.path).unwrap().len(), 12_000);
         let path = spill.path.clone();
-        assert_eq!(spill.settle(0), None);
+        assert_eq!(spill.settle(0).unwrap(), None);
         assert!(!std::path::Path::new(&path).exists());
     }
 
     #[test]
-    fn what_cannot_be_made_is_an_error_each_time_and_no_place() {
+    fn what_cannot_be_made_is_the_same_error_each_time() {
         let (temp, spill) = spill();
         std::fs::write(temp.path().join("spill"), "in the way").unwrap();
         let mut writer = spill.writer().file;
         writer.write_all(b"little").unwrap();
         assert!(writer.write_all(&vec![b'x'; HELD_BYTES_MAX]).is_err());
-        assert!(writer.write_all(b"x").is_err());
-        assert_eq!(spill.settle(1), None);
+        let why = writer.write_all(b"x").unwrap_err().kind();
+        assert_eq!(why, io::ErrorKind::NotADirectory);
+        assert_eq!(spill.settle(1).unwrap_err().kind(), why);
     }
 }
