@@ -97,8 +97,13 @@ impl Rule {
     pub(super) fn knows(schema: &Value) -> bool {
         let Some(schema) = schema.as_object() else { return schema == &Value::Bool(true) };
         // Only whole numbers are compared.
-        let has_range = schema.contains_key("minimum") || schema.contains_key("maximum");
-        if has_range && types(schema).contains(&Type::Number) {
+        let bounds: Vec<&Value> =
+            ["minimum", "maximum"].iter().filter_map(|word| schema.get(*word)).collect();
+        let is_whole = |kind: &Type| matches!(kind, Type::Integer | Type::Null);
+        let (types, is_bounded) = (types(schema), !bounds.is_empty());
+        if is_bounded && (types.is_empty() || !types.iter().all(is_whole))
+            || !bounds.into_iter().all(|bound| whole(bound).is_some())
+        {
             return false;
         }
         schema.iter().all(|(word, value)| match (word.as_str(), value) {

@@ -401,7 +401,10 @@ fn a_word_that_is_not_obeyed_is_noticed_wherever_it_stands() {
     knows(json!(false), false);
     knows(json!({"type": "object", "additionalProperties": false}), true);
     knows(json!({"type": "integer", "minimum": 1}), true);
+    knows(json!({"type": ["integer", "null"], "maximum": 1}), true);
     knows(json!({"type": "number", "minimum": 1}), false);
+    knows(json!({"type": "integer", "minimum": 1.5}), false);
+    knows(json!({"minimum": 1}), false);
     knows(json!({"type": "number"}), true);
     knows(json!({"oneOf": [{"type": "string"}], "anyOf": [{"type": "string"}]}), false);
     for place in ["items", "additionalProperties"] {
