@@ -1,6 +1,7 @@
 //! A connection once it was greeted: who it is, what it watches, what it does for others.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -180,8 +181,23 @@ impl Peer {
         &self,
         key: &SessionKey,
     ) -> Result<SessionRecord, ErrorShape> {
-        let owner = self.owner().to_owned();
-        let wanted = OpenSession { key: Some(key.to_string()), owner, ..OpenSession::default() };
+        self.session_or_new_in(key, None).await
+    }
+
+    /// The same; a new one works in that folder.
+    pub(crate) async fn session_or_new_in(
+        &self,
+        key: &SessionKey,
+        cwd: Option<PathBuf>,
+    ) -> Result<SessionRecord, ErrorShape> {
+        let wanted = OpenSession {
+            key: Some(key.to_string()),
+            owner: self.owner().to_owned(),
+            cwd,
+            reach: self.reach(),
+            leave_as_is: true,
+            ..OpenSession::default()
+        };
         let session = self.sessions().open(wanted).await.map_err(refusal)?;
         if self.sees(&session) { Ok(session) } else { Err(not_found(key)) }
     }

@@ -34,6 +34,21 @@ impl Message {
         Self { role: Role::Assistant, blocks }
     }
 
+    /// Gives back what a reader took that did not know how much there would be: a transcript has
+    /// thousands of messages.
+    pub(crate) fn take_no_spare_room(&mut self) {
+        self.blocks.shrink_to_fit();
+        for block in &mut self.blocks {
+            match block {
+                Block::ToolUse { input: ToolInput::Json(Value::Object(fields)), .. } => {
+                    *fields = std::mem::take(fields).into_iter().collect();
+                }
+                Block::ToolResult { content, .. } => content.shrink_to_fit(),
+                _ => {}
+            }
+        }
+    }
+
     /// Its text blocks, joined by line breaks.
     pub fn text(&self) -> String {
         let texts = self.blocks.iter().filter_map(|block| match block {
@@ -126,5 +141,28 @@ impl ToolInput {
             Ok(value) => Self::Json(value),
             Err(error) => Self::Unreadable { unreadable: text.to_owned(), why: error.to_string() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_without_spare_room_says_the_same() {
+        let written = json!({"role": "assistant", "blocks": [
+            {"type": "text", "text": "a"},
+            {"type": "tool_use", "id": "1", "name": "Read", "input": {"z": {"b": 1, "a": 2}, "a": []}},
+            {"type": "tool_use", "id": "2", "name": "Read", "input": {"unreadable": "{", "why": "EOF"}},
+            {"type": "tool_result", "id": "1", "name": "Read", "is_error": false,
+                "content": [{"type": "text", "text": "x"}]},
+        ]});
+        let message: Message = serde_json::from_value(written.clone()).unwrap();
+        let mut same = message.clone();
+        same.take_no_spare_room();
+        assert_eq!(same, message);
+        assert_eq!(serde_json::to_value(&same).unwrap(), written, "fields stay in their order");
     }
 }

@@ -176,6 +176,8 @@ pub struct OpenSession {
     pub reset: bool,
     /// Whether it has to be there already.
     pub require_existing: bool,
+    /// Whether one that is there already stays as it is, whatever is asked for.
+    pub leave_as_is: bool,
     /// Where its tools run; the gateway when absent.
     pub tool_host: Option<ToolHostPlace>,
 }

@@ -66,10 +66,11 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
     let mut session = if params.require_existing {
         peer.session(&key).await?
     } else {
-        peer.session_or_new(&key).await?
+        peer.session_or_new_in(&key, cwd.clone()).await?
     };
     let is_named = agent.is_some() || params.model.is_some();
-    let changes = cwd.is_some() || mode.is_some() || is_named || params.reset;
+    let is_elsewhere = cwd.is_some() && cwd != session.cwd;
+    let changes = is_elsewhere || mode.is_some() || is_named || params.reset;
     if changes {
         let wanted = OpenSession {
             key: Some(key.to_string()),
@@ -82,6 +83,7 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
             mode,
             reset: params.reset,
             require_existing: true,
+            leave_as_is: false,
             tool_host: None,
         };
         session = peer.sessions().open(wanted).await.map_err(refusal)?;

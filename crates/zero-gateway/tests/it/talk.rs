@@ -132,6 +132,9 @@ async fn somebody_elses_session_is_not_there() {
     let missing = "InvalidRequest No session found: agent:main:main";
     assert_eq!(bob.refused::<ChatSend>(say("run-2")).await, missing);
     assert_eq!(bob.refused::<ZeroSessionsSubscribe>(json!({"sessionKey": "main"})).await, missing);
+    let open = json!({"sessionKey": "main", "cwd": "/tmp"});
+    assert_eq!(bob.refused::<ZeroSessionsOpen>(open).await, missing);
+    assert_eq!(ann.ask::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await.cwd, None);
     let resolved = bob.refused::<SessionsResolve>(json!({"key": "main"})).await;
     assert_eq!(resolved, "InvalidRequest No session found: main");
     assert_eq!(bob.refused::<SessionsPatch>(json!({"key": "main", "label": "x"})).await, missing);

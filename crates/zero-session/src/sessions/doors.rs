@@ -46,6 +46,10 @@ impl Inner {
                 return Err(SessionError::Invalid(text.to_owned()));
             }
         };
+        let found = match found {
+            Some(record) if wanted.leave_as_is => return Ok(record),
+            found => found,
+        };
         let place = found.as_ref().map(|record| &record.tool_host).or(wanted.tool_host.as_ref());
         if let (Some(cwd), None | Some(ToolHostPlace::Gateway)) = (&wanted.cwd, place) {
             wanted.reach.check_written(cwd).map_err(HandsError::from)?;
@@ -57,7 +61,10 @@ impl Inner {
             Some(record) => self.adjust(record, &wanted).await?,
             None if wanted.require_existing => return Err(SessionError::NotFound(key.to_string())),
             // Somebody else may have made it in between.
-            None => self.adjust(self.make(key, &wanted).await?, &wanted).await?,
+            None => {
+                let made = self.make(key, &wanted).await?;
+                if wanted.leave_as_is { made } else { self.adjust(made, &wanted).await? }
+            }
         };
         if wanted.reset { self.reset(&record.key).await } else { Ok(record) }
     }

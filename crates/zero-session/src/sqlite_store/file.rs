@@ -80,12 +80,18 @@ fn set_up(path: &Path) -> Result<Connection, Failure> {
     // Before anything is written: it may be another program's, or a newer zero's.
     schema::check(&connection, path)?;
     make_private(path)?;
-    if is_empty(path)? {
+    let is_new = is_empty(path)?;
+    if is_new {
         // There is nothing in it that a journal on disk could bring back.
         connection.query_row("PRAGMA journal_mode = MEMORY", [], |_| Ok(()))?;
     }
     use_log(&connection, path)?;
+    if is_new {
+        // What a power cut leaves of the tables in the log is not taken for whole, and made again.
+        connection.execute_batch("PRAGMA synchronous = OFF")?;
+    }
     schema::bring_up_to_date(&mut connection, path)?;
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     Ok(connection)
 }
 

@@ -36,8 +36,7 @@ pub(super) fn read(
         let body = row.get_ref(0)?;
         let body = body.as_str().map_err(|error| Failure::senseless("a message", error))?;
         let mut message: Message = from_json("a message", body)?;
-        // A reader does not know how many there will be, and a transcript has thousands of messages.
-        message.blocks.shrink_to_fit();
+        message.take_no_spare_room();
         messages.push(message);
     }
     Ok(Transcript { number: number(wanted), messages })

@@ -121,6 +121,26 @@ async fn what_cannot_be_sent_is_refused() {
 }
 
 #[tokio::test]
+async fn whoever_leaves_a_session_as_it_is_changes_only_a_new_one() {
+    let lab = Lab::new(&[]).await;
+    let wanted = |key: &str, cwd: &str| OpenSession {
+        key: Some(key.into()),
+        owner: "another".into(),
+        cwd: Some(cwd.into()),
+        reach: Reach::Anywhere,
+        leave_as_is: true,
+        ..OpenSession::default()
+    };
+    let before = lab.record().await;
+    let found = lab.sessions.open(wanted(&lab.key.to_string(), "/tmp")).await.unwrap();
+    assert_eq!((&found, &lab.record().await), (&before, &before));
+    let made = lab.sessions.open(wanted("new", "/tmp")).await.unwrap();
+    assert_eq!((made.owner.as_str(), made.cwd), ("another", Some("/tmp".into())));
+    let again = lab.sessions.open(wanted("new", "/usr")).await.unwrap();
+    assert_eq!(again.cwd, Some("/tmp".into()));
+}
+
+#[tokio::test]
 async fn a_reset_begins_a_new_transcript_and_keeps_the_old() {
     let lab = Lab::new(&["one", "Hang:1", "three"]).await;
     lab.run("first").await;
