@@ -339,7 +339,7 @@ impl Presenter {
         self.settle("nobody is asked any more", |_, call| call.is_lone_question())
     }
 
-    /// The run that a call belongs to, as far as that is known.
+    /// The run that a call belongs to, as far as that is known. Of one that is over nothing is.
     pub(crate) fn run_of(&self, call: &str) -> Option<&RunId> {
         self.calls.get(call)?.run.as_ref()
     }

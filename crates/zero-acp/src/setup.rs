@@ -88,11 +88,16 @@ impl Agent {
                 false => None,
             }
         };
-        let (opened, _ready) = tokio::join!(self.config.link.open(opening), ready);
-        let (near, heard) = opened.map_err(|error| match (&id, rpc::of_link(&error)) {
-            (Some(id), error) if error.code == rpc::no_session(id).code => rpc::no_session(id),
-            (_, error) => error,
-        })?;
+        let open = async {
+            let opened = self.config.link.open(opening).await;
+            opened.map_err(|error| match (&id, rpc::of_link(&error)) {
+                (Some(id), error) if error.code == rpc::no_session(id).code => rpc::no_session(id),
+                (_, error) => error,
+            })
+        };
+        // Who is refused does not wait for what would have been ready.
+        let ready = async { Ok(ready.await) };
+        let ((near, heard), _ready) = tokio::try_join!(open, ready)?;
         let mut heard = Early::new(heard);
         let place = Place { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
         match heard.meanwhile(self.set_up(near.clone(), place)).await {

@@ -14,20 +14,29 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use crate::kernel_file;
 
-/// Parts of the heap. Each thread would get one of its own, and keep what it once needed.
-#[cfg(target_os = "linux")]
-const ARENAS_MAX: i32 = 2;
 /// Pieces of the heap from this size on are mapped one by one, and given back one by one.
 #[cfg(target_os = "linux")]
 const LARGE_BYTES: i32 = 128 * 1024;
 
-/// Has the heap kept in few parts. To be called before there are threads.
-pub fn keep_together() {
+/// Parts of the heap. Each thread would get one of its own, and keep what it once needed; threads that
+/// share one wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeapParts {
+    /// For a program in which one thread does most of the work.
+    Few = 2,
+    /// For one in which several do.
+    Several = 8,
+}
+
+/// Has the heap kept in so many parts. To be called before there are threads.
+pub fn keep_together(parts: HeapParts) {
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    let _ = parts;
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: sets numbers of the allocator; it takes any, and says no to those it does not like.
         unsafe {
-            libc::mallopt(libc::M_ARENA_MAX, ARENAS_MAX);
+            libc::mallopt(libc::M_ARENA_MAX, parts as i32);
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
         }
     }

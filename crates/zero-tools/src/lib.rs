@@ -78,6 +78,17 @@ pub fn builtin() -> Vec<Arc<dyn AnyTool>> {
 #[cfg(test)]
 mod tests {
     use zero_runtime::Particulars;
+    use zero_runtime::schema::foreign;
+
+    #[test]
+    fn every_input_schema_is_fit_to_be_offered() {
+        for tool in super::builtin() {
+            let spec = tool.spec();
+            let mut schema = spec.input_schema.clone();
+            assert_eq!(foreign::vet_input(&mut schema), Ok(()), "{}", spec.name);
+            assert_eq!(schema, spec.input_schema, "{}", spec.name);
+        }
+    }
 
     #[test]
     fn every_tool_says_what_it_does_to_the_world() {

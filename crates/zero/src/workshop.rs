@@ -429,6 +429,30 @@ mod tests {
 
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the test puts its folders there")]
+    async fn what_was_made_ready_is_found_as_long_as_it_is_kept() {
+        let temp = tempfile::tempdir().unwrap();
+        let work = temp.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        let workshop = workshop(temp.path());
+        let ready = workshop.ready(&work, &[]).unwrap().unwrap();
+        let hosts = || {
+            let hosts = workshop.lock();
+            hosts.shared.values().filter(|host| host.strong_count() > 0).count()
+        };
+        assert_eq!(hosts(), 1);
+        let opened = fitted(&workshop, &work);
+        drop(ready);
+        assert!(Arc::ptr_eq(&opened, &fitted(&workshop, &work)), "the one that was made ready");
+        drop(opened);
+        assert_eq!(hosts(), 0);
+        // Those to which servers bring tools are not shared.
+        let own = ConfigFile::Own(workshop.app.config.settings_file().unwrap());
+        own.write(br#"{"mcpServers": {"a": {"command": "no-such-program"}}}"#).unwrap();
+        assert!(workshop.ready(&work, &[]).unwrap().is_none());
+    }
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "the test puts its folders there")]
     async fn hosts_of_their_own_share_language_servers_as_long_as_settings_stay() {
         let temp = tempfile::tempdir().unwrap();
         let (work, other) = (temp.path().join("work"), temp.path().join("other"));

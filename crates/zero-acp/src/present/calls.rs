@@ -2,6 +2,7 @@
 //! have thousands.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use super::call::Call;
 
@@ -11,11 +12,11 @@ pub(super) const CALLS_MAX: usize = 4096;
 /// The calls that a client was told of.
 #[derive(Default)]
 pub(super) struct Calls {
-    open: HashMap<String, Call>,
+    open: HashMap<Arc<str>, Call>,
     /// Those that are over, with how often their names were used before.
-    over: HashMap<String, u32>,
+    over: HashMap<Arc<str>, u32>,
     /// All names, oldest first.
-    order: VecDeque<String>,
+    order: VecDeque<Arc<str>>,
 }
 
 impl Calls {
@@ -55,14 +56,17 @@ impl Calls {
         }
     }
 
-    /// Adds a call. One that has to go for it is given back if it is not over.
+    /// Adds a call whose name no other has that is not over. One that has to go for it is given back
+    /// if it is not over.
     pub(super) fn add(&mut self, name: &str, call: Call) -> Option<Call> {
-        let is_new = self.over.remove(name).is_none() && !self.open.contains_key(name);
-        let gone = is_new.then(|| self.make_room()).flatten();
-        if is_new {
-            self.order.push_back(name.to_owned());
+        if let Some((name, _)) = self.over.remove_entry(name) {
+            self.open.insert(name, call);
+            return None;
         }
-        self.open.insert(name.to_owned(), call);
+        let gone = self.make_room();
+        let name: Arc<str> = name.into();
+        self.order.push_back(Arc::clone(&name));
+        self.open.insert(name, call);
         gone
     }
 

@@ -47,7 +47,7 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     }
     let output = stdio_guard::take_stdout().context("could not keep stdout for the editor")?;
     let app = app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
-    own_memory::keep_together();
+    own_memory::keep_together(own_memory::HeapParts::Few);
     prepare_beside(&app);
     // One thread: what an editor's sessions do between two waits is short, and a step that another
     // thread has to be woken for takes longer than the step.
@@ -94,8 +94,7 @@ fn prepare_beside(app: &App) {
             checker();
         }
         for tool in tools.iter() {
-            // It is fit, and known to be so from now on.
-            let _ = foreign::fit(&tool.spec().input_schema);
+            foreign::vouch_for(&tool.spec().input_schema);
         }
     };
     let _ = std::thread::Builder::new().name("zero-prepare".to_owned()).spawn(prepare);
