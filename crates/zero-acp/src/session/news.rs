@@ -5,7 +5,6 @@ use zero_client::News;
 use zero_core::event::{Event, What};
 
 use super::Desk;
-use super::prompts::Fate;
 use crate::present::{self, Moment};
 use crate::rpc;
 use crate::wording;
@@ -96,7 +95,7 @@ impl Desk {
                 if let Some(run) = &event.run {
                     let place = self.active.near.place();
                     let answer = present::answer(end, run.as_str(), place);
-                    self.answer(run.as_str(), answer, Fate::Settled);
+                    self.ended(run.as_str(), answer);
                 }
             }
             _ => {

@@ -109,10 +109,29 @@ impl Desk {
 
     /// Answers a prompt of whose run nothing more is known. Whoever has stopped it is told that.
     pub(super) fn fail(&mut self, run: &str, error: Error) {
-        match self.waiting.get(run).is_some_and(|waiting| waiting.cancel.is_cancelled()) {
+        match self.is_stopped(run) {
             true => self.answer(run, Ok(cancelled()), Fate::Unheard),
             false => self.answer(run, Err(error), Fate::Settled),
         }
+    }
+
+    /// Answers a prompt whose run is over. Whoever has stopped it is told that, also where it came to
+    /// its end before the gateway heard of it.
+    pub(super) fn ended(&mut self, run: &str, answer: Result<PromptResponse, Error>) {
+        let answer = match (self.is_stopped(run), answer) {
+            (true, Ok(response)) => {
+                let mut stopped = response;
+                stopped.stop_reason = StopReason::Cancelled;
+                Ok(stopped)
+            }
+            (true, Err(_)) => Ok(cancelled()),
+            (false, answer) => answer,
+        };
+        self.answer(run, answer, Fate::Settled);
+    }
+
+    fn is_stopped(&self, run: &str) -> bool {
+        self.waiting.get(run).is_some_and(|waiting| waiting.cancel.is_cancelled())
     }
 
     pub(super) async fn overdue(&mut self, run: &str) {
