@@ -110,8 +110,14 @@ async def chooses(acpx, _model):
         # Without its files: `--deny-all` would also refuse to write for us, and count that.
         await acpx.run("--no-fs", "--deny-all", "prompt", "[write]")
         check(acpx.made(), "it was asked about")
-        # With them, its own no counts: what it will not write is not written another way.
-        (acpx.place.project / "made.txt").unlink()
+    finally:
+        await acpx.run("sessions", "close")
+    # With them, its own no counts: what it will not write is not written another way. In a session of
+    # its own, since the agent of the first one goes on without its files.
+    (acpx.place.project / "made.txt").unlink()
+    await acpx.run("sessions", "new")
+    try:
+        await acpx.run("set-mode", "accept-edits")
         await acpx.run("--deny-all", "prompt", "[write]", code=DENIED)
         check(not acpx.made(), "acpx refused to write it, and it was written all the same")
     finally:
