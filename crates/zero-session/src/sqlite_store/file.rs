@@ -23,6 +23,9 @@ const WAL_PAUSE: Duration = Duration::from_millis(50);
 const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// Pages of the log after which a writer moves it into the file itself; see [`super::checkpoint`].
 const WAL_PAGES_MAX: i64 = 16 * 1024;
+/// What a connection that reads keeps of the file, negative for KiB as SQLite has it. There are several
+/// of them, and the system keeps the same.
+const READER_CACHE_KIB: i64 = -512;
 /// Prepared statements that a connection keeps; more than there are.
 const STATEMENTS_MAX: usize = 64;
 
@@ -66,7 +69,10 @@ pub(super) fn connect(path: &Path, access: Access) -> Result<Connection, Failure
         "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
     )?;
     match access {
-        Access::Read => connection.pragma_update(None, "query_only", true)?,
+        Access::Read => {
+            connection.pragma_update(None, "query_only", true)?;
+            connection.pragma_update(None, "cache_size", READER_CACHE_KIB)?;
+        }
         Access::Write => {
             // What is deleted is overwritten, not only forgotten.
             connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON;")?;
