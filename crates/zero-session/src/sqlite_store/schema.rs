@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::failure::Failure;
 use crate::store::StoreError;
@@ -95,12 +95,13 @@ const MEASURED: &str = "
 
 /// Whether the file is one that this zero knows, or a new one.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), Failure> {
-    version(connection, path).map(drop)
+    // In one transaction: another process may be making the tables.
+    version(&connection.unchecked_transaction()?, path).map(drop)
 }
 
 /// Takes the steps that the file has not taken; all or none.
 pub(super) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
-    if version(connection, path)? == STEPS.len() {
+    if version(&connection.unchecked_transaction()?, path)? == STEPS.len() {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -118,8 +119,8 @@ pub(super) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Resu
     Ok(transaction.commit()?)
 }
 
-/// How many steps the file has taken.
-fn version(connection: &Connection, path: &Path) -> Result<usize, Failure> {
+/// How many steps the file has taken, asked within a transaction.
+fn version(connection: &Transaction<'_>, path: &Path) -> Result<usize, Failure> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application = number("application_id")?;
     let version = number("user_version")?;
