@@ -45,19 +45,19 @@ pub(super) fn append(
     session: &SessionId,
     entries: &Entries,
 ) -> Result<u64, Failure> {
-    let mut count = db.prepare_cached(
+    // Two statements: one that changes a row and tells of it keeps what it tells in a table of its own.
+    let mut find = db.prepare_cached("SELECT row, last_seq FROM sessions WHERE id = ?")?;
+    let found = find
+        .query_row([session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
+    let (row, last) = found.optional()?.ok_or_else(|| no_session(session))?;
+    let more = kept(entries.rows.len() as u64);
+    db.prepare_cached(
         "UPDATE sessions SET last_seq = last_seq + ?, updated_ms = max(updated_ms, ?),
              bytes = bytes + ?
-         WHERE id = ? RETURNING row, last_seq",
-    )?;
-    let more = kept(entries.rows.len() as u64);
-    let counted = count
-        .query_row((more, entries.newest_ms, kept(entries.bytes as u64), session.as_str()), |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
-        })
-        .optional()?;
-    let (row, last) = counted.ok_or_else(|| no_session(session))?;
-    let first = last.saturating_sub(more).saturating_add(1);
+         WHERE row = ?",
+    )?
+    .execute((more, entries.newest_ms, kept(entries.bytes as u64), row))?;
+    let first = last.saturating_add(1);
     let mut insert = db.prepare_cached(
         "INSERT INTO events (session, seq, run, time_ms, body) VALUES (?, ?, ?, ?, ?)",
     )?;
