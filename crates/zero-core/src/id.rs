@@ -5,9 +5,10 @@
 //! crate only turns given bits into an id.
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A text that cannot be an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,22 +23,24 @@ pub struct InvalidId {
 /// Longest id accepted, in bytes.
 pub const ID_LEN_MAX: usize = 128;
 
-fn checked(text: String) -> Result<String, InvalidId> {
+fn checked(text: String) -> Result<Arc<str>, InvalidId> {
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
     let all_allowed = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b));
     if starts_well && all_allowed && text.len() <= ID_LEN_MAX {
-        Ok(text)
+        Ok(text.into())
     } else {
         Err(InvalidId { text })
     }
 }
 
+// An id goes along with whatever happens, so a copy of it costs nothing.
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
+        #[serde(try_from = "String")]
+        #[schemars(with = "String")]
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Checks `text` and wraps it.
@@ -47,7 +50,7 @@ macro_rules! id {
 
             /// An id made of 96 random bits that the caller brings.
             pub fn from_bits(bits: u128) -> Self {
-                Self(format!(concat!($prefix, "_{:024x}"), bits & ((1 << 96) - 1)))
+                Self(format!(concat!($prefix, "_{:024x}"), bits & ((1 << 96) - 1)).into())
             }
 
             /// The id as text.
@@ -66,7 +69,13 @@ macro_rules! id {
 
         impl From<$name> for String {
             fn from(id: $name) -> Self {
-                id.0
+                id.0.as_ref().to_owned()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
             }
         }
 
