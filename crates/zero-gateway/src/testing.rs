@@ -34,7 +34,7 @@ impl Frames {
         let Out::Message(message) = poll_fn(|cx| self.0.poll_next(cx)).await else {
             panic!("the connection ended");
         };
-        match frame::parse(&message.into_text()) {
+        match frame::parse(message.text(&mut String::new())) {
             Ok(Frame::Event(event)) => event,
             other => panic!("no event but {other:?}"),
         }
