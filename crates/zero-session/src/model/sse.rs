@@ -89,11 +89,18 @@ impl SseReader {
     }
 
     fn end_line(&mut self) -> Option<SseEvent> {
-        let line = mem::take(&mut self.line);
+        let mut line = mem::take(&mut self.line);
+        let event = self.take_line(&line);
+        line.clear();
+        self.line = line;
+        event
+    }
+
+    fn take_line(&mut self, line: &[u8]) -> Option<SseEvent> {
         let is_first = mem::take(&mut self.is_first_line);
         let line = match line.strip_prefix(BOM) {
             Some(rest) if is_first => rest,
-            _ => &line,
+            _ => line,
         };
         if line.is_empty() {
             return self.end_event();

@@ -1,5 +1,7 @@
 //! Reads an answer of chat completions, in all the ways in which it is written.
 
+mod words;
+
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -55,36 +57,14 @@ impl Decoder for ChatDecoder {
         if data.is_empty() {
             return Ok(Vec::new());
         }
-        let chunk = read(data)?;
-        if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
-            self.usage = usage_of(usage);
-        }
-        let mut events = Vec::new();
-        // The last chunk of all, with the usage, has no choice; nobody asks for more than one.
-        let Some(choice) = chunk.pointer("/choices/0") else { return Ok(events) };
-        if let Some(error) = choice.get("error").filter(|error| error.is_object()) {
-            return Err(failure::of_object(error, None).error);
-        }
-        // A server that does not stream says everything in `message`.
-        if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
-            self.thought(delta, &mut events);
-            self.content(&delta["content"], &mut events);
-            if let Some(refusal) = delta["refusal"].as_str() {
-                self.refusal.push_str(refusal);
+        if let Some(words) = words::read(data) {
+            let mut events = Vec::new();
+            if !words.is_empty() {
+                self.push_text(&words, &mut events);
             }
-            for call in delta["tool_calls"].as_array().into_iter().flatten() {
-                self.call(call, &mut events)?;
-            }
-            if delta["function_call"].is_object() {
-                // The oldest form knows one call, and neither id nor number.
-                let call = json!({ "index": u64::MAX, "function": delta["function_call"] });
-                self.call(&call, &mut events)?;
-            }
+            return Ok(events);
         }
-        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
-            self.finish_reason = Some(reason.to_owned());
-        }
-        Ok(events)
+        self.chunk(&read(data)?)
     }
 
     fn is_done(&self) -> bool {
@@ -117,6 +97,38 @@ impl Decoder for ChatDecoder {
 }
 
 impl ChatDecoder {
+    fn chunk(&mut self, chunk: &Value) -> Result<Vec<ModelEvent>, ModelError> {
+        if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
+            self.usage = usage_of(usage);
+        }
+        let mut events = Vec::new();
+        // The last chunk of all, with the usage, has no choice; nobody asks for more than one.
+        let Some(choice) = chunk.pointer("/choices/0") else { return Ok(events) };
+        if let Some(error) = choice.get("error").filter(|error| error.is_object()) {
+            return Err(failure::of_object(error, None).error);
+        }
+        // A server that does not stream says everything in `message`.
+        if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
+            self.thought(delta, &mut events);
+            self.content(&delta["content"], &mut events);
+            if let Some(refusal) = delta["refusal"].as_str() {
+                self.refusal.push_str(refusal);
+            }
+            for call in delta["tool_calls"].as_array().into_iter().flatten() {
+                self.call(call, &mut events)?;
+            }
+            if delta["function_call"].is_object() {
+                // The oldest form knows one call, and neither id nor number.
+                let call = json!({ "index": u64::MAX, "function": delta["function_call"] });
+                self.call(&call, &mut events)?;
+            }
+        }
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+            self.finish_reason = Some(reason.to_owned());
+        }
+        Ok(events)
+    }
+
     fn stop(&mut self) -> Result<Stop, ModelError> {
         let Some(reason) = self.finish_reason.take() else {
             // Some servers say nothing but that they are done.
