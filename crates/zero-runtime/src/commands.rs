@@ -22,7 +22,7 @@ mod trial;
 mod watch;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zero_core::{ByteSize, Execution, Reason, ToolError, ToolName};
@@ -161,6 +161,8 @@ pub(crate) struct Commands {
     kept: Kept,
     /// What commands that run now may not make.
     live: Arc<watch::Live>,
+    /// Where secrets lie for whoever works in a folder, the last that was asked for.
+    secrets: Mutex<Option<(PathBuf, Arc<profile::Secrets>)>>,
 }
 
 impl Commands {
@@ -168,7 +170,8 @@ impl Commands {
         let environment =
             Environment::scrubbed(&settings.environment, &settings.environment_allowed);
         let kept = Kept::new(state.child("kept"));
-        Self { settings, environment, state: state.path().to_owned(), kept, live: Arc::default() }
+        let (state, live) = (state.path().to_owned(), Arc::default());
+        Self { settings, environment, state, kept, live, secrets: Mutex::default() }
     }
 
     /// `PATH` without what calls can write to.

@@ -41,15 +41,16 @@ pub enum Standing {
     },
 }
 
-/// Looks at `relative` beneath `root`.
-pub fn look(root: &Path, relative: &Path) -> Standing {
-    let mut at = PathBuf::new();
-    for part in relative.components() {
-        at.push(part);
-        let Ok(stat) = rustix::fs::lstat(root.join(&at)) else { return Standing::Missing };
+/// Looks at `path`, which lies beneath `root`. That is done for more than a hundred paths around each
+/// command, so nothing is built to ask.
+pub fn look(root: &Path, path: &Path) -> Standing {
+    let below = |path: &Path| path.strip_prefix(root).map(Path::to_owned).unwrap_or_default();
+    let steps = path.ancestors().take_while(|step| *step != root).count();
+    for step in (0..steps).rev().filter_map(|up| path.ancestors().nth(up)) {
+        let Ok(stat) = rustix::fs::lstat(step) else { return Standing::Missing };
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
-            return match fs::read_link(root.join(&at)) {
-                Ok(target) => Standing::Link { at, target },
+            return match fs::read_link(step) {
+                Ok(target) => Standing::Link { at: below(step), target },
                 Err(_) => Standing::Missing,
             };
         }
@@ -280,16 +281,16 @@ mod tests {
         let place = Place::new();
         symlink(place.path("outside"), place.path("work/.github")).unwrap();
         let work = place.path("work");
-        let standing = look(&work, Path::new(".github/workflows"));
+        let standing = look(&work, &work.join(".github/workflows"));
         let target = place.path("outside");
         assert_eq!(standing, Standing::Link { at: ".github".into(), target });
         place.take(&place.path("kept"), ".github/workflows").unwrap_err();
         assert!(place.path("outside/workflows/mine").exists());
         let kept = place.take(&place.path("kept"), ".github").unwrap();
         assert!(kept.is_symlink() && place.path("outside/workflows/mine").exists());
-        assert_eq!(look(&work, Path::new(".github/workflows")), Standing::Missing);
+        assert_eq!(look(&work, &work.join(".github/workflows")), Standing::Missing);
         put_link(&work, Path::new("new"), Path::new("there")).unwrap();
         put_link(&work, Path::new("new"), Path::new("there")).unwrap_err();
-        assert_eq!(look(&work, Path::new(".vscode/tasks.json")), Standing::There);
+        assert_eq!(look(&work, &work.join(".vscode/tasks.json")), Standing::There);
     }
 }

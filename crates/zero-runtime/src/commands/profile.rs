@@ -13,16 +13,16 @@ mod settings;
 mod terrain;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use zero_core::{ErrorType, Reason, ToolError};
 use zero_sandbox::{FileType, Network, Profile, Workspace, survey};
 
 pub(super) use self::git::{Repositories, STAND_INS, repositories};
+pub(super) use self::secrets::Secrets;
 pub(super) use self::terrain::{Found, Ground, Terrain};
 
 use self::closed::Held;
-use self::secrets::Secrets;
 use super::launch::Access;
 use super::watch::{Before, Watch};
 use super::{CommandSettings, Commands, Launcher};
@@ -79,7 +79,7 @@ pub(super) fn profile_for(
     };
     let policy = Arc::clone(&launcher.policy);
     let watch = Watch::new(before, &git, policy, (launcher.host.kept.clone(), live));
-    let folders = [own.held, git.folders, git.held, secrets.own].concat();
+    let folders = [&*own.held, &*git.folders, &*git.held, &*secrets.own].concat();
     let held = Held::new(writable, folders, git.files);
     let profile = Profile {
         writable: held.writable,
@@ -103,9 +103,18 @@ pub(crate) fn hidden(
     masked(&secrets(host, workspace), &host.settings, policy, workspace)
 }
 
-fn secrets(host: &Commands, workspace: &Workspace) -> Secrets {
+/// Where secrets lie for a workspace. Its first folder seldom changes, and nothing else does.
+fn secrets(host: &Commands, workspace: &Workspace) -> Arc<Secrets> {
+    let mut known = host.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((folder, secrets)) = known.as_ref()
+        && folder == workspace.cwd()
+    {
+        return Arc::clone(secrets);
+    }
     let mut secrets = Secrets::of(&host.settings, workspace.cwd());
     secrets.own.push(host.state.clone());
+    let secrets = Arc::new(secrets);
+    *known = Some((workspace.cwd().to_owned(), Arc::clone(&secrets)));
     secrets
 }
 

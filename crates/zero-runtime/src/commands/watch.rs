@@ -5,9 +5,9 @@
 //! nothing of the command is left. One that was not there before is taken away again, and kept: it
 //! may be a person's, who made it meanwhile.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -130,11 +130,12 @@ pub(crate) struct Watch {
 /// A path that commands may not make.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
-    pub(super) root: PathBuf,
-    pub(super) relative: PathBuf,
+    path: PathBuf,
+    /// How much of it is the folder beneath which it lies.
+    root_len: usize,
     pub(super) why: &'static str,
     /// What was there: nothing, or a link.
-    pub(super) before: Standing,
+    before: Standing,
 }
 
 /// What was found once a command had ended.
@@ -158,8 +159,43 @@ pub struct TakenAway {
 }
 
 impl Watched {
-    pub(super) fn path(&self) -> PathBuf {
-        self.root.join(&self.relative)
+    /// A path beneath a folder, as one where nothing was.
+    pub(super) fn beneath(root: &Path, relative: &Path, why: &'static str) -> Self {
+        let (path, root_len) = (root.join(relative), root.as_os_str().len());
+        Self { path, root_len, why, before: Standing::Missing }
+    }
+
+    /// The same, where this was.
+    pub(super) fn with(self, before: Standing) -> Self {
+        Self { before, ..self }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn root(&self) -> &Path {
+        let bytes = self.path.as_os_str().as_bytes();
+        Path::new(OsStr::from_bytes(bytes.get(..self.root_len).unwrap_or(bytes)))
+    }
+
+    fn relative(&self) -> &Path {
+        self.path.strip_prefix(self.root()).unwrap_or(&self.path)
+    }
+
+    /// What lies there now.
+    pub(super) fn look(&self) -> Standing {
+        kept::look(self.root(), &self.path)
+    }
+
+    /// The same, but for what is empty and only stands in for it.
+    fn standing(&self) -> Standing {
+        match self.look() {
+            Standing::There if stands_in(self.relative()) && kept::is_empty(&self.path) => {
+                Standing::Missing
+            }
+            standing => standing,
+        }
     }
 }
 
@@ -167,11 +203,11 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut missing = self.live.lock();
         for watched in self.before.watched.iter().chain(&self.inherited) {
-            if let Entry::Occupied(mut count) = missing.entry(watched.path().into()) {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
-                }
+            let path = watched.path().as_os_str();
+            match missing.get_mut(path) {
+                Some(1) => _ = missing.remove(path),
+                Some(count) => *count -= 1,
+                None => {}
             }
         }
     }
@@ -184,28 +220,27 @@ impl Watch {
         policy: Arc<dyn Policy>,
         (kept, live): (Kept, Arc<Live>),
     ) -> Self {
-        let in_folder =
-            |path: &PathBuf| Some((path.parent()?.to_owned(), PathBuf::from(path.file_name()?)));
-        let links = git.links.iter().filter_map(in_folder).map(|(root, at)| (root, at, REPOSITORY));
-        let of_git = git.missing.iter().cloned().map(|m| (m.folder, m.relative, m.why));
-        before.watched.extend(of_git.chain(links).map(|(root, relative, why)| {
-            let before = standing(&root, &relative);
-            Watched { root, relative, why, before }
+        let in_folder = |path: &PathBuf| {
+            Some(Watched::beneath(path.parent()?, Path::new(path.file_name()?), REPOSITORY))
+        };
+        let links = git.links.iter().filter_map(in_folder);
+        let of_git = git.missing.iter().map(|m| Watched::beneath(&m.folder, &m.relative, m.why));
+        before.watched.extend(of_git.chain(links).map(|watched| {
+            let standing = watched.standing();
+            watched.with(standing)
         }));
         before.unheld.extend(git.unheld.iter().cloned());
         let (work_folders, git_folders) = (git.work_folders.clone(), git.git_folders.clone());
         let mut missing = live.lock();
         let is_new = |held: &Watched| missing.contains_key(held.path().as_os_str());
-        let of_git = git.held.iter().filter_map(in_folder).map(|(root, relative)| Watched {
-            root,
-            relative,
-            why: REPOSITORY,
-            before: Standing::Missing,
-        });
+        let of_git = git.held.iter().filter_map(in_folder);
         let held = std::mem::take(&mut before.held);
         let inherited: Vec<Watched> = held.into_iter().chain(of_git).filter(is_new).collect();
         for watched in before.watched.iter().chain(&inherited) {
-            *missing.entry(watched.path().into()).or_default() += 1;
+            match missing.get_mut(watched.path().as_os_str()) {
+                Some(count) => *count += 1,
+                None => _ = missing.insert(watched.path().into(), 1),
+            }
         }
         drop(missing);
         let closed = git.closed;
@@ -318,23 +353,21 @@ impl Watch {
     }
 
     fn settle_one(&self, watched: &Watched, settled: &mut Settled) {
-        let Watched { root, relative, why, before } = watched;
-        let after = standing(root, relative);
+        let (after, before) = (watched.standing(), &watched.before);
         if after == *before {
             return;
         }
+        let (root, relative) = (watched.root(), watched.relative());
         let at = match (before, &after) {
             // The way is barred by a link that was there, now by something else or nothing.
             (Standing::Link { at, .. }, _) => at,
             (_, Standing::There) => relative,
-            (_, Standing::Link { at, .. })
-                if at == relative || survey::exists(&root.join(relative)) =>
-            {
+            (_, Standing::Link { at, .. }) if at == relative || survey::exists(watched.path()) => {
                 at
             }
             _ => return,
         };
-        if survey::exists(&root.join(at)) && !self.take(root, at, why, settled) {
+        if survey::exists(&root.join(at)) && !self.take(root, at, watched.why, settled) {
             return;
         }
         if let Standing::Link { at, target } = before {
@@ -371,7 +404,7 @@ impl Watch {
     }
 
     fn take_hooks(&self, base: &Path, hooks: &Path, settled: &mut Settled) {
-        if let Standing::Link { .. } = kept::look(base, hooks) {
+        if let Standing::Link { .. } = kept::look(base, &base.join(hooks)) {
             self.take(base, hooks, HOOK, settled);
             return;
         }
@@ -387,16 +420,6 @@ impl Watch {
                 self.take(base, &hooks.join(name), HOOK, settled);
             }
         }
-    }
-}
-
-/// What lies at a path, but for what is empty and only stands in for it.
-fn standing(root: &Path, relative: &Path) -> Standing {
-    match kept::look(root, relative) {
-        Standing::There if stands_in(relative) && kept::is_empty(&root.join(relative)) => {
-            Standing::Missing
-        }
-        standing => standing,
     }
 }
 
@@ -450,15 +473,14 @@ mod tests {
 
         fn watch_beside(&self, names: &[&str], live: &Arc<Live>) -> Watch {
             let root = self.path("work");
-            let watched = names.iter().map(|name| Watched {
-                root: root.clone(),
-                relative: name.into(),
-                why: "a setting",
-                before: kept::look(&root, Path::new(name)),
+            let watched = names.iter().map(|name| {
+                let watched = Watched::beneath(&root, Path::new(name), "a setting");
+                let before = watched.look();
+                watched.with(before)
             });
             let (held, watched) = watched.partition(|w| w.before == Standing::There);
             let held: Vec<Watched> = held;
-            let held = held.into_iter().map(|w| Watched { before: Standing::Missing, ..w });
+            let held = held.into_iter().map(|w| w.with(Standing::Missing));
             let ground = Ground { roots: vec![root], ..Ground::default() };
             let start = live.start();
             let found = live.terrain.look(&ground);

@@ -291,7 +291,7 @@ fn is_git_folder(folder: &Path) -> bool {
 
 fn is_link(path: &Path) -> bool {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
-    matches!(kept::look(parent, Path::new(name)), kept::Standing::Link { .. })
+    matches!(kept::look(parent, &parent.join(name)), kept::Standing::Link { .. })
 }
 
 /// Another folder for hooks in the folder one works in, when the repository names one. Not one

@@ -5,10 +5,11 @@
 //! ssh for one takes; and wherever a variable says that a program keeps its secrets instead.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use zero_policy::protected;
-use zero_sandbox::kept::{self, Standing};
+use zero_sandbox::kept::Standing;
 use zero_sandbox::{FileType, survey};
 
 use super::settings::Protected;
@@ -53,18 +54,19 @@ const NAMED: &str = "credentials, named by a variable";
 
 /// Where secrets lie, or would.
 #[derive(Debug, Default)]
-pub(super) struct Secrets {
+pub(in crate::commands) struct Secrets {
     /// zero's own folders: neither read nor changed nor made.
     pub(super) own: Vec<PathBuf>,
-    /// The others, with what each is.
-    places: BTreeMap<PathBuf, &'static str>,
+    /// The others, with what each is, by their bytes.
+    places: BTreeMap<OsString, &'static str>,
 }
 
 impl Secrets {
     /// Those of the person for whom commands run, in a workspace whose first folder is `root`.
     pub(super) fn of(settings: &CommandSettings, root: &Path) -> Self {
-        let homes: Vec<PathBuf> =
+        let mut homes: Vec<PathBuf> =
             settings.home.clone().into_iter().chain(survey::home_of_user()).collect();
+        homes.dedup();
         Self::look(settings, root, &homes)
     }
 
@@ -103,41 +105,38 @@ impl Secrets {
     fn add(&mut self, path: PathBuf, why: &'static str) {
         // A variable that names the whole machine names nothing.
         if path.parent().is_some() {
-            self.places.entry(path).or_insert(why);
+            self.places.entry(path.into()).or_insert(why);
         }
     }
 
     /// What is to be hidden. What is missing is among it, and needs nothing.
     pub(super) fn masked(&self) -> impl Iterator<Item = PathBuf> {
-        self.own.iter().chain(self.places.keys()).filter(|path| is_kept(path)).cloned()
+        let places = self.places.keys().map(Path::new);
+        let all = self.own.iter().map(PathBuf::as_path).chain(places);
+        all.filter(|path| is_kept(path)).map(Path::to_owned)
     }
 
     /// Adds what commands could make in folders they may change: it is taken away again when they
     /// did, since the person's programs would take it for the person's. With it what is there
     /// already, as it would be watched if another command had made it.
     pub(super) fn watch(&self, writable: &[PathBuf], protected: &mut Protected) {
-        let inside = |(path, why): (&PathBuf, &&'static str)| {
+        let inside = |(path, why): (&OsString, &&'static str)| {
+            let path = Path::new(path);
             let (root, relative) =
                 writable.iter().find_map(|root| Some((root, path.strip_prefix(root).ok()?)))?;
             let is_root = relative.as_os_str().is_empty();
-            (!is_root).then(|| (root.clone(), relative.to_owned(), *why))
+            (!is_root).then(|| Watched::beneath(root, relative, why))
         };
-        let inside: Vec<(PathBuf, PathBuf, &str)> = self.places.iter().filter_map(inside).collect();
+        let inside: Vec<Watched> = self.places.iter().filter_map(inside).collect();
         if inside.is_empty() {
             return;
         }
-        let known: BTreeSet<PathBuf> =
-            protected.watched.iter().chain(&protected.held_names).map(Watched::path).collect();
-        for (root, relative, why) in inside {
-            if known.contains(&root.join(&relative)) {
-                continue;
-            }
-            match kept::look(&root, &relative) {
-                Standing::There => {
-                    let before = Standing::Missing;
-                    protected.held_names.push(Watched { root, relative, why, before });
-                }
-                before => protected.watched.push(Watched { root, relative, why, before }),
+        let known = protected.watched.iter().chain(&protected.held_names);
+        let known: BTreeSet<PathBuf> = known.map(|watched| watched.path().to_owned()).collect();
+        for watched in inside.into_iter().filter(|watched| !known.contains(watched.path())) {
+            match watched.look() {
+                Standing::There => protected.held_names.push(watched),
+                before => protected.watched.push(watched.with(before)),
             }
         }
     }
@@ -193,7 +192,7 @@ mod tests {
             for home in [None, Some(Path::new("/home/me"))] {
                 let secrets = secrets(home, &[(variable, value)]);
                 for path in expected.iter().map(Path::new) {
-                    let is_known = secrets.places.contains_key(path);
+                    let is_known = secrets.places.contains_key(path.as_os_str());
                     assert!(is_known, "{variable}: {}", path.display());
                 }
             }
@@ -226,7 +225,7 @@ mod tests {
         let secrets = secrets(Some(&home), &[]);
         #[track_caller]
         fn check(found: &[Watched], name: &str, expected: bool) {
-            let is_found = found.iter().any(|watched| watched.relative == Path::new(name));
+            let is_found = found.iter().any(|watched| watched.path().ends_with(name));
             assert_eq!(is_found, expected, "{name}");
         }
         let mut found = Protected::default();

@@ -48,19 +48,20 @@ pub(super) fn look(
     for base in &bases {
         all.own(base, ground);
         for name in protected::settings_names().filter(|name| name.name != OWN) {
-            if !policy.may_change(&base.join(name.name)) {
-                all.add(base, Path::new(name.name), name.why, &bases);
+            let watched = Watched::beneath(base, Path::new(name.name), name.why);
+            if !policy.may_change(watched.path()) {
+                all.add(watched, &bases);
             }
         }
         for path in configured {
             if let Ok(relative) = path.strip_prefix(base) {
-                all.add(base, relative, CONFIGURED, &bases);
+                all.add(Watched::beneath(base, relative, CONFIGURED), &bases);
             }
         }
     }
     for setting in found.settings.iter().filter(|setting| !policy.may_change(&setting.path())) {
         if all.deep.len() < DEEP_MAX {
-            all.add(&setting.base, &setting.relative, setting.why, &bases);
+            all.add(Watched::beneath(&setting.base, &setting.relative, setting.why), &bases);
         } else {
             all.unheld.push((setting.path(), survey::stamp(&setting.path())));
         }
@@ -75,9 +76,7 @@ impl Protected {
         let is_there = survey::exists(&path);
         // Watched as well: whatever takes away too early what stands in for it opens nothing.
         if !is_there || kept::is_empty(&path) {
-            let (root, relative) = (base.to_owned(), PathBuf::from(OWN));
-            let why = "zero's own settings";
-            self.watched.push(Watched { root, relative, why, before: Standing::Missing });
+            self.watched.push(Watched::beneath(base, Path::new(OWN), "zero's own settings"));
         }
         // Where nobody works, nothing is made to stand in.
         if is_there || ground.roots.iter().any(|root| root == base) {
@@ -88,34 +87,30 @@ impl Protected {
     fn watch_target(&mut self, real: &Path, roots: &[PathBuf], why: &'static str) {
         let inside = roots.iter().find_map(|root| Some((root, real.strip_prefix(root).ok()?)));
         if let Some((root, relative)) = inside {
-            let (root, relative) = (root.to_owned(), relative.to_owned());
-            self.watched.push(Watched { root, relative, why, before: Standing::Missing });
+            self.watched.push(Watched::beneath(root, relative, why));
         }
     }
 
-    fn add(&mut self, root: &Path, relative: &Path, why: &'static str, roots: &[PathBuf]) {
-        let before = kept::look(root, relative);
+    fn add(&mut self, watched: Watched, roots: &[PathBuf]) {
+        let before = watched.look();
         match &before {
             Standing::There => {
-                self.held.push(root.join(relative));
-                let (root, relative) = (root.to_owned(), relative.to_owned());
-                let before = Standing::Missing;
-                return self.held_names.push(Watched { root, relative, why, before });
+                self.held.push(watched.path().to_owned());
+                return self.held_names.push(watched);
             }
             // What it leads to is held; a link itself cannot be.
             Standing::Link { .. } => {
-                let real = survey::canonical(&root.join(relative));
+                let real = survey::canonical(watched.path());
                 match real {
                     Some(real) if survey::exists(&real) => self.held.push(real),
                     // It leads nowhere yet; what would come to be there must not.
-                    Some(real) => self.watch_target(&real, roots, why),
+                    Some(real) => self.watch_target(&real, roots, watched.why),
                     None => {}
                 }
             }
             Standing::Missing => {}
         }
-        let (root, relative) = (root.to_owned(), relative.to_owned());
-        self.watched.push(Watched { root, relative, why, before });
+        self.watched.push(watched.with(before));
     }
 }
 
@@ -140,7 +135,7 @@ mod tests {
         let found = look(&ground, &Found::default(), &configured, &RiskPolicy);
         let names = [".zero", ".vscode", "shared/idea", "mine"];
         assert_eq!(found.held, names.map(|name| root.join(name)));
-        let watched = |name: &str| found.watched.iter().any(|w| w.relative == Path::new(name));
+        let watched = |name: &str| found.watched.iter().any(|w| w.path() == root.join(name));
         for name in [
             ".github/workflows",
             ".npmrc",
