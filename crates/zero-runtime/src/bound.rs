@@ -12,14 +12,15 @@ use std::io::Write as _;
 use serde_json::Value;
 use zero_core::result::{Content, Display, FileDiff, Hit};
 use zero_core::{ByteSize, CallId, Limits, Reason, ToolError, ToolResult};
-use zero_sandbox::StateDir;
+
+use crate::spill_folder::SpillFolder;
 
 /// Brings a result within `limits`.
 pub(crate) fn bound(
     mut result: ToolResult,
     call: &CallId,
     limits: &Limits,
-    spill: &StateDir,
+    spill: &SpillFolder,
 ) -> Result<ToolResult, ToolError> {
     let cap = limits.model_output_bytes_max.as_usize();
     let pieces = std::mem::take(&mut result.content);
@@ -91,7 +92,7 @@ fn drop_texts(diff: &mut FileDiff) {
 struct Spilled(Option<(String, bool)>);
 
 impl Spilled {
-    fn write(spill: &StateDir, call: &CallId, index: usize, text: &str, max: ByteSize) -> Self {
+    fn write(spill: &SpillFolder, call: &CallId, index: usize, text: &str, max: ByteSize) -> Self {
         let name = format!("{call}-{index}.txt");
         let kept = &text[..text.floor_char_boundary(max.as_usize())];
         let written = spill.create_new(&name).and_then(|mut file| file.write_all(kept.as_bytes()));
@@ -225,6 +226,8 @@ pub(crate) fn json_len(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests")]
+    use zero_sandbox::StateDir;
+
     use super::*;
 
     fn result(content: Content) -> ToolResult {
@@ -239,7 +242,15 @@ mod tests {
     fn bounded(content: Content) -> (Result<ToolResult, ToolError>, tempfile::TempDir) {
         let temp = tempfile::tempdir().unwrap();
         let call = CallId::new("c1").unwrap();
-        (bound(result(content), &call, &limits(), &StateDir::new(temp.path())), temp)
+        (
+            bound(
+                result(content),
+                &call,
+                &limits(),
+                &SpillFolder::lasting(StateDir::new(temp.path())),
+            ),
+            temp,
+        )
     }
 
     fn limits() -> Limits {
@@ -311,7 +322,9 @@ mod tests {
                 ..result(Content::Diff { summary: "Wrote a".into(), diff: diff(bytes) })
             };
             let call = CallId::new("c1").unwrap();
-            let bounded = bound(change, &call, &limits(), &StateDir::new(temp.path())).unwrap();
+            let bounded =
+                bound(change, &call, &limits(), &SpillFolder::lasting(StateDir::new(temp.path())))
+                    .unwrap();
             assert!(result_len(&bounded) <= limits().result_bytes_max.as_usize());
             let Display::Diff(shown) = bounded.display else { panic!("a diff") };
             let Content::Diff { diff, .. } = bounded.content[0].clone() else { panic!("a diff") };
@@ -333,7 +346,9 @@ mod tests {
             ..result(Content::Text("short".into()))
         };
         let call = CallId::new("c1").unwrap();
-        let bounded = bound(long, &call, &limits(), &StateDir::new(temp.path())).unwrap();
+        let bounded =
+            bound(long, &call, &limits(), &SpillFolder::lasting(StateDir::new(temp.path())))
+                .unwrap();
         let Display::Markdown { text } = bounded.display else { panic!("a text") };
         assert!(text.len() < 500 && text.contains("[… 5700 of 6000 bytes left out …]"), "{text}");
     }

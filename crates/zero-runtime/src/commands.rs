@@ -33,6 +33,7 @@ use zero_sandbox::{Gap, StateDir, Weakness, Workspace};
 
 use crate::context::CallContext;
 use crate::jobs::{Candidate, Input, Job, Jobs, KeepUnread, Watched, Watching};
+use crate::spill_folder::SpillFolder;
 
 pub(crate) use self::watch::Watch;
 pub use self::watch::{Settled, TakenAway};
@@ -188,7 +189,7 @@ pub(crate) struct CallCommands {
     pub(crate) launcher: Launcher,
     /// The commands that were judged.
     pub(crate) judged: Arc<[Execution]>,
-    pub(crate) spill: StateDir,
+    pub(crate) spill: Arc<SpillFolder>,
     /// The tool that runs them.
     pub(crate) tool: ToolName,
 }

@@ -45,6 +45,7 @@ pub mod schema;
 pub mod seen_files;
 pub mod services;
 pub mod session;
+mod spill_folder;
 pub mod stdio;
 pub mod tool;
 pub mod unsettled;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use zero_core::{SessionId, ToolError};
 use zero_policy::Mode;
 use zero_sandbox::journal::sha256;
-use zero_sandbox::lease::{self, Lease};
-use zero_sandbox::{StateDir, Workspace, file_error};
+use zero_sandbox::{StateDir, Workspace, lease};
 
 use crate::admission::Lane;
 use crate::approver::Approver;
@@ -20,6 +19,7 @@ use crate::host::ToolHost;
 use crate::observer::Observer;
 use crate::reader::Readers;
 use crate::seen_files::SeenFiles;
+use crate::spill_folder::SpillFolder;
 
 /// How long the oversized results of calls without a session are kept.
 const ONE_SHOT_SPILL_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -55,9 +55,8 @@ pub struct SessionConfig {
 pub struct Session {
     id: Option<SessionId>,
     seen: Option<Arc<SeenFiles>>,
-    spill: StateDir,
+    spill: Arc<SpillFolder>,
     /// Keeps the folder of a session's results as long as some process has that session.
-    spill_lease: Option<Lease>,
     workspace: Workspace,
     mode: Mutex<Option<Mode>>,
     /// Its own, or the host's.
@@ -80,40 +79,30 @@ impl Session {
         host: &ToolHost,
         config: SessionConfig,
     ) -> Result<Self, ToolError> {
-        let state = &host.state;
-        let lease = Lease::take(state, SPILL, id.as_str()).map_err(|error| {
-            let shown = state.child(SPILL).path().display().to_string();
-            file_error::from_io("make zero's own folder", &shown, &error)
-        })?;
+        let spill = SpillFolder::leased(&host.state, SPILL, id.as_str());
         let name = format!("session-{id}");
-        let mut session = Self::with_spill(Some(id), lease.folder(), name, host, config)?;
-        session.spill_lease = Some(lease);
-        Ok(session)
+        Self::with_spill(Some(id), spill, name, host, config)
     }
 
     /// A session for single calls: it remembers nothing, and its results outlive it.
     pub(crate) fn one_shot(host: &ToolHost) -> Result<Self, ToolError> {
         let key = sha256(host.workspace.cwd().as_os_str().as_encoded_bytes());
-        let spill = host.state.child(ONE_SHOT).child(&key[..16]);
+        let spill = SpillFolder::lasting(host.state.child(ONE_SHOT).child(&key[..16]));
         let name = format!("calls-{:016x}", fastrand::u64(..));
         let session = Self::with_spill(None, spill, name, host, SessionConfig::default())?;
-        session.drop_old_results();
+        session.spill.remove_older(ONE_SHOT_SPILL_AGE_MAX);
         Ok(session)
     }
 
     fn with_spill(
         id: Option<SessionId>,
-        spill: StateDir,
+        spill: SpillFolder,
         name: String,
         host: &ToolHost,
         config: SessionConfig,
     ) -> Result<Self, ToolError> {
         let SessionConfig { approver, elicitor, observer, mode, standing, keeper, editor, readers } =
             config;
-        let shown = spill.path().display().to_string();
-        spill
-            .create()
-            .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = host.workspace.with_spill(spill.path())?;
         let grants = Arc::new(Grants::restored(standing, keeper));
         let network = |grants: Arc<Grants>| {
@@ -139,8 +128,7 @@ impl Session {
         Ok(Self {
             seen: id.is_some().then(Arc::default),
             id,
-            spill,
-            spill_lease: None,
+            spill: Arc::new(spill),
             workspace,
             mode: Mutex::new(mode),
             approver: approver.or_else(|| host.approver.clone()),
@@ -231,23 +219,14 @@ impl Session {
     }
 
     /// Where results too large for the model go.
-    pub(crate) fn spill(&self) -> &StateDir {
+    pub(crate) fn spill(&self) -> &Arc<SpillFolder> {
         &self.spill
-    }
-
-    fn drop_old_results(&self) {
-        for name in self.spill.names().unwrap_or_default() {
-            if self.spill.age(&name).is_ok_and(|age| age > ONE_SHOT_SPILL_AGE_MAX) {
-                let _ = self.spill.remove(&name);
-            }
-        }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         self.end();
-        // Its results go with it, unless another process has the same session.
-        drop(self.spill_lease.take());
+        self.spill.end();
     }
 }

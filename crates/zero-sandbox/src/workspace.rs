@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{Mode, OFlags};
 use zero_core::{Reason, TargetPath, ToolError, Whereabouts};
@@ -39,12 +39,41 @@ impl Root {
     }
 }
 
+/// A folder that is there once something was put into it.
+#[derive(Debug)]
+struct SpillRoot {
+    path: PathBuf,
+    root: OnceLock<Root>,
+}
+
+impl SpillRoot {
+    fn new(path: &Path) -> Result<Self, ToolError> {
+        let shown = path.display().to_string();
+        let found = canonical::canonicalise(Path::new("/"), path, LastLink::Follow)
+            .map_err(|error| bad_path(&shown, &error))?;
+        let mut path = found.existing;
+        path.extend(found.missing);
+        Ok(Self { path, root: OnceLock::new() })
+    }
+
+    /// The folder, if it is there by now.
+    fn open(&self) -> Option<&Root> {
+        if self.root.get().is_none() {
+            // Where its way leads elsewhere by now, it is not the folder that was meant.
+            let opened = Root::open(&self.path).ok().filter(|root| root.path == self.path)?;
+            // Another thread may have been quicker; both hold the same folder.
+            let _ = self.root.set(opened);
+        }
+        self.root.get()
+    }
+}
+
 /// The folders a host works in. Relative paths start in the first of them.
 #[derive(Clone, Debug)]
 pub struct Workspace {
     roots: Arc<[Root]>,
     /// Where this session's oversized results lie: readable, never writable.
-    spill: Option<Arc<Root>>,
+    spill: Option<Arc<SpillRoot>>,
     /// What everything else is opened from, once somebody allowed it.
     system: Arc<Root>,
     home: Option<PathBuf>,
@@ -65,9 +94,9 @@ impl Workspace {
         Ok(Self { roots: roots.into(), spill: None, system, home })
     }
 
-    /// The same workspace for a session whose oversized results lie in `folder`, which must exist.
+    /// The same workspace for a session whose oversized results lie in `folder`, once there are any.
     pub fn with_spill(&self, folder: &Path) -> Result<Self, ToolError> {
-        Ok(Self { spill: Some(Arc::new(Root::open(folder)?)), ..self.clone() })
+        Ok(Self { spill: Some(Arc::new(SpillRoot::new(folder)?)), ..self.clone() })
     }
 
     /// Canonical path of the first folder, where relative paths start.
@@ -155,7 +184,7 @@ impl Workspace {
         if let Some(spill) =
             self.spill.as_deref().filter(|spill| canonical.starts_with(&spill.path))
         {
-            return (spill, Whereabouts::Spill);
+            return (spill.open().unwrap_or(&self.system), Whereabouts::Spill);
         }
         let innermost = self
             .roots
@@ -256,6 +285,28 @@ mod tests {
         let located =
             workspace.locate(spill.join("secret").to_str().unwrap(), LastLink::Follow).unwrap();
         assert_eq!(located.target().whereabouts(), Whereabouts::Spill);
+    }
+
+    #[test]
+    fn results_are_found_once_there_are_any() {
+        let f = Fixture::new();
+        let spill = f.temp.path().canonicalize().unwrap().join("state/spill/x");
+        let workspace = f.workspace.with_spill(&spill).unwrap();
+        let written = spill.join("a.txt");
+        let locate = || workspace.locate(written.to_str().unwrap(), LastLink::Follow).unwrap();
+        assert_eq!(locate().target().whereabouts(), Whereabouts::Spill);
+        assert!(locate().open_file().is_err());
+        std::fs::create_dir_all(&spill).unwrap();
+        std::fs::write(&written, "all of it").unwrap();
+        let located = locate();
+        assert_eq!(located.target().whereabouts(), Whereabouts::Spill);
+        assert_eq!(std::io::read_to_string(located.open_file().unwrap()).unwrap(), "all of it");
+        // Whoever puts another folder there has put nothing there.
+        let moved = f.workspace.with_spill(&spill.with_file_name("y")).unwrap();
+        symlink(&spill, spill.with_file_name("y")).unwrap();
+        let behind = spill.with_file_name("y").join("a.txt");
+        let behind = moved.locate(behind.to_str().unwrap(), LastLink::Follow).unwrap();
+        assert_eq!(behind.target().whereabouts(), Whereabouts::Outside);
     }
 
     #[test]

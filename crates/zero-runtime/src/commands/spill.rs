@@ -6,17 +6,17 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zero_sandbox::StateDir;
 use zero_sandbox::drain::Spill;
 
 use crate::context::CallContext;
+use crate::spill_folder::SpillFolder;
 
 /// Bytes that are held before a file is made for them.
 const HELD_BYTES_MAX: usize = 8 * 1024;
 
 /// A file for output that is too long.
 pub(super) struct SpillFile {
-    folder: StateDir,
+    folder: Arc<SpillFolder>,
     name: String,
     path: String,
     bytes_max: u64,
@@ -34,7 +34,7 @@ enum State {
 
 impl SpillFile {
     pub(super) fn new(cx: &CallContext) -> Self {
-        let folder = cx.commands().spill.clone();
+        let folder = Arc::clone(&cx.commands().spill);
         let name = format!("{}-output.txt", cx.call());
         let path = folder.path().join(&name).display().to_string();
         let bytes_max = cx.limits().file_bytes_max.get();
@@ -45,7 +45,7 @@ impl SpillFile {
     /// What writes to it.
     pub(super) fn writer(&self) -> Spill {
         let writer = Writer {
-            folder: self.folder.clone(),
+            folder: Arc::clone(&self.folder),
             name: self.name.clone(),
             state: Arc::clone(&self.state),
         };
@@ -79,7 +79,7 @@ impl SpillFile {
 
 impl State {
     /// The file, made if it was not, with all that was held in it.
-    fn make(&mut self, folder: &StateDir, name: &str) -> io::Result<&mut File> {
+    fn make(&mut self, folder: &SpillFolder, name: &str) -> io::Result<&mut File> {
         if let Self::Held(held) = self {
             let made = folder.create_new(name).and_then(|mut file| {
                 let written = file.write_all(held);
@@ -101,7 +101,7 @@ impl State {
 
 /// Writes to the file, and makes it when there is enough for it.
 struct Writer {
-    folder: StateDir,
+    folder: Arc<SpillFolder>,
     name: String,
     state: Arc<Mutex<State>>,
 }
@@ -130,12 +130,14 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "the test looks at real files")]
+    use zero_sandbox::StateDir;
+
     use super::*;
 
     fn spill() -> (tempfile::TempDir, SpillFile) {
         let temp = tempfile::tempdir().unwrap();
         let spill = SpillFile {
-            folder: StateDir::new(temp.path().join("spill")),
+            folder: SpillFolder::lasting(StateDir::new(temp.path().join("spill"))).into(),
             name: "x".to_owned(),
             path: temp.path().join("spill/x").display().to_string(),
             bytes_max: 1 << 20,
@@ -179,7 +181,7 @@ mod tests {
         writer.write_all(b"little").unwrap();
         assert!(writer.write_all(&vec![b'x'; HELD_BYTES_MAX]).is_err());
         let why = writer.write_all(b"x").unwrap_err().kind();
-        assert_eq!(why, io::ErrorKind::NotADirectory);
+        assert_eq!(why, io::ErrorKind::AlreadyExists, "what is in the way is no folder");
         assert_eq!(spill.settle(1).unwrap_err().kind(), why);
     }
 }

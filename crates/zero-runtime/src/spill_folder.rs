@@ -1,0 +1,141 @@
+//! Where results of a session go that are too large to be told.
+//!
+//! Most sessions have none, so the folder is made for the first.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use zero_sandbox::StateDir;
+use zero_sandbox::lease::Lease;
+
+/// The folder.
+#[derive(Debug)]
+pub(crate) struct SpillFolder {
+    folder: StateDir,
+    hold: Mutex<Hold>,
+}
+
+/// What keeps it there.
+#[derive(Debug)]
+enum Hold {
+    /// It stays, whoever leaves.
+    Lasting,
+    /// Nothing yet: a lease on the folder of that name, once there is something in it.
+    None { state: StateDir, shelf: &'static str, name: String },
+    /// It goes with whoever uses it last.
+    Leased { _lease: Lease },
+    /// The session is over.
+    Over,
+}
+
+impl SpillFolder {
+    /// A folder that outlasts those who use it.
+    pub(crate) fn lasting(folder: StateDir) -> Self {
+        Self { folder, hold: Mutex::new(Hold::Lasting) }
+    }
+
+    /// The folder of that name on a shelf of zero's own folder, which goes when it is not used any more.
+    pub(crate) fn leased(state: &StateDir, shelf: &'static str, name: &str) -> Self {
+        let folder = state.child(shelf).child(name);
+        let hold = Hold::None { state: state.clone(), shelf, name: name.to_owned() };
+        Self { folder, hold: Mutex::new(hold) }
+    }
+
+    /// Where it is, or will be.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Makes a new file in it.
+    pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
+        self.make()?;
+        self.folder.create_new(name)
+    }
+
+    /// Takes a file away.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        self.folder.remove(name)
+    }
+
+    /// Takes away the files that are older than that.
+    pub(crate) fn remove_older(&self, age_max: Duration) {
+        for name in self.folder.names().unwrap_or_default() {
+            if self.folder.age(&name).is_ok_and(|age| age > age_max) {
+                let _ = self.folder.remove(&name);
+            }
+        }
+    }
+
+    /// The session is over: what is in it goes, unless another process has the same session.
+    pub(crate) fn end(&self) {
+        let mut hold = self.hold();
+        if !matches!(*hold, Hold::Lasting) {
+            *hold = Hold::Over;
+        }
+    }
+
+    fn make(&self) -> io::Result<()> {
+        let mut hold = self.hold();
+        match &*hold {
+            Hold::Lasting => self.folder.create(),
+            Hold::None { state, shelf, name } => {
+                let lease = Lease::take(state, shelf, name)?;
+                *hold = Hold::Leased { _lease: lease };
+                Ok(())
+            }
+            Hold::Leased { .. } => Ok(()),
+            Hold::Over => Err(io::Error::new(io::ErrorKind::NotFound, "the session is over")),
+        }
+    }
+
+    fn hold(&self) -> MutexGuard<'_, Hold> {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn state() -> (tempfile::TempDir, StateDir) {
+        let temp = tempfile::tempdir().unwrap();
+        let state = StateDir::new(temp.path().join("state"));
+        (temp, state)
+    }
+
+    #[test]
+    fn it_is_made_for_the_first_file_and_goes_with_the_session() {
+        let (temp, state) = state();
+        let folder = SpillFolder::leased(&state, "spill", "sess_1");
+        assert!(!temp.path().join("state").exists(), "nothing is made beforehand");
+        folder.create_new("a.txt").unwrap().write_all(b"a").unwrap();
+        let other = SpillFolder::leased(&state, "spill", "sess_1");
+        other.create_new("b.txt").unwrap();
+        assert!(other.create_new("a.txt").is_err(), "nothing is written over");
+        folder.end();
+        assert!(folder.path().join("a.txt").exists(), "another uses it still");
+        assert_eq!(folder.create_new("c.txt").unwrap_err().to_string(), "the session is over");
+        other.end();
+        assert!(!folder.path().exists());
+        SpillFolder::leased(&state, "spill", "sess_2").end();
+    }
+
+    #[test]
+    fn what_lasts_is_there_after_the_end() {
+        let (_temp, state) = state();
+        let folder = SpillFolder::lasting(state.child("spill-calls").child("x"));
+        folder.create_new("a.txt").unwrap();
+        folder.end();
+        folder.create_new("b.txt").unwrap();
+        folder.remove_older(Duration::from_secs(3600));
+        assert!(folder.path().join("a.txt").exists());
+        folder.remove("a.txt").unwrap();
+        assert!(!folder.path().join("a.txt").exists());
+    }
+}
