@@ -84,7 +84,7 @@ impl Model for DirectModel {
             Wish::Call { name, input } => {
                 let id = format!("direct-{}", request.messages.len());
                 let said = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
-                let input = ToolInput::Json(input);
+                let input = ToolInput::from(input);
                 let call = Block::ToolUse { id, name, input, opaque: serde_json::Value::Null };
                 (said, call, Stop::ToolUse)
             }
@@ -129,7 +129,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::message::Role;
+    use crate::message::{Role, shared};
     use crate::model::ToolDefinition;
 
     fn request(last: Message) -> ModelRequest {
@@ -140,7 +140,7 @@ mod tests {
         };
         let earlier = [Message::user("/bash rm -rf /"), Message::assistant(vec![])];
         ModelRequest {
-            messages: earlier.into_iter().chain([last]).collect(),
+            messages: shared(earlier.into_iter().chain([last]).collect()),
             tools: [tool("Read", json!({}))].into(),
             ..ModelRequest::default()
         }
@@ -158,7 +158,7 @@ mod tests {
         let name = "Read".to_owned();
         let id = "direct-3".to_owned();
         assert_eq!(events[0], ModelEvent::ToolUse { id: id.clone(), name: name.clone() });
-        let input = ToolInput::Json(json!({"file_path": "a.txt"}));
+        let input = ToolInput::from(json!({"file_path": "a.txt"}));
         let call = Block::ToolUse { id, name, input, opaque: Value::Null };
         let reply = Reply { blocks: vec![call], stop: Stop::ToolUse, usage: Usage::default() };
         assert_eq!(events[1..], [ModelEvent::Done(reply)]);
@@ -199,6 +199,6 @@ mod tests {
         let events = events(Message { role: Role::User, blocks }).await;
         let [_, ModelEvent::Done(reply)] = &events[..] else { panic!("{events:?}") };
         let Block::ToolUse { input, .. } = &reply.blocks[0] else { panic!("{reply:?}") };
-        assert_eq!(*input, ToolInput::Json(json!({"file_path": "a.txt"})));
+        assert_eq!(*input, ToolInput::from(json!({"file_path": "a.txt"})));
     }
 }

@@ -1,8 +1,16 @@
 //! What a model is told and what it says: a transcript is a list of these.
 
+pub(crate) mod pictures;
+mod tool_input;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zero_core::event::ResultContent;
+
+pub use self::tool_input::{JsonText, ToolInput};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,24 +47,40 @@ impl Message {
     pub(crate) fn take_no_spare_room(&mut self) {
         self.blocks.shrink_to_fit();
         for block in &mut self.blocks {
-            match block {
-                Block::ToolUse { input: ToolInput::Json(Value::Object(fields)), .. } => {
-                    *fields = std::mem::take(fields).into_iter().collect();
-                }
-                Block::ToolResult { content, .. } => content.shrink_to_fit(),
-                _ => {}
+            if let Block::ToolResult { content, .. } = block {
+                content.shrink_to_fit();
             }
         }
     }
 
     /// Its text blocks, joined by line breaks.
     pub fn text(&self) -> String {
-        let texts = self.blocks.iter().filter_map(|block| match block {
-            Block::Text { text } => Some(text.as_str()),
-            _ => None,
-        });
-        texts.collect::<Vec<_>>().join("\n")
+        text_of(&self.blocks).into_owned()
     }
+}
+
+/// Messages that several hold: a transcript goes into request after request.
+pub(crate) fn shared(messages: Vec<Message>) -> Vec<Arc<Message>> {
+    messages.into_iter().map(Arc::new).collect()
+}
+
+/// The text blocks among these, joined by line breaks.
+pub(crate) fn text_of(blocks: &[Block]) -> Cow<'_, str> {
+    joined(blocks.iter().filter_map(|block| match block {
+        Block::Text { text } => Some(text.as_str()),
+        _ => None,
+    }))
+}
+
+/// Texts, joined by line breaks. Most often there is one at most, which is left where it is.
+pub(crate) fn joined<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
+    let mut joined = Cow::Borrowed(texts.next().unwrap_or_default());
+    for text in texts {
+        let joined = joined.to_mut();
+        joined.push('\n');
+        joined.push_str(text);
+    }
+    joined
 }
 
 /// One piece of a message.
@@ -113,34 +137,6 @@ impl Block {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
-    }
-}
-
-/// The arguments of a call, as the model wrote them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum ToolInput {
-    /// What cannot be read as JSON; the model is told so, and no tool runs.
-    Unreadable {
-        /// The text.
-        unreadable: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// JSON.
-    Json(Value),
-}
-
-impl ToolInput {
-    /// Reads arguments as a model streamed them. Nothing at all means no arguments.
-    pub fn parse(text: &str) -> Self {
-        if text.trim().is_empty() {
-            return Self::Json(Value::Object(serde_json::Map::new()));
-        }
-        match serde_json::from_str(text) {
-            Ok(value) => Self::Json(value),
-            Err(error) => Self::Unreadable { unreadable: text.to_owned(), why: error.to_string() },
-        }
     }
 }
 

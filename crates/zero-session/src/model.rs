@@ -98,7 +98,7 @@ pub struct ModelRequest {
     /// What it is told about itself and its work.
     pub system: String,
     /// The conversation. It ends with a message of the user.
-    pub messages: Vec<Message>,
+    pub messages: Vec<Arc<Message>>,
     /// The tools it may use.
     pub tools: Arc<[ToolDefinition]>,
     /// Most tokens it may write; the model's own limit when absent.

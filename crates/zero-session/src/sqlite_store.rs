@@ -171,7 +171,7 @@ impl Store for SqliteStore {
     fn add_messages(
         &self,
         session: &SessionId,
-        messages: Vec<Message>,
+        messages: Vec<Arc<Message>>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         const VERB: &str = "add to a transcript";
         let session = session.clone();
@@ -186,7 +186,7 @@ impl Store for SqliteStore {
         &self,
         session: &SessionId,
         why: TranscriptStart,
-        messages: Vec<Message>,
+        messages: Vec<Arc<Message>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>> {
         const VERB: &str = "begin a transcript";
         let session = session.clone();

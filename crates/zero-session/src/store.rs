@@ -7,6 +7,7 @@
 pub mod conformance;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use zero_core::{RunId, SessionId};
@@ -95,7 +96,7 @@ pub trait Store: Send + Sync {
     fn add_messages(
         &self,
         session: &SessionId,
-        messages: Vec<Message>,
+        messages: Vec<Arc<Message>>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Begins a new transcript with these messages and gives its number; the old one stays. What
@@ -104,7 +105,7 @@ pub trait Store: Send + Sync {
         &self,
         session: &SessionId,
         why: TranscriptStart,
-        messages: Vec<Message>,
+        messages: Vec<Arc<Message>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>>;
 
     /// Begins a run, once: whoever comes again with the same id gets the one that is there.

@@ -11,6 +11,8 @@ mod guard;
 mod steps;
 pub(crate) mod transcript;
 
+use std::sync::Arc;
+
 use self::budget::Meter;
 use self::calls::{Batch, CallPlan};
 use self::compaction::Split;
@@ -20,7 +22,7 @@ pub use self::steps::{
 };
 use crate::event::{RunEnd, Usage, What};
 use crate::hands::{CallEnd, HandsError};
-use crate::message::{Block, Message};
+use crate::message::{Block, Message, shared, text_of};
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, Reply, Stop, UNBOUNDED};
 
 /// What to do when a conversation cannot be made to fit.
@@ -30,7 +32,7 @@ const TOO_LONG: &str = "reset the session, or choose a model with a larger windo
 #[derive(Clone, Debug)]
 pub struct Turn {
     config: TurnConfig,
-    transcript: Vec<Message>,
+    transcript: Vec<Arc<Message>>,
     goal: Goal,
     bench: Workbench,
     phase: Phase,
@@ -74,7 +76,7 @@ impl Turn {
         let guard = LoopGuard::new(config.repeats_before_asking, config.repeats_max);
         Self {
             config,
-            transcript,
+            transcript: shared(transcript),
             goal,
             bench: Workbench::default(),
             phase: Phase::New,
@@ -220,10 +222,10 @@ impl Turn {
     fn replied(&mut self, reply: Reply, actions: &mut Vec<Action>) {
         self.count(reply.usage);
         let blocks = transcript::worth_keeping(reply.blocks);
-        let text = Message::assistant(blocks.clone()).text();
+        let text = text_of(&blocks);
         let says_nothing = text.trim().is_empty() && self.streamed.trim().is_empty();
         if self.streamed.is_empty() && !text.is_empty() {
-            actions.push(Action::Show(What::Text { text }));
+            actions.push(Action::Show(What::Text { text: text.into_owned() }));
         }
         let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
         let cut = reply.stop == Stop::MaxTokens && blocks.last().is_some_and(is_call);
@@ -258,8 +260,8 @@ impl Turn {
 
     /// Gives each call its own id, and the transcript ids that are there and unlike each other.
     fn plan(&mut self, blocks: Vec<Block>, cut: bool) -> (Vec<Block>, Vec<CallPlan>) {
-        let mut used = transcript::call_ids(&self.transcript);
-        let mut plans = Vec::new();
+        let used = transcript::call_ids(&self.transcript);
+        let mut plans: Vec<CallPlan> = Vec::new();
         let last = blocks.len().saturating_sub(1);
         let mut kept = Vec::with_capacity(blocks.len());
         for (at, block) in blocks.into_iter().enumerate() {
@@ -272,8 +274,9 @@ impl Turn {
             );
             self.calls_made = self.calls_made.saturating_add(1);
             let own = String::from(own);
-            let id = if id.is_empty() || used.contains(&id) { own.clone() } else { id };
-            used.insert(id.clone());
+            let is_used =
+                used.contains(id.as_str()) || plans.iter().any(|plan| plan.is_known_as(&id));
+            let id = if id.is_empty() || is_used { own.clone() } else { id };
             let cut = if cut && at == last { calls::Written::Half } else { calls::Written::Whole };
             plans.push(CallPlan::new(
                 own,
@@ -402,7 +405,7 @@ impl Turn {
         let tokens_before = self.context_tokens();
         let window = self.config.context_window;
         let plan = compaction::plan(&plan, window);
-        self.transcript = vec![compaction::message(&summary, plan, kept)];
+        self.transcript = vec![compaction::message(&summary, plan, kept).into()];
         self.meter.restarted(&self.bench, &self.transcript);
         self.summed_up = true;
         actions.push(Action::Restart(self.transcript.clone()));
@@ -493,7 +496,8 @@ impl Turn {
 
     fn add(&mut self, message: Message, actions: &mut Vec<Action>) {
         self.meter.add(&message);
-        self.transcript.push(message.clone());
+        let message = Arc::new(message);
+        self.transcript.push(Arc::clone(&message));
         actions.push(Action::Save(vec![message]));
     }
 

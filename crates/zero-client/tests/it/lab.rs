@@ -281,7 +281,7 @@ impl Model for Scripted {
                 blocks.push(Block::ToolUse {
                     id: id.to_owned(),
                     name: name.to_owned(),
-                    input: ToolInput::Json(json!({"path": id})),
+                    input: ToolInput::from(json!({"path": id})),
                     opaque: Value::Null,
                 });
             } else {

@@ -163,7 +163,7 @@ fn says(text: &str, call: Option<(&str, &str, Value)>) -> ModelStream {
         blocks.push(Block::ToolUse {
             id: id.to_owned(),
             name: name.to_owned(),
-            input: ToolInput::Json(input),
+            input: ToolInput::from(input),
             opaque: Value::Null,
         });
     }

@@ -99,11 +99,16 @@ impl Store for Nothing {
         is(Ok(Transcript::default()))
     }
 
-    fn add_messages(&self, _: &SessionId, _: Vec<Message>) -> Is<'_, ()> {
+    fn add_messages(&self, _: &SessionId, _: Vec<Arc<Message>>) -> Is<'_, ()> {
         not_kept()
     }
 
-    fn new_transcript(&self, _: &SessionId, _: TranscriptStart, _: Vec<Message>) -> Is<'_, u64> {
+    fn new_transcript(
+        &self,
+        _: &SessionId,
+        _: TranscriptStart,
+        _: Vec<Arc<Message>>,
+    ) -> Is<'_, u64> {
         not_kept()
     }
 

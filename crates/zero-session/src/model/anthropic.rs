@@ -47,7 +47,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::message::Message;
+    use crate::message::{Message, shared};
     use crate::model::ToolDefinition;
     use crate::model::dialogue::tests::{result, user};
 
@@ -100,11 +100,11 @@ mod tests {
             input_schema: json!({"type": "object"}),
         };
         let request = ModelRequest {
-            messages: vec![
+            messages: shared(vec![
                 Message::user("Go"),
                 Message::assistant(said),
                 user(vec![result("toolu_1", "Read", "r")]),
-            ],
+            ]),
             tools: [tool].into(),
             ..ModelRequest::default()
         };

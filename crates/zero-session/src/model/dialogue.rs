@@ -4,6 +4,8 @@
 //! A transcript need not be like that: it was compacted, a run broke off between a call and its
 //! result, or another model wrote it. It is put right here, so that such a session can go on.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -74,7 +76,7 @@ pub(crate) struct Answer<'a> {
 /// The turns of a conversation. Thoughts that `keeps_thought` does not want are left out, as are
 /// blank texts, which some APIs refuse.
 pub(crate) fn turns<'a>(
-    messages: &'a [Message],
+    messages: &'a [Arc<Message>],
     keeps_thought: impl Fn(&Value) -> bool,
 ) -> Vec<Turn<'a>> {
     let mut turns = Vec::new();
@@ -115,7 +117,7 @@ pub(crate) fn tool_name(name: &str) -> String {
 /// Arguments as an object, which is all that APIs take.
 pub(crate) fn arguments(input: &ToolInput) -> Value {
     match input {
-        ToolInput::Json(Value::Object(input)) => Value::Object(input.clone()),
+        ToolInput::Json(json) if json.is_object() => json.value(),
         ToolInput::Json(other) => json!({"value": other}),
         ToolInput::Unreadable { unreadable, .. } => json!({"unreadable": unreadable}),
     }
@@ -137,7 +139,7 @@ impl<'a> Piece<'a> {
 
 /// The blocks that are worth sending, with neighbours of the same role put together.
 fn merged<'a>(
-    messages: &'a [Message],
+    messages: &'a [Arc<Message>],
     keeps_thought: impl Fn(&Value) -> bool,
 ) -> Vec<(Role, Vec<&'a Block>)> {
     let mut merged: Vec<(Role, Vec<&'a Block>)> = Vec::new();
@@ -217,13 +219,14 @@ fn stray<'a>(name: &str, content: &'a [ResultContent]) -> Vec<Piece<'a>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::message::shared;
     use serde_json::json;
 
     pub(crate) fn call(id: &str, name: &str) -> Block {
         Block::ToolUse {
             id: id.into(),
             name: name.into(),
-            input: ToolInput::Json(json!({})),
+            input: ToolInput::from(json!({})),
             opaque: Value::Null,
         }
     }
@@ -238,8 +241,9 @@ pub(crate) mod tests {
     }
 
     /// Turns in short: `U text =a:result | M text +a`.
-    fn short(messages: &[Message]) -> String {
-        let turns = turns(messages, |opaque| !opaque.is_null());
+    fn short(messages: Vec<Message>) -> String {
+        let messages = shared(messages);
+        let turns = turns(&messages, |opaque| !opaque.is_null());
         let turns = turns.iter().map(|turn| {
             let who = if turn.role == Role::User { "U" } else { "M" };
             let pieces = turn.pieces.iter().map(|piece| match piece {
@@ -262,7 +266,7 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn check(messages: Vec<Message>, expected: &str) {
-        assert_eq!(short(&messages), expected);
+        assert_eq!(short(messages), expected);
     }
 
     fn says(blocks: Vec<Block>) -> Message {
@@ -346,9 +350,9 @@ pub(crate) mod tests {
     fn arguments_are_an_object() {
         let unreadable = ToolInput::Unreadable { unreadable: "{\"a".into(), why: "EOF".into() };
         for (input, expected) in [
-            (ToolInput::Json(json!({"b": 1, "a": 2})), json!({"b": 1, "a": 2})),
-            (ToolInput::Json(json!([1])), json!({"value": [1]})),
-            (ToolInput::Json(Value::Null), json!({"value": null})),
+            (ToolInput::from(json!({"b": 1, "a": 2})), json!({"b": 1, "a": 2})),
+            (ToolInput::from(json!([1])), json!({"value": [1]})),
+            (ToolInput::from(Value::Null), json!({"value": null})),
             (unreadable, json!({"unreadable": "{\"a"})),
         ] {
             assert_eq!(arguments(&input), expected);

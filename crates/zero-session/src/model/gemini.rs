@@ -48,7 +48,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::message::Message;
+    use crate::message::{Message, shared};
     use crate::model::dialogue::tests::{result, user};
 
     #[track_caller]
@@ -91,11 +91,11 @@ mod tests {
         let said = decoder.finish().unwrap().blocks;
 
         let request = ModelRequest {
-            messages: vec![
+            messages: shared(vec![
                 Message::user("Go"),
                 Message::assistant(said),
                 user(vec![result("x", "Read", "1"), result("call_2", "Read", "2")]),
-            ],
+            ]),
             ..ModelRequest::default()
         };
         let body = request::body(&request::tests::info("gemini-3-pro"), &request);

@@ -24,8 +24,7 @@ use self::answer::Answer;
 pub(crate) use self::client::SharedClient;
 use self::client::innermost;
 use self::told_tools::ToldTools;
-use crate::event::ResultContent;
-use crate::message::Block;
+use crate::message::pictures;
 use crate::model::catalogue::{Key, ModelConfig};
 use crate::model::failure::{self, Failed, Subject, shortened};
 use crate::model::protocol::Protocol;
@@ -139,7 +138,8 @@ impl Inner {
         let tokens_max = request.output_tokens_max.or(self.config.output_tokens_max);
         request.output_tokens_max = tokens_max.map(|max| max.min(self.info.output_tokens_max));
         if !self.info.takes_images {
-            leave_images_out(&mut request);
+            let words = |_: &str| "[a picture was left out: this model takes none]".to_owned();
+            pictures::put_in_words(&mut request.messages, words);
         }
         self.told_tools.text(&*self.protocol, &self.info, &request)
     }
@@ -377,23 +377,6 @@ async fn read_error(mut response: reqwest::Response) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// Says in words that a picture was left out, for a model that takes none.
-fn leave_images_out(request: &mut ModelRequest) {
-    const WORDS: &str = "[a picture was left out: this model takes none]";
-    for block in request.messages.iter_mut().flat_map(|message| &mut message.blocks) {
-        match block {
-            Block::Image { .. } => *block = Block::text(WORDS),
-            Block::ToolResult { content, .. } => {
-                for part in content {
-                    if matches!(part, ResultContent::Image { .. }) {
-                        *part = ResultContent::Text { text: WORDS.to_owned() };
-                    }
-                }
-            }
-            Block::Text { .. } | Block::Thinking { .. } | Block::ToolUse { .. } => {}
-        }
-    }
-}
 /// All that is sent for a request.
 #[cfg(test)]
 pub(crate) fn whole_body(

@@ -1,10 +1,13 @@
 //! What both of OpenAI's ways of speaking share.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use url::{Host, Url};
 
 use crate::event::ResultContent;
-use crate::message::{Block, Message, Role, ToolInput};
+use crate::message::{Block, Message, Role, ToolInput, joined};
 use crate::model::catalogue::Key;
 use crate::model::failure;
 use crate::model::{ModelError, ModelErrorKind};
@@ -85,8 +88,8 @@ pub(crate) fn broken() -> ModelError {
 
 /// The message with which the turn begins that the model is in: what it thought since then goes back
 /// to it. Older thoughts do not; they may even be another model's.
-pub(crate) fn turn_start(messages: &[Message]) -> usize {
-    let is_prompt = |message: &Message| {
+pub(crate) fn turn_start(messages: &[Arc<Message>]) -> usize {
+    let is_prompt = |message: &Arc<Message>| {
         let has_result =
             message.blocks.iter().any(|block| matches!(block, Block::ToolResult { .. }));
         message.role == Role::User && !has_result
@@ -95,18 +98,18 @@ pub(crate) fn turn_start(messages: &[Message]) -> usize {
 }
 
 /// The words of a tool's result. Neither way of speaking has a place for "this is an error".
-pub(crate) fn result_text(content: &[ResultContent], is_error: bool) -> String {
+pub(crate) fn result_text(content: &[ResultContent], is_error: bool) -> Cow<'_, str> {
     let texts = content.iter().filter_map(|part| match part {
         ResultContent::Text { text } => Some(text.as_str()),
         ResultContent::Image { .. } => None,
     });
-    let text = texts.collect::<Vec<_>>().join("\n");
+    let text = joined(texts);
     let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     match (text.trim().is_empty(), is_error) {
-        (true, true) => "error: no output".to_owned(),
-        (true, false) if images(content).next().is_some() => "the picture follows".to_owned(),
-        (true, false) => "(no output)".to_owned(),
-        (false, true) if !says_so => format!("error: {text}"),
+        (true, true) => "error: no output".into(),
+        (true, false) if images(content).next().is_some() => "the picture follows".into(),
+        (true, false) => "(no output)".into(),
+        (false, true) if !says_so => format!("error: {text}").into(),
         (false, _) => text,
     }
 }
@@ -125,11 +128,11 @@ pub(crate) fn data_url(mime: &str, data: &str) -> String {
 }
 
 /// Arguments as they go back to a model. Many servers insist on JSON, so what is none is wrapped.
-pub(crate) fn arguments(input: &ToolInput) -> String {
+pub(crate) fn arguments(input: &ToolInput) -> Cow<'_, str> {
     match input {
-        ToolInput::Json(value) => value.to_string(),
+        ToolInput::Json(json) => json.as_str().into(),
         ToolInput::Unreadable { unreadable, .. } => {
-            json!({ "unreadable_arguments": unreadable }).to_string()
+            json!({ "unreadable_arguments": unreadable }).to_string().into()
         }
     }
 }
@@ -186,6 +189,7 @@ mod tests {
         let said = Message::assistant(vec![Block::text("a")]);
         let messages =
             [Message::user("1"), said.clone(), Message::user("2"), said.clone(), result, said];
+        let messages = messages.map(Arc::new);
         assert_eq!(turn_start(&messages), 2);
         assert_eq!(turn_start(&messages[..2]), 0);
         assert_eq!(turn_start(&[]), 0);

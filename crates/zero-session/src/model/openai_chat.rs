@@ -14,7 +14,7 @@ use url::Url;
 
 use self::body::{Answer, Body, Call, Function, Part, Said, StreamOptions, Words, written};
 use self::decoder::ChatDecoder;
-use crate::message::{Block, Message, Role};
+use crate::message::{Block, Message, Role, text_of};
 use crate::model::catalogue::Key;
 use crate::model::known::{self, MISTRAL};
 use crate::model::openai::{self, Server};
@@ -135,7 +135,7 @@ fn user_messages<'a>(info: &ModelInfo, message: &'a Message, messages: &mut Vec<
 }
 
 fn answer<'a>(info: &ModelInfo, message: &'a Message, is_in_turn: bool) -> Option<Answer<'a>> {
-    let text = message.text();
+    let text = text_of(&message.blocks);
     let tool_calls: Vec<Call<'a>> =
         message.blocks.iter().filter_map(|block| call(info, block)).collect();
     if tool_calls.is_empty() && text.is_empty() {

@@ -5,6 +5,8 @@
 
 mod decoder;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use url::Url;
 
@@ -85,7 +87,7 @@ impl Protocol for OpenAiResponses {
     }
 }
 
-fn input(messages: &[Message]) -> Vec<Value> {
+fn input(messages: &[Arc<Message>]) -> Vec<Value> {
     let turn_start = openai::turn_start(messages);
     let mut items = Vec::new();
     for (place, message) in messages.iter().enumerate() {

@@ -80,7 +80,7 @@ fn request(reading: &Reading) -> ModelRequest {
     );
     ModelRequest {
         system: SYSTEM.to_owned(),
-        messages: vec![Message::user(asked)],
+        messages: vec![Message::user(asked).into()],
         tools: Arc::default(),
         output_tokens_max: Some(ANSWER_TOKENS_MAX),
         thinking: Thinking::Default,

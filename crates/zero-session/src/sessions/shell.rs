@@ -261,7 +261,7 @@ impl<'a> Shell<'a> {
         }
     }
 
-    async fn restart(&mut self, messages: Vec<Message>, under_way: &mut UnderWay<'a>) {
+    async fn restart(&mut self, messages: Vec<Arc<Message>>, under_way: &mut UnderWay<'a>) {
         self.save(under_way).await;
         if self.outbox.is_broken() {
             return;

@@ -3,6 +3,8 @@
 //! It is saved beside everything else: nobody waits for it, but whoever is about to do something that
 //! cannot be taken back.
 
+use std::sync::Arc;
+
 use zero_core::SessionId;
 use zero_runtime::tool::BoxFuture;
 
@@ -12,14 +14,14 @@ use crate::store::{Store, StoreError};
 /// Messages that are not in the transcript yet.
 #[derive(Default)]
 pub(super) struct Unsaved<'a> {
-    messages: Vec<Message>,
+    messages: Vec<Arc<Message>>,
     /// The first of them, being saved: how many.
     saving: Option<(usize, BoxFuture<'a, Result<(), StoreError>>)>,
 }
 
 impl<'a> Unsaved<'a> {
     /// Takes more.
-    pub(super) fn add(&mut self, messages: Vec<Message>) {
+    pub(super) fn add(&mut self, messages: Vec<Arc<Message>>) {
         self.messages.extend(messages);
     }
 
@@ -58,8 +60,8 @@ mod tests {
     use super::*;
     use crate::sessions::tests::lab::Lab;
 
-    fn said(text: &str) -> Vec<Message> {
-        vec![Message::user(text)]
+    fn said(text: &str) -> Vec<Arc<Message>> {
+        vec![Message::user(text).into()]
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! What models are told.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension};
 use zero_core::SessionId;
 
@@ -9,8 +11,9 @@ use crate::message::Message;
 use crate::store::{StoreError, Transcript, TranscriptStart};
 
 /// Messages as they are written, and what they weigh.
-pub(super) fn bodies(messages: &[Message]) -> Result<(Vec<String>, usize), Failure> {
-    let bodies = messages.iter().map(json).collect::<Result<Vec<String>, _>>()?;
+pub(super) fn bodies(messages: &[Arc<Message>]) -> Result<(Vec<String>, usize), Failure> {
+    let bodies =
+        messages.iter().map(|message| json(&**message)).collect::<Result<Vec<String>, _>>()?;
     let bytes = bodies.iter().map(String::len).sum();
     Ok((bodies, bytes))
 }

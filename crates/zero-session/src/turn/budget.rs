@@ -1,5 +1,7 @@
 //! How much of the model's window a request takes, as well as can be told beforehand.
 
+use std::sync::Arc;
+
 use crate::event::{ResultContent, Usage};
 use crate::message::{Block, Message, ToolInput};
 use crate::model::Prices;
@@ -34,19 +36,24 @@ impl Meter {
     }
 
     /// The provider has counted. One that does not count is helped out.
-    pub(super) fn answered(&mut self, usage: Usage, bench: &Workbench, transcript: &[Message]) {
+    pub(super) fn answered(
+        &mut self,
+        usage: Usage,
+        bench: &Workbench,
+        transcript: &[Arc<Message>],
+    ) {
         let counted = usage.input_tokens.saturating_add(usage.output_tokens);
         let tokens = if usage.input_tokens == 0 { whole(bench, transcript) } else { counted };
         self.known = Some(tokens);
     }
 
     /// The transcript was summed up.
-    pub(super) fn restarted(&mut self, bench: &Workbench, transcript: &[Message]) {
+    pub(super) fn restarted(&mut self, bench: &Workbench, transcript: &[Arc<Message>]) {
         let tokens = whole(bench, transcript);
         *self = Self { known: Some(tokens), floor: tokens };
     }
 
-    pub(super) fn estimate(&self, bench: &Workbench, transcript: &[Message]) -> u64 {
+    pub(super) fn estimate(&self, bench: &Workbench, transcript: &[Arc<Message>]) -> u64 {
         self.known.unwrap_or_else(|| whole(bench, transcript))
     }
 
@@ -72,11 +79,11 @@ pub(super) fn priced(usage: Usage, prices: Option<Prices>) -> Usage {
     Usage { cost_usd: Some(total), ..usage }
 }
 
-fn whole(bench: &Workbench, transcript: &[Message]) -> u64 {
+fn whole(bench: &Workbench, transcript: &[Arc<Message>]) -> u64 {
     let tools = bench.tools.weight(|tool| {
         text_tokens(&tool.description) + text_tokens(&tool.input_schema.to_string()) + FRAME_TOKENS
     });
-    let messages = transcript.iter().map(message_tokens);
+    let messages = transcript.iter().map(|message| message_tokens(message));
     text_tokens(&bench.system) + tools + messages.sum::<u64>()
 }
 
@@ -95,7 +102,7 @@ fn block_tokens(block: &Block) -> u64 {
         Block::Image { .. } => IMAGE_TOKENS,
         Block::ToolUse { name, input, .. } => {
             let input = match input {
-                ToolInput::Json(value) => text_tokens(&value.to_string()),
+                ToolInput::Json(json) => text_tokens(json.as_str()),
                 ToolInput::Unreadable { unreadable, .. } => text_tokens(unreadable),
             };
             FRAME_TOKENS + text_tokens(name) + input
@@ -153,12 +160,13 @@ mod tests {
 
     #[test]
     fn what_is_added_is_added_to_what_the_provider_counted() {
-        let (bench, mut transcript) = (Workbench::default(), vec![Message::user("a".repeat(400))]);
+        let bench = Workbench::default();
+        let mut transcript = vec![Message::user("a".repeat(400)).into()];
         let mut meter = Meter::new(Some(0));
         assert_eq!(meter.estimate(&bench, &transcript), 108);
         let usage = Usage { input_tokens: 90, output_tokens: 10, ..Usage::default() };
         meter.answered(usage, &bench, &transcript);
-        let more = Message::user("b".repeat(40));
+        let more = Arc::new(Message::user("b".repeat(40)));
         meter.add(&more);
         transcript.push(more);
         assert_eq!(meter.estimate(&bench, &transcript), 118);

@@ -68,7 +68,7 @@ impl CallPlan {
             _ => None,
         };
         let input = match input {
-            ToolInput::Json(value) => value.clone(),
+            ToolInput::Json(json) => json.value(),
             ToolInput::Unreadable { unreadable, .. } => {
                 serde_json::json!({ "unreadable": unreadable })
             }
@@ -87,6 +87,11 @@ impl CallPlan {
 
     fn is_running(&self) -> bool {
         matches!(self.state, State::Running)
+    }
+
+    /// Whether the transcript refers to it by that id.
+    pub(super) fn is_known_as(&self, id: &str) -> bool {
+        self.transcript_id == id
     }
 
     fn show_start(&self, actions: &mut Vec<Action>) {

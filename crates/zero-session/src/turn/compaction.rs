@@ -42,14 +42,14 @@ const STEP_CHARS_MAX: usize = 500;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Split {
     /// What is summed up.
-    pub(super) summed_up: Vec<Message>,
+    pub(super) summed_up: Vec<Arc<Message>>,
     /// The person's latest prompts, oldest first.
     pub(super) kept: Vec<Message>,
 }
 
 /// Parts a transcript. The latest prompts stay word for word as far as they take no more than a
 /// quarter of the window; one that nobody worked on yet is not summed up besides.
-pub(super) fn split(messages: &[Message], window: u64) -> Split {
+pub(super) fn split(messages: &[Arc<Message>], window: u64) -> Split {
     let budget = if window == 0 { u64::MAX } else { window / 4 };
     let mut kept = Vec::new();
     let (mut left, mut waiting) = (budget, 0_usize);
@@ -60,7 +60,7 @@ pub(super) fn split(messages: &[Message], window: u64) -> Split {
             break;
         }
         left = left.saturating_sub(tokens);
-        if back == kept.len() && prompt == *message {
+        if back == kept.len() && prompt == **message {
             waiting = waiting.saturating_add(1);
         }
         kept.push(prompt);
@@ -96,17 +96,17 @@ fn is_summary(message: &Message) -> bool {
 }
 
 /// The request for a summary.
-pub(super) fn request(messages: &[Message], window: u64) -> ModelRequest {
+pub(super) fn request(messages: &[Arc<Message>], window: u64) -> ModelRequest {
     let room = window.saturating_mul(SAFE_BYTES_PER_TOKEN);
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     let room =
         if window == 0 { READ_BYTES_MAX } else { room.clamp(READ_BYTES_MIN, READ_BYTES_MAX) };
-    let text: Vec<String> = messages.iter().map(as_text).collect();
+    let text: Vec<String> = messages.iter().map(|message| as_text(message)).collect();
     let text = cut_middle(&text.join("\n\n"), room);
     let asked = format!("<conversation>\n{text}\n</conversation>\n\n{INSTRUCTION}");
     ModelRequest {
         system: SYSTEM.to_owned(),
-        messages: vec![Message::user(asked)],
+        messages: vec![Message::user(asked).into()],
         tools: Arc::default(),
         output_tokens_max: None,
         thinking: Thinking::Default,
@@ -179,10 +179,10 @@ fn as_text(message: &Message) -> String {
         Block::Image { mime, .. } => format!("{who}: [a picture, {mime}]"),
         Block::ToolUse { name, input, .. } => {
             let input = match input {
-                ToolInput::Json(value) => value.to_string(),
-                ToolInput::Unreadable { unreadable, .. } => unreadable.clone(),
+                ToolInput::Json(json) => json.as_str(),
+                ToolInput::Unreadable { unreadable, .. } => unreadable,
             };
-            format!("Agent used {name}: {}", cut_middle(&input, RESULT_BYTES_MAX))
+            format!("Agent used {name}: {}", cut_middle(input, RESULT_BYTES_MAX))
         }
         Block::ToolResult { name, content, is_error, .. } => {
             let pieces = content.iter().map(|piece| match piece {
@@ -213,6 +213,7 @@ fn cut_middle(text: &str, bytes_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::shared;
 
     fn result(text: &str) -> Message {
         let content = vec![ResultContent::Text { text: text.to_owned() }];
@@ -227,7 +228,7 @@ mod tests {
 
     #[track_caller]
     fn check(messages: &[Message], window: u64, summed: usize, kept: &[&str]) {
-        let split = split(messages, window);
+        let split = split(&shared(messages.to_vec()), window);
         assert_eq!(split.summed_up.len(), summed);
         assert_eq!(split.kept.iter().map(Message::text).collect::<Vec<_>>(), kept);
     }
@@ -285,7 +286,8 @@ mod tests {
     #[test]
     fn what_is_read_for_a_summary_fits_and_says_what_is_missing() {
         let long = "ä".repeat(100_000);
-        let request = request(&[Message::user("first"), result(&long), says(&long)], 8_000);
+        let request =
+            request(&shared(vec![Message::user("first"), result(&long), says(&long)]), 8_000);
         let text = request.messages[0].text();
         assert!(text.len() < 18_000, "{}", text.len());
         assert!(text.starts_with("<conversation>\nPerson: first"));

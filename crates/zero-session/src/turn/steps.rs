@@ -1,5 +1,7 @@
 //! What goes into a [`Turn`](super::Turn) and what comes out.
 
+use std::sync::Arc;
+
 use zero_core::Kind;
 
 use crate::event::{Place, PlanEntry, RunEnd, Usage, What};
@@ -134,9 +136,9 @@ pub enum Action {
     /// Ask the model for a summary; give [`Input::Summary`].
     Summarise(ModelRequest),
     /// Begin a new transcript with these messages.
-    Restart(Vec<Message>),
+    Restart(Vec<Arc<Message>>),
     /// Add messages to the transcript.
-    Save(Vec<Message>),
+    Save(Vec<Arc<Message>>),
     /// Stop the calls that run; each still gives [`Input::CallEnded`].
     CancelCalls,
     /// The run is over. Comes exactly once, and nothing after it.

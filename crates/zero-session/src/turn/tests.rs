@@ -1,6 +1,6 @@
 //! Steps of runs, as lines: what goes in, what comes out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ fn reply(script: &str, stop: Stop) -> Input {
         let (name, id) = word.split_once(':').unwrap_or((word, ""));
         let input = match id.strip_prefix('!') {
             Some(_) => ToolInput::parse("{\"half"),
-            None => ToolInput::Json(json!({ "of": id })),
+            None => ToolInput::from(json!({ "of": id })),
         };
         match name.chars().next().is_some_and(char::is_uppercase) {
             true => Block::ToolUse {
@@ -264,7 +264,7 @@ fn ids_that_are_missing_or_used_again_are_replaced() {
     }
     assert_eq!(flaw(&turn.transcript), None);
     let ids = transcript::call_ids(&turn.transcript);
-    assert_eq!(ids, BTreeSet::from(["x".to_owned(), call(1), call(2)]));
+    assert_eq!(ids, HashSet::from(["x", &call(1), &call(2)]));
 }
 
 #[test]
@@ -478,7 +478,7 @@ proptest! {
     ) {
         let config = TurnConfig { context_window: window, ..config() };
         let mut turn = Turn::new(config, Vec::new(), Goal::Answer(Message::user("go")));
-        let mut saved: Vec<Message> = Vec::new();
+        let mut saved: Vec<Arc<Message>> = Vec::new();
         let mut calls: BTreeMap<String, u32> = BTreeMap::new();
         let mut running: BTreeSet<String> = BTreeSet::new();
         let mut ends = 0;
@@ -509,7 +509,8 @@ proptest! {
                     Action::Finish(_) => ends += 1,
                     _ => {}
                 }
-                assert_eq!(flaw(&transcript::mend(saved.clone())), None);
+                let kept = saved.iter().map(|message| Message::clone(message)).collect();
+                assert_eq!(flaw(&transcript::mend(kept)), None);
             }
             ends
         };

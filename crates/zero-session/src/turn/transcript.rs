@@ -1,9 +1,10 @@
 //! What makes a transcript one that a model takes: every call is answered, right after it was made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use crate::event::ResultContent;
-use crate::message::{Block, Message, Role};
+use crate::message::{Block, Message, Role, pictures};
 
 /// What a model is told of a call of which nobody knows what became.
 const UNKNOWN: &str = "interrupted; whether it happened is not known";
@@ -82,10 +83,10 @@ fn push_unless_empty(messages: &mut Vec<Message>, message: Message) {
 }
 
 /// The ids of all calls.
-pub(super) fn call_ids(messages: &[Message]) -> BTreeSet<String> {
+pub(super) fn call_ids(messages: &[Arc<Message>]) -> HashSet<&str> {
     let blocks = messages.iter().flat_map(|message| &message.blocks);
     let ids = blocks.filter_map(|block| match block {
-        Block::ToolUse { id, .. } => Some(id.clone()),
+        Block::ToolUse { id, .. } => Some(id.as_str()),
         _ => None,
     });
     ids.collect()
@@ -98,38 +99,27 @@ pub(super) fn worth_keeping(mut blocks: Vec<Block>) -> Vec<Block> {
 }
 
 /// The messages as a model can take them: one that takes no pictures is told where one was.
-pub(super) fn seen_by(messages: &[Message], takes_images: bool) -> Vec<Message> {
+pub(super) fn seen_by(messages: &[Arc<Message>], takes_images: bool) -> Vec<Arc<Message>> {
     let mut messages = messages.to_vec();
-    if takes_images {
-        return messages;
-    }
-    let words = |mime: &str| format!("[a picture ({mime}), which this model cannot see]");
-    for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
-        match block {
-            Block::Image { mime, .. } => *block = Block::text(words(mime)),
-            Block::ToolResult { content, .. } => {
-                for piece in content {
-                    if let ResultContent::Image { mime, .. } = piece {
-                        *piece = ResultContent::Text { text: words(mime) };
-                    }
-                }
-            }
-            _ => {}
-        }
+    if !takes_images {
+        let words = |mime: &str| format!("[a picture ({mime}), which this model cannot see]");
+        pictures::put_in_words(&mut messages, words);
     }
     messages
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::borrow::Borrow;
+
     use super::*;
     use crate::message::ToolInput;
 
     /// What is wrong with a transcript that a model would not take.
-    pub(crate) fn flaw(messages: &[Message]) -> Option<String> {
+    pub(crate) fn flaw<M: Borrow<Message>>(messages: &[M]) -> Option<String> {
         let mut open: Vec<String> = Vec::new();
-        let mut seen = BTreeSet::new();
-        for message in messages {
+        let mut seen = HashSet::new();
+        for message in messages.iter().map(Borrow::borrow) {
             let results: Vec<String> = message
                 .blocks
                 .iter()

@@ -352,7 +352,7 @@ async fn pictures_are_left_out_for_a_model_that_takes_none() {
             mime: "image/png".into(),
             data: "PICTURE".into(),
         };
-        request.messages[0].blocks.push(image);
+        std::sync::Arc::make_mut(&mut request.messages[0]).blocks.push(image);
         model_within(quick(), config)
             .unwrap()
             .stream(request, CancellationToken::new())

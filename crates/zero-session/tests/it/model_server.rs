@@ -254,7 +254,7 @@ pub(crate) fn quick() -> HttpLimits {
 
 /// A request with one word in it.
 pub(crate) fn request() -> ModelRequest {
-    ModelRequest { messages: vec![Message::user("hello")], ..ModelRequest::default() }
+    ModelRequest { messages: vec![Message::user("hello").into()], ..ModelRequest::default() }
 }
 
 /// All that a model said.

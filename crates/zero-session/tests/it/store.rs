@@ -171,7 +171,7 @@ async fn a_file_of_the_first_version_is_measured_when_it_is_opened() {
     let made = session(&store).await;
     store.append(&made.id, vec![says("größer"), says("x".repeat(5000))]).await.unwrap();
     let said = zero_session::message::Message::user("ü".repeat(100));
-    store.add_messages(&made.id, vec![said]).await.unwrap();
+    store.add_messages(&made.id, vec![said.into()]).await.unwrap();
     let size = store.size(&made.id).await.unwrap();
     assert!(size > 5200, "{size}");
     drop(store);

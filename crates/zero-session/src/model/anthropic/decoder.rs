@@ -222,7 +222,7 @@ impl Part {
 fn call_input(input: Value, arguments: &str, is_cut: bool) -> ToolInput {
     let is_whole = input.as_object().is_some_and(|input| !input.is_empty());
     if arguments.trim().is_empty() && is_whole {
-        return ToolInput::Json(input);
+        return ToolInput::from(input);
     }
     if arguments.trim().is_empty() && is_cut {
         // No arguments and arguments that were cut off look alike; nothing may run by mistake.

@@ -1,6 +1,7 @@
 //! Writes a request of the Messages API.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -262,7 +263,7 @@ fn result_block(answer: &Answer<'_>, ids: &[String], info: &ModelInfo) -> Value 
     Value::Object(block)
 }
 
-fn has_calls(messages: &[Message]) -> bool {
+fn has_calls(messages: &[Arc<Message>]) -> bool {
     let mut blocks = messages.iter().flat_map(|message| &message.blocks);
     blocks.any(|block| matches!(block, Block::ToolUse { .. }))
 }

@@ -213,7 +213,7 @@ impl Part {
                 if is_given_id {
                     opaque.insert("id".into(), json!(id));
                 }
-                let input = ToolInput::Json(input);
+                let input = ToolInput::from(input);
                 Block::ToolUse { id, name, input, opaque: or_null(opaque) }
             }
         }

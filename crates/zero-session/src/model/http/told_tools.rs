@@ -36,6 +36,8 @@ impl ToldTools {
             let comma = if text.ends_with('{') { "" } else { "," };
             text.extend([comma, "\"", FIELD, "\":", &tools, "}"]);
         }
+        // It is kept until the model has begun to answer, and grew by doubling.
+        text.shrink_to_fit();
         text
     }
 
@@ -91,7 +93,7 @@ mod tests {
         // New, known, others, none, and new again.
         let rounds = [&some, &some, &others, &others, &Arc::default(), &some, &some];
         for (round, tools) in rounds.into_iter().enumerate() {
-            let messages = vec![Message::user(format!("round {round}"))];
+            let messages = vec![Message::user(format!("round {round}")).into()];
             let request = ModelRequest { messages, tools: Arc::clone(tools), ..Default::default() };
             let whole = whole_body(protocol, &info, &request);
             let read: Value = serde_json::from_str(&told.text(protocol, &info, &request)).unwrap();

@@ -35,7 +35,7 @@ pub(super) enum Said<'a> {
     System { content: &'a str },
     User { content: Words<'a> },
     Assistant(Answer<'a>),
-    Tool { tool_call_id: Cow<'a, str>, content: String },
+    Tool { tool_call_id: Cow<'a, str>, content: Cow<'a, str> },
 }
 
 /// What a person says.
@@ -69,7 +69,7 @@ impl Part<'_> {
 #[derive(Default, Serialize)]
 pub(super) struct Answer<'a> {
     /// Servers want to see that there is none.
-    pub(super) content: Option<String>,
+    pub(super) content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ pub(super) struct Call<'a> {
 #[derive(Serialize)]
 pub(super) struct Function<'a> {
     pub(super) name: &'a str,
-    pub(super) arguments: String,
+    pub(super) arguments: Cow<'a, str>,
 }
 
 /// As JSON. Nothing in it can fail to be written: it has no maps but those of JSON itself.

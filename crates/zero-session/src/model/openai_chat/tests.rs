@@ -5,7 +5,7 @@ use url::Url;
 
 use super::OpenAiChat;
 use crate::event::ResultContent;
-use crate::message::{Block, Message, Role, ToolInput};
+use crate::message::{Block, Message, Role, ToolInput, shared};
 use crate::model::catalogue::Key;
 use crate::model::http::whole_body;
 use crate::model::protocol::Protocol;
@@ -34,7 +34,7 @@ fn asked(request: &ModelRequest) -> Value {
 }
 
 fn call(id: &str, input: Value) -> Block {
-    let input = ToolInput::Json(input);
+    let input = ToolInput::from(input);
     Block::ToolUse { id: id.to_owned(), name: "Read".to_owned(), input, opaque: Value::Null }
 }
 
@@ -48,7 +48,7 @@ fn a_conversation_is_sent_as_everybody_reads_it() {
     let text = ResultContent::Text { text: "hello".into() };
     let request = ModelRequest {
         system: "You help.".into(),
-        messages: vec![
+        messages: shared(vec![
             Message::user("look"),
             Message::assistant(vec![
                 Block::Thinking {
@@ -67,7 +67,7 @@ fn a_conversation_is_sent_as_everybody_reads_it() {
                     Block::text("and then?"),
                 ],
             },
-        ],
+        ]),
         tools: [ToolDefinition {
             name: "Read".into(),
             description: "Reads".into(),
@@ -112,7 +112,7 @@ fn thoughts_of_earlier_turns_and_empty_messages_are_not_sent() {
     };
     let foreign = Block::Thinking { text: "x".into(), opaque: json!({"signature": "abc"}) };
     let request = ModelRequest {
-        messages: vec![
+        messages: shared(vec![
             Message::user("one"),
             Message::assistant(vec![thought("old"), call("1", json!({}))]),
             Message { role: Role::User, blocks: vec![result("1", vec![], false)] },
@@ -120,7 +120,7 @@ fn thoughts_of_earlier_turns_and_empty_messages_are_not_sent() {
             Message::user("two"),
             Message::assistant(vec![foreign, thought("new"), call("2", json!({}))]),
             Message { role: Role::User, blocks: vec![result("2", vec![], false)] },
-        ],
+        ]),
         ..ModelRequest::default()
     };
     let body = asked(&request);
@@ -138,7 +138,7 @@ fn unreadable_arguments_go_back_as_json() {
     let input = ToolInput::parse("{\"a\": ");
     assert!(matches!(input, ToolInput::Unreadable { .. }));
     let block = Block::ToolUse { id: "1".into(), name: "Read".into(), input, opaque: Value::Null };
-    let messages = vec![Message::user("x"), Message::assistant(vec![block])];
+    let messages = shared(vec![Message::user("x"), Message::assistant(vec![block])]);
     let body = asked(&ModelRequest { messages, ..ModelRequest::default() });
     let arguments = body["messages"][1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
     assert_eq!(arguments, r#"{"unreadable_arguments":"{\"a\": "}"#);
@@ -183,7 +183,7 @@ fn mistral_gets_ids_as_it_wants_them() {
         ]),
         Message { role: Role::User, blocks: vec![result("call_0123456789abcdef", vec![], false)] },
     ];
-    let request = ModelRequest { messages, ..ModelRequest::default() };
+    let request = ModelRequest { messages: shared(messages), ..ModelRequest::default() };
     let mistral = at("https://api.mistral.ai/v1");
     let body = whole_body(&mistral, &info("mistral-large", "mistral"), &request);
     let id = body["messages"][1]["tool_calls"][0]["id"].as_str().unwrap();
@@ -418,7 +418,7 @@ fn what_a_provider_wants_back_goes_back() {
     assert_eq!(reply.stop, Stop::ToolUse);
     let results = Message { role: Role::User, blocks: vec![result("1", vec![], false)] };
     let messages = vec![Message::user("x"), Message::assistant(reply.blocks), results];
-    let body = asked(&ModelRequest { messages, ..ModelRequest::default() });
+    let body = asked(&ModelRequest { messages: shared(messages), ..ModelRequest::default() });
     assert_eq!(
         body["messages"][1],
         json!({

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::OpenAiResponses;
 use crate::event::ResultContent;
-use crate::message::{Block, Message, Role, ToolInput};
+use crate::message::{Block, Message, Role, ToolInput, shared};
 use crate::model::http::whole_body;
 use crate::model::protocol::Protocol;
 use crate::model::{
@@ -36,7 +36,7 @@ fn thought(text: &str) -> Block {
 }
 
 fn call(id: &str) -> Block {
-    let input = ToolInput::Json(json!({"p": 1}));
+    let input = ToolInput::from(json!({"p": 1}));
     Block::ToolUse { id: id.into(), name: "Read".into(), input, opaque: Value::Null }
 }
 
@@ -51,7 +51,7 @@ fn a_conversation_is_sent_as_items() {
     let text = ResultContent::Text { text: "hello".into() };
     let request = ModelRequest {
         system: "You help.".into(),
-        messages: vec![
+        messages: shared(vec![
             Message::user("one"),
             Message::assistant(vec![thought("old"), call("0")]),
             result("0", vec![]),
@@ -70,7 +70,7 @@ fn a_conversation_is_sent_as_items() {
                 thought("cut"),
             ]),
             result("1", vec![text, image]),
-        ],
+        ]),
         tools: [ToolDefinition {
             name: "Read".into(),
             description: "Reads".into(),

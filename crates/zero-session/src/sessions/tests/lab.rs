@@ -109,7 +109,7 @@ impl Model for ScriptedModel {
                 (_, Some((name, id))) => blocks.push(Block::ToolUse {
                     id: id.to_owned(),
                     name: name.to_owned(),
-                    input: ToolInput::Json(json!({ "id": id })),
+                    input: ToolInput::from(json!({ "id": id })),
                     opaque: serde_json::Value::Null,
                 }),
                 (word, None) => {

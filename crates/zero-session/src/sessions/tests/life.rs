@@ -312,7 +312,7 @@ async fn what_a_killed_process_left_is_settled_at_the_next_start() {
     };
     let said = crate::message::Message::assistant(vec![call]);
     let prompt = crate::message::Message::user("killed");
-    lab.store.add_messages(&id, vec![prompt, said]).await.unwrap();
+    lab.store.add_messages(&id, vec![prompt.into(), said.into()]).await.unwrap();
     lab.store.append(&id, vec![entry(Some(&run), started("call_w"))]).await.unwrap();
 
     let next = Lab::on(Arc::clone(&lab.store), &["fine"], SessionLimits::default()).await;

@@ -1,7 +1,7 @@
 //! A store in memory that can be told to fail.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use zero_core::{RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
@@ -251,13 +251,13 @@ impl Store for MemStore {
     fn add_messages(
         &self,
         session: &SessionId,
-        messages: Vec<Message>,
+        messages: Vec<Arc<Message>>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
         self.write("add messages", move |state| {
             let all = state.transcripts.get_mut(&session);
             let all = all.ok_or(StoreError::NoSession(session.to_string()))?;
-            all.last_mut().unwrap().extend(messages);
+            all.last_mut().unwrap().extend(messages.into_iter().map(Arc::unwrap_or_clone));
             Ok(())
         })
     }
@@ -266,12 +266,12 @@ impl Store for MemStore {
         &self,
         session: &SessionId,
         _why: TranscriptStart,
-        messages: Vec<Message>,
+        messages: Vec<Arc<Message>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>> {
         let session = session.clone();
         self.write("begin a transcript", move |state| {
             let all = state.transcripts.get_mut(&session).unwrap();
-            all.push(messages);
+            all.push(messages.into_iter().map(Arc::unwrap_or_clone).collect());
             let number = u64::try_from(all.len()).unwrap();
             let record = state.by_id(&session).unwrap();
             (record.transcript, record.context_tokens) = (number, None);

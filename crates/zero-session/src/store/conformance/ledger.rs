@@ -150,7 +150,7 @@ async fn huge(store: Arc<dyn Store>) {
         written == store.events(&id, 0, Most::entries(9)).await.unwrap(),
         "it comes back as it was"
     );
-    store.add_messages(&id, vec![Message::user(huge.clone())]).await.unwrap();
+    store.add_messages(&id, vec![Message::user(huge.clone()).into()]).await.unwrap();
     let messages = store.transcript(&id, None).await.unwrap().messages;
     assert!(messages == [Message::user(huge)], "it comes back as it was");
 }
@@ -245,28 +245,29 @@ async fn messages(store: Arc<dyn Store>) {
         }]),
         Message::user(""),
     ];
-    store.add_messages(&id, messages[..1].to_vec()).await.unwrap();
+    let shared = messages.iter().cloned().map(Arc::new).collect::<Vec<_>>();
+    store.add_messages(&id, shared[..1].to_vec()).await.unwrap();
     store.add_messages(&id, vec![]).await.unwrap();
-    store.add_messages(&id, messages[1..].to_vec()).await.unwrap();
+    store.add_messages(&id, shared[1..].to_vec()).await.unwrap();
     assert_eq!(store.transcript(&id, None).await.unwrap().messages, messages);
-    assert_no_session(store.add_messages(&nobody(), messages).await);
+    assert_no_session(store.add_messages(&nobody(), shared).await);
     assert_no_session(store.transcript(&nobody(), None).await);
 }
 
 async fn transcripts(store: Arc<dyn Store>) {
     let id = make(&store, "a").await.id;
-    store.add_messages(&id, vec![Message::user("first")]).await.unwrap();
+    store.add_messages(&id, vec![Message::user("first").into()]).await.unwrap();
     let known = SessionPatch { context_tokens: Some(9), ..Default::default() };
     store.patch(&key("a"), known).await.unwrap();
     let reset = store.new_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
     assert_eq!(reset, 2);
     let session = read(&store, "a").await;
     assert_eq!((session.transcript, session.context_tokens), (2, None));
-    store.add_messages(&id, vec![Message::user("second")]).await.unwrap();
-    let summary = vec![Message::user("in short"), Message::user("go on")];
+    store.add_messages(&id, vec![Message::user("second").into()]).await.unwrap();
+    let summary = vec![Message::user("in short").into(), Message::user("go on").into()];
     let compacted = TranscriptStart::Compacted;
     assert_eq!(store.new_transcript(&id, compacted, summary).await.unwrap(), 3);
-    store.add_messages(&id, vec![Message::user("third")]).await.unwrap();
+    store.add_messages(&id, vec![Message::user("third").into()]).await.unwrap();
     for (wanted, number, expected) in [
         (Some(1), 1, vec!["first"]),
         (Some(2), 2, vec!["second"]),

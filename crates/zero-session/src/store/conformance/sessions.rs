@@ -69,9 +69,11 @@ async fn counted(store: Arc<dyn Store>) {
                 let last = vec![says(&*text)];
                 store.end_run(&super::run_id("r"), end, usage, last).await.unwrap();
             }
-            "add" => store.add_messages(&made.id, vec![Message::user(&*text)]).await.unwrap(),
+            "add" => {
+                store.add_messages(&made.id, vec![Message::user(&*text).into()]).await.unwrap()
+            }
             _ => {
-                let messages = vec![Message::user(&*text), Message::user(&*text)];
+                let messages = vec![Message::user(&*text).into(), Message::user(&*text).into()];
                 let why = TranscriptStart::Reset;
                 store.new_transcript(&made.id, why, messages).await.unwrap();
             }
@@ -340,7 +342,7 @@ async fn removed(store: Arc<dyn Store>) {
     store.append(&other.id, vec![says("stays")]).await.unwrap();
     let made = make(&store, "a").await;
     store.begin_run(new_run("r1", &made.id, vec![says("goes")])).await.unwrap();
-    store.add_messages(&made.id, vec![Message::user("goes")]).await.unwrap();
+    store.add_messages(&made.id, vec![Message::user("goes").into()]).await.unwrap();
     store.new_transcript(&made.id, TranscriptStart::Reset, vec![]).await.unwrap();
     store.set_grants(&made.id, vec![grant("Read", true)]).await.unwrap();
     assert!(store.delete(&key("a")).await.unwrap());

@@ -93,7 +93,7 @@ fn call(id: &str, name: &str, input: Value) -> Block {
     Block::ToolUse {
         id: id.into(),
         name: name.into(),
-        input: ToolInput::Json(input),
+        input: ToolInput::from(input),
         opaque: Value::Null,
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::ToolInput;
+use crate::message::{ToolInput, shared};
 use crate::model::ToolDefinition;
 use crate::model::anthropic::Anthropic;
 use crate::model::any_json::any_json;
@@ -28,7 +28,7 @@ fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
 }
 
 fn ask(messages: Vec<Message>) -> ModelRequest {
-    ModelRequest { messages, ..ModelRequest::default() }
+    ModelRequest { messages: shared(messages), ..ModelRequest::default() }
 }
 
 fn tool(name: &str) -> ToolDefinition {
@@ -70,7 +70,7 @@ fn check_messages(messages: Vec<Message>, expected: Value) {
 fn a_whole_request() {
     let request = ModelRequest {
         system: "Be brief.".into(),
-        messages: vec![Message::user("Hello")],
+        messages: shared(vec![Message::user("Hello")]),
         tools: [ToolDefinition {
             name: "Read".into(),
             description: "Reads a file.".into(),
@@ -188,7 +188,7 @@ fn tools_and_their_results() {
                 Block::ToolUse {
                     id: "a".into(),
                     name: "Read".into(),
-                    input: ToolInput::Json(json!({"z": 1, "a": 2})),
+                    input: ToolInput::from(json!({"z": 1, "a": 2})),
                     opaque: Value::Null,
                 },
                 call("b", "Bash"),
@@ -436,7 +436,7 @@ proptest! {
         let blocks = vec![
             thought(&name, opaque.clone()),
             Block::ToolUse {
-                id: id.clone(), name: name.clone(), input: ToolInput::Json(input), opaque,
+                id: id.clone(), name: name.clone(), input: ToolInput::from(input), opaque,
             },
         ];
         let messages = vec![Message::assistant(blocks), user(vec![result(&id, &name, &name)])];

@@ -58,7 +58,7 @@ fn tool(id: &str, name: &str) -> ModelEvent {
 }
 
 fn call(id: &str, name: &str, input: Value, opaque: Value) -> Block {
-    Block::ToolUse { id: id.into(), name: name.into(), input: ToolInput::Json(input), opaque }
+    Block::ToolUse { id: id.into(), name: name.into(), input: ToolInput::from(input), opaque }
 }
 
 fn thought(text: &str, opaque: Value) -> Block {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::{Block, Message, ToolInput};
+use crate::message::{Block, Message, ToolInput, shared};
 use crate::model::any_json::any_json;
 use crate::model::dialogue::tests::{call, result, user};
 use crate::model::gemini::Gemini;
@@ -27,7 +27,7 @@ fn body(info: &ModelInfo, request: &ModelRequest) -> Value {
 }
 
 fn ask(messages: Vec<Message>) -> ModelRequest {
-    ModelRequest { messages, ..ModelRequest::default() }
+    ModelRequest { messages: shared(messages), ..ModelRequest::default() }
 }
 
 fn contents(id: &str, messages: Vec<Message>) -> Value {
@@ -39,7 +39,7 @@ fn thought(text: &str, opaque: Value) -> Block {
 }
 
 fn signed_call(id: &str, name: &str, opaque: Value) -> Block {
-    let input = ToolInput::Json(json!({"z": 1, "a": 2}));
+    let input = ToolInput::from(json!({"z": 1, "a": 2}));
     Block::ToolUse { id: id.into(), name: name.into(), input, opaque }
 }
 
@@ -53,7 +53,7 @@ fn a_whole_request() {
     });
     let request = ModelRequest {
         system: "Be brief.".into(),
-        messages: vec![Message::user("Hello"), Message::user("there")],
+        messages: shared(vec![Message::user("Hello"), Message::user("there")]),
         tools: [ToolDefinition {
             name: "Read".into(),
             description: "Reads a file.".into(),
@@ -291,7 +291,7 @@ proptest! {
         let blocks = vec![
             thought(&name, opaque.clone()),
             Block::ToolUse {
-                id: id.clone(), name: name.clone(), input: ToolInput::Json(input), opaque,
+                id: id.clone(), name: name.clone(), input: ToolInput::from(input), opaque,
             },
         ];
         let messages = vec![Message::assistant(blocks), user(vec![result(&id, &name, &name)])];
