@@ -9,8 +9,11 @@
     reason = "the allocator and the mappings of the process are the C library's"
 )]
 
+mod heap;
+
 use std::time::Duration;
 
+pub use self::heap::{Heap, prefer_speed};
 #[cfg(target_os = "linux")]
 use crate::kernel_file;
 
@@ -18,25 +21,18 @@ use crate::kernel_file;
 #[cfg(target_os = "linux")]
 const LARGE_BYTES: i32 = 128 * 1024;
 
-/// Parts of the heap. Each thread would get one of its own, and keep what it once needed; threads that
-/// share one wait for each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeapParts {
-    /// For a program in which one thread does most of the work.
-    Few = 2,
-    /// For one in which several do.
-    Several = 8,
-}
+/// Parts of the C library's heap. Each thread would get one of its own, and keep what it once needed;
+/// threads that share one wait for each other.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const PARTS: i32 = 2;
 
-/// Has the heap kept in so many parts. To be called before there are threads.
-pub fn keep_together(parts: HeapParts) {
-    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-    let _ = parts;
+/// Has the C library's heap kept in few parts. To be called before there are threads.
+pub fn keep_together() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: sets numbers of the allocator; it takes any, and says no to those it does not like.
         unsafe {
-            libc::mallopt(libc::M_ARENA_MAX, parts as i32);
+            libc::mallopt(libc::M_ARENA_MAX, PARTS);
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
         }
     }
@@ -44,6 +40,7 @@ pub fn keep_together(parts: HeapParts) {
 
 /// Gives back what is not in use.
 pub fn give_back() {
+    heap::give_back();
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: gives free pieces of the heap to the system; nothing refers to them.

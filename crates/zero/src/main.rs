@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static HEAP: zero_sandbox::own_memory::Heap = zero_sandbox::own_memory::Heap;
+
 fn main() -> ExitCode {
     zero_sandbox::child::from_argv0();
     zero::run(std::env::args_os())

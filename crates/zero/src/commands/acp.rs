@@ -47,7 +47,7 @@ pub(super) fn run(app: &App, args: &AcpArgs) -> anyhow::Result<Exit> {
     }
     let output = stdio_guard::take_stdout().context("could not keep stdout for the editor")?;
     let app = app.knowing(args.remote.token_file.iter().chain(&args.remote.password_file));
-    own_memory::keep_together(own_memory::HeapParts::Few);
+    own_memory::keep_together();
     prepare_beside(&app);
     // One thread: what an editor's sessions do between two waits is short, and a step that another
     // thread has to be woken for takes longer than the step.

@@ -63,7 +63,8 @@ fn serve(app: &App, args: &GatewayServeArgs) -> anyhow::Result<Exit> {
     let roots = settings.extra_roots(&app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| Collector::new(setting, &roots));
     let collector = collector.transpose()?;
-    own_memory::keep_together(own_memory::HeapParts::Several);
+    own_memory::keep_together();
+    own_memory::prefer_speed();
     let runtime = busy_runtime()?;
     runtime.spawn(idle::give_back());
     let served = runtime.block_on(async {
