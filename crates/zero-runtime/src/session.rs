@@ -6,7 +6,7 @@ use std::time::Duration;
 use zero_core::{SessionId, ToolError};
 use zero_policy::Mode;
 use zero_sandbox::journal::sha256;
-use zero_sandbox::{StateDir, Workspace, lease};
+use zero_sandbox::{StateDir, Workspace, file_error, lease};
 
 use crate::admission::Lane;
 use crate::approver::Approver;
@@ -56,7 +56,6 @@ pub struct Session {
     id: Option<SessionId>,
     seen: Option<Arc<SeenFiles>>,
     spill: Arc<SpillFolder>,
-    /// Keeps the folder of a session's results as long as some process has that session.
     workspace: Workspace,
     mode: Mutex<Option<Mode>>,
     /// Its own, or the host's.
@@ -79,7 +78,10 @@ impl Session {
         host: &ToolHost,
         config: SessionConfig,
     ) -> Result<Self, ToolError> {
-        let spill = SpillFolder::leased(&host.state, SPILL, id.as_str());
+        let spill = SpillFolder::leased(&host.state, SPILL, id.as_str()).map_err(|error| {
+            let shown = host.state.child(SPILL).path().display().to_string();
+            file_error::from_io("use zero's own folder", &shown, &error)
+        })?;
         let name = format!("session-{id}");
         Self::with_spill(Some(id), spill, name, host, config)
     }

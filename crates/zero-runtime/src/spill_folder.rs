@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use zero_sandbox::StateDir;
 use zero_sandbox::lease::Lease;
+use zero_sandbox::{StateDir, survey};
 
 /// The folder.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ enum Hold {
     /// It stays, whoever leaves.
     Lasting,
     /// Nothing yet: a lease on the folder of that name, once there is something in it.
-    None { state: StateDir, shelf: &'static str, name: String },
+    Unmade { state: StateDir, shelf: &'static str, name: String },
     /// It goes with whoever uses it last.
     Leased { _lease: Lease },
     /// The session is over.
@@ -37,11 +37,15 @@ impl SpillFolder {
         Self { folder, hold: Mutex::new(Hold::Lasting) }
     }
 
-    /// The folder of that name on a shelf of zero's own folder, which goes when it is not used any more.
-    pub(crate) fn leased(state: &StateDir, shelf: &'static str, name: &str) -> Self {
+    /// The folder of that name on a shelf of zero's own folder, which goes when it is not used any
+    /// more. One that is there already is used at once: its session goes on here.
+    pub(crate) fn leased(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
         let folder = state.child(shelf).child(name);
-        let hold = Hold::None { state: state.clone(), shelf, name: name.to_owned() };
-        Self { folder, hold: Mutex::new(hold) }
+        let hold = match survey::exists(folder.path()) {
+            true => Hold::Leased { _lease: Lease::take(state, shelf, name)? },
+            false => Hold::Unmade { state: state.clone(), shelf, name: name.to_owned() },
+        };
+        Ok(Self { folder, hold: Mutex::new(hold) })
     }
 
     /// Where it is, or will be.
@@ -51,7 +55,18 @@ impl SpillFolder {
 
     /// Makes a new file in it.
     pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
-        self.make()?;
+        let mut hold = self.hold();
+        match &*hold {
+            Hold::Lasting | Hold::Leased { .. } => {}
+            Hold::Unmade { state, shelf, name } => {
+                let lease = Lease::take(state, shelf, name)?;
+                *hold = Hold::Leased { _lease: lease };
+            }
+            Hold::Over => {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
+            }
+        }
+        // Still held: whoever ends the session now takes away what is made here.
         self.folder.create_new(name)
     }
 
@@ -69,25 +84,11 @@ impl SpillFolder {
         }
     }
 
-    /// The session is over: what is in it goes, unless another process has the same session.
+    /// The session is over: what is in it goes, unless somebody else uses it.
     pub(crate) fn end(&self) {
         let mut hold = self.hold();
         if !matches!(*hold, Hold::Lasting) {
             *hold = Hold::Over;
-        }
-    }
-
-    fn make(&self) -> io::Result<()> {
-        let mut hold = self.hold();
-        match &*hold {
-            Hold::Lasting => self.folder.create(),
-            Hold::None { state, shelf, name } => {
-                let lease = Lease::take(state, shelf, name)?;
-                *hold = Hold::Leased { _lease: lease };
-                Ok(())
-            }
-            Hold::Leased { .. } => Ok(()),
-            Hold::Over => Err(io::Error::new(io::ErrorKind::NotFound, "the session is over")),
         }
     }
 
@@ -98,7 +99,6 @@ impl SpillFolder {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use std::io::Write as _;
 
     use super::*;
@@ -112,18 +112,18 @@ mod tests {
     #[test]
     fn it_is_made_for_the_first_file_and_goes_with_the_session() {
         let (temp, state) = state();
-        let folder = SpillFolder::leased(&state, "spill", "sess_1");
+        let folder = SpillFolder::leased(&state, "spill", "sess_1").unwrap();
         assert!(!temp.path().join("state").exists(), "nothing is made beforehand");
         folder.create_new("a.txt").unwrap().write_all(b"a").unwrap();
-        let other = SpillFolder::leased(&state, "spill", "sess_1");
-        other.create_new("b.txt").unwrap();
-        assert!(other.create_new("a.txt").is_err(), "nothing is written over");
+        let other = SpillFolder::leased(&state, "spill", "sess_1").unwrap();
         folder.end();
         assert!(folder.path().join("a.txt").exists(), "another uses it still");
         assert_eq!(folder.create_new("c.txt").unwrap_err().to_string(), "the session is over");
+        other.create_new("b.txt").unwrap();
+        assert!(other.create_new("a.txt").is_err(), "nothing is written over");
         other.end();
         assert!(!folder.path().exists());
-        SpillFolder::leased(&state, "spill", "sess_2").end();
+        SpillFolder::leased(&state, "spill", "sess_2").unwrap().end();
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The folders a host works in, and the one way from a written path to a handle.
 
+use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use zero_core::{Reason, TargetPath, ToolError, Whereabouts};
@@ -11,6 +12,7 @@ use crate::beneath;
 use crate::canonical::{self, CanonicalError, LastLink, PATH_BYTES_MAX};
 use crate::file_error;
 use crate::located::Located;
+use crate::survey;
 
 /// A folder held open. Its handle outlives renames; its path is canonical.
 #[derive(Debug)]
@@ -39,32 +41,20 @@ impl Root {
     }
 }
 
-/// A folder that is there once something was put into it.
-#[derive(Debug)]
-struct SpillRoot {
-    path: PathBuf,
-    root: OnceLock<Root>,
+/// A root that is held for longer, or was opened for this once.
+enum Held<'a> {
+    Kept(&'a Root),
+    Opened(Root),
 }
 
-impl SpillRoot {
-    fn new(path: &Path) -> Result<Self, ToolError> {
-        let shown = path.display().to_string();
-        let found = canonical::canonicalise(Path::new("/"), path, LastLink::Follow)
-            .map_err(|error| bad_path(&shown, &error))?;
-        let mut path = found.existing;
-        path.extend(found.missing);
-        Ok(Self { path, root: OnceLock::new() })
-    }
+impl Deref for Held<'_> {
+    type Target = Root;
 
-    /// The folder, if it is there by now.
-    fn open(&self) -> Option<&Root> {
-        if self.root.get().is_none() {
-            // Where its way leads elsewhere by now, it is not the folder that was meant.
-            let opened = Root::open(&self.path).ok().filter(|root| root.path == self.path)?;
-            // Another thread may have been quicker; both hold the same folder.
-            let _ = self.root.set(opened);
+    fn deref(&self) -> &Root {
+        match self {
+            Self::Kept(root) => root,
+            Self::Opened(root) => root,
         }
-        self.root.get()
     }
 }
 
@@ -73,7 +63,7 @@ impl SpillRoot {
 pub struct Workspace {
     roots: Arc<[Root]>,
     /// Where this session's oversized results lie: readable, never writable.
-    spill: Option<Arc<SpillRoot>>,
+    spill: Option<Arc<Path>>,
     /// What everything else is opened from, once somebody allowed it.
     system: Arc<Root>,
     home: Option<PathBuf>,
@@ -96,7 +86,11 @@ impl Workspace {
 
     /// The same workspace for a session whose oversized results lie in `folder`, once there are any.
     pub fn with_spill(&self, folder: &Path) -> Result<Self, ToolError> {
-        Ok(Self { spill: Some(Arc::new(SpillRoot::new(folder)?)), ..self.clone() })
+        let Some(folder) = survey::canonical(folder) else {
+            let message = format!("`{}` cannot be looked up", folder.display());
+            return Err(ToolError::invalid(Reason::BadPath, message));
+        };
+        Ok(Self { spill: Some(folder.into()), ..self.clone() })
     }
 
     /// Canonical path of the first folder, where relative paths start.
@@ -147,7 +141,7 @@ impl Workspace {
         let (root, whereabouts) = self.root_of(&canonical);
         let target = TargetPath::new(written, canonical, whereabouts);
         let shown = self.shown(target.canonical());
-        Located::open(root, target, shown, &found.existing, found.missing)
+        Located::open(&root, target, shown, &found.existing, found.missing)
     }
 
     /// Turns what was written into an absolute path; links are not looked at yet.
@@ -179,12 +173,14 @@ impl Workspace {
         Ok(self.cwd().join(written))
     }
 
-    fn root_of(&self, canonical: &Path) -> (&Root, Whereabouts) {
+    fn root_of(&self, canonical: &Path) -> (Held<'_>, Whereabouts) {
         // First, because zero's own folder may lie in the workspace, as when that is the home folder.
-        if let Some(spill) =
-            self.spill.as_deref().filter(|spill| canonical.starts_with(&spill.path))
-        {
-            return (spill.open().unwrap_or(&self.system), Whereabouts::Spill);
+        if let Some(spill) = self.spill.as_deref().filter(|spill| canonical.starts_with(spill)) {
+            // Opened each time, since it comes and goes. Where the way to it leads elsewhere by now,
+            // it is not the folder that was meant.
+            let opened = Root::open(spill).ok().filter(|root| root.path == *spill);
+            let root = opened.map_or(Held::Kept(&self.system), Held::Opened);
+            return (root, Whereabouts::Spill);
         }
         let innermost = self
             .roots
@@ -192,8 +188,8 @@ impl Workspace {
             .filter(|root| canonical.starts_with(&root.path))
             .max_by_key(|root| root.path.as_os_str().len());
         match innermost {
-            Some(root) => (root, Whereabouts::Workspace),
-            None => (&self.system, Whereabouts::Outside),
+            Some(root) => (Held::Kept(root), Whereabouts::Workspace),
+            None => (Held::Kept(&self.system), Whereabouts::Outside),
         }
     }
 }
@@ -301,6 +297,11 @@ mod tests {
         let located = locate();
         assert_eq!(located.target().whereabouts(), Whereabouts::Spill);
         assert_eq!(std::io::read_to_string(located.open_file().unwrap()).unwrap(), "all of it");
+        // It went with whoever had it, and was made again.
+        std::fs::rename(&spill, spill.with_file_name("gone")).unwrap();
+        std::fs::create_dir_all(&spill).unwrap();
+        std::fs::write(&written, "new").unwrap();
+        assert_eq!(std::io::read_to_string(locate().open_file().unwrap()).unwrap(), "new");
         // Whoever puts another folder there has put nothing there.
         let moved = f.workspace.with_spill(&spill.with_file_name("y")).unwrap();
         symlink(&spill, spill.with_file_name("y")).unwrap();

@@ -114,7 +114,8 @@ fn secrets(host: &Commands, workspace: &Workspace) -> Arc<Secrets> {
     let mut secrets = Secrets::of(&host.settings, workspace.cwd());
     secrets.own.push(host.state.clone());
     let secrets = Arc::new(secrets);
-    *known = Some((workspace.cwd().to_owned(), Arc::clone(&secrets)));
+    // Where the machine could not be asked, as when no more files can be opened, it is asked again.
+    *known = secrets.is_whole.then(|| (workspace.cwd().to_owned(), Arc::clone(&secrets)));
     secrets
 }
 

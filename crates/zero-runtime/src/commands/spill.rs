@@ -181,7 +181,7 @@ mod tests {
         writer.write_all(b"little").unwrap();
         assert!(writer.write_all(&vec![b'x'; HELD_BYTES_MAX]).is_err());
         let why = writer.write_all(b"x").unwrap_err().kind();
-        assert_eq!(why, io::ErrorKind::AlreadyExists, "what is in the way is no folder");
+        assert_eq!(why, io::ErrorKind::NotADirectory);
         assert_eq!(spill.settle(1).unwrap_err().kind(), why);
     }
 }

@@ -159,7 +159,7 @@ pub struct TakenAway {
 }
 
 impl Watched {
-    /// A path beneath a folder, as one where nothing was.
+    /// A path beneath a folder, relative to it, as one where nothing was.
     pub(super) fn beneath(root: &Path, relative: &Path, why: &'static str) -> Self {
         let (path, root_len) = (root.join(relative), root.as_os_str().len());
         Self { path, root_len, why, before: Standing::Missing }

@@ -55,6 +55,8 @@ const NAMED: &str = "credentials, named by a variable";
 /// Where secrets lie, or would.
 #[derive(Debug, Default)]
 pub(in crate::commands) struct Secrets {
+    /// Whether the machine could say where the person's home folder is.
+    pub(super) is_whole: bool,
     /// zero's own folders: neither read nor changed nor made.
     pub(super) own: Vec<PathBuf>,
     /// The others, with what each is, by their bytes.
@@ -64,10 +66,11 @@ pub(in crate::commands) struct Secrets {
 impl Secrets {
     /// Those of the person for whom commands run, in a workspace whose first folder is `root`.
     pub(super) fn of(settings: &CommandSettings, root: &Path) -> Self {
-        let mut homes: Vec<PathBuf> =
-            settings.home.clone().into_iter().chain(survey::home_of_user()).collect();
+        let known = survey::home_of_user();
+        let is_whole = known.is_some();
+        let mut homes: Vec<PathBuf> = settings.home.clone().into_iter().chain(known).collect();
         homes.dedup();
-        Self::look(settings, root, &homes)
+        Self { is_whole, ..Self::look(settings, root, &homes) }
     }
 
     fn look(settings: &CommandSettings, root: &Path, homes: &[PathBuf]) -> Self {
