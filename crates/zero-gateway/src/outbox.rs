@@ -86,6 +86,7 @@ impl Message {
             Self::Text(text) => text,
             Self::Event { name, payload, seq } => {
                 // Names are ours, and plain.
+                debug_assert!(!name.contains(['"', '\\']), "`{name}` would have to be escaped");
                 let parts = [r#"{"type":"event","event":""#, name, r#"","payload":"#, payload];
                 room.clear();
                 room.extend(parts);

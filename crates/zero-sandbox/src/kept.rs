@@ -44,6 +44,7 @@ pub enum Standing {
 /// Looks at `path`, which lies beneath `root`. That is done for more than a hundred paths around each
 /// command, so nothing is built to ask.
 pub fn look(root: &Path, path: &Path) -> Standing {
+    debug_assert!(path.starts_with(root), "{} lies elsewhere", path.display());
     let below = |path: &Path| path.strip_prefix(root).map(Path::to_owned).unwrap_or_default();
     let steps = path.ancestors().take_while(|step| *step != root).count();
     for step in (0..steps).rev().filter_map(|up| path.ancestors().nth(up)) {

@@ -4,10 +4,7 @@
 //! is given back: free pieces of the heap, and the pages of the program itself, which lie in the
 //! kernel's cache and are there again as soon as one of them is used.
 
-#![expect(
-    unsafe_code,
-    reason = "the allocator and the mappings of the process are the C library's"
-)]
+#![expect(unsafe_code, reason = "allocators and the mappings of the process are not Rust's")]
 
 mod heap;
 
@@ -22,7 +19,7 @@ use crate::kernel_file;
 const LARGE_BYTES: i32 = 128 * 1024;
 
 /// Parts of the C library's heap. Each thread would get one of its own, and keep what it once needed;
-/// threads that share one wait for each other.
+/// threads that share one wait for each other. Where speed is preferred, only SQLite uses it.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const PARTS: i32 = 2;
 

@@ -18,7 +18,8 @@ pub fn prefer_speed() {
     IS_QUICK.store(true, Ordering::Relaxed);
 }
 
-/// Gives back what is not in use.
+/// Gives back what neither this thread uses nor any that has ended; the others do it themselves as they
+/// work.
 pub(super) fn give_back() {
     if is_quick() {
         // SAFETY: gives free pages to the system; nothing refers to them.

@@ -13,7 +13,8 @@ pub(super) fn read(data: &str) -> Option<Cow<'_, str>> {
 }
 
 /// What does not matter may be anything, what would matter has to be null, and what is not known here
-/// is left to whoever looks more closely.
+/// is left to whoever looks more closely. It minds less how things are written: a list in the place of
+/// an object is taken as well.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Chunk<'a> {
