@@ -27,7 +27,7 @@ const LOAD_BYTES_MAX: u64 = 300_000_000;
 const LATE_MAX: Duration = Duration::from_millis(20);
 /// What the model says in a second, over all runs: half of the clients hear each word by two events,
 /// the others by one.
-const WORDS_PER_SECOND: usize = 14_500;
+const WORDS_PER_SECOND: usize = 13_400;
 /// Files that a process needs for the connections and itself.
 const FILES_NEEDED: u64 = CONNECTIONS as u64 + 500;
 
