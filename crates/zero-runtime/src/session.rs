@@ -105,6 +105,10 @@ impl Session {
     ) -> Result<Self, ToolError> {
         let SessionConfig { approver, elicitor, observer, mode, standing, keeper, editor, readers } =
             config;
+        let shown = host.state.path().display().to_string();
+        host.state
+            .create()
+            .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = host.workspace.with_spill(spill.path())?;
         let grants = Arc::new(Grants::restored(standing, keeper));
         let network = |grants: Arc<Grants>| {

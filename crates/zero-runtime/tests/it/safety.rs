@@ -63,7 +63,6 @@ async fn a_flood_is_cut_and_kept_until_the_session_ends() {
 async fn no_call_is_made_without_a_trace() {
     let fixture = Fixture::new();
     // A file where the audit folder should be: rows cannot be written, whoever asks.
-    std::fs::create_dir_all(fixture.temp.path().join("state")).unwrap();
     std::fs::write(fixture.temp.path().join("state/audit"), "").unwrap();
     let error = fixture.call("Puppet", json!({"act": "work"})).await.outcome.unwrap_err();
     assert!(error.message.contains("the audit log cannot be written"), "{error}");

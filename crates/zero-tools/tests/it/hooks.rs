@@ -390,6 +390,7 @@ async fn a_hook_reads_no_more_than_commands_do() {
     let error = denied(lab.read().await);
     assert!(!error.message.contains("treasure"), "{error}");
     let lab = Lab::before(&[], "ls ../state >&2; echo looked >&2; exit 2");
+    assert!(lab.f.outside().join("state").exists());
     lab.read().await.unwrap_err();
     assert!(lab.f.outside().join("state/audit").exists());
     let error = denied(lab.read().await);
