@@ -21,8 +21,8 @@ use zero_core::RunId;
 use zero_core::event::{ApprovalRequest, PersonQuestion};
 use zero_runtime::{Answer, Elicitation, ElicitationAnswer, Wanted};
 
-pub(crate) use self::pending::Subject;
 use self::pending::{Pending, Room};
+pub(crate) use self::pending::{Subject, Withdrawn};
 use crate::caps::Caps;
 use crate::elicit::Asking;
 use crate::letter::{Asked, Letter, Mailbox};
@@ -165,18 +165,17 @@ impl Questions {
 
     /// Takes a question back.
     pub(crate) fn withdraw(&mut self, id: &str) {
-        self.pending.withdraw_those(|known, _| known == id);
+        drop(self.pending.withdraw_those(|known, _| known == id));
     }
 
-    /// Takes those back that are about something; says which they were. Whoever waits for an answer
-    /// is told no.
-    pub(crate) fn withdraw_those(&mut self, about: impl Fn(&Subject) -> bool) -> Vec<String> {
+    /// Takes those back that are about something.
+    pub(crate) fn withdraw_those(&mut self, about: impl Fn(&Subject) -> bool) -> Withdrawn {
         self.pending.withdraw_those(|_, subject| about(subject))
     }
 
     /// Takes all questions back.
-    pub(crate) fn withdraw_all(&mut self) {
-        self.pending.withdraw_those(|_, _| true);
+    pub(crate) fn withdraw_all(&mut self) -> Withdrawn {
+        self.pending.withdraw_those(|_, _| true)
     }
 
     /// Says no to the gateway, which would wait otherwise.
@@ -208,9 +207,10 @@ impl Questions {
             match judged(outcome, &offered) {
                 Some(answer) => answer,
                 None => {
-                    // The person gave up on the whole turn.
+                    // The person gave up on the whole turn. A no of its own would let it go on: this
+                    // is taken back when the gateway has heard that it is stopped.
                     mailbox.put(Letter::Cancel).await;
-                    Answer::RejectOnce
+                    std::future::pending().await
                 }
             }
         }

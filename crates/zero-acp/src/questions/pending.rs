@@ -54,14 +54,29 @@ impl Pending {
         self.waiting.contains_key(id)
     }
 
-    /// Takes questions back; says which they were.
-    pub(super) fn withdraw_those(&mut self, which: impl Fn(&str, &Subject) -> bool) -> Vec<String> {
+    /// Takes questions back.
+    pub(super) fn withdraw_those(&mut self, which: impl Fn(&str, &Subject) -> bool) -> Withdrawn {
         let taken = self.waiting.extract_if(|id, (subject, _)| which(id, subject));
-        let withdraw = |(id, (_, task)): (String, (Subject, AbortHandle))| {
-            task.abort();
-            id
-        };
-        taken.map(withdraw).collect()
+        Withdrawn { questions: taken.map(|(id, (_, task))| (id, task)).collect() }
+    }
+}
+
+/// Questions that were taken back. Whoever waits for an answer is told no when this is dropped.
+#[must_use = "whoever waits is told no as soon as it is dropped"]
+pub(crate) struct Withdrawn {
+    questions: Vec<(String, AbortHandle)>,
+}
+
+impl Withdrawn {
+    /// Which they were.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        self.questions.iter().map(|(id, _)| id.clone()).collect()
+    }
+}
+
+impl Drop for Withdrawn {
+    fn drop(&mut self) {
+        self.questions.iter().for_each(|(_, task)| task.abort());
     }
 }
 
@@ -86,7 +101,11 @@ mod tests {
             assert_eq!(pending.ask(id.to_owned(), subject, question), Room::Found);
             answers.insert(id, answer);
         }
-        assert_eq!(pending.withdraw_those(|_, subject| *subject == run("r1")), ["a"]);
+        let withdrawn = pending.withdraw_those(|_, subject| *subject == run("r1"));
+        assert_eq!(withdrawn.ids(), ["a"]);
+        let waits = answers.get_mut("a").unwrap().try_recv();
+        assert_eq!(waits, Err(oneshot::error::TryRecvError::Empty), "not before it is dropped");
+        drop(withdrawn);
         assert!(answers.remove("a").unwrap().await.is_err(), "whoever waits is told");
         assert!(!pending.has("a") && pending.has("b") && pending.has("c"));
         for answer in answers.values_mut() {
@@ -107,7 +126,7 @@ mod tests {
             pending.ask("more".to_owned(), Subject::Unknown, std::future::pending())
         };
         assert_eq!(more(&mut pending), Room::None);
-        pending.withdraw_those(|id, _| id == "0");
+        drop(pending.withdraw_those(|id, _| id == "0"));
         assert_eq!(more(&mut pending), Room::Found);
     }
 }

@@ -18,6 +18,7 @@ use super::Desk;
 use super::stopping::Stopping;
 use crate::config::OnEof;
 use crate::letter::{Letter, Prompted};
+use crate::questions::Withdrawn;
 use crate::rpc;
 use crate::sending::{self, Carried};
 
@@ -25,6 +26,9 @@ use crate::sending::{self, Carried};
 const PROMPTS_MAX: usize = 16;
 /// How long a run that was stopped may take to say so.
 const STOP_MAX: Duration = Duration::from_secs(10);
+/// How long a gateway may take to hear that a run is stopped, before what waits for a person is told
+/// no.
+const HEARD_MAX: Duration = Duration::from_secs(1);
 /// How long a gateway may take to stop the runs of a session that is closed.
 const ABORT_MAX: Duration = Duration::from_secs(2);
 
@@ -34,6 +38,8 @@ pub(super) struct Waiting {
     cancel: CancellationToken,
     /// Carries it to the gateway, and the wish to stop it.
     carrier: JoinHandle<()>,
+    /// The gateway has heard the wish, or will not.
+    heard: CancellationToken,
 }
 
 /// What is known of a run when its prompt is answered.
@@ -55,9 +61,9 @@ impl Desk {
             let _ = responder.respond_with_error(error);
             return;
         }
-        let cancel = CancellationToken::new();
+        let (cancel, heard) = (CancellationToken::new(), CancellationToken::new());
         let stopped = responder.cancellation();
-        let carrier = tokio::spawn(sending::carry(
+        let carrying = sending::carry(
             Arc::clone(&self.active),
             sending::Turn::next(&self.active),
             run.clone(),
@@ -65,8 +71,13 @@ impl Desk {
             thinking,
             cancel.clone(),
             async move { stopped.cancelled().await },
-        ));
-        self.waiting.insert(run, Waiting { responder, cancel, carrier });
+        );
+        let carried = heard.clone().drop_guard();
+        let carrier = tokio::spawn(async move {
+            carrying.await;
+            drop(carried);
+        });
+        self.waiting.insert(run, Waiting { responder, cancel, carrier, heard });
         for text in std::mem::take(&mut self.untold) {
             self.remark(text).await;
         }
@@ -81,7 +92,8 @@ impl Desk {
         for run in self.runs() {
             self.cancel(&run).await;
         }
-        self.withdraw_all().await;
+        let withdrawn = self.withdraw_all().await;
+        self.let_go_when_heard(withdrawn, |_| true);
     }
 
     /// Stops a run. Whoever stops it twice has stopped it once.
@@ -92,11 +104,26 @@ impl Desk {
         }
         waiting.cancel.cancel();
         // Those of other prompts are still asked.
-        self.withdraw_of(run).await;
+        let withdrawn = self.withdraw_of(run).await;
+        self.let_go_when_heard(withdrawn, |stopped| stopped == run);
         let (mailbox, run) = (self.active.mailbox.clone(), run.to_owned());
         tokio::spawn(async move {
             sleep(STOP_MAX).await;
             mailbox.put(Letter::Overdue(run)).await;
+        });
+    }
+
+    /// Lets those go who wait for the answer to a question, as soon as the gateway has heard which runs
+    /// are stopped: told before, they would say so there, and a run that is to end would go on.
+    fn let_go_when_heard(&self, withdrawn: Withdrawn, is_stopped: impl Fn(&str) -> bool) {
+        let stopped = self.waiting.iter().filter(|(run, _)| is_stopped(run));
+        let heard: Vec<_> = stopped.map(|(_, waiting)| waiting.heard.clone()).collect();
+        tokio::spawn(async move {
+            let all_heard = join_all(heard.iter().map(CancellationToken::cancelled));
+            if timeout(HEARD_MAX, all_heard).await.is_err() {
+                tracing::debug!("a gateway has not heard of a run that was stopped");
+            }
+            drop(withdrawn);
         });
     }
 
@@ -137,7 +164,7 @@ impl Desk {
     pub(super) async fn overdue(&mut self, run: &str) {
         if self.waiting.contains_key(run) {
             tracing::warn!(run, "a run was stopped and did not say so; its prompt is answered");
-            self.withdraw_of(run).await;
+            drop(self.withdraw_of(run).await);
             let words = "it was stopped; what became of it is not known";
             let stopping = self.stopping(run);
             let which = |call: &str, of: Option<&RunId>| stopping.takes_call(call, of);
@@ -177,7 +204,7 @@ impl Desk {
 
     /// Stops everything, and lets go of the session.
     pub(super) async fn close(&mut self, on_eof: OnEof) {
-        self.questions.withdraw_all();
+        let withdrawn = self.questions.withdraw_all();
         self.active.own_calls.cancel_all(&self.active.id.0);
         let fate = match on_eof {
             OnEof::Abort => {
@@ -186,6 +213,7 @@ impl Desk {
             }
             OnEof::Detach => Fate::Settled,
         };
+        drop(withdrawn);
         let updates = self.presenter.abandon("the session was closed");
         self.tell(updates).await;
         for run in self.runs() {

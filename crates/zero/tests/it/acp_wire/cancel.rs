@@ -125,14 +125,15 @@ fn a_turn_can_be_stopped_before_it_began() {
     acp.leave();
 }
 
-/// A client answers `cancelled` as it should, answers something else, or never.
+/// A client answers `cancelled` as it should, answers something else, or never. However quick the model
+/// is, it is not asked to go on.
 #[test]
 fn a_turn_can_be_stopped_while_a_person_is_asked() {
     let desk = Desk::new();
     for answer in [Some(cancelled()), Some(selected("allow_once")), None] {
         let (mut acp, session) = opened(&desk);
         acp.answers(|_, _| Reply::Hold);
-        let from = acp.mark();
+        let (from, told) = (acp.mark(), desk.model.requests().len());
         let turn = acp.begin(&session, &script(&[&write("new.txt"), "turn", "say Never."]));
         let asked = acp.until_asked(from, "session/request_permission");
         stop(&mut acp, &session);
@@ -146,6 +147,8 @@ fn a_turn_can_be_stopped_while_a_person_is_asked() {
         }
         let updates = acp.updates(from, &session);
         assert_eq!(super::only_call(&updates)["status"], "failed");
+        assert_eq!(acp.words(from, &session), "");
+        assert_eq!(desk.model.requests().len(), told + 1);
         assert!(!desk.file("new.txt").exists());
         acp.answers(|_, _| Reply::Result(selected("reject_once")));
         acp.turn(&session, &script(&[&write("new.txt"), "turn", "say Ok."]), "end_turn");
@@ -169,6 +172,7 @@ fn a_session_can_be_closed_while_a_person_is_asked() {
         said["method"] == "$/cancel_request" && said["params"]["requestId"] == asked["id"]
     });
     assert_eq!(super::only_call(&acp.updates(from, &session))["status"], "failed");
+    assert_eq!(desk.model.requests().len(), 1, "it is not asked to go on");
     assert!(!desk.file("new.txt").exists());
     acp.leave();
 }

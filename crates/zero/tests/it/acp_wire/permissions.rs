@@ -193,6 +193,7 @@ fn whoever_gives_up_on_a_question_ends_the_turn() {
     let updates = acp.updates(from, &session);
     assert_eq!(only_call(&updates)["status"], "failed");
     assert_eq!(acp.words(from, &session), "");
+    assert_eq!(desk.model.requests().len(), 1, "it is not asked to go on");
     assert!(!desk.file("new.txt").exists());
     // The session is not stuck.
     acp.chooses("allow_once");
