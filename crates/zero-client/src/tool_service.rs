@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zero_core::event::{Place, ToolStatus};
 use zero_core::{Kind, shown};
@@ -17,14 +18,14 @@ use zero_policy::Mode;
 use zero_runtime::DialectName;
 use zero_runtime::schema::foreign;
 use zero_session::hands::{Bench, BenchTool, CallEnd, Hands, HandsCall, HandsWatch};
-use zero_wire::EventFrame;
-use zero_wire::client::{Client, ClientError};
+use zero_wire::client::{Client, ClientError, Written};
 use zero_wire::tools::{
     DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_CANCEL,
     TOOLS_DISPLACED, TOOLS_MAX, TOOLS_TERMS, TOOLS_USE, ToolsAttach, ToolsAttachParams,
     ToolsCancel, ToolsDisplaced, ToolsOffer, ToolsOfferParams, ToolsProgress, ToolsProgressParams,
     ToolsResult, ToolsResultParams, ToolsTerms, ToolsUse,
 };
+use zero_wire::{EventFrame, Method as _};
 
 /// Calls at a time; more are refused. The loop of a gateway makes fewer.
 pub(crate) const CALLS_MAX: usize = 64;
@@ -146,7 +147,7 @@ impl ToolService {
         if let Err(error) = self.hands.set_mode(mode).await {
             tracing::warn!(%error, "the mode could not be changed");
         }
-        let offer = self.look_round(dialect).await;
+        let offer = self.look_round(dialect).await?;
         self.offer(offer).await
     }
 
@@ -154,7 +155,7 @@ impl ToolService {
     /// take a while to come up.
     pub async fn offer_anew(&self) -> Result<(), ClientError> {
         let dialect = self.state().dialect;
-        let offer = self.look_round(dialect).await;
+        let offer = self.look_round(dialect).await?;
         if self.state().offered == Some(sum(&offer)) {
             return Ok(());
         }
@@ -164,11 +165,11 @@ impl ToolService {
     /// Offers the tools whether or not they are others. Whoever does not host them any more is refused.
     pub(crate) async fn offer_again(&self) -> Result<(), ClientError> {
         let dialect = self.state().dialect;
-        let offer = self.look_round(dialect).await;
+        let offer = self.look_round(dialect).await?;
         self.offer(offer).await
     }
 
-    async fn look_round(&self, dialect: DialectName) -> ToolsOfferParams {
+    async fn look_round(&self, dialect: DialectName) -> Result<Written, ClientError> {
         let bench = match self.hands.bench(dialect).await {
             Ok(bench) => bench,
             Err(error) => {
@@ -176,13 +177,14 @@ impl ToolService {
                 Bench::default()
             }
         };
-        offer(&self.session_key, dialect, bench)
+        Written::of(ToolsOffer::NAME, &offer(&self.session_key, dialect, bench))
     }
 
-    async fn offer(&self, offer: ToolsOfferParams) -> Result<(), ClientError> {
-        let sum = sum(&offer);
-        self.client.request_within::<ToolsOffer>(offer, ANSWER_MAX).await?;
-        self.state().offered = Some(sum);
+    async fn offer(&self, offer: Written) -> Result<(), ClientError> {
+        let (what, after) = (ToolsOffer::NAME, ANSWER_MAX);
+        let offered = timeout(after, self.client.request_written(what, &offer)).await;
+        offered.unwrap_or(Err(ClientError::Timeout { what, after }))?;
+        self.state().offered = Some(sum(&offer));
         Ok(())
     }
 
@@ -217,7 +219,7 @@ impl ToolService {
                 service.state().calls.remove(&wanted.tool_call_id);
                 end
             });
-            let end = match tokio::time::timeout(TELL_AFTER, &mut made).await {
+            let end = match timeout(TELL_AFTER, &mut made).await {
                 Ok(end) => end,
                 Err(_) => tokio::join!(made, service.forward(&wanted, &mut told)).0,
             };
@@ -277,7 +279,7 @@ fn untold(told: &mut mpsc::Receiver<ToolsProgressParams>) -> Option<ToolsProgres
 }
 
 fn payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
-    let read = serde_json::from_value(event.payload.clone()?);
+    let read = T::deserialize(event.payload.as_ref()?);
     read.inspect_err(
         |error| tracing::warn!(%error, event = event.event, "an event is not as it should be"),
     )
@@ -285,9 +287,9 @@ fn payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
 }
 
 /// A number that is another one for another offer.
-fn sum(offer: &ToolsOfferParams) -> u64 {
+fn sum(offer: &Written) -> u64 {
     let mut hasher = DefaultHasher::new();
-    serde_json::to_vec(offer).unwrap_or_default().hash(&mut hasher);
+    offer.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -1,6 +1,6 @@
 //! Calls that nobody makes, and what the gateway is told of them: a run would wait for ever.
 
-use serde_json::Value;
+use serde::Deserialize as _;
 use zero_core::event::ToolStatus;
 use zero_session::hands::CallEnd;
 use zero_wire::EventFrame;
@@ -18,8 +18,7 @@ pub(crate) enum Unheard {
 impl Unheard {
     /// The answer to a call; none to what is no call.
     pub(crate) fn answer(self, event: &EventFrame) -> Option<ToolsResultParams> {
-        let payload = event.payload.clone().unwrap_or(Value::Null);
-        let wanted: ToolsUse = serde_json::from_value(payload).ok()?;
+        let wanted = ToolsUse::deserialize(event.payload.as_ref()?).ok()?;
         let words = match self {
             Self::NotHere => "the tools of this session are not here any more; open it again",
             Self::TooMuch => {

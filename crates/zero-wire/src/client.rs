@@ -12,6 +12,7 @@ mod greeting;
 mod tls;
 mod transport;
 mod url;
+mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub use self::connection::{EVENTS_MAX, IN_FLIGHT_MAX};
 pub use self::error::{ClientError, Retry};
 pub use self::tls::{BadFingerprint, Fingerprint};
 pub use self::url::{BadUrl, GatewayUrl, PORT_DEFAULT};
+pub use self::written::{Written, read_answer};
 pub use crate::close::CloseReason;
 use crate::device::DeviceKey;
 use crate::frame::EventFrame;
@@ -169,20 +171,17 @@ impl Client {
     /// Asks for something, and waits for the answer as long as the connection lasts. Events have to
     /// be taken meanwhile: when their queue is full, no answer is read either.
     pub async fn request<M: Method>(&self, params: M::Params) -> Result<M::Result, ClientError> {
-        let unfit = |what: &str, error: serde_json::Error| ClientError::Protocol {
-            what: format!(
-                "the {what} of `{}` is not as it should be: {}",
-                M::NAME,
-                shortened(&error)
-            ),
-        };
-        let params = serde_json::to_value(params).map_err(|error| unfit("question", error))?;
-        let payload = self.connection.request(M::NAME, params).await?;
-        serde_json::from_value(payload).map_err(|error| unfit("answer", error))
+        let answer = self.request_written(M::NAME, &Written::of(M::NAME, &params)?).await?;
+        read_answer(M::NAME, answer)
     }
 
-    /// Asks for something by its name. For gateways whose answers are not quite as the types say.
-    pub async fn request_value(&self, method: &str, params: Value) -> Result<Value, ClientError> {
+    /// Asks for something by its name. For gateways whose answers are not quite as the types say, and
+    /// for parameters that were written down already.
+    pub async fn request_written(
+        &self,
+        method: &str,
+        params: &Written,
+    ) -> Result<Value, ClientError> {
         self.connection.request(method, params).await
     }
 
@@ -230,9 +229,4 @@ impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Events").field("end", &self.end()).finish_non_exhaustive()
     }
-}
-
-/// What a reader of JSON says. It quotes what it read, which may be long.
-fn shortened(error: &serde_json::Error) -> String {
-    error.to_string().chars().take(200).flat_map(char::escape_debug).collect()
 }

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 use zero_wire::Method;
-use zero_wire::client::ClientError;
+use zero_wire::client::{ClientError, Written, read_answer};
 
 use super::shared::{Patience, Shared, Up};
 use crate::error::LinkError;
@@ -56,9 +54,9 @@ impl Shared {
         again: Again,
     ) -> Result<Answered<M::Result>, Unanswered> {
         let unfit = |error: ClientError| Unanswered { error: error.into(), asked_before: false };
-        let params = written(M::NAME, params).map_err(unfit)?;
-        let Answered { result, up } = self.ask_value(M::NAME, params, again).await?;
-        Ok(Answered { result: read(M::NAME, result).map_err(unfit)?, up })
+        let params = Written::of(M::NAME, &params).map_err(unfit)?;
+        let Answered { result, up } = self.ask_written(M::NAME, &params, again).await?;
+        Ok(Answered { result: read_answer(M::NAME, result).map_err(unfit)?, up })
     }
 
     /// The same, by name.
@@ -68,10 +66,21 @@ impl Shared {
         params: Value,
         again: Again,
     ) -> Result<Answered<Value>, Unanswered> {
+        let unfit = |error: ClientError| Unanswered { error: error.into(), asked_before: false };
+        let params = Written::of(method, &params).map_err(unfit)?;
+        self.ask_written(method, &params, again).await
+    }
+
+    async fn ask_written(
+        self: &Arc<Self>,
+        method: &'static str,
+        params: &Written,
+        again: Again,
+    ) -> Result<Answered<Value>, Unanswered> {
         let lost = || LinkError::Lost { what: method.to_owned() };
         let first = |error| Unanswered { error, asked_before: false };
         let up = self.ready(Patience::Now).await.map_err(first)?;
-        match self.ask_value_on(&up, method, params.clone()).await {
+        match self.ask_written_on(&up, method, params).await {
             Ok(result) => return Ok(Answered { result, up }),
             Err(ClientError::Closed { .. }) if again == Again::Once => {}
             Err(ClientError::Closed { .. }) => return Err(first(lost())),
@@ -79,7 +88,7 @@ impl Shared {
         }
         let second = |error| Unanswered { error, asked_before: true };
         let up = self.ready(Patience::Return).await.map_err(|_| second(lost()))?;
-        match self.ask_value_on(&up, method, params).await {
+        match self.ask_written_on(&up, method, params).await {
             Ok(result) => Ok(Answered { result, up }),
             Err(ClientError::Closed { .. }) => Err(second(lost())),
             Err(error) => Err(second(error.into())),
@@ -92,40 +101,34 @@ impl Shared {
         up: &Arc<Up>,
         params: M::Params,
     ) -> Result<M::Result, ClientError> {
-        let params = written(M::NAME, params)?;
-        read(M::NAME, self.ask_value_on(up, M::NAME, params).await?)
+        let params = Written::of(M::NAME, &params)?;
+        read_answer(M::NAME, self.ask_written_on(up, M::NAME, &params).await?)
     }
 
-    /// The same, by name. A connection that ended is known to have ended when this returns; one that
-    /// does not answer is as good as lost.
+    /// The same, by name.
     pub(crate) async fn ask_value_on(
         self: &Arc<Self>,
         up: &Arc<Up>,
         method: &'static str,
         params: Value,
     ) -> Result<Value, ClientError> {
-        let answer = timeout(ANSWER_MAX, up.client.request_value(method, params)).await;
+        self.ask_written_on(up, method, &Written::of(method, &params)?).await
+    }
+
+    /// A connection that ended is known to have ended when this returns; one that does not answer is
+    /// as good as lost.
+    async fn ask_written_on(
+        self: &Arc<Self>,
+        up: &Arc<Up>,
+        method: &'static str,
+        params: &Written,
+    ) -> Result<Value, ClientError> {
+        let answer = timeout(ANSWER_MAX, up.client.request_written(method, params)).await;
         let answer =
             answer.unwrap_or(Err(ClientError::Timeout { what: method, after: ANSWER_MAX }));
         if let Err(ClientError::Closed { .. } | ClientError::Timeout { .. }) = &answer {
             self.lost(up.number);
         }
         answer
-    }
-}
-
-fn written(method: &str, params: impl Serialize) -> Result<Value, ClientError> {
-    serde_json::to_value(params).map_err(|error| unfit("question", method, &error))
-}
-
-fn read<T: DeserializeOwned>(method: &str, answer: Value) -> Result<T, ClientError> {
-    serde_json::from_value(answer).map_err(|error| unfit("answer", method, &error))
-}
-
-/// What a reader of JSON says. It quotes what it read, which may be long.
-fn unfit(what: &str, method: &str, error: &serde_json::Error) -> ClientError {
-    let error: String = error.to_string().chars().take(200).flat_map(char::escape_debug).collect();
-    ClientError::Protocol {
-        what: format!("the {what} of `{method}` is not as it should be: {error}"),
     }
 }

@@ -83,8 +83,9 @@ impl Shared {
     }
 
     fn heard_tools(self: &Arc<Self>, event: &EventFrame) {
-        let payload = event.payload.clone().unwrap_or(Value::Null);
-        let Ok(concerned) = serde_json::from_value::<Concerned>(payload) else { return };
+        let Some(Ok(concerned)) = event.payload.as_ref().map(Concerned::deserialize) else {
+            return;
+        };
         let fits = |slot: &Arc<Slot>| {
             concerned.session_id.as_ref().is_some_and(|id| slot.has_id(id))
                 || concerned.session_key.as_ref().is_some_and(|key| slot.has_key(key))

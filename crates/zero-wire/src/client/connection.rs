@@ -12,12 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::ClientError;
 use super::transport::{Incoming, Reader, Writer};
+use super::written::Written;
 use crate::close::{self, CloseReason};
 use crate::error::ErrorShape;
 use crate::events::TICK;
-use crate::frame::{
-    BUFFERED_BYTES_MAX, EventFrame, Frame, PAYLOAD_BYTES_MAX, RequestFrame, ResponseFrame,
-};
+use crate::frame::{BUFFERED_BYTES_MAX, EventFrame, Frame, PAYLOAD_BYTES_MAX, ResponseFrame};
 use crate::handshake::HelloOk;
 use crate::queue;
 
@@ -85,25 +84,21 @@ impl Connection {
     }
 
     /// Asks, and waits for the answer.
-    pub(super) async fn request(&self, method: &str, params: Value) -> Result<Value, ClientError> {
+    pub(super) async fn request(
+        &self,
+        method: &str,
+        params: &Written,
+    ) -> Result<Value, ClientError> {
         let _permit = self.in_flight.acquire().await.map_err(|_| self.shared.closed())?;
-        let id = self.id_next.fetch_add(1, Ordering::Relaxed).to_string();
-        let frame = Frame::Request(RequestFrame {
-            id: id.clone(),
-            method: method.to_owned(),
-            params: Some(params),
-            traceparent: None,
-        });
-        let text = serde_json::to_string(&frame).map_err(|_| ClientError::Protocol {
-            what: format!("the parameters of `{method}` cannot be written down"),
-        })?;
+        let id = self.id_next.fetch_add(1, Ordering::Relaxed);
+        let text = params.request(id, method)?;
         let bytes = text.len();
         let allowed = usize::try_from(self.hello.policy.max_payload).unwrap_or(usize::MAX);
         let bytes_max = allowed.min(PAYLOAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(ClientError::TooLong { bytes, bytes_max });
         }
-        let waiting = self.shared.expect(id)?;
+        let waiting = self.shared.expect(id.to_string())?;
         let sent = tokio::select! {
             () = self.shared.closing.cancelled() => false,
             sent = self.outgoing.send(text, bytes) => sent,

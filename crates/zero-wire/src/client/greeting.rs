@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::error::ClientError;
 use super::transport::{Incoming, Reader, Writer};
+use super::written::shortened;
 use super::{ConnectOptions, Credentials};
 use crate::close::{self, CloseReason};
 use crate::device::ChallengeContext;
@@ -62,10 +63,7 @@ async fn exchange(
     }
     let hello: HelloOk =
         serde_json::from_value(answer.payload.unwrap_or(Value::Null)).map_err(|error| {
-            unexpected(&format!(
-                "the greeting is not as it should be: {}",
-                super::shortened(&error)
-            ))
+            unexpected(&format!("the greeting is not as it should be: {}", shortened(&error)))
         })?;
     if !(PROTOCOL_MIN..=PROTOCOL).contains(&hello.protocol) {
         let what = format!(

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use zero_wire::client::Written;
 
 use super::client::Reply;
 use super::{Desk, call, only_call, script, shown};
@@ -67,7 +68,8 @@ fn was_at_work(desk: &Desk, gateway: &GatewayProcess, session: &str) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (client, _events) = connect(desk.zero.folder(), &gateway.url, &[]).await;
-        let stopped = client.request_value("chat.abort", json!({"sessionKey": session})).await;
+        let params = Written::of("chat.abort", &json!({"sessionKey": session})).unwrap();
+        let stopped = client.request_written("chat.abort", &params).await;
         stopped.unwrap()["aborted"] == true
     })
 }
