@@ -7,9 +7,10 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     self, AvailableCommandsUpdate, McpServer, Meta, SessionUpdate,
 };
+use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use zero_client::{Near, Opening};
+use zero_client::{Heard, Near, Opening};
 use zero_core::SessionId;
 use zero_core::event::{Event, What};
 use zero_policy::Mode;
@@ -66,38 +67,46 @@ impl Agent {
         let Wanted { cwd, additional, servers, .. } = wanted;
         session_servers(servers.clone())?;
         check_folders(cwd, additional)?;
+        self.fits(cwd, additional).await
+    }
+
+    /// Whether a session may work in these folders.
+    async fn fits(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
         let checked = self.config.bench.check(cwd, additional).await;
         checked.map_err(|error| rpc::of_hands(&error))
     }
 
     /// Opens a session.
     pub(crate) async fn open(&self, wanted: Wanted) -> Result<Opened, Error> {
-        self.check(&wanted).await?;
         let Wanted { id, cwd, additional, servers, meta } = wanted;
         let servers = session_servers(servers)?;
+        check_folders(&cwd, &additional)?;
         let chosen = chosen(&self.config.defaults, id.as_deref(), meta.as_ref())?;
         let opening = Opening { cwd: Some(cwd.display().to_string()), ..chosen.opening };
         if self.sessions().len() >= SESSIONS_MAX {
             let message = format!("{SESSIONS_MAX} sessions are open; close one first");
             return Err(rpc::bad_request(message));
         }
-        let ready = async {
-            // Servers that come with a session are its own, and so is what they bring tools to.
-            match servers.is_empty() {
-                true => Some(self.config.bench.make_ready(&cwd, &additional).await),
-                false => None,
-            }
+        let (near, heard) = {
+            // The gateway gets ready while the folders are looked at; nothing is asked of it for others.
+            let fits = self.fits(&cwd, &additional).shared();
+            let ready = async {
+                fits.clone().await?;
+                // Servers that come with a session are its own, and so is what they bring tools to.
+                Ok(match servers.is_empty() {
+                    true => Some(self.config.bench.make_ready(&cwd, &additional).await),
+                    false => None,
+                })
+            };
+            let open = async {
+                self.config.link.connect().await;
+                fits.clone().await?;
+                self.open_at_gateway(id.as_deref(), opening).await
+            };
+            // Who is refused does not wait for what would have been ready.
+            let (opened, _ready) = tokio::try_join!(open, ready)?;
+            opened
         };
-        let open = async {
-            let opened = self.config.link.open(opening).await;
-            opened.map_err(|error| match (&id, rpc::of_link(&error)) {
-                (Some(id), error) if error.code == rpc::no_session(id).code => rpc::no_session(id),
-                (_, error) => error,
-            })
-        };
-        // Who is refused does not wait for what would have been ready.
-        let ready = async { Ok(ready.await) };
-        let ((near, heard), _ready) = tokio::try_join!(open, ready)?;
         let mut heard = Early::new(heard);
         let place = Place { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
         match heard.meanwhile(self.set_up(near.clone(), place)).await {
@@ -109,6 +118,18 @@ impl Agent {
                 Err(error)
             }
         }
+    }
+
+    async fn open_at_gateway(
+        &self,
+        id: Option<&str>,
+        opening: Opening,
+    ) -> Result<(Near, Heard), Error> {
+        let opened = self.config.link.open(opening).await;
+        opened.map_err(|error| match (id, rpc::of_link(&error)) {
+            (Some(id), error) if error.code == rpc::no_session(id).code => rpc::no_session(id),
+            (_, error) => error,
+        })
     }
 
     async fn set_up(&self, near: Near, place: Place) -> Result<SetUp, Error> {

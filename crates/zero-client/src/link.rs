@@ -74,6 +74,14 @@ impl Link {
         Self { shared: Shared::new(dial, return_max) }
     }
 
+    /// Connects, unless that was done: for whoever is about to need it, and has something else to do
+    /// meanwhile. What keeps it from that is told to who needs it.
+    pub async fn connect(&self) {
+        if let Err(error) = self.shared.ready(Patience::Now).await {
+            tracing::debug!(%error, "there is no connection yet");
+        }
+    }
+
     /// Opens a session, and hears of it from now on.
     pub async fn open(&self, wanted: Opening) -> Result<(Near, Heard), LinkError> {
         match self.shared.ready(Patience::Now).await?.side {
