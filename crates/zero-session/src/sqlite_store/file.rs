@@ -88,14 +88,12 @@ fn set_up(path: &Path) -> Result<Connection, Failure> {
     make_private(path)?;
     let is_new = is_empty(path)?;
     if is_new {
-        // There is nothing in it that a journal on disk could bring back.
+        // There is nothing in it that a journal on disk could bring back. What a power cut leaves of a
+        // file that was just made is not taken for whole, and made again.
         connection.query_row("PRAGMA journal_mode = MEMORY", [], |_| Ok(()))?;
-    }
-    use_log(&connection, path)?;
-    if is_new {
-        // What a power cut leaves of the tables in the log is not taken for whole, and made again.
         connection.execute_batch("PRAGMA synchronous = OFF")?;
     }
+    use_log(&connection, path)?;
     schema::bring_up_to_date(&mut connection, path)?;
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     Ok(connection)
