@@ -160,6 +160,7 @@ pub(crate) fn refusal(error: SessionError) -> ErrorShape {
         SessionError::Store(StoreError::NoSession(session)) => {
             ErrorShape::invalid(format!("No session found: {session}"))
         }
+        SessionError::Store(StoreError::TooMany(_)) => ErrorShape::invalid(error.to_string()),
         // Whose it is, is nobody else's business.
         SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorShape::invalid(format!(
             "the label `{}` is taken; choose another",

@@ -301,6 +301,15 @@ impl Peer {
         hosted.get(session).map(|hosted| Arc::clone(&hosted.hands))
     }
 
+    /// The session of a key, if it hosts the tools of that and of no other that had the key before.
+    pub(crate) fn hosted_of(&self, key: &SessionKey) -> Option<SessionId> {
+        let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_key =
+            hosted.iter().filter(|(_, hosted)| hosted.hands.session_key() == key.as_str());
+        let (session, _) = of_key.next()?;
+        of_key.next().is_none().then(|| session.clone())
+    }
+
     /// The same tools, where another session of this client has them already: most offer the same.
     pub(crate) fn shared(&self, tools: Toolbox) -> Toolbox {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -118,6 +118,11 @@ impl RemoteHands {
         self.written(terms)
     }
 
+    /// The key of the session.
+    pub(crate) fn session_key(&self) -> &str {
+        &self.session_key
+    }
+
     /// Hosts the session no more; what it was asked ends.
     pub(crate) fn leave(&self) {
         self.gone.cancel();

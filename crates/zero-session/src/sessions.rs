@@ -137,8 +137,6 @@ struct Inner {
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// One for each run that may be at work.
     places: Places,
-    /// Held while a session is made, so that no owner gets one too many.
-    making: tokio::sync::Mutex<()>,
     /// Cancelled when no more prompts are taken.
     closing: CancellationToken,
     counted: Counted,
@@ -278,7 +276,6 @@ impl Sessions {
             questions: Questions::default(),
             desks: Mutex::default(),
             active: Mutex::default(),
-            making: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
             counted: Counted::default(),
         });
@@ -449,11 +446,11 @@ impl Sessions {
     /// its tools are. Hands that are not there, or out of reach, bring none.
     pub async fn commands(
         &self,
-        key: &SessionKey,
+        session: SessionRecord,
         reach: Reach,
     ) -> Result<Vec<PromptCommand>, SessionError> {
-        let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        whole(async move { inner.commands(&key, &reach).await }).await
+        let inner = Arc::clone(&self.inner);
+        whole(async move { inner.commands(&session, &reach).await }).await
     }
 
     /// Questions whether calls may run.

@@ -275,11 +275,6 @@ impl Store for SqliteStore {
         Box::pin(self.readers.read("count sessions", sessions::count))
     }
 
-    fn count_of(&self, owner: &str) -> BoxFuture<'_, Result<u64, StoreError>> {
-        let owner = owner.to_owned();
-        Box::pin(self.readers.read("count sessions", move |db| sessions::count_of(db, &owner)))
-    }
-
     fn size(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
         let session = session.clone();
         Box::pin(self.readers.read("measure a session", move |db| sessions::size(db, &session)))

@@ -31,7 +31,8 @@ pub trait Store: Send + Sync {
         id: &SessionId,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
-    /// Makes a session; the one that is there, unchanged, if the key has one already.
+    /// Makes a session, unless its owner has as many as they may; the one that is there, unchanged, if
+    /// the key has one already.
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
 
     /// Sessions that fit, with how many fit in all: the one where something happened last comes
@@ -147,9 +148,6 @@ pub trait Store: Send + Sync {
     /// How many sessions it has.
     fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
 
-    /// How many of them are of that owner.
-    fn count_of(&self, owner: &str) -> BoxFuture<'_, Result<u64, StoreError>>;
-
     /// Bytes that a session takes: its entries and the messages of all its transcripts, as they are
     /// kept.
     fn size(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>>;
@@ -220,6 +218,8 @@ pub struct NewSession {
     pub mode: Option<Mode>,
     /// Who opens it.
     pub owner: String,
+    /// How many sessions they may have with it.
+    pub owned_max: u64,
     /// Where its tools run.
     pub tool_host: ToolHostPlace,
 }
@@ -414,6 +414,9 @@ pub enum StoreError {
         /// The session that has it.
         key: SessionKey,
     },
+    /// Who wants a session has as many as they may.
+    #[error("there are {0} sessions of yours, and no more are kept; remove some first")]
+    TooMany(u64),
     /// There is no such session.
     #[error("there is no session `{0}`")]
     NoSession(String),

@@ -69,8 +69,12 @@ fn host_name(name: &str) -> Result<String, ErrorShape> {
 }
 
 pub(super) async fn offer(peer: &Arc<Peer>, params: ToolsOfferParams) -> Result<Done, ErrorShape> {
-    let session = peer.session(&peer.key(&params.session_key, None)?).await?;
-    let hands = hands(peer, session.id.as_str())?;
+    let key = peer.key(&params.session_key, None)?;
+    let session = match peer.hosted_of(&key) {
+        Some(session) => session,
+        None => peer.session(&key).await?.id,
+    };
+    let hands = hands(peer, session.as_str())?;
     // Many schemas take longer to look through than others should wait for.
     let offer = tokio::task::spawn_blocking(move || Offer::of(params)).await;
     let broken =

@@ -95,12 +95,11 @@ pub(super) async fn open(peer: &Arc<Peer>, params: OpenParams) -> Result<Session
 /// A folder of this machine has to be within reach, before anything is made for it; one of a client
 /// that hosts the tools is the client's business.
 async fn check_reach(peer: &Peer, key: &SessionKey, cwd: &Path) -> Result<(), ErrorShape> {
-    let place = peer.find(key).await?.map(|session| session.tool_host);
-    if matches!(place, Some(ToolHostPlace::Client { .. })) {
-        return Ok(());
+    let Err(out) = peer.reach().check_written(cwd) else { return Ok(()) };
+    match peer.find(key).await?.map(|session| session.tool_host) {
+        Some(ToolHostPlace::Client { .. }) => Ok(()),
+        _ => Err(refusal(HandsError::from(out).into())),
     }
-    let checked = peer.reach().check_written(cwd);
-    checked.map_err(|out| refusal(HandsError::from(out).into()))
 }
 
 fn folder(text: &str) -> Result<PathBuf, ErrorShape> {
@@ -278,7 +277,7 @@ pub(super) async fn choices(
     let commands = match &params.session_key {
         Some(written) => {
             let session = peer.session(&peer.key(written, None)?).await?;
-            sessions.commands(&session.key, peer.reach()).await.map_err(refusal)?
+            sessions.commands(session, peer.reach()).await.map_err(refusal)?
         }
         None => built_in_commands(),
     };

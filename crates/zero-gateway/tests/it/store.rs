@@ -142,10 +142,6 @@ impl Store for Nothing {
         not_kept()
     }
 
-    fn count_of(&self, _: &str) -> Is<'_, u64> {
-        is(Ok(0))
-    }
-
     fn size(&self, _: &SessionId) -> Is<'_, u64> {
         is(Ok(0))
     }

@@ -16,7 +16,8 @@ use crate::sessions::desk::{Desk, HandsNow, all_done};
 use crate::sessions::recorder::entry;
 use crate::sessions::{HandsLease, Inner, OpenSession, SessionError};
 use crate::store::{
-    NewSession, SessionPatch, SessionQuery, SessionRecord, ToolHostPlace, TranscriptStart,
+    NewSession, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostPlace,
+    TranscriptStart,
 };
 
 /// How long a run has to end that is in the way.
@@ -75,6 +76,7 @@ impl Inner {
         wanted: &OpenSession,
     ) -> Result<SessionRecord, SessionError> {
         self.agent(key.agent())?;
+        let most = self.config.limits.sessions_max;
         let new = NewSession {
             key,
             label: wanted.label.clone(),
@@ -82,16 +84,15 @@ impl Inner {
             model: wanted.model.clone(),
             mode: wanted.mode,
             owner: wanted.owner.clone(),
+            owned_max: most,
             tool_host: wanted.tool_host.clone().unwrap_or(ToolHostPlace::Gateway),
         };
-        let _one_at_a_time = self.making.lock().await;
-        let (store, most) = (&self.config.store, self.config.limits.sessions_max);
-        if store.count_of(&new.owner).await? >= most && store.session(&new.key).await?.is_none() {
-            return Err(SessionError::Full(format!(
+        self.config.store.create(new).await.map_err(|error| match error {
+            StoreError::TooMany(_) => SessionError::Full(format!(
                 "there are {most} sessions of yours, and no more are kept; remove some with `zero sessions delete`, or raise `gateway.maxSessions` in the settings"
-            )));
-        }
-        Ok(store.create(new).await?)
+            )),
+            error => error.into(),
+        })
     }
 
     /// Sets what was asked for and is not so yet.
@@ -257,14 +258,11 @@ impl Inner {
         name: String,
         hands: Arc<dyn Hands>,
     ) -> Result<HandsLease, SessionError> {
-        let record = self.found(key).await?;
-        let desk = self.desk(&record.id);
         let place = ToolHostPlace::Client { name };
-        if record.tool_host != place {
-            let patch = SessionPatch { tool_host: Some(place), ..SessionPatch::default() };
-            let patched = self.config.store.patch(key, patch).await?;
-            patched.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
-        }
+        let patch = SessionPatch { tool_host: Some(place), ..SessionPatch::default() };
+        let patched = self.config.store.patch(key, patch).await?;
+        let record = patched.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
+        let desk = self.desk(&record.id);
         let gone = desk.attach(hands).await;
         Ok(HandsLease { inner: Arc::downgrade(self), desk, gone })
     }

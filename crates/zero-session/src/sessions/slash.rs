@@ -12,7 +12,6 @@ use crate::agent::Agent;
 use crate::commands::{self, Slash};
 use crate::direct::{self, is_direct};
 use crate::hands::{Bench, PromptCommand};
-use crate::key::SessionKey;
 use crate::model::Model;
 use crate::reach::Reach;
 use crate::sessions::desk::Desk;
@@ -91,12 +90,11 @@ impl Inner {
     /// The commands of a session, zero's own first.
     pub(super) async fn commands(
         &self,
-        key: &SessionKey,
+        record: &SessionRecord,
         reach: &Reach,
     ) -> Result<Vec<PromptCommand>, SessionError> {
-        let record = self.found(key).await?;
         let agent = self.agent(&record.agent)?;
-        let model = self.model(&record, agent).ok();
+        let model = self.model(record, agent).ok();
         let dialect = work::dialect(agent, model.as_ref().map(|model| model.info()));
         let desk = self.desk(&record.id);
         let bench = self.bench_of(&desk, agent, dialect, reach, LISTING_TIMEOUT).await;

@@ -47,6 +47,9 @@ pub(super) fn create(
     if let Some(there) = by_key(db, &new.key)? {
         return Ok(there);
     }
+    if count_of(db, &new.owner)? >= new.owned_max {
+        return Err(StoreError::TooMany(new.owned_max).into());
+    }
     check_label(db, new.label.as_deref(), &new.key)?;
     let record = SessionRecord {
         id: id.clone(),
@@ -165,7 +168,7 @@ pub(super) fn count(db: &Connection) -> Result<u64, Failure> {
     Ok(number(count.query_row([], |row| row.get(0))?))
 }
 
-pub(super) fn count_of(db: &Connection, owner: &str) -> Result<u64, Failure> {
+fn count_of(db: &Connection, owner: &str) -> Result<u64, Failure> {
     let mut count = db.prepare_cached("SELECT count(*) FROM sessions WHERE owner = ?")?;
     Ok(number(count.query_row([owner], |row| row.get(0))?))
 }

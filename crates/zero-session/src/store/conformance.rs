@@ -57,6 +57,7 @@ fn new_session(name: &str) -> NewSession {
         model: None,
         mode: None,
         owner: "local".to_owned(),
+        owned_max: u64::MAX,
         tool_host: ToolHostPlace::Gateway,
     }
 }

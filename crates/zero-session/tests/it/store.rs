@@ -26,6 +26,7 @@ pub(crate) async fn session(store: &dyn Store) -> SessionRecord {
         model: None,
         mode: None,
         owner: "local".to_owned(),
+        owned_max: 1,
         tool_host: ToolHostPlace::Gateway,
     };
     store.create(session).await.unwrap()

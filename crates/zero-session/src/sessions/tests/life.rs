@@ -444,8 +444,9 @@ async fn whoever_may_not_work_there_gets_no_hands_there() {
     let user = |commands: Vec<crate::hands::PromptCommand>| {
         commands.iter().any(|command| command.name == "review")
     };
-    assert!(user(lab.sessions.commands(&lab.key, there).await.unwrap()));
-    assert!(!user(lab.sessions.commands(&lab.key, beside.clone()).await.unwrap()));
+    let record = lab.record().await;
+    assert!(user(lab.sessions.commands(record.clone(), there).await.unwrap()));
+    assert!(!user(lab.sessions.commands(record, beside.clone()).await.unwrap()));
     // A client's folder is the client's, and the session never comes back from there.
     let lease = lab.sessions.attach_hands(&lab.key, "laptop", client(&lab)).await.unwrap();
     open("/", &beside).await.unwrap();

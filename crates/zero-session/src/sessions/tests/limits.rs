@@ -105,7 +105,7 @@ async fn a_silent_tool_host_does_not_hold_up_a_listing() {
     let hands = ScriptedHands { log, order: None, name, store: None, silent: true };
     let _lease = lab.sessions.attach_hands(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
     let began = Instant::now();
-    let commands = lab.sessions.commands(&lab.key, Reach::Anywhere).await.unwrap();
+    let commands = lab.sessions.commands(lab.record().await, Reach::Anywhere).await.unwrap();
     assert!(commands.iter().any(|command| command.name == "help"), "{commands:?}");
     for text in ["/help", "/status", "/mode"] {
         assert!(lab.run(text).await.ends_with("ended completed"), "{text}");

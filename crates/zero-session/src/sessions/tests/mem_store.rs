@@ -115,6 +115,10 @@ impl Store for MemStore {
             if let Some(there) = state.sessions.get(&new.key) {
                 return Ok(there.clone());
             }
+            let owned = state.sessions.values().filter(|record| record.owner == new.owner);
+            if u64::try_from(owned.count()).unwrap() >= new.owned_max {
+                return Err(StoreError::TooMany(new.owned_max));
+            }
             state.made += 1;
             let record = SessionRecord {
                 id: SessionId::from_bits(state.made),
@@ -362,14 +366,6 @@ impl Store for MemStore {
 
     fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.read(|state| u64::try_from(state.sessions.len()).unwrap())
-    }
-
-    fn count_of(&self, owner: &str) -> BoxFuture<'_, Result<u64, StoreError>> {
-        let owner = owner.to_owned();
-        self.read(move |state| {
-            let of_owner = state.sessions.values().filter(|record| record.owner == owner);
-            u64::try_from(of_owner.count()).unwrap()
-        })
     }
 
     fn size(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {

@@ -24,7 +24,8 @@ pub(super) const CHECKS: &[Check] = &[
     ("sessions are listed by what they are", |store| Box::pin(filters(store))),
     ("a search finds letters, not patterns", |store| Box::pin(searches(store))),
     ("a removed session leaves nothing", |store| Box::pin(removed(store))),
-    ("sessions are counted by owner, and what they take", |store| Box::pin(counted(store))),
+    ("an owner has so many and no more", |store| Box::pin(bounded(store))),
+    ("what a session takes is counted", |store| Box::pin(counted(store))),
     ("grants stand until others do", |store| Box::pin(grants(store))),
     ("it says that it is ready", |store| Box::pin(ready(store))),
 ];
@@ -41,13 +42,32 @@ async fn made_once(store: Arc<dyn Store>) {
     assert_eq!(store.count().await.unwrap(), 2);
 }
 
+async fn bounded(store: Arc<dyn Store>) {
+    let wanted = |name, owner: &str| NewSession {
+        owner: owner.to_owned(),
+        owned_max: 2,
+        ..new_session(name)
+    };
+    let made = store.create(wanted("a", "local")).await.unwrap();
+    store.create(wanted("b", "other")).await.unwrap();
+    let mut racing = JoinSet::new();
+    for name in ["c", "d", "e", "f"] {
+        let (store, wanted) = (Arc::clone(&store), wanted(name, "local"));
+        racing.spawn(async move { store.create(wanted).await.map(drop) });
+    }
+    let mut ends = racing.join_all().await;
+    ends.sort_by_key(Result::is_err);
+    assert_eq!(ends[0], Ok(()));
+    assert!(ends[1..].iter().all(|end| *end == Err(StoreError::TooMany(2))), "{ends:?}");
+    assert_eq!(store.create(wanted("a", "local")).await.unwrap(), made, "that is no more");
+    store.create(wanted("g", "other")).await.unwrap();
+    assert_eq!(store.count().await.unwrap(), 4);
+    store.delete(&made.key).await.unwrap();
+    store.create(wanted("h", "local")).await.unwrap();
+}
+
 async fn counted(store: Arc<dyn Store>) {
     let made = make(&store, "a").await;
-    store.create(NewSession { owner: "other".to_owned(), ..new_session("b") }).await.unwrap();
-    make(&store, "c").await;
-    for (owner, count) in [("local", 2), ("other", 1), ("nobody", 0)] {
-        assert_eq!(store.count_of(owner).await.unwrap(), count, "{owner}");
-    }
     assert_no_session(store.size(&nobody()).await);
     let size = || async { store.size(&made.id).await.unwrap() };
     assert_eq!(size().await, 0);
@@ -84,7 +104,6 @@ async fn counted(store: Arc<dyn Store>) {
         before = after;
     }
     store.delete(&made.key).await.unwrap();
-    assert_eq!(store.count_of("local").await.unwrap(), 1);
     let gone = store.size(&made.id).await;
     assert_eq!(gone, Err(StoreError::NoSession(made.id.to_string())));
     assert_eq!(store.size(&make(&store, "a").await.id).await.unwrap(), 0, "a new one is empty");
@@ -110,6 +129,7 @@ async fn kept_as_wanted(store: Arc<dyn Store>) {
         model: Some("one/model".to_owned()),
         mode: Some(Mode::AcceptEdits),
         owner: "ci".to_owned(),
+        owned_max: 1,
         tool_host: ToolHostPlace::Client { name: "an editor".to_owned() },
     };
     let made = store.create(wanted.clone()).await.unwrap();
@@ -126,6 +146,7 @@ async fn kept_as_wanted(store: Arc<dyn Store>) {
         model: kept.model,
         mode: kept.mode,
         owner: kept.owner,
+        owned_max: 1,
         tool_host: kept.tool_host,
     };
     assert_eq!(kept, wanted);
