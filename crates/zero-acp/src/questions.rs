@@ -78,9 +78,9 @@ impl Questions {
         let id = request.id.clone();
         let subject = Subject::Call(request.call.clone());
         let permission = self.permission(&request, call);
-        self.pending.ask(id, subject, async move {
+        self.pending.ask(id, subject, |taken_back| async move {
             let answer = tokio::select! {
-                answer = permission => answer,
+                answer = taken_back.unless(permission) => answer,
                 // The call went away meanwhile.
                 () = reply.closed() => return,
             };
@@ -98,12 +98,13 @@ impl Questions {
         let Some(near) = self.near.clone() else { return };
         let permission = self.permission(request, call);
         let id = request.id.clone();
-        let room = self.pending.ask(request.id.clone(), Subject::Run(run), async move {
-            let answer = permission.await;
-            if let Err(error) = near.resolve_approval(&id, answer).await {
-                tracing::warn!(%error, "an answer did not reach the gateway");
-            }
-        });
+        let room =
+            self.pending.ask(request.id.clone(), Subject::Run(run), |taken_back| async move {
+                let answer = taken_back.unless(permission).await;
+                if let Err(error) = near.resolve_approval(&id, answer).await {
+                    tracing::warn!(%error, "an answer did not reach the gateway");
+                }
+            });
         if room == Room::None {
             self.refuse(Refused::Approval(request.id.clone()));
         }
@@ -121,16 +122,17 @@ impl Questions {
         let Some(near) = self.near.clone() else { return };
         let asked = self.elicitation(&question.id, elicitation);
         let id = question.id.clone();
-        let room = self.pending.ask(question.id.clone(), Subject::Run(run), async move {
-            let (action, content) = match asked.await {
-                ElicitationAnswer::Accept(content) => ("accept", content),
-                ElicitationAnswer::Decline => ("decline", Map::new()),
-                ElicitationAnswer::Cancel => ("cancel", Map::new()),
-            };
-            if let Err(error) = near.resolve_question(&id, action, content).await {
-                tracing::warn!(%error, "an answer did not reach the gateway");
-            }
-        });
+        let room =
+            self.pending.ask(question.id.clone(), Subject::Run(run), |taken_back| async move {
+                let (action, content) = match taken_back.unless(asked).await {
+                    ElicitationAnswer::Accept(content) => ("accept", content),
+                    ElicitationAnswer::Decline => ("decline", Map::new()),
+                    ElicitationAnswer::Cancel => ("cancel", Map::new()),
+                };
+                if let Err(error) = near.resolve_question(&id, action, content).await {
+                    tracing::warn!(%error, "an answer did not reach the gateway");
+                }
+            });
         if room == Room::None {
             self.refuse(Refused::Question(question.id.clone()));
         }
@@ -146,9 +148,9 @@ impl Questions {
         };
         let asked = self.elicitation(&id, elicitation);
         let (mailbox, question) = (self.mailbox.clone(), id.clone());
-        self.pending.ask(id, subject, async move {
+        self.pending.ask(id, subject, |taken_back| async move {
             let answer = tokio::select! {
-                answer = asked => answer,
+                answer = taken_back.unless(asked) => answer,
                 () = reply.closed() => {
                     mailbox.put(Letter::Chosen { question, answer: "cancelled" }).await;
                     return;

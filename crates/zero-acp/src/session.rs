@@ -27,7 +27,7 @@ use crate::letter::{Asked, Letter, Mailbox};
 use crate::own_calls::Book;
 use crate::own_mode::OwnMode;
 use crate::present::Presenter;
-use crate::questions::{Questions, Subject, Withdrawn};
+use crate::questions::{Questions, Subject};
 use crate::stopped::Stopped;
 use crate::to_client::ToClient;
 
@@ -183,25 +183,26 @@ impl Desk {
     }
 
     /// Takes all questions back. A call that stood for one alone is settled.
-    async fn withdraw_all(&mut self) -> Withdrawn {
+    async fn withdraw_all(&mut self) {
         let withdrawn = self.questions.withdraw_all();
+        self.let_go_when_heard(withdrawn);
         let updates = self.presenter.withdrawn();
         self.tell(updates).await;
-        withdrawn
     }
 
     /// Takes the questions of one run back, and no others.
-    async fn withdraw_of(&mut self, run: &str) -> Withdrawn {
+    async fn withdraw_of(&mut self, run: &str) {
         let (presenter, stopping) = (&self.presenter, self.stopping(run));
         let withdrawn = self.questions.withdraw_those(|subject| match subject {
             Subject::Run(of) => stopping.takes(of.as_ref()),
             Subject::Call(call) => stopping.takes_call(call, presenter.run_of(call)),
             Subject::Unknown => stopping.takes(None),
         });
-        for question in withdrawn.ids() {
+        let questions = withdrawn.ids();
+        self.let_go_when_heard(withdrawn);
+        for question in questions {
             self.answered(&question, "cancelled").await;
         }
-        withdrawn
     }
 
     /// A question was answered, or is not asked any more.

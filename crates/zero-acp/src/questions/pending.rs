@@ -1,9 +1,11 @@
 //! The questions of a session that wait for an answer, each in a task of its own and with what it is
-//! about: when that is over, so is the question.
+//! about: when that is over, so is the question. The client is not asked any more from then on; whoever
+//! waits for the answer is let go a little later, where others have to be told first.
 
 use std::collections::HashMap;
 
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 use zero_core::RunId;
 
 /// Questions that wait. More are answered no.
@@ -30,22 +32,59 @@ pub(super) enum Room {
 /// Those that wait.
 #[derive(Default)]
 pub(super) struct Pending {
-    waiting: HashMap<String, (Subject, AbortHandle)>,
+    waiting: HashMap<String, Waiting>,
+}
+
+struct Waiting {
+    subject: Subject,
+    taken_back: TakenBack,
+    task: Task,
+}
+
+/// The task of a question; it ends when this is dropped.
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Knows whether a question was taken back.
+#[derive(Clone, Default)]
+pub(super) struct TakenBack(CancellationToken);
+
+impl TakenBack {
+    /// What the client answers. Once the question was taken back nothing is asked, and nothing counts
+    /// as an answer.
+    pub(super) async fn unless<T>(&self, asked: impl Future<Output = T>) -> T {
+        tokio::select! {
+            biased;
+            () = self.0.cancelled() => {}
+            answer = asked => return answer,
+        }
+        std::future::pending().await
+    }
 }
 
 impl Pending {
     /// Whoever asks too much at a time is told no: what waits for the answer is dropped.
-    pub(super) fn ask(
+    pub(super) fn ask<Q>(
         &mut self,
         id: String,
         subject: Subject,
-        question: impl Future<Output = ()> + Send + 'static,
-    ) -> Room {
-        self.waiting.retain(|_, (_, task)| !task.is_finished());
+        question: impl FnOnce(TakenBack) -> Q,
+    ) -> Room
+    where
+        Q: Future<Output = ()> + Send + 'static,
+    {
+        self.waiting.retain(|_, waiting| !waiting.task.0.is_finished());
         if self.waiting.len() >= WAITING_MAX {
             return Room::None;
         }
-        self.waiting.insert(id, (subject, tokio::spawn(question).abort_handle()));
+        let taken_back = TakenBack::default();
+        let task = Task(tokio::spawn(question(taken_back.clone())).abort_handle());
+        self.waiting.insert(id, Waiting { subject, taken_back, task });
         Room::Found
     }
 
@@ -56,15 +95,20 @@ impl Pending {
 
     /// Takes questions back.
     pub(super) fn withdraw_those(&mut self, which: impl Fn(&str, &Subject) -> bool) -> Withdrawn {
-        let taken = self.waiting.extract_if(|id, (subject, _)| which(id, subject));
-        Withdrawn { questions: taken.map(|(id, (_, task))| (id, task)).collect() }
+        let taken = self.waiting.extract_if(|id, waiting| which(id, &waiting.subject));
+        let withdraw = |(id, waiting): (String, Waiting)| {
+            waiting.taken_back.0.cancel();
+            (id, waiting.task)
+        };
+        Withdrawn { questions: taken.map(withdraw).collect() }
     }
 }
 
-/// Questions that were taken back. Whoever waits for an answer is told no when this is dropped.
-#[must_use = "whoever waits is told no as soon as it is dropped"]
+/// Questions that the client is not asked any more. Whoever waits for an answer is let go, without one,
+/// when this is dropped.
+#[must_use = "whoever waits is let go as soon as it is dropped"]
 pub(crate) struct Withdrawn {
-    questions: Vec<(String, AbortHandle)>,
+    questions: Vec<(String, Task)>,
 }
 
 impl Withdrawn {
@@ -72,11 +116,9 @@ impl Withdrawn {
     pub(crate) fn ids(&self) -> Vec<String> {
         self.questions.iter().map(|(id, _)| id.clone()).collect()
     }
-}
 
-impl Drop for Withdrawn {
-    fn drop(&mut self) {
-        self.questions.iter().for_each(|(_, task)| task.abort());
+    pub(crate) fn is_empty(&self) -> bool {
+        self.questions.is_empty()
     }
 }
 
@@ -94,8 +136,8 @@ mod tests {
         let mut answers = HashMap::new();
         for (id, subject) in subjects {
             let (reply, answer) = oneshot::channel::<()>();
-            let question = async move {
-                std::future::pending::<()>().await;
+            let question = |taken_back: TakenBack| async move {
+                taken_back.unless(std::future::pending::<()>()).await;
                 drop(reply);
             };
             assert_eq!(pending.ask(id.to_owned(), subject, question), Room::Found);
@@ -115,16 +157,64 @@ mod tests {
         }
     }
 
+    async fn never(taken_back: TakenBack) {
+        taken_back.unless(std::future::pending()).await
+    }
+
+    /// What is asked holds on to things that others wait for, such as the next question's turn.
+    #[tokio::test]
+    async fn the_client_is_not_asked_any_more_at_once() {
+        let mut pending = Pending::default();
+        let (asked, mut gone) = oneshot::channel::<()>();
+        let (reply, mut answer) = oneshot::channel::<()>();
+        let question = |taken_back: TakenBack| async move {
+            taken_back
+                .unless(async {
+                    std::future::pending::<()>().await;
+                    drop(asked);
+                })
+                .await;
+            let _ = reply.send(());
+        };
+        assert_eq!(pending.ask("a".to_owned(), Subject::Unknown, question), Room::Found);
+        tokio::task::yield_now().await;
+        let withdrawn = pending.withdraw_those(|_, _| true);
+        assert!((&mut gone).await.is_err(), "it is dropped");
+        assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        drop(withdrawn);
+        assert!(answer.await.is_err(), "let go without an answer");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_after_it_was_taken_back_is_none() {
+        let taken_back = TakenBack::default();
+        taken_back.0.cancel();
+        let late = tokio::time::timeout(std::time::Duration::ZERO, taken_back.unless(async { 1 }));
+        assert!(late.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_question_of_the_same_name_takes_the_place_of_the_one_before() {
+        let mut pending = Pending::default();
+        let (reply, answer) = oneshot::channel::<()>();
+        let question = |taken_back: TakenBack| async move {
+            never(taken_back).await;
+            drop(reply);
+        };
+        assert_eq!(pending.ask("a".to_owned(), Subject::Unknown, question), Room::Found);
+        assert_eq!(pending.ask("a".to_owned(), Subject::Unknown, never), Room::Found);
+        assert!(answer.await.is_err());
+        assert!(pending.has("a"));
+    }
+
     #[tokio::test]
     async fn there_are_so_many_at_a_time() {
         let mut pending = Pending::default();
         for number in 0..WAITING_MAX {
-            let room = pending.ask(number.to_string(), Subject::Unknown, std::future::pending());
+            let room = pending.ask(number.to_string(), Subject::Unknown, never);
             assert_eq!(room, Room::Found);
         }
-        let more = |pending: &mut Pending| {
-            pending.ask("more".to_owned(), Subject::Unknown, std::future::pending())
-        };
+        let more = |pending: &mut Pending| pending.ask("more".to_owned(), Subject::Unknown, never);
         assert_eq!(more(&mut pending), Room::None);
         drop(pending.withdraw_those(|id, _| id == "0"));
         assert_eq!(more(&mut pending), Room::Found);

@@ -25,7 +25,7 @@ impl Desk {
                 self.displaced(&host).await;
             }
             News::Gone(error) => {
-                drop(self.withdraw_all().await);
+                self.withdraw_all().await;
                 let updates =
                     self.presenter.abandon("the gateway is gone; what became of it is not known");
                 self.tell(updates).await;

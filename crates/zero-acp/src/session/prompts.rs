@@ -92,8 +92,7 @@ impl Desk {
         for run in self.runs() {
             self.cancel(&run).await;
         }
-        let withdrawn = self.withdraw_all().await;
-        self.let_go_when_heard(withdrawn, |_| true);
+        self.withdraw_all().await;
     }
 
     /// Stops a run. Whoever stops it twice has stopped it once.
@@ -104,8 +103,7 @@ impl Desk {
         }
         waiting.cancel.cancel();
         // Those of other prompts are still asked.
-        let withdrawn = self.withdraw_of(run).await;
-        self.let_go_when_heard(withdrawn, |stopped| stopped == run);
+        self.withdraw_of(run).await;
         let (mailbox, run) = (self.active.mailbox.clone(), run.to_owned());
         tokio::spawn(async move {
             sleep(STOP_MAX).await;
@@ -115,9 +113,12 @@ impl Desk {
 
     /// Lets those go who wait for the answer to a question, as soon as the gateway has heard which runs
     /// are stopped: told before, they would say so there, and a run that is to end would go on.
-    fn let_go_when_heard(&self, withdrawn: Withdrawn, is_stopped: impl Fn(&str) -> bool) {
-        let stopped = self.waiting.iter().filter(|(run, _)| is_stopped(run));
-        let heard: Vec<_> = stopped.map(|(_, waiting)| waiting.heard.clone()).collect();
+    pub(super) fn let_go_when_heard(&self, withdrawn: Withdrawn) {
+        let stopped = self.waiting.values().filter(|waiting| waiting.cancel.is_cancelled());
+        let heard: Vec<_> = stopped.map(|waiting| waiting.heard.clone()).collect();
+        if withdrawn.is_empty() || heard.is_empty() {
+            return;
+        }
         tokio::spawn(async move {
             let all_heard = join_all(heard.iter().map(CancellationToken::cancelled));
             if timeout(HEARD_MAX, all_heard).await.is_err() {
@@ -164,7 +165,7 @@ impl Desk {
     pub(super) async fn overdue(&mut self, run: &str) {
         if self.waiting.contains_key(run) {
             tracing::warn!(run, "a run was stopped and did not say so; its prompt is answered");
-            drop(self.withdraw_of(run).await);
+            self.withdraw_of(run).await;
             let words = "it was stopped; what became of it is not known";
             let stopping = self.stopping(run);
             let which = |call: &str, of: Option<&RunId>| stopping.takes_call(call, of);

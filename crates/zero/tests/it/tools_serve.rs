@@ -69,6 +69,30 @@ fn the_caller_is_asked_and_its_no_counts() {
     }
 }
 
+/// Whoever gives up on a question gives up on all calls of the session, and goes on with others.
+#[test]
+fn a_caller_can_give_up_on_a_question() {
+    let (zero, mut tools) = served(&[]);
+    tools.answer = None;
+    let wanted = |name: &str| json!({"path": name, "content": "x"});
+    for round in ["1", "2"] {
+        let (first, second) = (format!("a{round}"), format!("b{round}"));
+        let first = tools.ask("tools/use", call(&first, "write_file", wanted("never.txt")));
+        let second = tools.ask("tools/use", call(&second, "write_file", wanted("nor.txt")));
+        let asked = tools.called("session/request_permission");
+        let outcome = json!({"outcome": {"outcome": "cancelled"}});
+        let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": outcome});
+        tools.write(&answer.to_string());
+        for call in [first, second] {
+            assert_eq!(tools.answer_to(call)["result"]["isError"], true);
+        }
+    }
+    assert!(!zero.folder().join("never.txt").exists() && !zero.folder().join("nor.txt").exists());
+    tools.answer = Some("allow_once");
+    let made = tools.result("tools/use", call("c", "write_file", wanted("new.txt")));
+    assert_eq!(made["isError"], false, "{made}");
+}
+
 #[test]
 fn yes_is_said_beforehand_and_denied_stays_denied() {
     let zero = Program::outside_tmp();

@@ -126,23 +126,25 @@ fn a_turn_can_be_stopped_before_it_began() {
 }
 
 /// A client answers `cancelled` as it should, answers something else, or never. However quick the model
-/// is, it is not asked to go on.
+/// is, it is not asked to go on; and a yes comes too late, however soon it comes.
 #[test]
 fn a_turn_can_be_stopped_while_a_person_is_asked() {
     let desk = Desk::new();
-    for answer in [Some(cancelled()), Some(selected("allow_once")), None] {
+    let yes = || Some(selected("allow_once"));
+    for (at_once, at_the_end) in
+        [(Some(cancelled()), None), (yes(), None), (None, yes()), (None, None)]
+    {
         let (mut acp, session) = opened(&desk);
         acp.answers(|_, _| Reply::Hold);
         let (from, told) = (acp.mark(), desk.model.requests().len());
         let turn = acp.begin(&session, &script(&[&write("new.txt"), "turn", "say Never."]));
         let asked = acp.until_asked(from, "session/request_permission");
         stop(&mut acp, &session);
-        if let Some(answer) = answer.clone().filter(|answer| *answer == cancelled()) {
+        if let Some(answer) = at_once {
             acp.reply(&asked["id"], answer);
         }
         acp.ends(&turn, "cancelled");
-        if let Some(answer) = answer.filter(|answer| *answer != cancelled()) {
-            // Too late.
+        if let Some(answer) = at_the_end {
             acp.reply(&asked["id"], answer);
         }
         let updates = acp.updates(from, &session);
@@ -155,6 +157,27 @@ fn a_turn_can_be_stopped_while_a_person_is_asked() {
         assert!(!desk.file("new.txt").exists());
         acp.leave();
     }
+}
+
+/// Whoever stops a turn and goes on with another one answers the question of the first as they should,
+/// which stops nothing more.
+#[test]
+fn the_answer_to_a_question_of_a_stopped_turn_does_not_stop_the_next() {
+    let desk = Desk::new();
+    let (mut acp, session) = opened(&desk);
+    acp.answers(|_, _| Reply::Hold);
+    for _ in 0..5 {
+        let from = acp.mark();
+        let first = acp.begin(&session, &script(&[&write("new.txt"), "turn", "say Never."]));
+        let asked = acp.until_asked(from, "session/request_permission");
+        stop(&mut acp, &session);
+        let second = acp.begin(&session, &script(&["say Second."]));
+        acp.reply(&asked["id"], cancelled());
+        acp.ends(&first, "cancelled");
+        acp.ends(&second, "end_turn");
+        assert_eq!(acp.words(from, &session), "Second.");
+    }
+    acp.leave();
 }
 
 #[test]
