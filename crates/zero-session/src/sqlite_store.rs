@@ -54,7 +54,7 @@ impl SqliteStore {
         let opened = file::open(path)?;
         let path: Arc<Path> = opened.path.into();
         let readers = Readers::new(Arc::clone(&path));
-        let checkpoints = Checkpoints::start(&path)?;
+        let checkpoints = Checkpoints::start(&path, opened.is_new)?;
         let writer = Writer::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
         Ok(Self { readers, writer, path })
     }

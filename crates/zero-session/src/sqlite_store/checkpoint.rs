@@ -17,19 +17,22 @@ use crate::store::StoreError;
 
 /// Changes after which what was committed is moved.
 const CHANGES: u64 = 1_000;
+/// The same for a new file, once: what is moved is on the disk for certain, and so is the file itself
+/// from then on. More than an empty session takes.
+const FIRST_CHANGES: u64 = 16;
 
 /// The way to the thread, which ends when this is dropped.
 pub(super) struct Checkpoints {
     /// Gone only while this is dropped.
     wanted: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// Changes that were made by the time it was last wanted.
-    changes: u64,
+    /// Changes that will have been made by the time it is next wanted.
+    next: u64,
 }
 
 impl Checkpoints {
     /// Starts the thread, which makes a connection of its own when it is first wanted.
-    pub(super) fn start(path: &Arc<Path>) -> Result<Self, StoreError> {
+    pub(super) fn start(path: &Arc<Path>, is_new: bool) -> Result<Self, StoreError> {
         // One that waits is enough: it moves all there is.
         let (wanted, waiting) = sync_channel(1);
         let file = Arc::clone(path);
@@ -37,15 +40,16 @@ impl Checkpoints {
             .name("zero-checkpoint".to_owned())
             .spawn(move || work_off(&waiting, &file))
             .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
-        Ok(Self { wanted: Some(wanted), thread: Some(thread), changes: 0 })
+        let next = if is_new { FIRST_CHANGES } else { CHANGES };
+        Ok(Self { wanted: Some(wanted), thread: Some(thread), next })
     }
 
     /// Takes note of a commit, by the changes its connection has made in all.
     pub(super) fn committed(&mut self, changes: u64) {
-        if changes.saturating_sub(self.changes) >= CHANGES
+        if changes >= self.next
             && let Some(wanted) = &self.wanted
         {
-            self.changes = changes;
+            self.next = changes.saturating_add(CHANGES);
             // When one waits already, it sees these too.
             let _ = wanted.try_send(());
         }
@@ -87,26 +91,32 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(rows: u64, is_moved: bool) {
+    fn check(is_new: bool, rows: u64, is_moved: bool) {
         let folder = tempfile::tempdir().unwrap();
         let opened = file::open(&folder.path().join("x.sqlite")).unwrap();
         let (path, writer): (Arc<Path>, _) = (opened.path.into(), opened.writer);
         writer.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
         let size = || path.metadata().unwrap().len();
         let before = size();
-        let mut checkpoints = Checkpoints::start(&path).unwrap();
+        let mut checkpoints = Checkpoints::start(&path, is_new).unwrap();
         for n in 0..rows {
             writer.execute("INSERT INTO t VALUES (?)", [n.cast_signed()]).unwrap();
             checkpoints.committed(writer.total_changes());
         }
         // Does first what is wanted.
         drop(checkpoints);
-        assert_eq!(size() > before, is_moved, "{rows}");
+        assert_eq!(size() > before, is_moved, "{is_new} {rows}");
     }
 
     #[test]
     fn many_changes_are_moved_into_the_file_and_few_are_not() {
-        check(CHANGES + 10, true);
-        check(CHANGES - 10, false);
+        check(false, CHANGES + 10, true);
+        check(false, CHANGES - 10, false);
+    }
+
+    #[test]
+    fn a_new_file_is_soon_on_the_disk() {
+        check(true, FIRST_CHANGES, true);
+        check(true, FIRST_CHANGES - 1, false);
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Opened {
     pub(super) path: PathBuf,
     /// The connection that writes.
     pub(super) writer: Connection,
+    /// Whether it was made just now, so that nothing of it has reached the disk for certain.
+    pub(super) is_new: bool,
 }
 
 /// What a connection may do.
@@ -50,7 +52,7 @@ pub(super) enum Access {
 pub(super) fn open(path: &Path) -> Result<Opened, StoreError> {
     let path = make(path)?;
     match set_up(&path) {
-        Ok(writer) => Ok(Opened { path, writer }),
+        Ok((writer, is_new)) => Ok(Opened { path, writer, is_new }),
         Err(failure) => Err(failure.told(VERB, &path)),
     }
 }
@@ -81,22 +83,23 @@ pub(super) fn connect(path: &Path, access: Access) -> Result<Connection, Failure
     Ok(connection)
 }
 
-fn set_up(path: &Path) -> Result<Connection, Failure> {
+/// The connection that writes, and whether the file was empty before.
+fn set_up(path: &Path) -> Result<(Connection, bool), Failure> {
     let mut connection = connect(path, Access::Write)?;
     // Before anything is written: it may be another program's, or a newer zero's.
     schema::check(&connection, path)?;
     make_private(path)?;
     let is_new = is_empty(path)?;
     if is_new {
-        // There is nothing in it that a journal on disk could bring back. What a power cut leaves of a
-        // file that was just made is not taken for whole, and made again.
+        // There is nothing in it that a journal on disk could bring back, or that would be missed after a
+        // power cut; see [`super::checkpoint`].
         connection.query_row("PRAGMA journal_mode = MEMORY", [], |_| Ok(()))?;
         connection.execute_batch("PRAGMA synchronous = OFF")?;
     }
     use_log(&connection, path)?;
     schema::bring_up_to_date(&mut connection, path)?;
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
-    Ok(connection)
+    Ok((connection, is_new))
 }
 
 fn is_empty(path: &Path) -> Result<bool, StoreError> {
