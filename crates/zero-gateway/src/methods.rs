@@ -144,7 +144,7 @@ pub(crate) fn refusal(error: SessionError) -> ErrorShape {
         | SessionError::NoAgent { .. }
         | SessionError::Invalid(_)
         | SessionError::Full(_)
-        | SessionError::Store(StoreError::NoTranscript { .. })
+        | SessionError::Store(StoreError::NoTranscript { .. } | StoreError::TooMany(_))
         | SessionError::Hands(HandsError::Workspace(_)) => ErrorShape::invalid(error.to_string()),
         SessionError::Hands(HandsError::OutOfReach(out)) => {
             let details = serde_json::json!({"code": "OUT_OF_REACH", "folder": out.folder});
@@ -160,7 +160,6 @@ pub(crate) fn refusal(error: SessionError) -> ErrorShape {
         SessionError::Store(StoreError::NoSession(session)) => {
             ErrorShape::invalid(format!("No session found: {session}"))
         }
-        SessionError::Store(StoreError::TooMany(_)) => ErrorShape::invalid(error.to_string()),
         // Whose it is, is nobody else's business.
         SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorShape::invalid(format!(
             "the label `{}` is taken; choose another",

@@ -301,13 +301,14 @@ impl Peer {
         hosted.get(session).map(|hosted| Arc::clone(&hosted.hands))
     }
 
-    /// The session of a key, if it hosts the tools of that and of no other that had the key before.
-    pub(crate) fn hosted_of(&self, key: &SessionKey) -> Option<SessionId> {
+    /// The hands that lead to it for the session of a key, unless there were several of that key: which
+    /// of them is meant only the store knows.
+    pub(crate) fn hosted_of(&self, key: &SessionKey) -> Option<Arc<RemoteHands>> {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut of_key =
-            hosted.iter().filter(|(_, hosted)| hosted.hands.session_key() == key.as_str());
-        let (session, _) = of_key.next()?;
-        of_key.next().is_none().then(|| session.clone())
+            hosted.values().filter(|hosted| hosted.hands.session_key() == key.as_str());
+        let only = of_key.next()?;
+        of_key.next().is_none().then(|| Arc::clone(&only.hands))
     }
 
     /// The same tools, where another session of this client has them already: most offer the same.

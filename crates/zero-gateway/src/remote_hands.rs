@@ -118,6 +118,11 @@ impl RemoteHands {
         self.written(terms)
     }
 
+    /// The id of the session.
+    pub(crate) fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
     /// The key of the session.
     pub(crate) fn session_key(&self) -> &str {
         &self.session_key

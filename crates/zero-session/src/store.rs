@@ -31,8 +31,8 @@ pub trait Store: Send + Sync {
         id: &SessionId,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
-    /// Makes a session, unless its owner has as many as they may; the one that is there, unchanged, if
-    /// the key has one already.
+    /// Makes a session; the one that is there, unchanged, if the key has one already. An owner who has as
+    /// many as they may gets no other ([`StoreError::TooMany`]).
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
 
     /// Sessions that fit, with how many fit in all: the one where something happened last comes

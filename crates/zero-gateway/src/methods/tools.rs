@@ -70,11 +70,10 @@ fn host_name(name: &str) -> Result<String, ErrorShape> {
 
 pub(super) async fn offer(peer: &Arc<Peer>, params: ToolsOfferParams) -> Result<Done, ErrorShape> {
     let key = peer.key(&params.session_key, None)?;
-    let session = match peer.hosted_of(&key) {
-        Some(session) => session,
-        None => peer.session(&key).await?.id,
+    let hands = match peer.hosted_of(&key) {
+        Some(hands) => not_displaced(hands)?,
+        None => hands(peer, peer.session(&key).await?.id.as_str())?,
     };
-    let hands = hands(peer, session.as_str())?;
     // Many schemas take longer to look through than others should wait for.
     let offer = tokio::task::spawn_blocking(move || Offer::of(params)).await;
     let broken =
@@ -104,17 +103,21 @@ pub(super) async fn result(
 /// The hands that lead to this very connection.
 fn hands(peer: &Peer, session: &str) -> Result<Arc<RemoteHands>, ErrorShape> {
     let hosted = SessionId::new(session).ok().and_then(|id| peer.hosted(&id));
-    let session = shortened(session);
-    let hands = hosted.ok_or_else(|| {
+    not_displaced(hosted.ok_or_else(|| {
+        let session = shortened(session);
         ErrorShape::invalid(format!(
             "this connection does not host the tools of session `{session}`; call tools/attach first"
         ))
-    })?;
+    })?)
+}
+
+fn not_displaced(hands: Arc<RemoteHands>) -> Result<Arc<RemoteHands>, ErrorShape> {
     match hands.displaced_by() {
         None => Ok(hands),
         Some(host) => Err(ErrorShape::invalid(format!(
-            "`{host}` hosts the tools of session `{session}` now, on another connection; call \
-             tools/attach with `takeOver` to have them back"
+            "`{host}` hosts the tools of session `{}` now, on another connection; call \
+             tools/attach with `takeOver` to have them back",
+            hands.session_id()
         ))
         .with_details(serde_json::json!({"code": TOOLS_HOSTED, "host": host}))),
     }

@@ -133,7 +133,8 @@ pub(super) fn patch(
     key: &SessionKey,
     patch: &SessionPatch,
 ) -> Result<Option<SessionRecord>, Failure> {
-    let Some(mut record) = by_key(db, key)? else { return Ok(None) };
+    let Some(before) = by_key(db, key)? else { return Ok(None) };
+    let mut record = before.clone();
     if let Some(label) = &patch.label {
         check_label(db, label.as_deref(), key)?;
     }
@@ -148,7 +149,9 @@ pub(super) fn patch(
     if patch.context_tokens.is_some() {
         record.context_tokens = patch.context_tokens;
     }
-    save(db, &record)?;
+    if record != before {
+        save(db, &record)?;
+    }
     Ok(Some(record))
 }
 
