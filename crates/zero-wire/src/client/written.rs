@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::error::ClientError;
 
 /// Parameters of a request as they go out: written down once, however often they are sent.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Hash)]
 pub struct Written(String);
 
 impl Written {
@@ -15,11 +15,6 @@ impl Written {
     pub fn of(method: &str, params: &impl Serialize) -> Result<Self, ClientError> {
         let written = serde_json::to_string(params);
         written.map(Self).map_err(|error| unfit("question", method, &error))
-    }
-
-    /// The JSON they are.
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 
     /// The request they belong to, as it goes out.
