@@ -50,6 +50,10 @@ impl Attributes {
 /// Copies extended attributes (access lists, labels, capabilities) as far as the system lets us.
 #[cfg(target_os = "linux")]
 pub fn copy_xattrs(from: impl AsFd, to: impl AsFd) {
+    // Most files have none, and nothing has to be made ready for those.
+    if !rustix::fs::flistxattr(&from, &mut [0_u8; 0][..]).is_ok_and(|length| length > 0) {
+        return;
+    }
     let mut names = vec![0_u8; XATTR_BYTES_MAX];
     let Ok(length) = rustix::fs::flistxattr(&from, &mut names[..]) else { return };
     let mut value = vec![0_u8; XATTR_BYTES_MAX];

@@ -153,7 +153,7 @@ pub(crate) fn still_there(target: &Located, seen: Option<&Stat>) -> Result<(), T
 /// Reads back what was written: a disk that lies is noticed before the old file is given up.
 fn verify(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.rewind()?;
-    let mut chunk = [0_u8; 64 * 1024];
+    let mut chunk = [0_u8; 16 * 1024];
     let mut rest = bytes;
     loop {
         let count = file.read(&mut chunk)?;
