@@ -61,6 +61,16 @@ pub(crate) enum Letter {
     Close { done: oneshot::Sender<()>, runs: OnEof },
 }
 
+impl Letter {
+    /// Whether nobody waits for anything but to see it.
+    pub(crate) fn only_tells(&self) -> bool {
+        matches!(
+            self,
+            Self::News(_) | Self::Described { .. } | Self::Begun { .. } | Self::Printed { .. }
+        )
+    }
+}
+
 /// A prompt, and who waits for its end.
 pub(crate) struct Prompted {
     pub(crate) run: String,

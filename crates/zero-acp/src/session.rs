@@ -119,6 +119,11 @@ impl Desk {
                 }
             };
             let Some(letter) = letter else { break };
+            if letter.only_tells() {
+                // What is shown waits for what is being done: for this thread to have nothing else to do,
+                // or to have done much of it.
+                tokio::task::yield_now().await;
+            }
             match letter {
                 Letter::Prompt(prompted) => self.begin(*prompted).await,
                 Letter::Cancel => self.cancel_all().await,
