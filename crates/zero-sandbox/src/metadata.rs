@@ -51,7 +51,7 @@ impl Attributes {
 #[cfg(target_os = "linux")]
 pub fn copy_xattrs(from: impl AsFd, to: impl AsFd) {
     // Most files have none, and nothing has to be made ready for those.
-    if !rustix::fs::flistxattr(&from, &mut [0_u8; 0][..]).is_ok_and(|length| length > 0) {
+    if !rustix::fs::flistxattr_query(&from).is_ok_and(|length| length > 0) {
         return;
     }
     let mut names = vec![0_u8; XATTR_BYTES_MAX];
@@ -68,3 +68,28 @@ pub fn copy_xattrs(from: impl AsFd, to: impl AsFd) {
 /// Extended attributes are carried over on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn copy_xattrs(_from: impl AsFd, _to: impl AsFd) {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn extended_attributes_are_carried_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |name: &str| File::create_new(folder.path().join(name)).unwrap();
+        let (from, to) = (open("from"), open("to"));
+        let mut value = [0_u8; 64];
+        copy_xattrs(&from, &to);
+        assert_eq!(rustix::fs::flistxattr_query(&to), Ok(0));
+        for (name, written) in [("user.first", "one"), ("user.second", "")] {
+            rustix::fs::fsetxattr(&from, name, written.as_bytes(), XattrFlags::CREATE)
+                .expect("a file system with extended attributes");
+        }
+        copy_xattrs(&from, &to);
+        let length = rustix::fs::fgetxattr(&to, "user.first", &mut value[..]).unwrap();
+        assert_eq!(&value[..length], b"one");
+        assert_eq!(rustix::fs::fgetxattr(&to, "user.second", &mut value[..]), Ok(0));
+    }
+}
