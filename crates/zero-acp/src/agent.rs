@@ -103,10 +103,10 @@ impl Serves for Agent {
             "session/cancel" => {
                 let said = rpc::params::<CancelNotification>(method, params);
                 let active = said.and_then(|said| self.active(&said.session_id.0));
+                let Ok(active) = active else { return };
+                active.stops.stop();
                 // A prompt that comes after this must not be stopped by it.
-                if let Ok(active) = active
-                    && let Err(letter) = active.mailbox.try_put(Letter::Cancel)
-                {
+                if let Err(letter) = active.mailbox.try_put(Letter::Cancel) {
                     tokio::spawn(async move { active.mailbox.put(letter).await });
                 }
             }

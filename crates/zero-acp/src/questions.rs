@@ -22,7 +22,7 @@ use zero_core::event::{ApprovalRequest, PersonQuestion};
 use zero_runtime::{Answer, Elicitation, ElicitationAnswer, Wanted};
 
 use self::pending::{Pending, Room};
-pub(crate) use self::pending::{Subject, Withdrawn};
+pub(crate) use self::pending::{Stops, Subject, Withdrawn};
 use crate::caps::Caps;
 use crate::elicit::Asking;
 use crate::letter::{Asked, Letter, Mailbox};
@@ -67,8 +67,10 @@ impl Questions {
         to_client: ToClient,
         caps: Caps,
         mailbox: Mailbox,
+        stops: Arc<Stops>,
     ) -> Self {
-        let (turn, pending, refusing) = Default::default();
+        let (turn, refusing) = Default::default();
+        let pending = Pending::new(stops);
         Self { session, near, to_client, caps, mailbox, turn, pending, refusing }
     }
 

@@ -27,7 +27,7 @@ use crate::letter::{Asked, Letter, Mailbox};
 use crate::own_calls::Book;
 use crate::own_mode::OwnMode;
 use crate::present::Presenter;
-use crate::questions::{Questions, Subject};
+use crate::questions::{Questions, Stops, Subject, Withdrawn};
 use crate::stopped::Stopped;
 use crate::to_client::ToClient;
 
@@ -41,6 +41,8 @@ pub(crate) struct Active {
     pub(crate) near: Near,
     pub(crate) hands: Arc<dyn Hands>,
     pub(crate) mailbox: Mailbox,
+    /// Takes back what is asked.
+    pub(crate) stops: Arc<Stops>,
     /// What can be chosen, and what is.
     pub(crate) choices: Mutex<Choices>,
     pub(crate) own_mode: Arc<OwnMode>,
@@ -110,6 +112,7 @@ impl Desk {
                     None => std::future::pending().await,
                 }
             };
+            let is_first = letters.is_empty();
             let letter = tokio::select! {
                 letter = letters.recv() => letter,
                 () = pause => {
@@ -119,9 +122,9 @@ impl Desk {
                 }
             };
             let Some(letter) = letter else { break };
-            if letter.only_tells() {
+            if is_first && letter.only_tells() {
                 // What is shown waits for what is being done: for this thread to have nothing else to do,
-                // or to have done much of it.
+                // or to have done much of it. What comes meanwhile is shown with it.
                 tokio::task::yield_now().await;
             }
             match letter {
@@ -144,7 +147,10 @@ impl Desk {
                     self.tell(updates).await;
                 }
                 Letter::Ask(asked) => self.ask_here(*asked).await,
-                Letter::Elicit(elicited) => self.questions.elicit(*elicited),
+                Letter::Elicit(elicited) => {
+                    self.questions.elicit(*elicited);
+                    self.withdraw_of_stopped().await;
+                }
                 Letter::Choose { question, message, shown } => {
                     self.choose(&question, &message, shown).await;
                 }
@@ -190,9 +196,16 @@ impl Desk {
     /// Takes all questions back. A call that stood for one alone is settled.
     async fn withdraw_all(&mut self) {
         let withdrawn = self.questions.withdraw_all();
-        self.let_go_when_heard(withdrawn);
+        self.let_go(withdrawn).await;
         let updates = self.presenter.withdrawn();
         self.tell(updates).await;
+    }
+
+    /// Takes the questions of runs back that were stopped: what they ask after that is not asked.
+    async fn withdraw_of_stopped(&mut self) {
+        for run in self.stopped_runs() {
+            self.withdraw_of(&run).await;
+        }
     }
 
     /// Takes the questions of one run back, and no others.
@@ -203,6 +216,11 @@ impl Desk {
             Subject::Call(call) => stopping.takes_call(call, presenter.run_of(call)),
             Subject::Unknown => stopping.takes(None),
         });
+        self.let_go(withdrawn).await;
+    }
+
+    /// Lets go of questions that were taken back, and shows that they are over.
+    async fn let_go(&mut self, withdrawn: Withdrawn) {
         let questions = withdrawn.ids();
         self.let_go_when_heard(withdrawn);
         for question in questions {
@@ -234,5 +252,6 @@ impl Desk {
         let (updates, call) = self.presenter.asked(&asked.request);
         self.tell(updates).await;
         self.questions.permission_here(asked, call);
+        self.withdraw_of_stopped().await;
     }
 }

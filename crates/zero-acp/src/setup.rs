@@ -27,7 +27,7 @@ use crate::letter::{Letter, Mailbox};
 use crate::own_mode::OwnMode;
 use crate::present::{Moment, Presenter};
 use crate::prompt;
-use crate::questions::Questions;
+use crate::questions::{Questions, Stops};
 use crate::rpc;
 use crate::session::{Active, Desk};
 use crate::tap::Tapped;
@@ -175,11 +175,13 @@ impl Agent {
         let choices = Choices { info: near.info(), offered, own_mode: own_mode.own() };
         let says_folder = (prefix_cwd && !near.knows_cwd())
             .then(|| prompt::said_as(&cwd, self.config.home.as_deref()));
+        let stops: Arc<Stops> = Arc::default();
         let active = Arc::new(Active {
             id: id.clone(),
             near: near.clone(),
             hands: bench.hands,
             mailbox: mailbox.clone(),
+            stops: Arc::clone(&stops),
             choices: Mutex::new(choices),
             own_mode,
             awaited: Awaited::new(bench.arrivals),
@@ -189,7 +191,7 @@ impl Agent {
             own_calls: Arc::clone(&self.own_calls),
         });
         let presenter = Presenter::new(caps.clone(), cwd);
-        let questions = Questions::new(id, Some(near), to_client.clone(), caps, mailbox);
+        let questions = Questions::new(id, Some(near), to_client.clone(), caps, mailbox, stops);
         let desk = Desk::new(Arc::clone(&active), to_client.clone(), presenter, questions, 0);
         Ok(SetUp { active, desk, letters, to_client })
     }

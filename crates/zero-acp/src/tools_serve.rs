@@ -299,7 +299,8 @@ impl Service {
         let opened = bench.open(order).await.map_err(|error| rpc::of_bench(&error))?;
         let caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let session = schema::SessionId::new(id.to_owned());
-        let questions = Questions::new(session, None, to_client, caps.clone(), mailbox);
+        let questions =
+            Questions::new(session, None, to_client, caps.clone(), mailbox, Arc::default());
         let presenter = Presenter::new(caps, cwd.clone());
         let (book, id) = (Arc::clone(&self.own_calls), id.to_owned());
         let desk = tokio::spawn(ask_for(letters, questions, presenter, book, id)).abort_handle();

@@ -3,6 +3,7 @@
 //! waits for the answer is let go a little later, where others have to be told first.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -29,9 +30,25 @@ pub(super) enum Room {
     None,
 }
 
-/// Those that wait.
+/// Takes back whatever is asked in a session, from the moment in which the client wants everything
+/// stopped: its task may have much to read before it comes to that.
 #[derive(Default)]
+pub(crate) struct Stops(Mutex<CancellationToken>);
+
+impl Stops {
+    /// Nothing that was asked before counts any more.
+    pub(crate) fn stop(&self) {
+        std::mem::take(&mut *self.now()).cancel();
+    }
+
+    fn now(&self) -> MutexGuard<'_, CancellationToken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Those that wait.
 pub(super) struct Pending {
+    stops: Arc<Stops>,
     waiting: HashMap<String, Waiting>,
 }
 
@@ -51,7 +68,7 @@ impl Drop for Task {
 }
 
 /// Knows whether a question was taken back.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct TakenBack(CancellationToken);
 
 impl TakenBack {
@@ -68,6 +85,10 @@ impl TakenBack {
 }
 
 impl Pending {
+    pub(super) fn new(stops: Arc<Stops>) -> Self {
+        Self { stops, waiting: HashMap::new() }
+    }
+
     /// Whoever asks too much at a time is told no: what waits for the answer is dropped.
     pub(super) fn ask<Q>(
         &mut self,
@@ -82,7 +103,7 @@ impl Pending {
         if self.waiting.len() >= WAITING_MAX {
             return Room::None;
         }
-        let taken_back = TakenBack::default();
+        let taken_back = TakenBack(self.stops.now().child_token());
         let task = Task(tokio::spawn(question(taken_back.clone())).abort_handle());
         self.waiting.insert(id, Waiting { subject, taken_back, task });
         Room::Found
@@ -130,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_that_are_about_something_are_taken_back_and_no_others() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(Arc::default());
         let run = |name: &str| Subject::Run(Some(RunId::new(name).unwrap()));
         let subjects = [("a", run("r1")), ("b", run("r2")), ("c", Subject::Call("c1".to_owned()))];
         let mut answers = HashMap::new();
@@ -164,7 +185,7 @@ mod tests {
     /// What is asked holds on to things that others wait for, such as the next question's turn.
     #[tokio::test]
     async fn the_client_is_not_asked_any_more_at_once() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(Arc::default());
         let (asked, mut gone) = oneshot::channel::<()>();
         let (reply, mut answer) = oneshot::channel::<()>();
         let question = |taken_back: TakenBack| async move {
@@ -187,15 +208,38 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_comes_after_it_was_taken_back_is_none() {
-        let taken_back = TakenBack::default();
+        let taken_back = TakenBack(CancellationToken::new());
         taken_back.0.cancel();
         let late = tokio::time::timeout(std::time::Duration::ZERO, taken_back.unless(async { 1 }));
         assert!(late.await.is_err());
     }
 
     #[tokio::test]
+    async fn what_was_asked_before_a_stop_is_taken_back_by_it_and_nothing_after() {
+        let stops = Arc::new(Stops::default());
+        let mut pending = Pending::new(Arc::clone(&stops));
+        let mut answers = Vec::new();
+        for name in ["a", "b"] {
+            let (reply, answer) = oneshot::channel();
+            let question = |taken_back: TakenBack| async move {
+                let _ = reply.send(taken_back.unless(async { name }).await);
+            };
+            assert_eq!(pending.ask(name.to_owned(), Subject::Unknown, question), Room::Found);
+            if name == "a" {
+                stops.stop();
+            }
+            answers.push(answer);
+        }
+        assert_eq!(answers.pop().unwrap().await, Ok("b"));
+        let waits = answers[0].try_recv();
+        assert_eq!(waits, Err(oneshot::error::TryRecvError::Empty), "it is let go later");
+        drop(pending);
+        assert!(answers.remove(0).await.is_err());
+    }
+
+    #[tokio::test]
     async fn a_question_of_the_same_name_takes_the_place_of_the_one_before() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(Arc::default());
         let (reply, answer) = oneshot::channel::<()>();
         let question = |taken_back: TakenBack| async move {
             never(taken_back).await;
@@ -209,7 +253,7 @@ mod tests {
 
     #[tokio::test]
     async fn there_are_so_many_at_a_time() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(Arc::default());
         for number in 0..WAITING_MAX {
             let room = pending.ask(number.to_string(), Subject::Unknown, never);
             assert_eq!(room, Room::Found);

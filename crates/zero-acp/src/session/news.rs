@@ -73,6 +73,7 @@ impl Desk {
                 let (updates, call) = self.presenter.asked_by(event.run.as_ref(), request);
                 self.tell(updates).await;
                 self.questions.permission_for_gateway(event.run.clone(), request, call);
+                self.withdraw_of_stopped().await;
             }
             What::ApprovalResolved { id, answer, .. } => {
                 self.questions.withdraw(id);
@@ -80,6 +81,7 @@ impl Desk {
             }
             What::QuestionAsked(question) => {
                 self.questions.question_for_gateway(event.run.clone(), question);
+                self.withdraw_of_stopped().await;
             }
             What::QuestionAnswered { id, .. } => {
                 self.questions.withdraw(id);

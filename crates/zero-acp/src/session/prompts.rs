@@ -88,22 +88,30 @@ impl Desk {
         self.waiting.keys().cloned().collect()
     }
 
+    /// The prompts that were stopped and are not answered yet.
+    pub(super) fn stopped_runs(&self) -> Vec<String> {
+        let stopped = self.waiting.iter().filter(|(_, waiting)| waiting.cancel.is_cancelled());
+        stopped.map(|(run, _)| run.clone()).collect()
+    }
+
     pub(super) async fn cancel_all(&mut self) {
-        for run in self.runs() {
-            self.cancel(&run).await;
-        }
+        self.runs().iter().for_each(|run| self.stop(run));
         self.withdraw_all().await;
     }
 
-    /// Stops a run. Whoever stops it twice has stopped it once.
     pub(super) async fn cancel(&mut self, run: &str) {
+        self.stop(run);
+        // Those of other prompts are still asked.
+        self.withdraw_of(run).await;
+    }
+
+    /// Stops a run. Whoever stops it twice has stopped it once.
+    fn stop(&self, run: &str) {
         let Some(waiting) = self.waiting.get(run) else { return };
         if waiting.cancel.is_cancelled() {
             return;
         }
         waiting.cancel.cancel();
-        // Those of other prompts are still asked.
-        self.withdraw_of(run).await;
         let (mailbox, run) = (self.active.mailbox.clone(), run.to_owned());
         tokio::spawn(async move {
             sleep(STOP_MAX).await;
