@@ -17,8 +17,9 @@ use crate::store::StoreError;
 
 /// Changes after which what was committed is moved.
 const CHANGES: u64 = 1_000;
-/// The same for a new file, once: what is moved is on the disk for certain, and so is the file itself
-/// from then on. More than an empty session takes.
+/// The same for a new file at first, and twice as many each time after: what is moved is on the disk for
+/// certain, and so is the file itself from then on. Whoever writes meanwhile may keep that from a first
+/// try. More than an empty session takes.
 const FIRST_CHANGES: u64 = 16;
 
 /// The way to the thread, which ends when this is dropped.
@@ -28,6 +29,8 @@ pub(super) struct Checkpoints {
     thread: Option<JoinHandle<()>>,
     /// Changes that will have been made by the time it is next wanted.
     next: u64,
+    /// Changes from there to the time after that.
+    step: u64,
 }
 
 impl Checkpoints {
@@ -41,7 +44,7 @@ impl Checkpoints {
             .spawn(move || work_off(&waiting, &file))
             .map_err(|error| StoreError::Broken { verb: "open", why: error.to_string() })?;
         let next = if is_new { FIRST_CHANGES } else { CHANGES };
-        Ok(Self { wanted: Some(wanted), thread: Some(thread), next })
+        Ok(Self { wanted: Some(wanted), thread: Some(thread), next, step: next })
     }
 
     /// Takes note of a commit, by the changes its connection has made in all.
@@ -49,7 +52,8 @@ impl Checkpoints {
         if changes >= self.next
             && let Some(wanted) = &self.wanted
         {
-            self.next = changes.saturating_add(CHANGES);
+            self.step = self.step.saturating_mul(2).min(CHANGES);
+            self.next = changes.saturating_add(self.step);
             // When one waits already, it sees these too.
             let _ = wanted.try_send(());
         }
