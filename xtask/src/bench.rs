@@ -17,6 +17,8 @@ mod stopwatch;
 mod table;
 mod tree;
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -170,7 +172,9 @@ impl Bench {
         tree::generate(&tree).context("could not generate the tree to search")?;
         tree::generate_large_file(&large_file).context("could not generate the large file")?;
         let state = PathBuf::from(STATES).join(format!("zero-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&state)
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&state)
             .with_context(|| format!("could not make {}", state.display()))?;
         Ok(Self { zero, examples, tree, large_file, state, runs })
     }
