@@ -101,8 +101,10 @@ impl Desk {
 
     pub(super) async fn cancel(&mut self, run: &str) {
         self.stop(run);
-        // Those of other prompts are still asked.
-        self.withdraw_of(run).await;
+        // Those of other prompts are still asked; and with one that is over nothing goes.
+        if self.waiting.contains_key(run) {
+            self.withdraw_of(run).await;
+        }
     }
 
     /// Stops a run. Whoever stops it twice has stopped it once.
