@@ -62,7 +62,7 @@ pub(crate) enum Letter {
 }
 
 impl Letter {
-    /// Whether nobody waits for anything but to see it.
+    /// Whether it only tells what happened.
     pub(crate) fn only_tells(&self) -> bool {
         matches!(
             self,

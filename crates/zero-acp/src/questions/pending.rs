@@ -166,6 +166,7 @@ mod tests {
         }
         let withdrawn = pending.withdraw_those(|_, subject| *subject == run("r1"));
         assert_eq!(withdrawn.ids(), ["a"]);
+        tokio::task::yield_now().await;
         let waits = answers.get_mut("a").unwrap().try_recv();
         assert_eq!(waits, Err(oneshot::error::TryRecvError::Empty), "not before it is dropped");
         drop(withdrawn);

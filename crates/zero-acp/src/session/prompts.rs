@@ -26,8 +26,7 @@ use crate::sending::{self, Carried};
 const PROMPTS_MAX: usize = 16;
 /// How long a run that was stopped may take to say so.
 const STOP_MAX: Duration = Duration::from_secs(10);
-/// How long a gateway may take to hear that a run is stopped, before what waits for a person is told
-/// no.
+/// How long a gateway may take to hear that a run is stopped, before what waits for a person is let go.
 const HEARD_MAX: Duration = Duration::from_secs(1);
 /// How long a gateway may take to stop the runs of a session that is closed.
 const ABORT_MAX: Duration = Duration::from_secs(2);
